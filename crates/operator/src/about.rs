@@ -1,4 +1,4 @@
-//! What a line of the log is about: every one that is written within a pass bears its resource.
+//! The subject of a line of the log: every line that is written within a pass carries its resource.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tracing::Span;

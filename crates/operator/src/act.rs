@@ -49,7 +49,7 @@ pub enum Error {
     ZooKeeper(#[from] zookeeper::Error),
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
-    /// What is there under the name of an object of the cluster is no such object.
+    /// An object of somebody else has the name of an object of the cluster.
     #[error(
         "{kind} `{name}` is there already and belongs to somebody else, so that it is left as it is: \
          give it another name, or the FlinkDeployment"
@@ -73,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same steps may succeed later, although nobody mends anything.
+    /// True if the same steps may succeed later, although nobody repairs anything.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
@@ -87,7 +87,7 @@ impl Error {
         }
     }
 
-    /// Whether what was asked for may have been done all the same.
+    /// True if the request may have been carried out all the same.
     pub(super) fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_outcome_unknown(),
@@ -103,8 +103,8 @@ impl Error {
         }
     }
 
-    /// Whether the status has to tell it: it lasts, and what Flink refuses is told by what the next
-    /// pass sees there. A resource that is gone has no status.
+    /// True if the status has to show the error, because it lasts. A refusal by Flink is left out:
+    /// the next pass sees it in Flink's answers. A resource that is gone has no status.
     pub(super) fn is_refusal(&self) -> bool {
         let is_told = match self {
             Self::Cluster(error) => !error.is_not_found(),
@@ -145,7 +145,7 @@ impl Error {
     }
 }
 
-/// What the steps of a plan left undone although it was carried out to its end.
+/// The steps of a plan that are left, although it was carried out to its end.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) snapshots: SnapshotSteps,
@@ -160,7 +160,7 @@ impl Taken {
         }
     }
 
-    /// What has to be told at the end of the pass.
+    /// The error to report at the end of the pass.
     pub(super) fn outcome(self) -> Result<(), Error> {
         self.unfinished.map_or_else(|| self.snapshots.outcome(), |it| Err(it.refusal))
     }
@@ -348,7 +348,7 @@ impl Act<'_, FlinkDeployment> {
         self.record_event(Event::warning("CleanupFailed", Component::Operator, message)).await
     }
 
-    /// Whether the deletion has waited long enough to go on without its metadata removed.
+    /// True if the deletion has waited long enough to go on without its metadata removed.
     fn is_cleanup_overdue(&self, config: &FlinkConfig) -> bool {
         let Some(since) = &self.resource.metadata.deletion_timestamp else { return false };
         let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT).unwrap_or(CLEANUP_TIMEOUT);
@@ -369,7 +369,7 @@ pub(super) async fn stop_with_savepoint(
 ) -> Result<(), Error> {
     match flink.stop_with_savepoint(job_id, request).await {
         Ok(_trigger_id) => Ok(()),
-        // Whether it arrived is found out by asking for the trigger.
+        // Asking for the trigger shows if the request arrived.
         Err(error) if error.effect() == Effect::Unknown => {
             tracing::debug!(error = tell(&error), "the stop may have been received");
             Ok(())
@@ -395,7 +395,7 @@ pub(super) async fn scale(
             (vertex.clone(), VertexRequirements { parallelism })
         })
         .collect();
-    // What became of it is read by the next pass.
+    // The next pass reads the outcome.
     flink.set_resource_requirements(job_id, &requirements).await.map_err(|error| Error::Flink {
         what: "the job cannot be scaled in place",
         message: tell(&error),

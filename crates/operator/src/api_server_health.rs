@@ -1,4 +1,4 @@
-//! Whether the API server answers.
+//! The health of the API server: if it answers.
 //!
 //! While it does not, nothing that is decided can be done or written down, so no pass begins: a fleet would
 //! ask, fail and say so, once for each of its resources, again and again.
@@ -11,7 +11,8 @@ use tokio::time::{Instant, timeout};
 /// Requests without an answer, one after the other, until the API server is taken for away.
 const MISSES: u32 = 3;
 
-/// What is known of it. [`super::etcd_restore::follow_store`], which asks all the time, keeps it up to date.
+/// The known health. [`super::etcd_restore::follow_store`], which asks all the time, keeps it up to
+/// date.
 pub(super) struct ApiServerHealth {
     state: watch::Sender<State>,
     /// A pass went without an answer.

@@ -43,7 +43,7 @@ pub(super) type Cluster<'a> = Option<&'a FlinkDeployment>;
 pub(super) trait Scaled: Operated {
     type Spec: StoredSpec;
 
-    /// Whether its jobs run in the cluster of another resource.
+    /// True if its jobs run in the cluster of another resource.
     const IS_IN_CLUSTER: bool;
 
     fn spec(&self) -> &Self::Spec;
@@ -60,17 +60,17 @@ pub(super) trait Scaled: Operated {
 
     fn signs<'a>(&'a self, status: &'a Self::Status) -> Signs<'a>;
 
-    /// What the user's spec comes to with all defaults; an error is why there is no telling.
+    /// The user's spec with all defaults. An error is the reason that it is unknown.
     fn effective(
         &self,
         cluster: Cluster<'_>,
         operator: &OperatorConfig,
     ) -> Result<FlinkConfig, String>;
 
-    /// Whether the user's spec breaks no rule, so that it will come into force after `last`.
+    /// True if the user's spec breaks no rule, so that it will come into force after `last`.
     fn is_sound(&self, last: &Self::Spec, cluster: Cluster<'_>, operator: &OperatorConfig) -> bool;
 
-    /// What validators are asked about.
+    /// The subject that validators are asked about.
     fn judging(&self, status: &Self::Status, cluster: Cluster<'_>) -> Judging<'_>;
 
     /// A client of the job's JobManager.

@@ -76,7 +76,8 @@ pub(super) async fn follow(scope: Option<String>, labels: Option<String>, contex
     }
 }
 
-/// Whether nothing more is to be told: a version that is not the newest any more is followed by one.
+/// Returns `true` if nothing is left to report. It is `false` for a version that is no longer the
+/// newest, because another one follows.
 async fn report_until_recorded(
     resource: &DynamicObject,
     kind: &ApiResource,

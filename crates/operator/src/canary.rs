@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// The shortest, as each costs a write.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// Whether the resource is one.
+/// True if the resource is a canary.
 pub fn is_canary<K: Resource<DynamicType = ()>>(resource: &K) -> bool {
     let label = resource.labels().get(CANARY_LABEL);
     label.is_some_and(|value| value.eq_ignore_ascii_case("true")) && KINDS.contains(&&*K::kind(&()))

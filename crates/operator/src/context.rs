@@ -1,4 +1,5 @@
-//! What the tasks of one operator share: clients, configuration, caches, and what was just written.
+//! The state that the tasks of one operator share: clients, configuration, caches, and recent
+//! writes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +67,7 @@ pub struct Context {
     /// For probes.
     pub(super) health: Health,
     pub(super) metrics: Metrics,
-    /// Whether `FlinkStateSnapshot` was installed at the start.
+    /// True if `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
     /// Resources without certain labels are another operator's.
     pub(super) is_selective: bool,
@@ -87,15 +88,16 @@ pub struct Context {
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
     /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
-    /// Whether the API server answers.
+    /// The health of the API server.
     pub(super) api_server_health: ApiServerHealth,
-    /// Whether the API server's store went back.
+    /// Tells that the API server's store went back.
     pub(super) rewinds: Arc<Rewinds>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
-    /// What the last plan stopped at, with the generation that it was for, by the resource's uid.
+    /// The error at which the last plan stopped, with the generation of that plan, by the
+    /// resource's uid.
     stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
-    /// What plans stop at that passes by itself as a rule.
+    /// Errors of plans that usually pass by themselves.
     pub(super) transient_failures: TransientFailures,
     /// When periodic snapshots were asked for, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
@@ -192,7 +194,7 @@ impl Context {
         self.live.get()
     }
 
-    /// Whether snapshots are resources here: installed, and not switched off for all.
+    /// True if snapshots are resources here: the kind is installed, and not switched off for all.
     pub(super) fn has_snapshot_resources(&self) -> bool {
         self.snapshots.is_served()
     }
@@ -218,7 +220,8 @@ impl Context {
         lock(&self.told_exceptions).get(uid).cloned()
     }
 
-    /// What a pass has told is not told again by this process.
+    /// Notes the exceptions that a pass has reported, so that this process does not report them
+    /// again.
     pub(super) fn note_told_exceptions(
         &self,
         uid: &str,
@@ -237,7 +240,7 @@ impl Context {
         all.insert(uid.to_owned(), told);
     }
 
-    /// What this process has tried with the resource's job.
+    /// The attempts of this process with the resource's job.
     pub(super) fn tried(&self, uid: &str) -> Tried {
         lock(&self.tried).get(uid).copied().unwrap_or_default()
     }
@@ -350,7 +353,7 @@ impl Context {
         lock(&self.failed_submissions).remove(uid);
     }
 
-    /// What the last plan stopped at, if it was for this generation of the resource.
+    /// The error at which the last plan stopped, if it was for this generation of the resource.
     pub(super) fn stopped_at(&self, resource: &ObjectMeta) -> Option<String> {
         let all = lock(&self.stopped_at);
         let (generation, error) = all.get(resource.uid.as_deref()?)?;

@@ -31,7 +31,7 @@ const CONCURRENCY: u16 = 50;
 /// How often a kind that is not installed is looked for.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What the controllers of one operator are started with.
+/// The settings with which the controllers of one operator are started.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) context: Arc<Context>,
@@ -178,7 +178,7 @@ async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Conte
     K::kept(context).set_served();
 }
 
-/// Whether the API server lets the kind be listed.
+/// Checks that the API server lets the kind be listed.
 pub(super) async fn probe<K: Operated>(
     namespace: Option<&str>,
     context: &Context,

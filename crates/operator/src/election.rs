@@ -123,7 +123,7 @@ impl Election {
         }
     }
 
-    /// The same, for one of many leases: those that others hold are not told of.
+    /// Returns it for one of many leases. It does not log that it waits for a lease then.
     pub(super) fn quietly(self) -> Self {
         Self { is_quiet: true, ..self }
     }
@@ -138,7 +138,7 @@ impl Election {
         self.candidate.tenure(fence::now(), since)
     }
 
-    /// Whether this process acts on the lease.
+    /// True if this process acts on the lease.
     pub(super) fn leads(&self) -> bool {
         self.candidate.leads_until(fence::now()).is_some()
     }

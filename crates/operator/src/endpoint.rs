@@ -26,7 +26,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether trying again may help.
+    /// True if trying again may help.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) => true,

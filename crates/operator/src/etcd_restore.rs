@@ -37,23 +37,24 @@ const SCOPES_MAX: usize = 5;
 /// How long the watches are given to list everything anew.
 const LIST_PATIENCE: Duration = Duration::from_mins(2);
 
-/// Whether the store went back, for those who follow it.
+/// Tells those who follow the store that it went back.
 pub(super) struct Rewinds {
     times: watch::Sender<u64>,
     /// A watch failed, which it also does when the store is replaced.
     is_suspected: Notify,
     /// Highest revision of the store of which anything was seen.
     newest: AtomicU64,
-    /// What is listed now is compared with what was known.
+    /// Lists are compared with what was known before.
     is_comparing: AtomicBool,
-    /// What is known of resources whose record went back, by uid.
+    /// The known state of resources whose record went back, by uid.
     known: Mutex<HashMap<String, WentBack>>,
     /// Resources that a watch or its list showed in an earlier form than was known, by uid, until
     /// that is confirmed.
     doubts: Mutex<HashMap<String, Doubt>>,
 }
 
-/// What is shown may be old, from wherever it was kept; or the store went back.
+/// A resource that was shown in an earlier form: the answer may be an old one, or the store went
+/// back.
 #[derive(Clone)]
 struct Doubt {
     kind: ApiResource,
@@ -80,7 +81,7 @@ impl Rewinds {
         Follower { rewinds: Arc::clone(self), times: self.times.subscribe() }
     }
 
-    /// Whether a list is to be compared with what was seen before it.
+    /// True if a list must be compared with what was seen before it.
     pub(super) fn is_comparing(&self) -> bool {
         self.is_comparing.load(Ordering::Relaxed)
     }
@@ -188,7 +189,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
     }
 }
 
-/// What one look at the store says.
+/// The result of one look at the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Look {
     NoAnswer,
@@ -269,7 +270,7 @@ async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
     answer
 }
 
-/// Whether the resource is in an earlier form than was known.
+/// Finds out if the resource is in an earlier form than was known.
 async fn compare_one<K>(resources: &Api<K>, known: &Newest, context: &Context) -> Look
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -296,7 +297,7 @@ fn heard<T>(answer: kube::Result<T>, context: &Context) -> kube::Result<T> {
     answer
 }
 
-/// What a list says of the store's present revision.
+/// The store's present revision, according to a list.
 enum Revision {
     NoAnswer,
     /// The API server answers, and has nothing that may be read.
@@ -343,7 +344,7 @@ async fn begin_anew(context: &Context) {
     }
 }
 
-/// What is done with the list of each kind.
+/// The actions on the list of each kind.
 struct Listing<'a> {
     unlist: Box<dyn Fn() + Send + Sync + 'a>,
     is_listed: Box<dyn Fn() -> bool + Send + Sync + 'a>,
@@ -361,7 +362,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Whether a resource that is seen is an earlier form of the one that was known.
+/// True if a resource that is seen is an earlier form of the one that was known.
 pub(super) fn is_earlier<K: Operated>(seen: &Guarded<K>, known: &Guarded<K>) -> bool {
     let (seen, known) = (seen.meta(), known.meta());
     let generation = known.generation.unwrap_or_default();

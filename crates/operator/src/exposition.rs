@@ -20,7 +20,7 @@ use metrics::{Metrics, process};
 /// A page of ten thousand resources has ten megabytes: whoever asks again so soon gets the same one.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What was told last, and when.
+/// The last text, and the time of it.
 type Last = Mutex<Option<(Duration, Bytes)>>;
 
 /// `/metrics`, and `/` as at the Java operator's port.
@@ -62,7 +62,7 @@ fn answer(
     Ok(body)
 }
 
-/// What the kernel says of this process; where there is no `/proc`, little.
+/// The kernel's figures of this process. Without `/proc` there are few.
 pub fn own_process() -> Vec<metrics::family::Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The one that reads them is open as well.

@@ -1,4 +1,4 @@
-//! Whether the operator is well, for probes: what is stuck, dead or late, by name.
+//! The health of the operator, for probes: it names whatever is stuck, dead or late.
 //!
 //! Liveness is about this process: what a restart would mend. So an API server that is away makes it
 //! not ready, and leaves it alive.
@@ -29,7 +29,7 @@ const PASS_MAX: Duration = Duration::from_mins(45);
 /// Problems that one answer names.
 const PROBLEMS_MAX: usize = 20;
 
-/// What the process is at.
+/// The stage that the process is in.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 enum Stage {
     #[default]
@@ -120,7 +120,7 @@ impl Health {
         lock(&self.state).stage = Stage::Operating;
     }
 
-    /// What is told of the shards that this process operates, beside being ready.
+    /// Sets the text about the shards that this process operates, which readiness shows.
     pub(super) fn report_shards(&self, shards: u16, held: &BTreeSet<u16>) {
         let numbers: Vec<String> = held.iter().map(ToString::to_string).collect();
         let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
@@ -178,7 +178,7 @@ impl Health {
         Worker { health: self.clone(), name, stop }
     }
 
-    /// What a restart may mend.
+    /// The problems that a restart may solve.
     fn ailments(&self, now: Duration) -> Vec<String> {
         let state = lock(&self.state);
         let mut all: Vec<String> =
@@ -214,7 +214,7 @@ impl Health {
         all
     }
 
-    /// What keeps this process from doing its work now.
+    /// The problems that keep this process from its work now.
     fn hindrances(&self, now: Duration) -> Vec<String> {
         if lock(&self.state).stage == Stage::Starting {
             return vec![STARTING.to_owned()];
@@ -237,7 +237,7 @@ impl Health {
         told(&self.ailments(now))
     }
 
-    /// Whether this process does its work, and on which part of it where several share it.
+    /// Says if this process does its work, and on which part of it where several share it.
     fn readiness(&self, now: Duration) -> Told {
         let problems = self.hindrances(now);
         match lock(&self.state).shards.clone().filter(|_| problems.is_empty()) {

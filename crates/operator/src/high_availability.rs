@@ -204,7 +204,7 @@ pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> H
     }
 }
 
-/// Whether a JobManager, of whichever version, would find a job to run.
+/// True if a JobManager, of whichever version, would find a job to run.
 fn has_graph(maps: &[ConfigMap]) -> bool {
     let kept = maps.iter().filter(|map| map.metadata.deletion_timestamp.is_none());
     let mut keys = kept.flat_map(|map| map.data.iter().flatten()).map(|(key, _)| key);

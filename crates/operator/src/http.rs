@@ -27,7 +27,8 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: a probe's has some hundred.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What is answered at exactly these paths, and that there is nothing else. An answer must not block.
+/// Answers exactly these paths. Any other path is answered with a list of them. An answer must not
+/// block.
 pub fn routes<const N: usize>(methods: &str, paths: [(&'static str, MethodRouter); N]) -> Router {
     let there_is = paths.each_ref().map(|(path, _)| *path).join(" ");
     let elsewhere = (StatusCode::NOT_FOUND, format!("not found; there is: {there_is}\n"));

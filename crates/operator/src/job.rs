@@ -1,4 +1,4 @@
-//! What Flink says of one job: each answer read when it is asked for and not before.
+//! Flink's answers about one job. Each is read when it is asked for, and not before.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Asked<'_> {
             .collect())
     }
 
-    /// Whether the job was just seen to have ended, or else was so when last looked at.
+    /// True if the job was just seen to have ended, or else had ended at the last look.
     fn has_ended(&self, jobs: &Fact<Vec<Job>>) -> bool {
         match jobs {
             Fact::Known(jobs) => jobs.iter().any(|job| {
@@ -104,8 +104,8 @@ impl Asked<'_> {
         })
     }
 
-    /// Whether the job's checkpoints outlive it when it is cancelled, as it runs; one that takes none
-    /// has none to lose.
+    /// True if the job's checkpoints outlive it when it is cancelled, with the configuration it
+    /// runs with. A job that takes none has none to lose.
     pub(super) async fn retention(&self) -> Result<bool, String> {
         let config = self.flink()?.checkpoint_config(self.id()?).await;
         let config = config.map_err(|error| tell(&error))?;

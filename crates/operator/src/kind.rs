@@ -1,5 +1,5 @@
-//! What the kinds of resources that are operated have in common: how one is watched, what is kept
-//! of it, and who is woken by it.
+//! The common ground of the kinds of resources that are operated: how a resource is watched, what
+//! is kept of it, and who is woken by it.
 //!
 //! A controller is a file with an [`Operated`] implementation: its own decision and its own steps.
 //! Everything around a pass is in [`super::controller`] and [`super::pass`].
@@ -31,7 +31,7 @@ use lifecycle::event::Component;
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// Whether a watch saw the resource, or its end.
+/// Says if a watch saw the resource, or its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     There,
@@ -59,20 +59,20 @@ pub(super) trait Operated:
     /// As metrics call it.
     const KIND: metrics::Kind;
 
-    /// What is counted of the resource with this status.
+    /// The facts that metrics count of a resource with this status.
     fn facts(&self, status: &Self::Status) -> metrics::Facts;
 
-    /// What the audit log says of a status that was written.
+    /// The line of the audit log about a status that was written.
     fn audit(previous: &Self::Status, current: &Self::Status) -> Option<String>;
 
-    /// What is kept of this kind.
+    /// The cache of this kind.
     fn kept(context: &Context) -> &Kept<Self>;
 
     /// One pass over the resource, which is at least as new as our own last write to it.
     fn pass(resource: Self, context: &Context)
     -> impl Future<Output = Result<Again, Error>> + Send;
 
-    /// What is `known` of the job and no longer on record: the store went back to what is `listed`.
+    /// The facts in `known` that are no longer on record, because the store went back to `listed`.
     fn went_back(_known: &Self, _listed: &Self) -> Option<WentBack> {
         None
     }
@@ -82,7 +82,7 @@ pub(super) trait Operated:
     fn seen(_resource: &Guarded<Self>, _sight: Sight, _context: &Context) {}
 }
 
-/// What this process wrote and has not seen come back from its watch.
+/// A write of this process that has not come back from the watch yet.
 #[derive(Clone, Debug)]
 pub(super) struct Written<S> {
     /// Resource version of the last write.
@@ -158,7 +158,7 @@ pub(super) struct Feed<K: Operated> {
     pub(super) is_listed: Arc<AtomicBool>,
 }
 
-/// What the operator keeps of one kind.
+/// The operator's cache of one kind.
 pub(super) struct Kept<K: Operated> {
     scopes: RwLock<Vec<Scope<K>>>,
     written: Mutex<HashMap<String, Written<K::Status>>>,
@@ -209,17 +209,17 @@ impl<K: Operated> Kept<K> {
         uids
     }
 
-    /// What is watched: `None` stands for the whole cluster.
+    /// The watched namespaces. `None` stands for the whole cluster.
     pub(super) fn namespaces(&self) -> Vec<Option<String>> {
         self.scopes().iter().map(|scope| scope.namespace.clone()).collect()
     }
 
-    /// Whether there are watches of this kind at all.
+    /// True if there are watches of this kind at all.
     pub(super) fn is_watched(&self) -> bool {
         !self.scopes().is_empty()
     }
 
-    /// Whether the API server has this kind and lets it be read.
+    /// True if the API server has this kind and lets it be read.
     pub(super) fn is_served(&self) -> bool {
         self.is_served.load(Ordering::Relaxed)
     }
@@ -228,8 +228,8 @@ impl<K: Operated> Kept<K> {
         self.is_served.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the watches have shown all that was there at their start: until then what they do
-    /// not show may exist.
+    /// True if the watches have shown everything that was there at their start. Until then, a
+    /// resource that they do not show may exist.
     pub(super) fn is_listed(&self) -> bool {
         self.scopes().iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
@@ -241,8 +241,8 @@ impl<K: Operated> Kept<K> {
         unlisted.next().map(|scope| shown(&scope.namespace))
     }
 
-    /// The same for one namespace: another one that cannot be read is no reason to wait. Where
-    /// nothing is watched, there is nothing to wait for.
+    /// Like [`Self::is_listed`], for one namespace. Another namespace that cannot be read is no
+    /// reason to wait. If nothing is watched, there is nothing to wait for.
     pub(super) fn is_listed_in(&self, namespace: &str) -> bool {
         let scopes = self.scopes();
         if scopes.is_empty() {
@@ -254,7 +254,7 @@ impl<K: Operated> Kept<K> {
         of_it.any(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
-    /// What the watches show is not all that is there, until they have listed it anew.
+    /// Notes that the watches do not show everything until they have listed it anew.
     pub(super) fn unlist(&self) {
         for scope in self.scopes().iter() {
             scope.is_listed.store(false, Ordering::Relaxed);

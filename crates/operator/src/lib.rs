@@ -1,12 +1,11 @@
 //! The control loop: observe, decide, act, for every resource in scope.
 //!
-//! What is around a pass is the same for every kind: [`kind`] says what a controller is made of,
-//! [`controller`] runs one, [`pass`] hands it the newest of its resource, and [`resource`] writes it.
-//! The loop itself holds no opinion. For a `FlinkDeployment` [`reconcile`] asks `lifecycle` for a plan,
-//! [`observe`] answers the questions that the decision comes back with, and [`act`] takes the plan's
-//! steps in their order; [`session_job`] does so for a `FlinkSessionJob`. The autoscaler measures jobs
-//! beside the passes, and says what of its decisions is in force.
-
+//! The frame of a pass is common to all kinds: [`kind`] defines what a controller consists of,
+//! [`controller`] runs one, [`pass`] hands it the newest version of its resource, and [`resource`]
+//! writes the resource. The loop itself makes no decisions. For a `FlinkDeployment`, [`reconcile`] asks
+//! `lifecycle` for a plan, [`observe`] answers the questions that the decision comes back with, and
+//! [`act`] takes the steps of the plan in their order. [`session_job`] does so for a `FlinkSessionJob`.
+//! The autoscaler measures jobs beside the passes, and says which of its decisions are in force.
 //!
 //! Whoever embeds the operator adds listeners and validators of its own to those of the
 //! configuration:

@@ -59,7 +59,7 @@ pub trait Listener: Send + Sync + 'static {
 pub struct Undelivered {
     /// Without secrets: it is logged.
     pub message: String,
-    /// Whether trying again may help.
+    /// True if trying again may help.
     pub is_transient: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Listeners {
     queues: Vec<Queue>,
 }
 
-/// What waits for one listener.
+/// The queue of one listener.
 struct Queue {
     name: String,
     dropped: AtomicU64,

@@ -14,7 +14,7 @@ impl Live {
         Self(RwLock::new(Arc::new(config)))
     }
 
-    /// What is in force now.
+    /// The configuration that is in force now.
     pub fn get(&self) -> Arc<OperatorConfig> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -27,12 +27,12 @@ pub trait Mutator: Send + Sync + 'static {
     /// For messages; no two mutators share one. They work in the order of their names.
     fn name(&self) -> &str;
 
-    /// Whether it is asked about resources of `kind`.
+    /// True if it is asked about resources of `kind`.
     fn is_about(&self, kind: Kind) -> bool {
         kind != Kind::FlinkStateSnapshot
     }
 
-    /// What it means that it gives no answer, or one that cannot be carried out.
+    /// Decides about a resource when it gives no answer, or one that cannot be carried out.
     fn on_failure(&self) -> FailurePolicy {
         FailurePolicy::default()
     }
@@ -42,9 +42,9 @@ pub trait Mutator: Send + Sync + 'static {
         plugin::TIMEOUT
     }
 
-    /// What to change: a JSON Patch as a list, an object to merge, or `null` for nothing. Spec,
-    /// labels and annotations can be changed. An error, which users read, says why there is no
-    /// answer.
+    /// Returns the change: a JSON Patch as a list, an object to merge, or `null` for nothing. Spec,
+    /// labels and annotations can be changed. An error, which users read, is the reason that there
+    /// is no answer.
     fn mutate<'a>(&'a self, subject: &'a Subject) -> BoxFuture<'a, Result<Value, String>>;
 }
 

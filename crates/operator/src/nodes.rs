@@ -53,7 +53,7 @@ pub(super) struct Nodes {
 #[derive(Default)]
 struct State {
     seen: Seen,
-    /// What a list that is not complete yet has shown.
+    /// The nodes in a list that is not complete yet.
     listed: BTreeMap<String, node_notice::Node>,
     /// Who asks, and whether it was told that nodes may not be read.
     askers: HashMap<Asker, bool>,
@@ -79,7 +79,7 @@ enum News {
 }
 
 impl Nodes {
-    /// What is known of nodes, for the job that asks; from then on they are watched.
+    /// Returns the known nodes to a job that asks. From then on they are watched.
     pub(super) fn known(
         &self,
         (kind, namespace, name): (JobKind, &str, &str),
@@ -151,7 +151,7 @@ impl Nodes {
     }
 }
 
-/// What a node bears; nothing where it bears no sign of anything.
+/// The signs that a node bears. Nothing if it bears none.
 fn signs(node: &Node) -> Option<node_notice::Node> {
     let spec = node.spec.as_ref()?;
     let taint = |taint: &k8s_openapi::api::core::v1::Taint| Taint {
@@ -169,7 +169,7 @@ fn signs(node: &Node) -> Option<node_notice::Node> {
     })
 }
 
-/// Whether a node bears a sign that it did not bear before.
+/// True if a node bears a sign that it did not bear before.
 fn has_more(before: &node_notice::Node, now: &node_notice::Node) -> bool {
     let is_new = |taint: &Taint| before.taints.iter().all(|other| other.key != taint.key);
     before.uid != now.uid
@@ -193,7 +193,7 @@ pub(super) async fn follow(context: Arc<Context>) {
                 }
                 News::Everybody => wake_askers(&context),
             },
-            // What was seen last counts; the watch starts again by itself.
+            // The last look counts. The watch starts again by itself.
             Err(error) if watching::is_refused(&error) => report_refusal(&error, &context).await,
             Err(_) => {}
         }

@@ -24,7 +24,7 @@ const QUOTA: &str = "exceeded quota";
 /// Names a webhook that has to be asked for real.
 const NO_DRY_RUN: &str = "does not support dry run";
 
-/// What the API server refused beside a JobManager that is there.
+/// An object beside a running JobManager that the API server refused.
 pub(super) struct Unfinished {
     /// Uid of the JobManager's Deployment.
     pub(super) uid: String,
@@ -150,7 +150,8 @@ impl Act<'_, FlinkDeployment> {
     }
 
     /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
-    /// Whether it was done: one that is refused is told, and the job is looked after all the same.
+    /// Returns `true` if this was done. A refusal is reported, and the job is maintained all the
+    /// same.
     async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
         let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
         if let Some(ingress) = ingress {
@@ -225,13 +226,13 @@ impl Act<'_, FlinkDeployment> {
     }
 }
 
-/// What may lead to a web UI.
+/// The kinds of objects that may lead to a web UI.
 const EXPOSED_BY: [(&str, &str); 2] =
     [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
 const ROUTE: &str = "HTTPRoute";
 
-/// Whether the cluster has no use for such an object, or none for this one: no reason to hold up a
-/// job.
+/// True if the cluster cannot have such an object, or refuses this one. That is no reason to hold
+/// up a job.
 fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
@@ -331,8 +332,8 @@ pub(super) async fn refusal(
             tracing::debug!(error = text, "whether the object would be refused is not known");
             continue;
         }
-        // What is there, and goes before the new object comes, counts in a quota only where both are
-        // asked for: as a change of it the object takes what it takes more.
+        // A new object replaces an old one that goes first, so a quota needs room for the
+        // difference alone. A trial of the object as a change of the old one counts just that.
         let is_quota = text.contains(QUOTA);
         if is_quota && !is_refused_by_quota(apply::apply(client, object, TRIED).await)? {
             continue;

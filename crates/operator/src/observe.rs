@@ -1,7 +1,8 @@
 //! Answers to the questions of a decision, each read when it is asked and not before.
 //!
-//! What Flink does not answer is [`Fact::Unknown`]. What the API server does not answer is an error
-//! of the pass, which is then tried again: no decision is made on half of the objects.
+//! A question that Flink does not answer is [`Fact::Unknown`]. A question that the API server does
+//! not answer is an error of the pass, which is then tried again: no decision is made on half of
+//! the objects.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(super) struct Subject<'a> {
     pub(super) name: &'a str,
     /// The configuration that the pass began with.
     pub(super) operator: &'a OperatorConfig,
-    /// What this pass has put together already.
+    /// The results that this pass has already.
     pub(super) memo: Option<&'a Memo>,
 }
 
@@ -237,7 +238,7 @@ async fn job_manager(
     Ok(found.as_deref().map(pods::job_manager))
 }
 
-/// The same for the TaskManagers of a standalone cluster.
+/// The TaskManagers of a standalone cluster, read under the conditions of [`job_manager`].
 async fn task_managers(
     subject: &Subject<'_>,
     context: &Context,
@@ -260,7 +261,7 @@ async fn deployment(
     let is_job_manager = name == names::job_manager(subject.name);
     if let Some(cached) = context.cached_deployment(subject.namespace, name) {
         let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
-        // Whether it had replicas again while it was to end is read.
+        // A Deployment that was to end is read, because it may have replicas again.
         let annotations = cached.metadata.annotations.as_ref();
         let is_ending = annotations.is_some_and(|all| all.contains_key(ENDING_ANNOTATION));
         let is_believed = match trust {
@@ -350,7 +351,7 @@ async fn job_manager_pods(
     Ok(facts)
 }
 
-/// What the log of an ended container says about its end; nothing where it cannot be read.
+/// The reason for its end in the log of an ended container. Nothing if the log cannot be read.
 async fn last_words(
     namespace: &str,
     pod: &str,
@@ -405,7 +406,7 @@ async fn ha_metadata(
     }
 }
 
-/// What the ConfigMap that the pods of a cluster mount says of high availability.
+/// The high availability options in the ConfigMap that the pods of a cluster mount.
 pub(super) async fn deployed_config(
     namespace: &str,
     cluster: &str,

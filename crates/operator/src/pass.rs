@@ -1,4 +1,4 @@
-//! What is around a pass over a resource of any kind: the newest of it, and what an error means.
+//! The frame of a pass over a resource of any kind: it gets the newest version, and handles errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the API server gave no answer at all, or cannot serve now.
+    /// True if the API server gave no answer at all, or cannot serve now.
     fn is_unreachable(&self) -> bool {
         match self {
             Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => matches!(
@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// Whether somebody else changed the resource, so that looking again at once helps.
+    /// True if somebody else changed the resource, so that looking again at once helps.
     fn is_race(&self) -> bool {
         match self {
             Self::Act(act::Error::Raced | act::Error::StatusTaken) => true,
@@ -121,7 +121,7 @@ async fn looked_after<K: Operated>(
 async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
     let newest = freshest(resource, context).await?;
     if context.rewinds.is_doubted(&resource.uid().unwrap_or_default()) {
-        // What came meanwhile is an earlier form.
+        // The version that came meanwhile is an earlier form.
         return Ok(Some(DOUBTED));
     }
     match newest {
@@ -137,7 +137,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
                 } else if !error.is_transient() {
                     context.forget_stop(&uid);
                 }
-                // What passes by itself is in the log alone, and a snapshot has an event of its own.
+                // A transient error is in the log alone, and a snapshot has an event of its own.
                 let has_event = matches!(error, act::Error::Snapshot { .. });
                 if !has_event && (is_told || !error.is_transient()) {
                     report_failure(error, known, context).await;

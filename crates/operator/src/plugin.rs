@@ -1,4 +1,4 @@
-//! What validators and mutators of the operator's configuration have in common.
+//! The common parts of validators and mutators in the operator's configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl<R> Configured<R> {
     }
 }
 
-/// What an endpoint answers when it is asked about `subject`.
+/// Asks an endpoint about `subject` and returns its answer.
 ///
 /// # Errors
 /// Why there is no answer, for users.

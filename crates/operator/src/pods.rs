@@ -235,7 +235,7 @@ pub(super) fn unexplained_crash(pod: &Pod) -> Option<UnexplainedCrash<'_>> {
     })
 }
 
-/// Whether a pod is scheduled and has waited for its volumes or sandbox ever since.
+/// True if a pod is scheduled and has waited for its volumes or sandbox ever since.
 pub(super) fn waits_for_volumes(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let is_true = |kind: &str| {

@@ -1,5 +1,4 @@
-//! What the operator would do about a resource, or about its deletion, found out as it would and
-//! without doing it.
+//! Finds out what the operator would do about a resource, or about its deletion, and does nothing.
 //!
 //! The decision is the operator's own, on facts that are read in the same way. That of a deletion is
 //! made as if it had been asked for now where it was not yet.
@@ -28,7 +27,7 @@ pub struct Preview {
     pub because: String,
     /// Names of the steps that change something beside the resource's status.
     pub steps: Vec<&'static str>,
-    /// What its status would tell of and does not yet.
+    /// The error that its status would show and does not show yet.
     pub error: Option<String>,
     pub blocker: Option<Blocker>,
 }
@@ -111,7 +110,7 @@ pub async fn of_snapshot(
     })
 }
 
-/// What an error says that was not told before.
+/// The message of an error that was not there before.
 fn news(before: Option<&str>, after: Option<&str>) -> Option<String> {
     after.filter(|_| before != after).map(message_of)
 }

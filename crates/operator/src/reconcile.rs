@@ -160,7 +160,7 @@ pub async fn plan(
                     context.note_held(world.uid(), world.now);
                 }
                 if runs(&world) {
-                    // What it does now is on record again, and saved by it.
+                    // The running job is on record again, with what it saves from now on.
                     context.rewinds.forget(world.uid());
                 }
                 return Ok(plan);
@@ -189,7 +189,7 @@ fn record<'a>(resource: &FlinkDeployment, status: &'a DeploymentStatus) -> Recor
     Record { generation, job: &status.job_status, reconciliation }
 }
 
-/// Whether the job on record was seen running.
+/// True if the job on record was seen running.
 fn runs(world: &World<'_>) -> bool {
     let Fact::Known(jobs) = &world.facts.jobs else { return false };
     let id = world.status.job_status.job_id.as_ref();

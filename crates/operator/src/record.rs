@@ -1,4 +1,4 @@
-//! What is kept beside a resource that has a job: superseded specs.
+//! Superseded specs, which are kept beside a resource that has a job.
 
 use jiff::Timestamp;
 use serde::Serialize;

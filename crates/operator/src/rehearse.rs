@@ -1,4 +1,4 @@
-//! What the operator would do about a change that nobody has made yet, pass after pass.
+//! Finds out what the operator would do about a change that nobody has made yet, pass after pass.
 //!
 //! The facts are read as a pass reads them; what follows is [`lifecycle::rehearsal`]'s. Nothing is
 //! written.
@@ -31,7 +31,7 @@ pub async fn scaled_deployment(
     scaled.await.map(Cow::into_owned).map_err(Error::Observe)
 }
 
-/// The same for a session job, in the cluster that it names.
+/// Like [`scaled_deployment`], for a session job in the cluster that it names.
 pub async fn scaled_session_job(
     wanted: &FlinkSessionJob,
     context: &Context,
@@ -43,7 +43,7 @@ pub async fn scaled_session_job(
     scaled.await.map(Cow::into_owned).map_err(Error::Observe)
 }
 
-/// What would be done about `wanted`, which has the status that is stored.
+/// Finds out what would be done about `wanted`, which has the status that is stored.
 pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result<Outcome, Error> {
     let operator = context.operator();
     let resource = wanted.clone();
@@ -77,7 +77,7 @@ pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result
     Err(Error::Undecided)
 }
 
-/// The same for a session job, in the cluster that it names.
+/// Like [`of_deployment`], for a session job in the cluster that it names.
 pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Result<Outcome, Error> {
     let operator = context.operator();
     let cluster = session_job::session_cluster(&wanted, context).await?;

@@ -27,7 +27,7 @@ fn all(metrics: &Metrics) -> Vec<Family> {
 /// next one has newer values.
 ///
 /// # Errors
-/// What keeps it from starting.
+/// The reason that it does not start.
 pub async fn to_collector(metrics: Metrics, settings: Otlp) -> Result<(), Error> {
     let Otlp { endpoint, interval, timeout, service, version } = settings;
     let Some(identity) = metrics.identity().cloned() else { return Ok(()) };

@@ -145,7 +145,7 @@ impl<'a, K: Operated> Act<'a, K> {
         Ok(())
     }
 
-    /// The same event again raises its count, and has the newest message.
+    /// Records an event. A repeated event raises its count, and has the newest message.
     pub(super) async fn count_event(&self, event: Event, labels: BTreeMap<String, String>) {
         self.record(event, Repeat::Count, labels).await;
     }

@@ -74,7 +74,7 @@ impl From<Namespaces> for Watch {
     }
 }
 
-/// What of the watched namespaces is this process's, where several share them.
+/// The share of this process in the watched namespaces, where several share them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Part {
     /// Into how many shards namespaces are divided.
@@ -84,7 +84,7 @@ pub struct Part {
     pub namespaces: BTreeSet<String>,
 }
 
-/// What is to be watched.
+/// The namespaces to watch.
 struct Wanted {
     watch: Watch,
     part: Option<Part>,
@@ -120,7 +120,7 @@ pub fn start(context: Context, watch: &Watch, label_selector: Option<&str>) -> O
     start_part(context, watch, label_selector, None)
 }
 
-/// The same, for what is a part of it, which may change: [`Operator::share`].
+/// Like [`start`], for a part of the namespaces, which [`Operator::share`] may change.
 pub fn start_part(
     mut context: Context,
     watch: &Watch,
@@ -195,7 +195,7 @@ impl Operator {
         self.scopes.set(&wanted.scopes()).await
     }
 
-    /// Whether the namespaces are those of the whole cluster, whichever there are.
+    /// True if all namespaces of the cluster are watched, whichever there are.
     pub async fn watches_all(&self) -> bool {
         self.wanted.lock().await.watch == Watch::AllNamespaces
     }

@@ -36,7 +36,7 @@ pub(super) const FLUSH_MAX: Duration = Duration::from_secs(5);
 /// A namespace, or with `None` the whole cluster.
 pub(super) type Scope = Option<String>;
 
-/// What is watched.
+/// The scopes that are watched.
 pub(super) struct Scopes {
     settings: Settings,
     /// Snapshots are resources here.
@@ -49,7 +49,7 @@ struct Open {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What became of the scopes.
+/// The scopes that a change opened and closed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Moved {
     pub opened: Vec<String>,

@@ -126,7 +126,7 @@ impl Operated for FlinkSessionJob {
         context.note_notices(&act.uid, &notices, Timestamp::now());
         if submits {
             context.forget_failed_submission(&act.uid);
-            // What runs now is on record.
+            // The running job is on record.
             context.rewinds.forget(&act.uid);
         }
         if is_gone {
@@ -158,7 +158,7 @@ pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context
     }
 }
 
-/// Whether the job is in this cluster. Most stored specs need not be read to tell.
+/// True if the job is in this cluster. Most stored specs need not be parsed to tell.
 fn is_in(job: &FlinkSessionJob, cluster: &str) -> bool {
     let last = job.status.as_ref().map(|status| &status.reconciliation_status);
     let last = last.and_then(|status| status.last_reconciled_spec.as_deref());
@@ -279,7 +279,7 @@ fn record<'a>(resource: &FlinkSessionJob, status: &'a SessionJobStatus) -> Recor
     Record { generation, job: &status.job_status, reconciliation }
 }
 
-/// Whether the job on record was seen, and had not ended: what it does is on record again.
+/// True if the job on record was seen and had not ended. Its work is on record again then.
 fn runs(world: &World<'_>) -> bool {
     let Fact::Known(jobs) = &world.facts.jobs else { return false };
     etcd_restore::is_alive(world.status.job_status.job_id.as_deref(), jobs)

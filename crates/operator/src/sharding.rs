@@ -52,7 +52,7 @@ impl Settings {
     }
 }
 
-/// What is wanted with the Lease of a shard.
+/// The intention for the Lease of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Wish {
     /// It is left to others; one that is held is kept.
@@ -65,7 +65,7 @@ enum Wish {
     },
 }
 
-/// What the task of one shard and the one that decides tell each other.
+/// The messages between the task of one shard and the one that decides.
 #[derive(Debug, Default)]
 struct Desk {
     wish: Wish,
@@ -112,7 +112,7 @@ struct Tender {
     nudge: Arc<Notify>,
 }
 
-/// What decides.
+/// Decides which shards this process holds.
 struct Share {
     settings: Settings,
     client: Client,
@@ -225,7 +225,7 @@ impl Sharding {
         number.give_back().await;
         for (desk, tender) in desks.all.iter().zip(&tenders) {
             let mut desk = lock(desk);
-            // What is not held has nothing to give.
+            // A shard that is not held has nothing to give back.
             desk.wish = Wish::GiveBack { is_orderly: desk.tenure == Tenure::Mine };
             tender.nudge.notify_one();
         }
@@ -335,7 +335,7 @@ impl Share {
         }
     }
 
-    /// What is not in the part has come to its end when this has.
+    /// Changes to this part. Work outside of it has ended when this returns.
     async fn become_part(&mut self, part: Part, operator: &Operator) {
         if part == self.part {
             return;
@@ -362,7 +362,7 @@ impl Share {
 fn namespaces(client: Client, operator: &Operator) -> BoxStream<'static, BTreeSet<String>> {
     let all: Api<PartialObjectMeta<Namespace>> = Api::all(client);
     let rewinds = operator.context.rewinds.follow();
-    // What cannot be watched is told of, and asked for again.
+    // The watch logs an error by itself, and begins again.
     let events = watching::watch(all, watching::config(), rewinds);
     names(events.filter_map(|event| std::future::ready(event.ok()))).boxed()
 }

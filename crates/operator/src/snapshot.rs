@@ -293,7 +293,7 @@ impl Act<'_, FlinkStateSnapshot> {
             Err(error @ flink::Error::Refused { .. }) if !error.is_transient() => {
                 Err(Failure::Refused(tell(&error)))
             }
-            // Whether it arrived is found out by asking for the trigger.
+            // Asking for the trigger shows if the request arrived.
             Err(error) => {
                 tracing::debug!(error = tell(&error), "the trigger may have been received");
                 Ok(())

@@ -29,7 +29,7 @@ pub use view::View;
 
 /// Longest URL of a cluster, in bytes: with the id of a job it is a key of the store.
 pub const URL_BYTES_MAX: usize = 150;
-/// What is known of a job that was not written for so long is removed.
+/// The stored data of a job is removed if it was not written for so long.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 /// Time between two looks for such jobs.
 const TRIM_INTERVAL: Duration = Duration::from_hours(1);
@@ -45,9 +45,9 @@ pub struct Cluster {
 /// How jobs are looked after.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What counts where a job's own configuration says nothing.
+    /// Options that count where a job's own configuration says nothing.
     pub base: FlinkConfig,
-    /// What counts whatever a job's own configuration says.
+    /// Options that count whatever a job's own configuration says.
     pub set: FlinkConfig,
     /// Pause between two turns of a cluster.
     pub interval: Duration,
@@ -55,7 +55,7 @@ pub struct Settings {
     pub parallelism: usize,
 }
 
-/// What all loops share.
+/// The state that all loops share.
 struct Shared {
     settings: Settings,
     store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! What plans stop at that passes by itself as a rule: told only where it lasts.
+//! Errors of plans that usually pass by themselves. They are reported only if they last.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

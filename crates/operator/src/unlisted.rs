@@ -1,5 +1,5 @@
-//! What went while nobody watched: a watch that begins anew lists what there is, and has no event of
-//! the rest.
+//! Finds resources that went while nobody watched: a watch that begins anew lists those that exist,
+//! and has no event for the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -29,12 +29,12 @@ pub trait Validator: Send + Sync + 'static {
     /// For messages; no two validators share one.
     fn name(&self) -> &str;
 
-    /// Whether it is asked about resources of `kind`.
+    /// True if it is asked about resources of `kind`.
     fn is_about(&self, kind: Kind) -> bool {
         kind != Kind::FlinkStateSnapshot
     }
 
-    /// What it means that it gives no answer.
+    /// Decides about a resource when it gives no answer.
     fn on_failure(&self) -> FailurePolicy {
         FailurePolicy::default()
     }
@@ -44,8 +44,8 @@ pub trait Validator: Send + Sync + 'static {
         plugin::TIMEOUT
     }
 
-    /// What is wrong with the resource; nothing: it may be deployed. An error, which users read,
-    /// says why there is no answer.
+    /// Returns the violations of the resource. Without any, it may be deployed. An error, which
+    /// users read, is the reason that there is no answer.
     ///
     /// It is asked once for each change, and again when it failed. What runs is not asked about.
     fn validate<'a>(

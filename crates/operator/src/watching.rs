@@ -118,7 +118,7 @@ impl Pauses {
     }
 }
 
-/// Whether the same request is not served soon: rights or the kind are missing.
+/// True if the request will not be served soon, because rights or the kind are missing.
 pub(super) fn is_refused(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
@@ -129,7 +129,7 @@ pub(super) fn is_refused(error: &watcher::Error) -> bool {
     }
 }
 
-/// The same of any other request.
+/// Like [`is_refused`], for any other request.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if REFUSALS.contains(&status.code))
 }

@@ -38,7 +38,7 @@ const LOOK_UP_MAX: Duration = Duration::from_secs(2);
 /// The longest that validators, who are asked at the same time, may take.
 const VALIDATE_MAX: Duration = Duration::from_secs(6);
 
-/// What the API server asks.
+/// The task of a review.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Task {
     Validate,
@@ -89,7 +89,7 @@ impl Court {
         Self { jurisdiction, validators: Panel::new(validators), mutators }
     }
 
-    /// The same extensions for something else.
+    /// Returns the court with its extensions for another jurisdiction.
     fn moved_to(&self, jurisdiction: Jurisdiction) -> Self {
         let Self { jurisdiction: _, validators, mutators } = self;
         Self { jurisdiction, validators: validators.clone(), mutators: mutators.clone() }
@@ -101,7 +101,7 @@ impl Court {
     }
 }
 
-/// What answers reviews.
+/// Answers reviews.
 pub struct Webhook {
     client: Client,
     operator: Arc<Live>,
@@ -123,7 +123,7 @@ impl Webhook {
         *self.court.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(court);
     }
 
-    /// The same extensions judge something else from now on.
+    /// Lets its extensions answer for another jurisdiction from now on.
     pub fn move_to(&self, jurisdiction: Jurisdiction) {
         self.convene(self.court().moved_to(jurisdiction));
     }
@@ -234,7 +234,7 @@ impl Webhook {
     }
 }
 
-/// Whether the job is known to be none that is operated here.
+/// True if the job is known to be none that is operated here.
 fn is_foreign(job: &Fact<Option<Value>>, court: &Court) -> bool {
     matches!(job, Fact::Known(Some(job)) if !court.jurisdiction.has_labels(job))
 }

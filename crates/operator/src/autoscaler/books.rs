@@ -1,4 +1,5 @@
-//! What this process knows of the autoscalers: by resource, and only of those that have one.
+//! The books of the autoscalers in this process, by resource. A resource without an autoscaler has
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -52,7 +53,7 @@ impl Default for Autoscalers {
     }
 }
 
-/// What is known of one job.
+/// The book of one job.
 pub(super) struct Book {
     /// Which book of all.
     pub(super) number: u64,
@@ -66,7 +67,7 @@ pub(super) struct Book {
     pub(super) event_limiter: EventLimiter,
 }
 
-/// What is in force, or why that is not known.
+/// The decision in force, or the reason that it is unknown.
 #[derive(Clone, Debug)]
 pub(super) enum Decided {
     Known(Arc<InForce>),
@@ -87,7 +88,7 @@ pub(super) struct InForce {
     pub(super) config: ConfigChanges,
 }
 
-/// What a cycle works with.
+/// The data that a cycle works with.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) kept: Kept,
@@ -119,7 +120,7 @@ impl Autoscalers {
         lock(&self.books).get_mut(uid).map(look)
     }
 
-    /// The same, as long as it is still the same book.
+    /// Like [`Self::with`], as long as it is still the same book.
     pub(super) fn with_same<T>(
         &self,
         uid: &str,
@@ -145,12 +146,12 @@ impl Autoscalers {
         books.insert(uid.to_owned(), book);
     }
 
-    /// What is stored is to be cleared once this generation is on record.
+    /// Notes that the stored data must be cleared once this generation is on record.
     pub(super) fn owe(&self, uid: &str, generation: i64) {
         lock(&self.owed).insert(uid.to_owned(), generation);
     }
 
-    /// Whether it is to be cleared now, with what is on record.
+    /// True if the stored data must be cleared now, because the noted generation is on record.
     pub(super) fn is_owed(&self, uid: &str, observed: Option<i64>) -> bool {
         lock(&self.owed).get(uid).is_some_and(|owed| Some(*owed) == observed)
     }

@@ -125,7 +125,7 @@ struct Turn<K> {
     job_id: String,
     /// When its state last changed, as far as the status says.
     started: Option<Timestamp>,
-    /// What the user's spec comes to.
+    /// The user's spec with all defaults.
     config: Box<FlinkConfig>,
     /// Of the book.
     number: u64,
@@ -185,7 +185,7 @@ impl<K: Scaled> Turn<K> {
         Ok(Made { now, before, cycle, settings })
     }
 
-    /// What a metric that is missing means: just after a start, nothing.
+    /// Decides how much a missing metric means: just after a start, nothing.
     fn unmeasured(&self, error: &Unmeasured, settings: &Settings, now: Timestamp) -> Failure {
         let is_young = self.started.is_none_or(|at| now < later(at, settings.stabilization));
         let reason = crate::observe::tell(error);
@@ -306,14 +306,14 @@ impl<K: Scaled> Turn<K> {
         }
     }
 
-    /// Whether the resource is as it was when the cycle began, and its job still to be scaled.
+    /// True if the resource is as it was when the cycle began, and its job is still to be scaled.
     fn is_unmoved(&self, context: &Context) -> bool {
         let namespace = self.resource.namespace().unwrap_or_default();
         let Some(cached) = K::kept(context).cached(&namespace, &self.resource.name_any()) else {
             return false;
         };
         let Ok(now) = &cached.0 else { return false };
-        // What was written and not seen yet is newer than the watch.
+        // A write that the watch has not shown yet is newer than the watch.
         let written = K::kept(context).written(&self.uid);
         let version = crate::context::resource_version(now.meta());
         if written.is_some_and(|written| written.resource_version > version) {
@@ -327,7 +327,7 @@ impl<K: Scaled> Turn<K> {
     }
 }
 
-/// What a cycle came to.
+/// The result of a cycle.
 struct Made {
     now: Timestamp,
     before: State,

@@ -1,4 +1,5 @@
-//! What is in force of a job: read once, put into each pass's spec, cleared when it is to be.
+//! The decisions in force for a job: read once, put into each pass's spec, and cleared when they
+//! must be.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ pub(super) enum Switch {
     Unknown,
 }
 
-/// Whether the autoscaler is on. Most resources do not speak of it, and are not looked into.
+/// Says if the autoscaler is on. Most resources do not mention it, and are not examined further.
 pub(super) fn switch<K: Scaled>(
     resource: &K,
     cluster: Cluster<'_>,
@@ -63,11 +64,11 @@ fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
     if observed == cluster.metadata.generation {
         return Cow::Borrowed(cluster);
     }
-    // What is wrong with a record that cannot be read is told by the cluster's own pass.
+    // The pass of the cluster itself reports a record that cannot be read.
     running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(cluster.with(spec)))
 }
 
-/// Whether the option may be among these, flat or nested.
+/// True if the option may be among these, flat or nested.
 fn mentions(configuration: &FlinkConfiguration) -> bool {
     let may_hold = |name: &String| ENABLED.keys().any(|key| key.starts_with(name.as_str()));
     configuration.0.keys().any(may_hold)
@@ -108,7 +109,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
         Decided::Unread | Decided::Cleared => return Ok(Cow::Borrowed(resource)),
     };
     let own = K::configuration(resource.spec());
-    // What the user's own overrides cannot be, validation tells.
+    // Validation reports overrides of the user that cannot be read.
     let Ok(configuration) = with_parallelism(own, &config, Some(running), in_force) else {
         return Ok(Cow::Borrowed(resource));
     };
@@ -122,7 +123,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     Ok(Cow::Owned(resource.with(spec)))
 }
 
-/// What is in force, from the ConfigMap where this process has not read it yet.
+/// Returns the decision in force, from the ConfigMap where this process has not read it yet.
 async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<Decided> {
     let uid = resource.uid().unwrap_or_default();
     let known = context.autoscalers.with(&uid, |book| book.in_force.clone());
@@ -241,7 +242,8 @@ pub(crate) async fn tidy<K: Scaled>(
     }
 }
 
-/// Whether validators outside let the spec come into force; nothing where they have not all answered.
+/// Asks validators outside if they let the spec come into force. Nothing if they have not all
+/// answered.
 async fn admitted<K: Scaled>(
     resource: &K,
     status: &K::Status,
@@ -258,7 +260,7 @@ async fn admitted<K: Scaled>(
     context.validators.known(kind, uid).admit(version)
 }
 
-/// Whether a stored spec may have anything to do with the autoscaler.
+/// True if a stored spec may have anything to do with the autoscaler.
 fn speaks_of_scaling(text: &str) -> bool {
     ["autoscaler.enabled", "\"autoscaler\":", "jobvertex-parallelism-overrides"]
         .iter()

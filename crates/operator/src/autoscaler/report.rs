@@ -1,4 +1,4 @@
-//! What is told of a cycle, in the Java operator's words.
+//! Reports about cycles, in the Java operator's words.
 
 use super::Scaled;
 use crate::context::Context;
@@ -36,7 +36,7 @@ pub(super) async fn report_event<K: Scaled>(resource: &K, event: &Event, context
     Act::new(context, resource.clone()).count_event(event, label.into_iter().collect()).await;
 }
 
-/// What kept a cycle from being made.
+/// Reports the reason that there was no cycle.
 pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     tracing::warn!(reason, "the autoscaler does not decide");
     let message: String = reason.chars().take(REASON_MAX).collect();

@@ -40,16 +40,16 @@ pub fn merge(under: &mut Map<String, Value>, over: Map<String, Value>) {
     }
 }
 
-/// What `true`, `null` and whole numbers are.
+/// The type that `true`, `null` and whole numbers get.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scalars {
-    /// What they look like.
+    /// The type that they look like.
     Typed,
     /// Texts as all else, for tags such as `12`.
     Text,
 }
 
-/// What is left of a value that is taken away, where there is an empty one of its type.
+/// The empty value that is left of a value that is removed, if its type has one.
 fn empty_of(value: &Value) -> Option<Value> {
     match value {
         Value::Object(_) => Some(Value::Object(Map::new())),

@@ -395,7 +395,7 @@ impl Release<'_> {
     }
 }
 
-/// Whether a configuration has this option, as one key.
+/// True if a configuration has this option, as one key.
 fn names(text: &str, option: &str) -> bool {
     let is_it = |line: &str| {
         let after = line.trim_start().strip_prefix(option);
@@ -416,7 +416,7 @@ fn role_kind(namespace: Option<&str>) -> &'static str {
     if namespace.is_some() { "Role" } else { "ClusterRole" }
 }
 
-/// What need not be written: the API server takes its default.
+/// True if a value need not be written, because the API server takes its default.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -6,7 +6,7 @@ pub(super) const GROUP: &str = api::GROUP;
 pub(super) const KINDS: [&str; 4] =
     ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
 
-/// What the operator does in a namespace that it operates.
+/// The rights of the operator in a namespace that it operates.
 ///
 /// Deployments, Services and `ConfigMaps` are those of the clusters. It reads no Secrets: what jobs
 /// need of them their pods mount.
@@ -55,7 +55,7 @@ pub fn operator() -> Vec<Value> {
     ]
 }
 
-/// What one of several that share all namespaces does in the cluster: it looks which there are.
+/// The rights in the cluster of one of several that share all namespaces: to list and watch them.
 pub fn namespaces() -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -64,7 +64,7 @@ pub fn namespaces() -> Vec<Value> {
     })]
 }
 
-/// What the operator does in the cluster where jobs are given snapshots before their nodes go.
+/// The rights in the cluster of an operator that gives jobs snapshots before their nodes go.
 pub fn nodes() -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -73,7 +73,7 @@ pub fn nodes() -> Vec<Value> {
     })]
 }
 
-/// What the operator does in its own namespace: the Lease of the leader, and those of shards.
+/// The rights of the operator in its own namespace: the Lease of the leader, and those of shards.
 pub fn leader() -> Vec<Value> {
     vec![json!({
         "apiGroups": ["coordination.k8s.io"],
@@ -82,7 +82,7 @@ pub fn leader() -> Vec<Value> {
     })]
 }
 
-/// What a webhook that makes its own certificate does in the operator's namespace: keep it.
+/// The rights in the operator's namespace of a webhook that makes its own certificate: to keep it.
 pub fn webhook_secret(name: &str) -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -92,7 +92,7 @@ pub fn webhook_secret(name: &str) -> Vec<Value> {
     })]
 }
 
-/// What it does in the cluster: say whom to trust for the certificate.
+/// The rights of such a webhook in the cluster: to say whom to trust for the certificate.
 pub fn webhook_configurations(name: &str) -> Vec<Value> {
     vec![json!({
         "apiGroups": ["admissionregistration.k8s.io"],
@@ -102,7 +102,7 @@ pub fn webhook_configurations(name: &str) -> Vec<Value> {
     })]
 }
 
-/// What a JobManager does: TaskManager pods and high availability data.
+/// The rights of a JobManager: TaskManager pods and high availability data.
 pub fn jobs() -> Vec<Value> {
     let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
     vec![

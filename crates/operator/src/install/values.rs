@@ -1,4 +1,4 @@
-//! What an installation can be told: the values of the Helm chart, under the names of the Java
+//! The options of an installation: the values of the Helm chart, under the names of the Java
 //! operator's chart where they mean the same.
 
 use schemars::JsonSchema;

@@ -20,7 +20,7 @@ const TIMEOUT: i32 = 10;
 /// Kinds that are operated, and so judged.
 const JUDGED: [&str; 3] = ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots"];
 
-/// What is asked about, by condition; each has to hold.
+/// The conditions under which the API server asks. All of them have to hold.
 const CONDITIONS: [(&str, &str); 2] = [
     (
         "stays",
@@ -137,7 +137,7 @@ impl Release<'_> {
             .map(|_| json!({"name": WEBHOOK, "mountPath": CERTIFICATE, "readOnly": true}))
     }
 
-    /// What the API server asks, and whom.
+    /// The configurations that say which changes the API server asks about, and whom it asks.
     pub(super) fn webhook_configurations(&self) -> Vec<Value> {
         let Some(webhook) = self.webhook() else { return vec![] };
         vec![

@@ -1,4 +1,4 @@
-//! What a listener is told, in the structured JSON form of `CloudEvents` 1.0.
+//! The message to a listener, in the structured JSON form of `CloudEvents` 1.0.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(crate) struct Subject {
     pub(crate) generation: Option<i64>,
 }
 
-/// What happened to it.
+/// Something that happened to a resource.
 pub(crate) enum Happening<'a, S> {
     /// A Kubernetes event was recorded about it.
     Event(&'a Event),
@@ -28,7 +28,7 @@ pub(crate) enum Happening<'a, S> {
     Deleted { last: &'a S },
 }
 
-/// What a listener is told.
+/// The message to a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudEvent {
     body: Value,

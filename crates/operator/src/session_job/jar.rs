@@ -28,7 +28,7 @@ const NAME_LENGTH_MAX: usize = 100;
 /// The resource, the cluster that it runs in, and the operator's configuration.
 pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
 
-/// Whether the jar of the wanted spec can be fetched.
+/// Checks that the jar of the wanted spec can be fetched.
 pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
     let (resource, _, _) = job;
     let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
@@ -76,13 +76,13 @@ fn config(
 /// A submission that did not succeed.
 pub(super) struct NotSubmitted {
     pub(super) job_id: String,
-    /// What went wrong.
+    /// Describes the error.
     pub(super) message: String,
     /// Where a job may come of it all the same, or of an attempt before.
     pub(super) may_arrive: Option<Arrival>,
 }
 
-/// What went wrong, and whether Flink may be at it all the same.
+/// A failed attempt, which Flink may carry out all the same.
 struct Failure {
     message: String,
     may_arrive: bool,
@@ -98,7 +98,7 @@ impl Failure {
 /// Runs the job under its id. The uploaded jar goes in any case; the job has its own copy.
 ///
 /// # Errors
-/// What went wrong; whether the job runs all the same is found out by its id.
+/// Describes the error. The job's id shows if it runs all the same.
 pub(super) async fn submit(
     submission: Submission,
     flink: &Client,
@@ -110,7 +110,7 @@ pub(super) async fn submit(
     ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
         job_id,
         message,
-        // What an earlier attempt may bring no refusal of a later one takes back.
+        // An earlier attempt may still arrive, even if a later one is refused.
         may_arrive: if may_arrive {
             Some(Arrival::again(before, began, Timestamp::now()))
         } else {
@@ -188,7 +188,7 @@ fn failure(error: &flink::Error) -> Failure {
     }
 }
 
-/// What Flink takes as the name of a jar.
+/// Turns the name of a jar into one that Flink takes.
 fn plain_name(name: &str) -> String {
     let stem = name.strip_suffix(".jar").unwrap_or(name);
     let plain: String = stem

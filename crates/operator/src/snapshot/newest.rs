@@ -48,7 +48,7 @@ fn of_forgotten_job(state: Option<JobStatusState>) -> Fact<Option<String>> {
     }
 }
 
-/// Whether the savepoint was completed just now, or nobody knows when.
+/// True if the savepoint was completed just now, or at an unknown time.
 fn is_fresh(snapshot: &FlinkStateSnapshot) -> bool {
     let completed = snapshot.status.as_ref().and_then(|status| status.result_timestamp.as_deref());
     let completed = completed.and_then(|text| text.parse::<Timestamp>().ok());

@@ -1,4 +1,4 @@
-//! What a job's own decisions ask about its snapshots.
+//! The facts about a job's snapshots that decisions about the job ask for.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,7 @@ impl Referring {
     /// Reads all of it.
     ///
     /// # Errors
-    /// What cannot be read, or was not shown yet: then nobody knows who refers to what.
+    /// Names a kind that cannot be read, or was not shown yet. Nobody knows the references then.
     pub(super) async fn read(namespace: &str, context: &Context) -> Result<Self, String> {
         let (deployments, session_jobs, snapshots, blue_green, revisions) = tokio::try_join!(
             seen::<FlinkDeployment>(namespace, context),

@@ -71,7 +71,7 @@ impl SnapshotSteps {
             }
             SnapshotStep::Take(snapshot) => {
                 act.context.note_taken(&act.uid, &snapshot);
-                // What became of it is found out by asking for the trigger.
+                // Asking for the trigger shows the outcome.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
                     let kind = snapshot.kind.as_str();
                     tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
@@ -88,13 +88,13 @@ impl SnapshotSteps {
         Ok(())
     }
 
-    /// What has to be told at the end of the pass.
+    /// The error to report at the end of the pass.
     pub(crate) fn outcome(self) -> Result<(), Error> {
         self.refusal.map_or(Ok(()), Err)
     }
 }
 
-/// Whether the savepoint is gone.
+/// Disposes of the savepoint. True if it is gone.
 async fn is_disposed_of(flink: &Client, path: &str) -> bool {
     match dispose(flink, path).await {
         Ok(()) => true,
@@ -138,8 +138,8 @@ impl<K: Operated> Act<'_, K> {
         }
     }
 
-    /// Whether the snapshot that is there under the name is the one that was asked for, by a request
-    /// whose answer was lost or before a crash. One that no nonce asks for is known by its time.
+    /// True if the existing snapshot of this name is the one that was asked for, by a request whose
+    /// answer was lost or before a crash. A snapshot that no nonce asks for is known by its time.
     async fn is_asked_by_same(&self, wanted: &FlinkStateSnapshot) -> Result<bool, Error> {
         if trigger_type(wanted) != SnapshotTriggerType::Manual {
             return Ok(true);

@@ -63,7 +63,7 @@ async fn turn(
         tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are looked after");
     }
     jobs.truncate(JOBS_MAX);
-    // What vanished was not seen to end: what is stored of it stays for a while.
+    // A job that vanished was not seen to end. Its stored data stays for a while.
     books.retain(|id, _| jobs.iter().any(|job| job.id == *id));
     let mut turns = Vec::new();
     for job in jobs {

@@ -43,7 +43,7 @@ const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 /// An error that stays the same is logged again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_mins(30);
 
-/// What is known of a job.
+/// The book of one job.
 pub(super) struct Book {
     cluster: String,
     key: String,
@@ -56,14 +56,14 @@ pub(super) struct Book {
     seen: Seen,
 }
 
-/// What is stored.
+/// The data that cycles work with, and its stored form.
 struct Work {
     kept: Kept,
     stored: Stored,
     stored_at: Option<Timestamp>,
 }
 
-/// What others are told of the job.
+/// The facts about the job that others see.
 #[derive(Default)]
 struct Seen {
     is_off: bool,
@@ -85,7 +85,7 @@ enum Trouble {
     /// It passes by itself, as just after a start.
     Quiet(String),
     Lasting(String),
-    /// What is stored has to be read again.
+    /// The stored data has to be read again.
     Store(store::Error),
 }
 
@@ -95,7 +95,7 @@ impl Trouble {
     }
 }
 
-/// What Flink was asked for, where the job follows in place; otherwise why it does not.
+/// The requirements that Flink was asked for, or the reason that the job does not follow in place.
 type Asked = Result<ResourceRequirements, String>;
 
 impl Book {
@@ -184,7 +184,7 @@ impl Book {
         self.seen.fixed_by = asked.as_ref().err().cloned();
         settings.fixed_by.clone_from(&self.seen.fixed_by);
         let decided = self.decide(&client, job, &config, &mut settings, shared).await;
-        // What was decided before holds also where nothing was measured; what is not stored does not.
+        // An earlier decision also holds if nothing was measured. One that is not stored does not.
         if !matches!(decided, Err(Trouble::Store(_)))
             && let Ok(asked) = &asked
         {
@@ -260,7 +260,8 @@ impl Book {
         )
     }
 
-    /// What Flink was asked for; where it cannot be asked, the job is only advised.
+    /// The requirements that Flink was asked for. If Flink cannot be asked, the job is only
+    /// advised.
     async fn asked(&self, client: &Client, config: &FlinkConfig) -> Result<Asked, Trouble> {
         let scheduler = config.text_of(&SCHEDULER).unwrap_or("default");
         if !scheduler.trim().eq_ignore_ascii_case("adaptive") {
@@ -431,7 +432,7 @@ impl Book {
         Ok(())
     }
 
-    /// What others are told.
+    /// The facts about the job for others.
     pub(super) fn view(&self, job: &JobOverview, state: &JobState) -> JobView {
         let Seen { outcome, evaluation, parallelism, .. } = &self.seen;
         let decided = self.work.as_ref().map(|work| &work.stored.state.overrides);
@@ -466,7 +467,7 @@ impl Book {
     }
 }
 
-/// What a metric that is missing means: just after a start, nothing.
+/// Decides how much a missing metric means: just after a start, nothing.
 fn unmeasured(
     error: &Unmeasured,
     job: &JobOverview,

@@ -1,4 +1,4 @@
-//! What is answered over HTTP: `/healthz`, `/jobs` and `/metrics`.
+//! The answers over HTTP: `/healthz`, `/jobs` and `/metrics`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is shown of clusters and jobs: the last that was seen, kept apart from what decides.
+//! The view of clusters and jobs: the last state that was seen, kept apart from what decides.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

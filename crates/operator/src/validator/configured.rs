@@ -52,7 +52,7 @@ impl Validator for Configured<RuleJudge> {
     }
 }
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 #[derive(Deserialize)]
 struct Answer {
     allowed: Option<bool>,

@@ -26,7 +26,7 @@ pub(crate) struct Judged {
     pub(crate) name: String,
 }
 
-/// What is to be judged.
+/// The subject to ask validators about.
 pub(crate) struct Judging<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -84,7 +84,7 @@ impl Desk {
         }
     }
 
-    /// What is known before anybody is asked.
+    /// The opinions that are known before anybody is asked.
     pub(crate) fn known(&self, kind: Kind, uid: &str) -> Validators {
         let has_any = self.panel.is_about(kind);
         let remembered = if has_any {

@@ -11,7 +11,7 @@ use lifecycle::verdict::Opinion;
 
 /// Resources that one validator is asked about at the same time.
 const CALLS_MAX: usize = 32;
-/// What users are told of why there is no answer.
+/// The longest reason for a missing answer that users see, in characters.
 const REASON_CHARS: usize = 500;
 
 /// The validators of an installation; clones share the bound on calls.
@@ -30,13 +30,13 @@ impl Panel {
         Self(validators.into_iter().map(asked).collect())
     }
 
-    /// Whether anybody is asked about resources of `kind`.
+    /// True if anybody is asked about resources of `kind`.
     pub fn is_about(&self, kind: Kind) -> bool {
         self.0.iter().any(|asked| asked.validator.is_about(kind))
     }
 
-    /// What each says that is about the kind, in the order of their names; none has longer than
-    /// `within`.
+    /// The opinions of all validators of the kind, in the order of their names. None takes longer
+    /// than `within`.
     pub async fn opinions(&self, subject: &Subject, within: Duration) -> Vec<Opinion> {
         let about = self.0.iter().filter(|asked| asked.validator.is_about(subject.kind));
         let mut opinions = join_all(about.map(|asked| opinion(asked, subject, within))).await;

@@ -1,4 +1,4 @@
-//! What is said of a change before it is stored: a review and facts in, an answer out.
+//! Decides about a change before it is stored: a review and facts in, an answer out.
 //!
 //! Pure, and by the rules of `validation`: what is refused here is what the operator would
 //! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
@@ -56,14 +56,14 @@ impl Malformed {
     }
 }
 
-/// What the API server is told.
+/// The answer to the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// Everything that is wrong; nothing: the change may be stored.
     pub violations: Vec<Violation>,
-    /// What users are shown and can leave as it is.
+    /// Warnings that users see and may ignore.
     pub warnings: Vec<String>,
-    /// What to change in the object.
+    /// The changes to the object.
     pub patch: json_patch::Patch,
 }
 
@@ -152,16 +152,16 @@ enum Wanted {
     StateSnapshot(Box<FlinkStateSnapshot>),
 }
 
-/// What was looked up for a change.
+/// The facts that were looked up for a change.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What [`Change::session`] names.
+    /// The resource that [`Change::session`] names.
     pub session: Fact<Option<FlinkDeployment>>,
-    /// Whether there is what [`Review::job`] names.
+    /// True if the resource exists that [`Review::job`] names.
     pub has_job: Fact<bool>,
     /// That job is another installation's, and so is the snapshot.
     pub is_foreign: bool,
-    /// What validators say of [`Change::subject`].
+    /// The opinions of validators on [`Change::subject`].
     pub opinions: Vec<Opinion>,
 }
 
@@ -176,7 +176,7 @@ impl Change {
         job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// What validators are asked about.
+    /// The subject that validators are asked about.
     pub fn subject(&self, session: Option<&FlinkDeployment>) -> Subject {
         match &self.wanted {
             Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
@@ -314,7 +314,7 @@ fn label_session(object: &mut Value, stored: &Value) {
     }
 }
 
-/// Whether the API server takes it for a label: a name that it refuses is for validation to tell.
+/// True if the API server takes the text for a label. Validation reports a name that it refuses.
 fn is_label_value(text: &str) -> bool {
     let is_end = |c: char| c.is_ascii_alphanumeric();
     text.len() <= 63

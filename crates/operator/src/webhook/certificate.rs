@@ -1,4 +1,4 @@
-//! What the API server knows the webhook by: a certificate, its key, and whom to trust for it.
+//! The certificate by which the API server knows the webhook, its key, and whom to trust for it.
 //!
 //! Every certificate is checked as the API server will check it, before it is used: that it is in
 //! force, for the name by which it is called, signed by whom it is said to be, and with this key. One
@@ -27,7 +27,7 @@ use rustls::{CertificateError, RootCertStore, ServerConfig};
 
 /// Days for which a certificate of the operator's own making is in force.
 const LIFE_DAYS: i32 = 365;
-/// What ends the text of one certificate.
+/// The end of the text of one certificate.
 const END: &str = "-----END CERTIFICATE-----\n";
 
 /// A certificate with its key and whom to trust for it, in PEM.
@@ -85,7 +85,7 @@ impl Sound {
 /// The certificate, if it can be used for all `names` now.
 ///
 /// # Errors
-/// What the API server would have against it.
+/// The fault that the API server would find.
 pub fn check(pair: &Pair, names: &[String], now: Timestamp) -> Result<Sound, Fault> {
     let chain = certificates(&pair.certificate);
     let Some((own, between)) = chain.split_first() else {
@@ -153,7 +153,7 @@ fn verify(
     verify_server_cert_signed_by_trust_anchor(certificate, roots, between, at, algorithms)
 }
 
-/// What whoever verifies it at the end of time says of its end: that comes before all other checks.
+/// Reads the end of a certificate: verification at the end of time reports it before anything else.
 fn end(certificate: &ParsedCertificate<'_>) -> Result<Timestamp, rustls::Error> {
     let at = Duration::from_secs(u64::MAX);
     match verify(certificate, &RootCertStore::empty(), &[], at) {
@@ -166,7 +166,8 @@ fn end(certificate: &ParsedCertificate<'_>) -> Result<Timestamp, rustls::Error> 
     }
 }
 
-/// The same at the beginning of time; one from before it has no other beginning.
+/// Reads the beginning of a certificate, from verification at the beginning of time. A certificate
+/// that is older has no other beginning.
 fn beginning(certificate: &ParsedCertificate<'_>) -> Timestamp {
     match verify(certificate, &RootCertStore::empty(), &[], Duration::ZERO) {
         Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {

@@ -47,7 +47,7 @@ const IDLE_MAX: Duration = Duration::from_mins(2);
 /// asked anything nor idle for so much longer than [`IDLE_MAX`] is one whose answer is not taken.
 const TAKE_MAX: Duration = Duration::from_secs(10);
 
-/// What new connections are made with; nothing while there is no certificate.
+/// The configuration of new connections. Nothing while there is no certificate.
 pub type Tls = watch::Receiver<Option<Arc<ServerConfig>>>;
 
 /// How much is done at the same time.
@@ -86,7 +86,7 @@ async fn attend(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
     let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            // What the API server says of our certificate arrives here as well.
+            // An error that the API server reports about our certificate arrives here as well.
             tracing::debug!(%error, "no TLS with who called the webhook");
             return;
         }

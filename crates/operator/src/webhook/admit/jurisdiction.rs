@@ -8,7 +8,7 @@ use super::review::{Kind, Review};
 use crate::run::Watch;
 use config::label_selector::LabelSelector;
 
-/// What is operated. Another installation may operate the rest, by other rules.
+/// The resources that are operated. Another installation may operate the rest, by other rules.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Jurisdiction {
     pub watch: Watch,
@@ -24,8 +24,8 @@ impl Default for Jurisdiction {
 }
 
 impl Jurisdiction {
-    /// Whether the operator would see the resource once it is stored. Of a snapshot its job says
-    /// that too, with [`Self::has_labels`].
+    /// True if the operator would see the resource once it is stored. For a snapshot, the labels of
+    /// its job count too: see [`Self::has_labels`].
     pub fn has(&self, review: &Review) -> bool {
         let Some(kind) = review.kind() else { return false };
         let is_watched = match &self.watch {
@@ -35,7 +35,7 @@ impl Jurisdiction {
         is_watched && (kind == Kind::StateSnapshot || self.has_labels(review.object()))
     }
 
-    /// Whether resources with the labels of `object` are operated.
+    /// True if resources with the labels of `object` are operated.
     pub fn has_labels(&self, object: &Value) -> bool {
         let Some(selector) = &self.selector else { return true };
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();

@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// What the API server asks about.
+/// The API server's question about a change.
 #[derive(Clone, Debug)]
 pub struct Review(Request);
 
@@ -125,8 +125,8 @@ impl Review {
         Some((kind, reference["name"].as_str().filter(|name| !name.is_empty())?))
     }
 
-    /// What is nobody's to judge or change: statuses, what goes or is gone, and canaries, which the
-    /// operator only uses to see that it is alive.
+    /// True for a change that is not examined: of a status, of a resource that goes or is gone, or
+    /// of a canary, which the operator only uses to see that it is alive.
     fn is_exempt(&self) -> bool {
         let Request { sub_resource, operation, object, old_object, .. } = &self.0;
         let goes = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
@@ -142,14 +142,14 @@ impl Review {
         if self.0.old_object.is_null() { &self.0.object } else { &self.0.old_object }
     }
 
-    /// Whether the spec is the one that is stored, so that nobody's job is about to change.
+    /// True if the spec is the one that is stored, so that no job is about to change.
     fn keeps_spec(&self) -> bool {
         let Request { operation, object, old_object, .. } = &self.0;
         operation == "UPDATE" && object.get("spec") == old_object.get("spec")
     }
 
-    /// What there is to judge; nothing where the change is none of anybody's business, as of a kind
-    /// that is not operated.
+    /// Returns the change to examine. Nothing if the change is not examined here, as of a kind that
+    /// is not operated.
     ///
     /// # Errors
     /// The answer, where the object cannot be read.
@@ -176,8 +176,8 @@ impl Review {
         Ok(Some(Change { namespace: self.0.namespace.unwrap_or_default(), wanted }))
     }
 
-    /// What mutators are asked about. A change that leaves the spec as it is is not for them: a new
-    /// mutator would restart what nobody edited.
+    /// The object that mutators are asked about. A change that leaves the spec as it is is not for
+    /// them: a new mutator would restart jobs that nobody edited.
     pub fn mutable(&self) -> Option<(subject::Kind, &Value)> {
         if self.keeps_spec() {
             return None;

@@ -103,7 +103,7 @@ fn an_object_of_another_form_is_refused_by_field() {
     assert!(answer.violations[0].to_string().contains("many"), "{answer:?}");
 }
 
-/// What became invalid by a newer rule must be able to go, and to be labelled.
+/// A resource that a newer rule makes invalid must be able to go, and to be labelled.
 #[test]
 fn what_leaves_the_spec_as_it_is_is_never_refused() {
     let stored = with(deployment(), "/spec/job/parallelism", json!(0));

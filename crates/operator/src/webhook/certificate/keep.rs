@@ -30,7 +30,7 @@ const TRIES_MAX: usize = 5;
 /// How long a new authority is trusted before what it signed replaces a certificate that is in use:
 /// each API server has to see it first.
 const TRUST_SETTLES: SignedDuration = SignedDuration::from_mins(1);
-/// The same trouble is told again after this time.
+/// A problem that stays is logged again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_hours(1);
 /// The operator's own certificate is renewed after this part of its life.
 const RENEWED_AFTER: f64 = 2.0 / 3.0;
@@ -80,7 +80,7 @@ pub struct Keeper {
     names: Vec<String>,
     tls: watch::Sender<Option<Arc<ServerConfig>>>,
     in_use: Option<(Pair, Sound)>,
-    /// What the API server is known to trust, and since when.
+    /// The authority that the API server is known to trust, and since when.
     trusted: Option<(Vec<u8>, Timestamp)>,
     reported: Option<(String, Instant)>,
 }
@@ -111,7 +111,7 @@ impl Keeper {
     /// Makes sure of it once.
     ///
     /// # Errors
-    /// What is wrong; the certificate that was in use stays so.
+    /// Describes the problem. The certificate that was in use stays in use.
     pub async fn look(&mut self, now: Timestamp) -> Result<(), Error> {
         match self.source.clone() {
             Source::Folder(folder) => {
@@ -138,8 +138,8 @@ impl Keeper {
         }
     }
 
-    /// Whether nobody is worse off with this one: who does not trust it yet goes on with the former,
-    /// as long as that is in force.
+    /// True if callers trust this certificate, or if they can no longer accept the former one.
+    /// Until then the former one stays in use.
     fn may_use(&self, pair: &Pair, now: Timestamp) -> bool {
         let Some((_, former)) = &self.in_use else { return true };
         let is_settled = self.trusted.as_ref().is_some_and(|(authority, since)| {
@@ -164,7 +164,8 @@ impl Keeper {
                 (Kept::AUTHORITY, made.authority),
             ];
             match webhooks::write(&self.client, secret, stored, data).await {
-                // What is stored is read again: it may be another one's.
+                // The stored certificate is read again, because another replica may have written
+                // it.
                 Ok(()) => {}
                 Err(error) if lease::is_beaten(&error) => {}
                 Err(error) => return Err(failed(error)),
