@@ -18,9 +18,10 @@ use super::{change, deployment, equivalent};
 use api::deployment::FlinkDeploymentSpec;
 use api::session_job::FlinkSessionJobSpec;
 use clients::cluster::apply;
-use config::OperatorConfig;
 use config::cluster::is_high_availability_on;
+use config::{OperatorConfig, options};
 use lifecycle::diff::{ChangeClass, diff, diff_session_job};
+use lifecycle::notes::STARTED_WITH;
 use validation::{ValidationInput, Violation, validate};
 
 /// Flags of commands that make the job stop and start.
@@ -148,7 +149,7 @@ fn decide_loss(
         // The metadata that the next one starts from is written by the one that stops.
         let has_metadata = is_high_availability_on(&present.flink_config())
             && is_high_availability_on(&wanted.flink_config());
-        if has_metadata || jobs.is_ok_and(<[_]>::is_empty) {
+        if has_metadata || jobs.is_ok_and(<[_]>::is_empty) || saves_jobs(present, wanted) {
             return None;
         }
         let which = match jobs {
@@ -170,6 +171,14 @@ fn decide_loss(
              state it has now"
         )
     })
+}
+
+/// Whether the operator of the session cluster stops its jobs with their state first. The Java operator does not, and
+/// leaves no note of how it started a cluster.
+fn saves_jobs(present: &Deployment, wanted: &Deployment) -> bool {
+    let info = present.0.pointer("/status/clusterInfo");
+    info.is_some_and(|info| info.get(STARTED_WITH.key).is_some())
+        && wanted.flink_config().get(&options::SESSION_UPGRADE_WAIT_FOR_JOBS).unwrap_or(true)
 }
 
 /// What bringing the change about takes; a spec that our types refuse may take anything.

@@ -52,8 +52,12 @@ pub const REDEPLOY_WAITS: Note<Waiting> = Note::plain("RedeployWaits");
 /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
 pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
 
+/// An edit of a session cluster that waits until the jobs have left it.
+pub const AWAITS_JOBS: Note<Waiting> = Note::plain("AwaitsJobs");
+
 /// The entries that hold for one cluster, and mean nothing for the next.
-pub(super) const OF_ONE_CLUSTER: [&str; 6] = [
+pub(super) const OF_ONE_CLUSTER: [&str; 7] = [
+    AWAITS_JOBS.key,
     CLUSTER_HEALTH.key,
     REPLACED_DEPLOYMENT.key,
     REMOVED_UNSTARTED.key,

@@ -4,25 +4,27 @@
 //! state to choose: jobs belong to their `FlinkSessionJob`s or to whoever submitted them, and come
 //! back through HA metadata, which is kept until the cluster is deleted.
 
+mod jobs;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::jobs::not_ended;
 use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use super::diff::SpecDiff;
 use super::event::{Component, Event};
-use super::notes::AWAY_SINCE;
+use super::notes::{AWAITS_JOBS, AWAY_SINCE};
 use super::pass::DeploymentPass;
 use super::pass::PROBLEM_INTERVAL_MAX;
 use super::pauses::{GOING, SOON};
 use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem, foreign_deployment};
+use super::problem::{Halt, foreign_deployment};
 use super::version::refuse_old_version;
-use super::world::{Job, JobManager};
+use super::world::JobManager;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
-use api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
-use api::version::FlinkVersion;
+use api::status::JobManagerDeploymentStatus;
 use config::cluster::{
     is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
@@ -37,9 +39,6 @@ pub(super) enum Jobs {
     /// The JobManager could not be asked for them for too long.
     Unheard,
 }
-
-/// Jobs named in one message.
-const JOBS_SHOWN: usize = 20;
 
 impl DeploymentPass<'_> {
     /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
@@ -62,6 +61,11 @@ impl DeploymentPass<'_> {
         if let Err(halt) = self.refuse_what_is_refused() {
             self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.maintain_as_it_is(last, halt);
+        }
+        match self.await_jobs(last) {
+            Ok(None) => {}
+            Ok(Some(plan)) => return Ok(plan),
+            Err(halt) => return self.maintain_as_it_is(last, halt),
         }
         self.announce(diff);
         self.announce_stop();
@@ -93,6 +97,7 @@ impl DeploymentPass<'_> {
 
     /// Nothing to change: recover, or rest.
     pub(super) fn maintain_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+        AWAITS_JOBS.clear(&mut self.status.cluster_info);
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
         if job_manager == JobManagerDeploymentStatus::Missing
@@ -147,8 +152,9 @@ impl DeploymentPass<'_> {
             return Ok(Jobs::Unneeded);
         }
         match self.world.session_jobs()? {
-            Ok(names) if names.is_empty() => {}
-            Ok(names) => {
+            Ok(session_jobs) if session_jobs.is_empty() => {}
+            Ok(session_jobs) => {
+                let names: Vec<&str> = session_jobs.iter().map(|job| job.name.as_str()).collect();
                 let message =
                     format!("The session jobs [{}] should be deleted first", names.join(", "));
                 return Err(self.blocked(
@@ -280,115 +286,9 @@ impl DeploymentPass<'_> {
         Ok(true)
     }
 
-    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
-    /// be in another place, or of another version of Flink.
-    pub(super) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
-        let ReconciliationStatus { state, last_stable_spec, .. } =
-            &self.status.reconciliation_status;
-        // Under a spec that never came up there are none.
-        if last_stable_spec.is_none() {
-            return Ok(());
-        }
-        // What is rolled back did not come up, either.
-        let is_back = match self.stable_spec() {
-            Some(stable) if *state == ReconciliationState::RollingBack => {
-                !self.moves_metadata(&stable.spec, &self.spec)?
-            }
-            Some(_) | None => false,
-        };
-        let deployed = self.deployed_spec(last);
-        let is_moved = self.moves_metadata(&deployed, &self.spec)?
-            || self.keeps_metadata_elsewhere(&self.spec)?;
-        // While it runs, HA metadata are looked for where the defaults of now have them.
-        let runs = matches!(state, ReconciliationState::Deployed | ReconciliationState::RolledBack);
-        let is_sought_elsewhere = runs && self.keeps_metadata_elsewhere(&deployed)?;
-        if is_back || !is_moved {
-            return Ok(());
-        }
-        let is_missing =
-            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
-        let jobs = if is_missing {
-            Err("there is no JobManager")
-        } else {
-            self.world.jobs()?.map(Vec::as_slice)
-        };
-        let name = |job: &Job| format!("{} ({})", job.name, job.id);
-        let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
-            Ok(None) => return Ok(()),
-            Ok(Some(running)) => Ok(running),
-            // A spec that does not come up may be left for one that does.
-            Err(_)
-                if !is_sought_elsewhere
-                    && self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) =>
-            {
-                return Ok(());
-            }
-            Err(reason) => Err(reason),
-        };
-        let message = match (deployed.flink_version, self.spec.flink_version) {
-            (Some(from), Some(to)) if from != to => version_refused(from, to, jobs),
-            _ => place_refused(jobs),
-        };
-        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
-    }
-
     fn blocked(&mut self, reason: Reason, message: String, remedy: &str) -> Halt {
         let problem = cleanup_failed(message.clone());
         self.blocker = Some(Box::new(Blocker::new(reason, message).remedy(remedy)));
         Halt::problem(problem)
     }
-}
-
-/// Why HA metadata are not moved to another place, with the jobs that have not ended, or why they
-/// cannot be asked for.
-fn place_refused(jobs: Result<String, &str>) -> String {
-    let because = match jobs {
-        Ok(running) => format!(
-            "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
-             cancel the others first"
-        ),
-        Err(reason) => format!(
-            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take the \
-             change of `high-availability.*` back, and make it once the cluster answers and its \
-             jobs have ended"
-        ),
-    };
-    format!(
-        "HA metadata are to be kept in another place, where a new JobManager would not find the \
-         cluster's jobs, and {because}. To turn high availability off is no way round: it ends them \
-         all, and what they did since their last savepoints is lost"
-    )
-}
-
-/// The same of another version of Flink.
-fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
-    let because = match jobs {
-        Ok(running) => format!(
-            "jobs [{running}] have not ended: nothing is stopped. Suspend the FlinkSessionJobs of \
-             the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with a \
-             savepoint: the change is then made by itself. Resume the jobs after it, or set \
-             `spec.flinkVersion` back to {from}"
-        ),
-        Err(reason) => format!(
-            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Set \
-             `spec.flinkVersion` back to {from}, and change it once the cluster answers and its \
-             jobs are suspended or have ended"
-        ),
-    };
-    format!(
-        "`spec.flinkVersion` goes from {from} to {to}, a JobManager of {to} does not bring back \
-         the jobs that HA metadata of {from} keep, and {because}"
-    )
-}
-
-/// The jobs that have not ended, as a person reads them; none where all have.
-fn not_ended(jobs: &[Job], name: impl Fn(&Job) -> String) -> Option<String> {
-    let mut running: Vec<String> =
-        jobs.iter().filter(|job| !job.state.is_globally_terminal()).map(name).collect();
-    let has_more = running.len() > JOBS_SHOWN;
-    running.truncate(JOBS_SHOWN);
-    if has_more {
-        running.push("…".to_owned());
-    }
-    (!running.is_empty()).then(|| running.join(", "))
 }

@@ -11,6 +11,7 @@ mod deletion;
 mod etcd_restore;
 pub mod identity;
 mod kind;
+pub mod leaving;
 mod maintain;
 mod observe;
 pub mod plan;

@@ -27,8 +27,8 @@ use render::Objects;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
-    HaMetadata, Job, JobException, JobManager, JobMetrics, Pod, PodProblem, Question, Stop,
-    TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, Pod, PodProblem, Question, SessionJob,
+    Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
 };
 
 /// Everything that was looked up in this pass.
@@ -53,8 +53,8 @@ pub struct Facts {
     /// By vertex id.
     pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
     pub task_manager_pods: Fact<Vec<Pod>>,
-    /// Names of the `FlinkSessionJob`s that refer to the session cluster.
-    pub session_jobs: Fact<Vec<String>>,
+    /// Those that refer to the session cluster.
+    pub session_jobs: Fact<Vec<SessionJob>>,
     pub snapshots: Fact<Vec<KnownSnapshot>>,
     pub savepoint: Fact<Trigger>,
     pub checkpoint: Fact<Trigger>,
@@ -136,7 +136,7 @@ questions! {
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
-    session_jobs: Vec<String> => SessionJobs;
+    session_jobs: Vec<SessionJob> => SessionJobs;
 }
 
 impl World<'_> {

@@ -37,10 +37,11 @@ use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::crash;
 use lifecycle::deployment::observed_config;
 use lifecycle::memo::Memo;
+use lifecycle::session_job::leaving;
 use lifecycle::started_with::on_record;
 use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::verdict::{Verdict, Version};
-use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question};
+use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question, SessionJob};
 use render::names;
 
 /// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
@@ -284,11 +285,11 @@ async fn deployment(
     Ok(found.map(Arc::new))
 }
 
-/// Read when the session cluster is being deleted: one that is missed would lose its cluster.
+/// Read when the session cluster is being deleted or replaced: one that is missed would lose its cluster.
 async fn session_jobs(
     subject: &Subject<'_>,
     context: &Context,
-) -> Result<Fact<Vec<String>>, cluster::Error> {
+) -> Result<Fact<Vec<SessionJob>>, cluster::Error> {
     let scope = Scope::Namespace(subject.namespace);
     let listed = cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None).await;
     let all = match cluster::read::or_none::<FlinkSessionJob, _>(&context.client, listed).await {
@@ -299,12 +300,10 @@ async fn session_jobs(
     Ok(Fact::Known(jobs_in(subject.name, &all)))
 }
 
-/// Names of the session jobs that are in the cluster.
-fn jobs_in(cluster: &str, jobs: &[Value]) -> Vec<String> {
+/// The session jobs that are in the cluster.
+fn jobs_in(cluster: &str, jobs: &[Value]) -> Vec<SessionJob> {
     let is_in = |job: &&Value| session_cluster_in(job).as_deref() == Some(cluster);
-    let name =
-        |job: &Value| job.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
-    jobs.iter().filter(is_in).filter_map(name).collect()
+    jobs.iter().filter(is_in).filter_map(leaving::seen).collect()
 }
 
 /// The pods of one component of a cluster, read so that an absence is a fact.

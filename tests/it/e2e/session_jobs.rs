@@ -87,6 +87,18 @@ fn session_jobs_lose_and_double_nothing() {
         cluster.wait_until_writing_to(job);
     }
 
+    // Without high availability the jobs leave the cluster before it is replaced, and come back with their state.
+    let runs = ["left", "right"].map(|job| cluster.wait_until_runs(KIND, job));
+    let (incarnation, _) = cluster.job_manager_incarnation();
+    lab["spec"]["flinkConfiguration"]["high-availability.type"] = json!("NONE");
+    cluster.deploy(&lab);
+    cluster.wait_until_ready();
+    assert_ne!(cluster.job_manager_incarnation().0, incarnation, "another JobManager");
+    for (job, before) in ["left", "right"].iter().zip(&runs) {
+        cluster.wait_until_writing_to(job);
+        assert_ne!(job_id(&cluster.wait_until_runs(KIND, job)), job_id(before), "{job}");
+    }
+
     // One job goes; the other keeps its cluster.
     cluster.flink(&["delete", "sessionjob/left", "--yes"]);
     cluster.wait_until_one(KIND, "left", "deleted", Value::is_null);

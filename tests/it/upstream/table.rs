@@ -11,10 +11,10 @@ const REASON: &str = "not found in the public history";
 /// Where the tests are: those of decisions alone are beside the decisions.
 const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle/tests/it/upstream"];
 
-const IDS: [u32; 53] = [
+const IDS: [u32; 54] = [
     // State loss.
     27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
-    35831, 38858, 28228, // Stuck or looping.
+    35831, 38858, 28228, 39165, // Stuck or looping.
     27337, 31860, 33067, 37320, 37370, 37372, 37766, 38077, 39043, 39271, 39507,
     39618, // Leaks.
     27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, // Spurious changes.

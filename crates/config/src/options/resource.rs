@@ -144,6 +144,10 @@ options! {
     /// tolerates.
     Live CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_WINDOW: Duration =
         "kubernetes.operator.cluster.health-check.checkpoint-progress.window";
+    /// Whether an edit of a session cluster whose jobs would end with its JobManager waits until they are stopped: those of
+    /// FlinkSessionJobs by the operator, which starts them again after it.
+    Live SESSION_UPGRADE_WAIT_FOR_JOBS: bool =
+        "kubernetes.operator.session.upgrade.wait-for-jobs" or "true";
     /// Whether the deletion of a session cluster waits until its FlinkSessionJobs are deleted.
     Live SESSION_DELETION_BLOCK_ON_SESSION_JOBS: bool =
         "kubernetes.operator.session.deletion.block-on-session-jobs" or "true";

@@ -17,6 +17,9 @@ use config::options;
 
 impl Pass<'_> {
     pub(super) fn maintain(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+        if let Some(plan) = self.leave_cluster(last)? {
+            return Ok(plan);
+        }
         let state = self.status.job_status.state;
         let is_running = last.job_state() == JobState::Running;
         if is_running && state == Some(JobStatusState::Failed) {

@@ -43,7 +43,7 @@ impl Pass<'_> {
 
     /// Submits the wanted spec from `restore`.
     pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> Result<Plan, Halt> {
-        if let Some(plan) = self.pause_after_failure() {
+        if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
         self.refuse_a_start_beside()?;
@@ -64,7 +64,7 @@ impl Pass<'_> {
         stable: &FlinkSessionJobSpec,
         restore: &RestorePoint,
     ) -> Result<Plan, Halt> {
-        if let Some(plan) = self.pause_after_failure() {
+        if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
         self.refuse_a_start_beside()?;

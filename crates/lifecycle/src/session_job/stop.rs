@@ -25,11 +25,24 @@ use state::restore_point::RestorePoint;
 
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
-        let mode = self.job().upgrade_mode;
-        match self.decide_stop(mode)? {
+        let decision = self.decide_stop(self.job().upgrade_mode)?;
+        if let StopDecision::Wait(reason) = &decision {
+            let plan = self.maintain(last)?;
+            return Ok(Plan { because: format!("the change waits: {reason}"), ..plan });
+        }
+        self.stop_as(decision, last, diff)
+    }
+
+    /// Carries out what the upgrade table says.
+    pub(super) fn stop_as(
+        &mut self,
+        decision: StopDecision,
+        last: &ReconciledJob,
+        diff: &SpecDiff,
+    ) -> Result<Plan, Halt> {
+        match decision {
             StopDecision::Wait(reason) => {
-                let plan = self.maintain(last)?;
-                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+                Err(Halt::cannot(format!("the job is not stopped: {reason}")))
             }
             StopDecision::Refuse(message) => {
                 Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))

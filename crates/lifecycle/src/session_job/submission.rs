@@ -35,6 +35,11 @@ const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 /// after one more.
 pub(super) const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
 
+/// Whether nothing can come of the submission on record, by the error that is told.
+pub(super) fn is_not_submitted(error: Option<&str>) -> bool {
+    reason_of(error.unwrap_or_default()).as_deref() == Some(NOT_SUBMITTED)
+}
+
 impl Pass<'_> {
     /// Whether a submission was begun whose end is not in the status.
     pub(super) fn is_submission_open(&self) -> bool {
@@ -59,9 +64,8 @@ impl Pass<'_> {
             return failed.may_arrive;
         }
         // The next attempt takes the error out of the status before it is made.
-        let error = self.world.status.error.as_deref().unwrap_or_default();
         let since = self.state_since();
-        (reason_of(error).as_deref() != Some(NOT_SUBMITTED))
+        (!is_not_submitted(self.world.status.error.as_deref()))
             .then_some(Arrival { began: since, ended: since })
     }
 

@@ -5,6 +5,7 @@ mod blank;
 mod care;
 mod deletion;
 mod etcd_restore;
+mod leaving;
 mod nodes;
 mod redeploy;
 mod rollback;

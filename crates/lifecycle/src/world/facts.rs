@@ -303,3 +303,15 @@ pub enum Trigger {
     /// Flink does not know the trigger.
     NotFound,
 }
+
+/// A `FlinkSessionJob`, as far as its session cluster looks at it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SessionJob {
+    pub name: String,
+    /// `status.jobStatus.jobId`.
+    pub job_id: Option<String>,
+    /// By its record, which may be behind: its job runs, is being stopped, or may come of a submission.
+    pub is_active: bool,
+    /// Its job is being stopped, for its successor or to be suspended.
+    pub is_stopping: bool,
+}

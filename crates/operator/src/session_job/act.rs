@@ -11,10 +11,12 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
 use clients::cluster::apply::{self, ObjectId, Writer};
+use clients::cluster::read;
 use clients::flink::Client;
 use clients::flink::savepoints::StopRequest;
 use lifecycle::session_job::SESSION_LABEL;
-use lifecycle::session_job::plan::{Step, Superseded};
+use lifecycle::session_job::leaving::takes_jobs;
+use lifecycle::session_job::plan::{Step, Submission, Superseded};
 
 /// Why a plan stopped.
 pub(super) enum Stopped {
@@ -71,12 +73,37 @@ impl Act<'_, FlinkSessionJob> {
             Step::CancelJob { job_id } => cancel(&self.flink(cluster)?, &job_id).await?,
             Step::Submit(submission) => {
                 let flink = self.flink(cluster)?;
+                self.find_cluster_staying(&submission, cluster).await?;
                 jar::submit(*submission, &flink, (&self.resource, cluster, &self.operator))
                     .await
                     .map_err(Stopped::Submission)?;
             }
         }
         Ok(())
+    }
+
+    /// A cluster that is going tells so in its status before it looks for the jobs that it waits for, and the id of
+    /// this one is on record by now.
+    async fn find_cluster_staying(
+        &self,
+        submission: &Submission,
+        cluster: Option<&FlinkDeployment>,
+    ) -> Result<(), Stopped> {
+        if submission.may_arrive.is_some() {
+            return Ok(());
+        }
+        let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
+        let (client, namespace) = (&self.context.client, self.namespace());
+        let found = read::get::<FlinkDeployment>(client, &namespace, &name).await;
+        let found = found.map_err(Error::Cluster)?;
+        if found.as_ref().is_some_and(takes_jobs) {
+            return Ok(());
+        }
+        Err(Stopped::Submission(NotSubmitted {
+            job_id: submission.job_id.clone(),
+            message: format!("the session cluster `{name}` is being replaced"),
+            may_arrive: None,
+        }))
     }
 
     fn flink(&self, cluster: Option<&FlinkDeployment>) -> Result<Client, Error> {

@@ -12,10 +12,12 @@ use config::file::{parse_config_yaml, parse_flink_conf};
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::application::decide;
 use lifecycle::memo::Memo;
+use lifecycle::notes::AWAITS_JOBS;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::verdict::Validators;
 use lifecycle::world::{
-    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question, World,
+    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question,
+    SessionJob, World,
 };
 use render::Objects;
 use serde_json::json;
@@ -42,12 +44,14 @@ pub(crate) struct Session {
     starts_in: u64,
     /// States of the jobs that others submitted.
     pub(crate) jobs: Vec<JobStatusState>,
-    /// Names of the session jobs that refer to the cluster.
+    /// Names of the session jobs that refer to the cluster. The first jobs are theirs.
     pub(crate) referring: Vec<String>,
+    /// Those of them that are being stopped.
+    pub(crate) stopping: Vec<String>,
     has_ha_metadata: bool,
     metadata_unreadable: bool,
     /// JobManagers made so far.
-    made: u64,
+    pub(crate) made: u64,
     /// Times that an Ingress was put in place while the cluster ran.
     ingresses_moved: u64,
     /// Options that the JobManager was made with.
@@ -91,6 +95,7 @@ impl Session {
             starts_in: 0,
             jobs: vec![],
             referring: vec![],
+            stopping: vec![],
             has_ha_metadata: false,
             metadata_unreadable: false,
             made: 0,
@@ -118,7 +123,7 @@ impl Session {
         format!("{:032x}", self.ids)
     }
 
-    fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
+    pub(crate) fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeployment)) {
         let before = self.resource.spec.clone();
         edit(&mut self.resource);
         if self.resource.spec != before {
@@ -188,7 +193,19 @@ impl Session {
             Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
-            Question::SessionJobs => facts.session_jobs = Fact::Known(self.referring.clone()),
+            Question::SessionJobs => {
+                let of = |(index, name): (usize, &String)| SessionJob {
+                    name: name.clone(),
+                    job_id: Some(format!("{index:032x}")),
+                    is_active: self
+                        .jobs
+                        .get(index)
+                        .is_some_and(|state| !state.is_globally_terminal()),
+                    is_stopping: self.stopping.contains(name),
+                };
+                let all = self.referring.iter().enumerate().map(of);
+                facts.session_jobs = Fact::Known(all.collect());
+            }
             Question::HaMetadata if self.metadata_unreadable => {
                 facts.ha_metadata = Fact::Unknown("it is reached over TLS".to_owned());
             }
@@ -852,14 +869,66 @@ fn a_cluster_with_jobs_keeps_its_flink_version() {
     }
 }
 
+fn awaits_jobs(sim: &Session) -> bool {
+    AWAITS_JOBS.get(&sim.status.cluster_info).is_some()
+}
+
 #[test]
-fn a_cluster_without_high_availability_changes_its_flink_version_under_its_jobs() {
+fn a_cluster_without_high_availability_waits_until_its_jobs_have_left() {
     let mut sim = Session::new("native");
     sim.resource.spec.flink_configuration.0.remove("high-availability.type");
     sim.settle();
     sim.jobs = vec![JobStatusState::Running];
     version(&mut sim, FlinkVersion::V2_1);
+    let unmanaged =
+        "[query (00000000000000000000000000000000)] of the session cluster belong to no";
+    assert!(sim.message().contains(unmanaged), "{}", sim.message());
+    assert!(
+        sim.made == 1 && !awaits_jobs(&sim),
+        "nobody is asked to leave for what only its user can end"
+    );
+
+    sim.referring = vec!["a".to_owned()];
+    version(&mut sim, FlinkVersion::V2_1);
+    assert_eq!((sim.made, sim.message().as_str()), (1, ""));
+    assert!(awaits_jobs(&sim) && sim.is_up());
+    version(&mut sim, FlinkVersion::V1_20);
+    assert!(sim.made == 1 && !awaits_jobs(&sim), "the edit was taken back");
+
+    version(&mut sim, FlinkVersion::V2_1);
+    sim.jobs = vec![JobStatusState::Finished];
+    sim.settle();
+    assert!(sim.made == 2 && !awaits_jobs(&sim));
+    sim.assert_comes_to_rest();
+}
+
+#[test]
+fn jobs_end_with_their_cluster_where_its_user_says_so() {
+    let mut sim = Session::new("native");
+    let options = &mut sim.resource.spec.flink_configuration.0;
+    options.remove("high-availability.type");
+    options.insert("kubernetes.operator.session.upgrade.wait-for-jobs".to_owned(), "false".into());
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    version(&mut sim, FlinkVersion::V2_1);
     assert_eq!(sim.made, 2, "{}", sim.message());
+}
+
+#[test]
+fn to_turn_high_availability_off_waits_for_the_jobs() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.edit(|r| drop(r.spec.flink_configuration.0.remove("high-availability.type")));
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(
+        sim.made == 1 && sim.message().contains("belong to no FlinkSessionJob"),
+        "{}",
+        sim.message()
+    );
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
+use api::status::JobStatusState;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobManager};
 use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
 
 use crate::session_job_simulation::Sim;
+use crate::simulation::session::Session;
 
 #[test]
 fn flink_35831_only_a_start_from_ha_metadata_keeps_the_job_id() {
@@ -88,7 +90,24 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     // Generation 3 is brought about like any other change.
     scene = scene.after(&adopted);
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
-    scene.facts.jobs = Fact::Known(job(api::status::JobStatusState::Running));
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let upgraded = scene.plan();
     assert!(deeds(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
+}
+
+#[test]
+fn flink_39165_a_session_cluster_is_not_replaced_while_its_jobs_are_being_stopped() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    (sim.jobs, sim.referring) = (vec![JobStatusState::Running], vec!["a".to_owned()]);
+    sim.stopping.clone_from(&sim.referring);
+    sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert_eq!((sim.made, sim.message().as_str()), (1, ""));
+    sim.stopping.clear();
+    sim.settle();
+    assert_eq!(sim.made, 2, "with high availability the job comes back");
 }

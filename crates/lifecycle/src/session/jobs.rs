@@ -1,0 +1,238 @@
+//! The jobs of a session cluster that is to be replaced: those that its next JobManager would not bring back keep
+//! it until they have ended.
+
+use std::time::Duration;
+
+use crate::event::{Component, Event};
+use crate::notes::{AWAITS_JOBS, Waiting};
+use crate::pass::DeploymentPass;
+use crate::pauses::SOON;
+use crate::plan::Plan;
+use crate::problem::{Halt, Problem};
+use crate::world::{Job, SessionJob};
+use api::reconciled::ReconciledSpec;
+use api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
+use api::version::FlinkVersion;
+use config::options;
+
+/// Jobs named in one message.
+const JOBS_SHOWN: usize = 20;
+
+impl DeploymentPass<'_> {
+    /// Waits until no job is in the cluster that would be lost with its JobManager, or is being stopped.
+    pub(super) fn await_jobs(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+        let config = self.observe_config()?;
+        if self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
+            || !config.get(&options::SESSION_UPGRADE_WAIT_FOR_JOBS)?
+        {
+            return Ok(None);
+        }
+        let session_jobs = match self.world.session_jobs()? {
+            Ok(session_jobs) => session_jobs.clone(),
+            Err(reason) => return Err(jobs_unknown(&format!("the FlinkSessionJobs: {reason}"))),
+        };
+        if self.is_started_with_high_availability()? == Some(true)
+            && self.is_high_availability_on()?
+        {
+            // They come back by HA metadata, and what is being saved of them does not.
+            let stopping = named(&session_jobs, |job| job.is_stopping);
+            return Ok(stopping.map(|names| {
+                let because = format!("the change waits: session jobs [{names}] are being stopped");
+                self.finish(because, Some(SOON))
+            }));
+        }
+        let jobs = match self.world.jobs()? {
+            Ok(jobs) => jobs.clone(),
+            Err(reason) => {
+                // No job was submitted to a JobManager that never answered, and none is left without a process.
+                let has_jobs = self.is_proven(last)
+                    && self.read_job_manager()?.is_some_and(|found| found.available_replicas > 0);
+                return if has_jobs { Err(jobs_unknown(reason)) } else { Ok(None) };
+            }
+        };
+        let is_managed = |job: &Job| {
+            session_jobs.iter().any(|session_job| session_job.job_id.as_ref() == Some(&job.id))
+        };
+        let (managed, unmanaged): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_managed);
+        if let Some(unmanaged) = not_ended(&unmanaged, |job| format!("{} ({})", job.name, job.id)) {
+            return Err(unmanaged_refused(&unmanaged));
+        }
+        let runs = |session_job: &SessionJob| {
+            let mut jobs = managed.iter().filter(|job| !job.state.is_globally_terminal());
+            session_job.is_active || jobs.any(|job| session_job.job_id.as_ref() == Some(&job.id))
+        };
+        Ok(self.await_ends(named(&session_jobs, runs)))
+    }
+
+    /// Waits until none of these session jobs is in the cluster any more. That it waits is on record before it is
+    /// seen that there is none, and keeps jobs from being submitted.
+    fn await_ends(&mut self, running: Option<String>) -> Option<Plan> {
+        let generation = self.generation;
+        let waiting = AWAITS_JOBS.get(&self.status.cluster_info);
+        let is_known = waiting.is_some_and(|waiting| waiting.generation == generation);
+        if is_known && running.is_none() {
+            return None;
+        }
+        // What was told of jobs that only their owner could stop is over.
+        self.status.error = None;
+        if !is_known {
+            let waiting = Waiting { generation, since: self.world.now };
+            AWAITS_JOBS.set(&mut self.status.cluster_info, &waiting);
+        }
+        let Some(running) = running else {
+            let because = "the change waits until it is known that no job runs";
+            return Some(self.finish(because, Some(Duration::ZERO)));
+        };
+        let because = format!("the change waits until the session jobs [{running}] are stopped");
+        if !is_known {
+            let component = Component::JobManagerDeployment;
+            let message = format!("{because}: {ENDS_JOBS}");
+            self.tell(Event::normal("AwaitingJobs", component, message));
+        }
+        Some(self.finish(because, Some(SOON)))
+    }
+
+    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
+    /// be in another place, or of another version of Flink.
+    pub(crate) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
+        let ReconciliationStatus { state, last_stable_spec, .. } =
+            &self.status.reconciliation_status;
+        // Under a spec that never came up there are none.
+        if last_stable_spec.is_none() {
+            return Ok(());
+        }
+        // What is rolled back did not come up, either.
+        let is_back = match self.stable_spec() {
+            Some(stable) if *state == ReconciliationState::RollingBack => {
+                !self.moves_metadata(&stable.spec, &self.spec)?
+            }
+            Some(_) | None => false,
+        };
+        let deployed = self.deployed_spec(last);
+        let is_moved = self.moves_metadata(&deployed, &self.spec)?
+            || self.keeps_metadata_elsewhere(&self.spec)?;
+        // While it runs, HA metadata are looked for where the defaults of now have them.
+        let runs = matches!(state, ReconciliationState::Deployed | ReconciliationState::RolledBack);
+        let is_sought_elsewhere = runs && self.keeps_metadata_elsewhere(&deployed)?;
+        if is_back || !is_moved {
+            return Ok(());
+        }
+        let is_missing =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
+        let jobs = if is_missing {
+            Err("there is no JobManager")
+        } else {
+            self.world.jobs()?.map(Vec::as_slice)
+        };
+        let name = |job: &Job| format!("{} ({})", job.name, job.id);
+        let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
+            Ok(None) => return Ok(()),
+            Ok(Some(running)) => Ok(running),
+            // A spec that does not come up may be left for one that does.
+            Err(_)
+                if !is_sought_elsewhere
+                    && self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) =>
+            {
+                return Ok(());
+            }
+            Err(reason) => Err(reason),
+        };
+        let message = match (deployed.flink_version, self.spec.flink_version) {
+            (Some(from), Some(to)) if from != to => version_refused(from, to, jobs),
+            _ => place_refused(jobs),
+        };
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+}
+
+/// Why the jobs of a session cluster do not outlive its JobManager.
+const ENDS_JOBS: &str =
+    "without high availability, before the change and after it, they end with the JobManager";
+
+/// A cluster is not replaced as long as nobody knows what runs in it.
+fn jobs_unknown(reason: &str) -> Halt {
+    let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
+    Halt::problem(Problem::upgrade(
+        "UpgradeFailed",
+        format!(
+            "which jobs run in the session cluster cannot be read ({reason}): nothing is stopped, and the \
+             change waits. `{option}: false` goes on without, and ends them"
+        ),
+    ))
+}
+
+/// Nobody but their owner can stop jobs with a savepoint and start them again that belong to no resource.
+fn unmanaged_refused(jobs: &str) -> Halt {
+    let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
+    Halt::problem(Problem::upgrade(
+        "UpgradeFailed",
+        format!(
+            "jobs [{jobs}] of the session cluster belong to no FlinkSessionJob, and {ENDS_JOBS}: nothing is \
+             stopped. Stop them with a savepoint or cancel them, and the change is made by itself; or set \
+             `{option}: false`, and they end without"
+        ),
+    ))
+}
+
+/// The names of these session jobs; none where there are none.
+fn named(session_jobs: &[SessionJob], is_one: impl Fn(&SessionJob) -> bool) -> Option<String> {
+    let names = session_jobs.iter().filter(|job| is_one(job)).map(|job| job.name.clone());
+    shown(names.collect())
+}
+
+/// Why HA metadata are not moved to another place, with the jobs that have not ended, or why they
+/// cannot be asked for.
+fn place_refused(jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
+             cancel the others first"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take the \
+             change of `high-availability.*` back, and make it once the cluster answers and its \
+             jobs have ended"
+        ),
+    };
+    format!(
+        "HA metadata are to be kept in another place, where a new JobManager would not find the \
+         cluster's jobs, and {because}. To turn high availability off is no way round: it ends them \
+         all, and what they did since their last savepoints is lost"
+    )
+}
+
+/// The same of another version of Flink.
+fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
+    let because = match jobs {
+        Ok(running) => format!(
+            "jobs [{running}] have not ended: nothing is stopped. Suspend the FlinkSessionJobs of \
+             the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with a \
+             savepoint: the change is then made by itself. Resume the jobs after it, or set \
+             `spec.flinkVersion` back to {from}"
+        ),
+        Err(reason) => format!(
+            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Set \
+             `spec.flinkVersion` back to {from}, and change it once the cluster answers and its \
+             jobs are suspended or have ended"
+        ),
+    };
+    format!(
+        "`spec.flinkVersion` goes from {from} to {to}, a JobManager of {to} does not bring back \
+         the jobs that HA metadata of {from} keep, and {because}"
+    )
+}
+
+/// The jobs that have not ended, as a person reads them; none where all have.
+pub(super) fn not_ended(jobs: &[Job], name: impl Fn(&Job) -> String) -> Option<String> {
+    shown(jobs.iter().filter(|job| !job.state.is_globally_terminal()).map(name).collect())
+}
+
+/// Some of the names, in one line.
+fn shown(mut names: Vec<String>) -> Option<String> {
+    let has_more = names.len() > JOBS_SHOWN;
+    names.truncate(JOBS_SHOWN);
+    if has_more {
+        names.push("…".to_owned());
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}

@@ -1,0 +1,94 @@
+//! A session cluster that is to be replaced and whose jobs would end with its JobManager: each of them is stopped
+//! as for an upgrade, and starts again in the new cluster.
+//!
+//! The cluster says so in its status before it looks whether a job runs, and a job has its id in its status before
+//! it is submitted; then the cluster is looked at once more. So either the cluster waits for the job, or the job
+//! waits for the cluster.
+
+use serde_json::Value;
+
+use super::plan::Plan;
+use super::submission::is_not_submitted;
+use super::{Halt, Pass};
+use crate::error_document::StoredError;
+use crate::event::{Component, Event};
+use crate::kind::Kind;
+use crate::notes::AWAITS_JOBS;
+use crate::phase::Phase;
+use crate::stop::StopDecision;
+use crate::world::SessionJob;
+use api::deployment::FlinkDeployment;
+use api::job::JobState;
+use api::reconciled::ReconciledJob;
+use api::session_job::FlinkSessionJob;
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
+
+/// Whether the session cluster waits until the jobs have left it, for the spec that it has now.
+fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
+    let info = cluster.status.as_ref().map(|status| &status.cluster_info);
+    let waiting = info.and_then(|info| AWAITS_JOBS.get(info));
+    cluster.metadata.deletion_timestamp.is_none()
+        && waiting.is_some_and(|waiting| Some(waiting.generation) == cluster.metadata.generation)
+}
+
+/// Whether a job may be submitted to the session cluster.
+pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
+    let status = cluster.status.as_ref();
+    let is_ready = status.is_some_and(|status| {
+        status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+    });
+    is_ready && !awaits_jobs(cluster)
+}
+
+/// The session job as its cluster sees it. The end of a job counts once its last state is on record: until then only
+/// the JobManager knows it. Of a job that cannot be read only the name and the id are known.
+pub fn seen(job: &Value) -> Option<SessionJob> {
+    let text = |pointer| job.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let name = text("/metadata/name")?;
+    let job_id = text("/status/jobStatus/jobId");
+    let read = serde_json::from_value::<FlinkSessionJob>(job.clone()).ok();
+    let Some(status) = read.and_then(|job| job.status) else {
+        return Some(SessionJob { name, job_id, ..SessionJob::default() });
+    };
+    let has_ended = status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+    let error = StoredError::read(status.error.as_deref());
+    let is_active = job_id.is_some()
+        && !has_ended
+        && error.lost().is_none()
+        && !is_not_submitted(status.error.as_deref());
+    let phase = Phase::of_session_job(&status);
+    let is_stopping = matches!(phase, Phase::Stopping | Phase::Cancelling);
+    Some(SessionJob { name, job_id, is_active, is_stopping })
+}
+
+impl Pass<'_> {
+    /// Stops the job that would end with the JobManager of its cluster. Nothing while the upgrade table waits.
+    pub(super) fn leave_cluster(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+        let runs = last.job_state() == JobState::Running
+            && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
+        if !runs || self.own.is_lost() || !self.world.cluster.is_some_and(awaits_jobs) {
+            return Ok(None);
+        }
+        let decision = self.decide_stop(self.job().upgrade_mode)?;
+        if matches!(decision, StopDecision::Wait(_)) {
+            return Ok(None);
+        }
+        let message = format!(
+            "The session cluster `{}` is to be replaced: the job is stopped, and starts again after it.",
+            self.cluster_name()
+        );
+        self.tell(Event::normal("SessionClusterReplaced", Component::Job, message));
+        self.stop_as(decision, last, &FlinkSessionJob::changes(&last.spec, &self.spec)).map(Some)
+    }
+
+    /// Nothing is submitted to a cluster that waits until its jobs have left it. A submission that a job may come
+    /// of already is made again.
+    pub(super) fn await_new_cluster(&mut self) -> Option<Plan> {
+        let waits = self.world.cluster.is_some_and(awaits_jobs) && self.may_arrive().is_none();
+        waits.then(|| {
+            let because =
+                format!("waiting until the session cluster `{}` is replaced", self.cluster_name());
+            self.finish(because, Some(self.interval()))
+        })
+    }
+}
