@@ -40,6 +40,7 @@ mod pauses;
 pub mod phase;
 pub mod plan;
 mod problem;
+pub mod reads;
 mod reconcile;
 pub mod record;
 mod redeploy;

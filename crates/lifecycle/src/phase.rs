@@ -10,7 +10,9 @@ use api::status::{DeploymentStatus, JobStatusState, LifecycleState, Reconciliati
 
 use super::job;
 use super::kind::StatusOfJob;
-use api::reconciled::{Reconciled, StoredSpec};
+use super::session_job::world as session_job;
+use super::world::World;
+use api::reconciled::{CorruptSpec, Reconciled};
 
 /// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,11 +87,25 @@ impl Phase {
     }
 
     pub fn of_deployment(status: &DeploymentStatus) -> Self {
-        of::<FlinkDeploymentSpec>(status)
+        of(status, |text| {
+            Reconciled::<FlinkDeploymentSpec>::parse(text).map(|last| last.job_state())
+        })
     }
 
     pub fn of_session_job(status: &SessionJobStatus) -> Self {
-        of::<FlinkSessionJobSpec>(status)
+        of(status, |text| {
+            Reconciled::<FlinkSessionJobSpec>::parse(text).map(|last| last.job_state())
+        })
+    }
+
+    /// The phase at the beginning of a pass, which parses the stored spec once.
+    pub fn of_world(world: &World<'_>) -> Self {
+        of(world.status, |text| world.memo.parse(text).map(|last| last.job_state()))
+    }
+
+    /// The same of a session job.
+    pub fn of_session_job_world(world: &session_job::World<'_>) -> Self {
+        of(world.status, |text| world.memo.parse(text).map(|last| last.job_state()))
     }
 
     /// The phase of a resource that is not being deleted, and on whose record the job is in this state.
@@ -145,12 +161,14 @@ impl Phase {
     }
 }
 
-fn of<S: StoredSpec>(status: &impl StatusOfJob) -> Phase {
+fn of(
+    status: &impl StatusOfJob,
+    job_state: impl FnOnce(&str) -> Result<JobState, CorruptSpec>,
+) -> Phase {
     if let Some(LifecycleState::Deleting | LifecycleState::Deleted) = status.lifecycle_state() {
         return Phase::Deleting;
     }
-    let reconciliation = status.reconciliation();
-    let Some(text) = &reconciliation.last_reconciled_spec else { return Phase::New };
-    let Ok(last) = Reconciled::<S>::parse(text) else { return Phase::Unreadable };
-    Phase::of_record(status, last.job_state())
+    let Some(text) = &status.reconciliation().last_reconciled_spec else { return Phase::New };
+    let Ok(last) = job_state(text) else { return Phase::Unreadable };
+    Phase::of_record(status, last)
 }

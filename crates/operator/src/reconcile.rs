@@ -26,7 +26,9 @@ use lifecycle::error_document::WentBack;
 use lifecycle::etcd_restore::{self, Record};
 use lifecycle::event::Component;
 use lifecycle::memo::Memo;
+use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
+use lifecycle::reads;
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::world::{Fact, Facts, Fresh, World};
 
@@ -147,8 +149,10 @@ pub async fn plan(
         facts: Facts { stopped_at: context.stopped_at(&resource.metadata), ..Facts::default() },
         memo: Memo::default(),
     };
+    let phase = Phase::of_world(&world);
     for _ in 0..=QUESTIONS_MAX {
-        match decide(&world) {
+        let decided = reads::of_deployment(phase, &world).map_or_else(|| decide(&world), Err);
+        match decided {
             Ok(plan) => {
                 context.note_told_exceptions(
                     world.uid(),

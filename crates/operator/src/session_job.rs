@@ -36,6 +36,8 @@ use lifecycle::error_document::WentBack;
 use lifecycle::etcd_restore::{self, Record};
 use lifecycle::event::Component;
 use lifecycle::memo::Memo;
+use lifecycle::phase::Phase;
+use lifecycle::reads;
 use lifecycle::session_job::decide;
 use lifecycle::session_job::plan::{Plan, Step};
 use lifecycle::session_job::world::{Facts, FailedSubmission, Question, World};
@@ -232,8 +234,10 @@ pub(super) async fn plan(
         memo: Memo::default(),
     };
     let asked = Asked { status: &status.job_status, flink: flink(cluster, operator, context) };
+    let phase = Phase::of_session_job_world(&world);
     for _ in 0..=QUESTIONS_MAX {
-        match decide(&world) {
+        let decided = reads::of_session_job(phase, &world).map_or_else(|| decide(&world), Err);
+        match decided {
             Ok(plan) => {
                 context.note_told_exceptions(
                     uid,

@@ -302,8 +302,16 @@ impl Scene {
     }
 
     pub fn plan(&self) -> Plan {
-        let facts = self.answers();
-        let world = World {
+        let world = self.world(self.answers());
+        let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
+        assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");
+        phases_of(&self.status, &plan);
+        plan
+    }
+
+    /// The world with these facts.
+    pub fn world(&self, facts: Facts) -> World<'_> {
+        World {
             now: NOW.parse().unwrap(),
             resource: &self.resource,
             status: &self.status,
@@ -321,11 +329,7 @@ impl Scene {
             zone: jiff::tz::TimeZone::UTC,
             facts,
             memo: Memo::default(),
-        };
-        let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
-        assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");
-        phases_of(&self.status, &plan);
-        plan
+        }
     }
 
     /// The scene after this plan was carried out, without what follows from it in the world.

@@ -2,7 +2,9 @@
 
 use expect_test::expect_file;
 use lifecycle::phase::Phase;
+use lifecycle::reads;
 use lifecycle::rules::{Rule, Wish};
+use lifecycle::world::{Facts, Question};
 
 use super::rollback::{failing, rolled_back, taken_down};
 use super::silence::{cancelling, redeploy, stopping};
@@ -69,6 +71,37 @@ fn cell(phase: Phase, wish: Wish) -> String {
     format!("{because}{}", through.collect::<String>())
 }
 
+/// Nothing is read at once in vain: the decision would ask for it.
+#[test]
+fn what_is_read_at_once_is_looked_at() {
+    for phase in Phase::ALL {
+        let scene = scene(phase);
+        let mut world = scene.world(Facts::default());
+        let mut read = Vec::new();
+        while let Some(question) = reads::of_deployment(phase, &world) {
+            let all = scene.answers();
+            match question {
+                Question::JobManager => world.facts.job_manager = all.job_manager,
+                Question::Jobs => world.facts.jobs = all.jobs,
+                Question::Stop => world.facts.stop = all.stop,
+                Question::Snapshots => world.facts.snapshots = all.snapshots,
+                other => panic!("{other:?}"),
+            }
+            read.push(question);
+        }
+        for question in read {
+            let mut world = scene.world(scene.answers());
+            match question {
+                Question::JobManager => world.facts.job_manager = Fact::NotAsked,
+                Question::Jobs => world.facts.jobs = Fact::NotAsked,
+                Question::Stop => world.facts.stop = Fact::NotAsked,
+                _ => world.facts.snapshots = Fact::NotAsked,
+            }
+            assert_eq!(decide(&world), Err(question), "{phase:?}");
+        }
+    }
+}
+
 #[test]
 fn the_page_of_the_lifecycle_is_up_to_date() {
     let phases =
@@ -89,6 +122,10 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         });
         format!("\n**{phase:?}**\n\n{}", rules.collect::<String>())
     });
+    let reads = Phase::ALL.iter().filter(|phase| !phase.reads().is_empty()).map(|phase| {
+        let texts: Vec<&str> = phase.reads().iter().map(|read| read.text()).collect();
+        format!("| {phase:?} | {} |\n", texts.join("; "))
+    });
     let head = Wish::ALL.map(Wish::text).join(" | ");
     let line = "---|".repeat(Wish::ALL.len() + 1);
     let rows = Phase::ALL.map(|phase| {
@@ -99,7 +136,7 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         "\
 # The phases of a job
 
-<!-- Made by a test from crates/lifecycle/src/phase.rs and rules.rs:
+<!-- Made by a test from crates/lifecycle/src/phase.rs, rules.rs and reads.rs:
      UPDATE_EXPECT=1 cargo test -p kubectl-flink-lifecycle --test it page_of_the_lifecycle -->
 
 Where an application, a session cluster or a session job stands follows from its status alone, whoever stored it. A pass observes what there is, and
@@ -118,6 +155,14 @@ stateDiagram-v2
 
 A deletion comes before all of them, and so does a record that cannot be read.
 {}
+## What is read
+
+A pass reads these facts at once, as it looks at them whatever comes of it. A session job has its cluster's JobManager, and a session cluster has no jobs
+of its own to list. Everything else is read when a rule asks for it, once in a pass.
+
+| phase | facts |
+|---|---|
+{}
 ## What a user's wish leads to
 
 Of an application that is upgraded by savepoints, in a usual state of its cluster. Behind the arrows are the phases that the pass leads through.
@@ -128,6 +173,7 @@ Of an application that is upgraded by savepoints, in a usual state of its cluste
         phases.concat(),
         arrows.collect::<String>(),
         rules.collect::<String>(),
+        reads.collect::<String>(),
         rows.concat(),
     );
     expect_file!["../../../../../docs/lifecycle.md"].assert_eq(&page);
