@@ -1,7 +1,7 @@
 //! Shares the namespaces with other operators: holds the Leases of shards, and has the rest of the
 //! operator work on what is in them.
 //!
-//! [`election::shard`] says which Lease to ask for and which to give back; each is held as the one
+//! [`::election::shard`] says which Lease to ask for and which to give back; each is held as the one
 //! of a single leader is ([`super::election`]), behind a gate of the [`Fence`] of its own. Beside them
 //! all who go by the same number of shards hold one Lease together, so that those who go by another
 //! number, or by none, stand by. A process that loses a Lease ends, with all of its shards.
