@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::attempts::Attempts;
 
 mod older;
+pub mod refusals;
 
 pub(super) use older::wording;
 

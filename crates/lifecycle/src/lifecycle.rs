@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::error_document::StoredError;
+use super::error_document::refusals::asks_for_state;
 use super::memo::{Memo, Source};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
@@ -12,13 +13,6 @@ use api::status::{
     Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
     ReconciliationState, ReconciliationStatus,
 };
-
-/// Texts in `status.error` that mean that a person has to choose the state to restore.
-pub const TERMINAL_ERRORS: [&str; 3] = [
-    "Manual restore required.",
-    "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
-    "HA metadata is not available",
-];
 
 /// What a lifecycle state follows from.
 struct Signs<'a> {
@@ -57,8 +51,7 @@ pub fn session_job_lifecycle_state(
         reconciliation: &status.reconciliation_status,
         job: status.job_status.state,
         has_error: status.error.is_some(),
-        needs_a_person: StoredError::read(Some(error)).lost().is_some()
-            || TERMINAL_ERRORS.iter().any(|text| error.contains(text)),
+        needs_a_person: StoredError::read(Some(error)).lost().is_some() || asks_for_state(error),
     };
     state_of(&signs, memo)
 }
@@ -100,7 +93,7 @@ fn needs_a_person(status: &DeploymentStatus) -> bool {
         JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error
     );
     let error = status.error.as_deref().unwrap_or_default();
-    is_gone && TERMINAL_ERRORS.iter().any(|text| error.contains(text))
+    is_gone && asks_for_state(error)
 }
 
 /// The Java operator's one condition, `Running`, from the rest of the status and the conditions

@@ -20,6 +20,7 @@ use clients::flink::checkpoints::Checkpoints;
 use clients::flink::failures::JobException;
 use lifecycle::crash::cause_of_exit;
 use lifecycle::error_document;
+use lifecycle::error_document::refusals::{Refusal, refusal};
 
 /// An operator takes a new generation up within seconds.
 const TAKE_UP_SECONDS: i64 = 60;
@@ -354,18 +355,11 @@ fn unschedulable(pod: &Pod, _facts: &Facts) -> Option<Found> {
 /// The operator would not go on without a person.
 fn refusal_of_operator(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
-    let found = |cause| Some(Found::new(cause, signs::quoted(&error)));
-    if error.contains("HA metadata is not available")
-        || error.contains("names no checkpoint although the job had one")
-    {
-        return found(Cause::HaMetadataMissing);
-    }
-    if error.contains("Manual restore required")
-        || error.contains("initialSavepointPath") && error.contains("HA metadata")
-    {
-        return found(Cause::RestoreRefused);
-    }
-    None
+    let cause = match refusal(&error)? {
+        Refusal::MetadataMissing => Cause::HaMetadataMissing,
+        Refusal::StateInDoubt => Cause::RestoreRefused,
+    };
+    Some(Found::new(cause, signs::quoted(&error)))
 }
 
 fn suspended(facts: &Facts) -> Option<Found> {
