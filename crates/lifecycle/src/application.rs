@@ -6,6 +6,7 @@
 
 use super::diff::{ChangeClass, SpecDiff, diff};
 use super::event::Component;
+use super::job::StopOutcome;
 use super::kind::Lifecycle;
 use super::pass::DeploymentPass;
 use super::pauses::SOON;
@@ -20,6 +21,7 @@ use crate::verdict::Version;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
+use api::status::JobManagerDeploymentStatus;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use config::options;
 use state::restore_point::RestorePoint;
@@ -181,12 +183,25 @@ impl Lifecycle for FlinkDeployment {
         pass.first_deployment()
     }
 
-    fn continue_stop(
+    fn unanswered_stop(pass: &DeploymentPass<'_>) -> Option<StopOutcome> {
+        pass.unanswered_stop()
+    }
+
+    fn continue_without_answer(
         pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
-        trigger_id: &str,
-    ) -> Result<Plan, Halt> {
-        pass.continue_stop(last, trigger_id)
+    ) -> Result<Option<Plan>, Halt> {
+        pass.continue_without_answer(last)
+    }
+
+    fn note_lost_stop(pass: &mut DeploymentPass<'_>) {
+        if pass.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing {
+            pass.trust_metadata_only();
+        }
+    }
+
+    fn stopped(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
+        pass.take_down_stopped()
     }
 
     fn continue_cancel(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {

@@ -13,7 +13,7 @@ use super::node_notice::Node;
 use super::trigger::known::KnownSnapshot;
 use super::trigger::memory::Memory;
 use super::world::{
-    Answer, Bounds, Checkpoints, Fresh, JobException, JobMetrics, ToldExceptions, Trigger,
+    Answer, Bounds, Checkpoints, Fresh, JobException, JobMetrics, Stop, ToldExceptions, Trigger,
 };
 use config::OperatorConfig;
 
@@ -67,6 +67,7 @@ macro_rules! job_facts {
 job_facts! {
     checkpoints: Checkpoints;
     retention: bool;
+    stop: Stop;
     exceptions: Vec<JobException>;
     job_metrics: JobMetrics;
     resource_requirements: BTreeMap<String, Bounds>;

@@ -8,6 +8,7 @@ use super::attempts::Attempts;
 use super::diff::SpecDiff;
 use super::error_document::LostJob;
 use super::event::Event;
+use super::job::StopOutcome;
 use super::job_world::JobWorld;
 use super::pass::Pass;
 use super::plan::{Plan, SnapshotStep, Superseded};
@@ -211,12 +212,24 @@ pub(super) trait Lifecycle: Kind {
     /// The first start.
     fn deploy(pass: &mut Pass<'_, Self>) -> End<Self>;
 
-    /// Follows the stop-with-savepoint that has this trigger id.
-    fn continue_stop(
-        pass: &mut Pass<'_, Self>,
-        last: &Reconciled<Self::Spec>,
-        trigger_id: &str,
-    ) -> End<Self>;
+    /// What became of the stop where nobody can be asked.
+    fn unanswered_stop(_pass: &Pass<'_, Self>) -> Option<StopOutcome> {
+        None
+    }
+
+    /// Goes on without an answer to the stop, or to the cancellation, where it is waited for no longer.
+    fn continue_without_answer(
+        _pass: &mut Pass<'_, Self>,
+        _last: &Reconciled<Self::Spec>,
+    ) -> Maybe<Self> {
+        Ok(None)
+    }
+
+    /// Nobody knows any more whether the job was stopped.
+    fn note_lost_stop(_pass: &mut Pass<'_, Self>) {}
+
+    /// The job has ended with its savepoint on record.
+    fn stopped(pass: &mut Pass<'_, Self>) -> End<Self>;
 
     fn continue_cancel(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
 

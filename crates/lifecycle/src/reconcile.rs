@@ -86,7 +86,7 @@ impl<K: Lifecycle> Pass<'_, K> {
             Rule::Deploy => K::deploy(self).map(Some),
             Rule::ContinueStop => {
                 let trigger_id = job::pending_stop(self.status.job()).unwrap_or_default();
-                K::continue_stop(self, last, &trigger_id).map(Some)
+                self.continue_stop(last, &trigger_id).map(Some)
             }
             Rule::ContinueCancel => K::continue_cancel(self, last).map(Some),
             Rule::Start => K::start(self, last).map(Some),

@@ -32,6 +32,7 @@ use super::problem::{self, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::verdict::outcome::Outcome;
 use api::deployment::FlinkDeployment;
+use api::job::UpgradeMode;
 use api::reconciled::{ReconciledJob, running_spec};
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState};
@@ -212,12 +213,10 @@ impl Lifecycle for FlinkSessionJob {
         pass.first_deployment()
     }
 
-    fn continue_stop(
-        pass: &mut Pass<'_>,
-        last: &ReconciledJob,
-        trigger_id: &str,
-    ) -> Result<Plan, Halt> {
-        pass.continue_stop(last, trigger_id)
+    fn stopped(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+        // An id that is kept would make the Java operator take the ended job for the new one.
+        pass.status.job_status.job_id = None;
+        Ok(pass.succeed_later(UpgradeMode::Savepoint))
     }
 
     fn continue_cancel(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Result<Plan, Halt> {

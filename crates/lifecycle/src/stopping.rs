@@ -12,7 +12,7 @@ use super::error_document::wording::NOT_STOPPED;
 use super::failed_stop::not_stopped;
 use super::job::{self, StopOutcome};
 use super::job_world::JobWorld;
-use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
+use super::kind::{End, JobStep, Kind, Lifecycle, PlanOf, StatusOfJob};
 use super::pass::Pass;
 use super::pauses::GOING;
 use super::problem::{Halt, Problem};
@@ -25,6 +25,7 @@ use config::cluster::savepoint_directory;
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 use state::references::{is_checkpoint, is_checkpoint_of};
+use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
     /// Notes the trigger id, then asks Flink.
@@ -205,6 +206,45 @@ impl<K: Kind> Pass<'_, K> {
                 self.world.name()
             ),
         ))
+    }
+}
+
+impl<K: Lifecycle> Pass<'_, K> {
+    /// What became of the stop-with-savepoint, as far as it can be known.
+    pub(super) fn stop_outcome(
+        &mut self,
+        trigger_id: &str,
+    ) -> Result<StopOutcome, Halt<K::Question>> {
+        if let Some(outcome) = K::unanswered_stop(self) {
+            return Ok(outcome);
+        }
+        let state = self.status.job().state;
+        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
+        self.resend_if_lost(&outcome, trigger_id)?;
+        Ok(outcome)
+    }
+
+    /// Follows the stop-with-savepoint that has this trigger id.
+    pub(super) fn continue_stop(&mut self, last: &Reconciled<K::Spec>, trigger_id: &str) -> End<K> {
+        if let Some(plan) = K::continue_without_answer(self, last)? {
+            return Ok(plan);
+        }
+        let outcome = self.stop_outcome(trigger_id)?;
+        if matches!(outcome, StopOutcome::Lost) {
+            K::note_lost_stop(self);
+        }
+        if let Some(diff) = self.overtaken_by(&outcome, last)? {
+            return K::redeploy(self, last, &diff);
+        }
+        let path = match self.stopped_with(outcome)? {
+            ControlFlow::Continue(path) => path,
+            ControlFlow::Break(plan) => return Ok(plan),
+        };
+        self.record_savepoint(&path);
+        self.supersede(last, RestorePoint::Path(path));
+        self.set_job_state(JobStatusState::Finished);
+        self.apply_redeploy(last);
+        K::stopped(self)
     }
 }
 

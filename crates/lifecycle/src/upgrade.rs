@@ -315,44 +315,19 @@ impl DeploymentPass<'_> {
         job::forget_stop(&mut self.status.job_status);
     }
 
-    /// What became of the stop-with-savepoint, as far as it can be known.
-    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
-        if self.status.job_manager_deployment_status != JobManagerDeploymentStatus::Ready {
-            let is_gone =
-                self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
-            return Ok(if is_gone { StopOutcome::Lost } else { StopOutcome::Pending });
+    /// What became of the stop where the JobManager that was asked for it does not answer.
+    pub(super) fn unanswered_stop(&self) -> Option<StopOutcome> {
+        match self.status.job_manager_deployment_status {
+            JobManagerDeploymentStatus::Ready => None,
+            JobManagerDeploymentStatus::Missing => Some(StopOutcome::Lost),
+            JobManagerDeploymentStatus::Deploying
+            | JobManagerDeploymentStatus::DeployedNotReady
+            | JobManagerDeploymentStatus::Error => Some(StopOutcome::Pending),
         }
-        let state = self.status.job_status.state;
-        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
-        self.resend_if_lost(&outcome, trigger_id)?;
-        Ok(outcome)
     }
 
-    pub(super) fn continue_stop(
-        &mut self,
-        last: &ReconciledSpec,
-        trigger_id: &str,
-    ) -> Result<Plan, Halt> {
-        if let Some(plan) = self.continue_without_answer(last)? {
-            return Ok(plan);
-        }
-        let outcome = self.stop_outcome(trigger_id)?;
-        let is_gone =
-            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
-        if is_gone && matches!(outcome, StopOutcome::Lost) {
-            self.trust_metadata_only();
-        }
-        if let Some(diff) = self.overtaken_by(&outcome, last)? {
-            return self.redeploy_from_savepoint(last, &diff);
-        }
-        let path = match self.stopped_with(outcome)? {
-            ControlFlow::Continue(path) => path,
-            ControlFlow::Break(plan) => return Ok(plan),
-        };
-        self.record_savepoint(&path);
-        self.supersede(last, RestorePoint::Path(path));
-        self.set_job_state(JobStatusState::Finished);
-        self.apply_redeploy(last);
+    /// The job has ended with its savepoint on record: its JobManager goes, unless that is kept.
+    pub(super) fn take_down_stopped(&mut self) -> Result<Plan, Halt> {
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
             return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
@@ -374,7 +349,10 @@ impl DeploymentPass<'_> {
     /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
     /// answer: another state that its user names counts at once, and its newest state when the
     /// JobManager had its time. Nothing while there is hope.
-    fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(super) fn continue_without_answer(
+        &mut self,
+        last: &ReconciledSpec,
+    ) -> Result<Option<Plan>, Halt> {
         let job_manager = self.status.job_manager_deployment_status;
         let is_away = matches!(
             job_manager,

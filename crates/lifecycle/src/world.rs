@@ -132,7 +132,6 @@ questions! {
     jobs: Vec<Job> => Jobs;
     ha_metadata: HaMetadata => HaMetadata;
     deployed_config: FlinkConfig => DeployedConfig;
-    stop: Stop => Stop;
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
     task_manager_pods: Vec<Pod> => TaskManagerPods;

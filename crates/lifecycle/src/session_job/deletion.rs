@@ -314,10 +314,9 @@ impl Pass<'_> {
                 self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
             }
             StopOutcome::Saved(path) => {
-                // The list that shows the job may be older than its end.
-                let job_id = self.status.job_status.job_id.clone();
-                self.note_savepoint(&path);
-                self.status.job_status.job_id = job_id;
+                // Its id stays: the list that shows the job may be older than its end.
+                self.record_savepoint(&path);
+                self.set_job_state(JobStatusState::Finished);
                 self.write_intent();
                 Ok(None)
             }

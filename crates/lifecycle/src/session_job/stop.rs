@@ -1,13 +1,12 @@
 //! Stopping a running job so that its changed spec can start: the table's decision, carried out.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::plan::{Plan, Step};
 use super::{Halt, Pass};
 use crate::diff::SpecDiff;
 use crate::error_document::LostJob;
-use crate::job::{self, StopOutcome};
+use crate::job;
 use crate::job_world::JobWorld;
 use crate::kind::Kind;
 use crate::pauses::SOON;
@@ -157,43 +156,8 @@ impl Pass<'_> {
         }
     }
 
-    /// What became of the stop-with-savepoint, as far as it can be known.
-    pub(super) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
-        let state = self.status.job_status.state;
-        let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
-        self.resend_if_lost(&outcome, trigger_id)?;
-        Ok(outcome)
-    }
-
-    pub(super) fn continue_stop(
-        &mut self,
-        last: &ReconciledJob,
-        trigger_id: &str,
-    ) -> Result<Plan, Halt> {
-        let outcome = self.stop_outcome(trigger_id)?;
-        if let Some(diff) = self.overtaken_by(&outcome, last)? {
-            return self.redeploy_from_savepoint(last, &diff);
-        }
-        let path = match self.stopped_with(outcome)? {
-            ControlFlow::Continue(path) => path,
-            ControlFlow::Break(plan) => return Ok(plan),
-        };
-        self.note_savepoint(&path);
-        self.supersede(last, RestorePoint::Path(path));
-        self.apply_redeploy(last);
-        Ok(self.succeed_later(UpgradeMode::Savepoint))
-    }
-
-    /// The savepoint is the next restore point, and the job is none any more: an id that is kept
-    /// would make the Java operator take the ended job for the new one.
-    pub(super) fn note_savepoint(&mut self, path: &str) {
-        self.record_savepoint(path);
-        self.set_job_state(JobStatusState::Finished);
-        self.status.job_status.job_id = None;
-    }
-
     /// As [`Self::succeed`], in a pass of its own: what was just learnt is stored first.
-    fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
+    pub(super) fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
             return self.finish("suspended with a savepoint", Some(self.interval()));

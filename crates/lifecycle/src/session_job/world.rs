@@ -209,10 +209,6 @@ impl World<'_> {
         self.facts.jobs.read(Question::Jobs)
     }
 
-    pub(super) fn stop(&self) -> Result<Answer<'_, Stop>, Question> {
-        self.facts.stop.read(Question::Stop)
-    }
-
     pub(super) fn failure(&self) -> Result<Answer<'_, Failure>, Question> {
         self.facts.failure.read(Question::Failure)
     }
@@ -234,6 +230,7 @@ job_world! {
     FlinkSessionJob;
     checkpoints: Checkpoints => Checkpoints;
     retention: bool => Retention;
+    stop: Stop => Stop;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{
-    Answer, AnyQuestion, Bounds, Checkpoints, Fresh, JobException, JobMetrics, Question,
+    Answer, AnyQuestion, Bounds, Checkpoints, Fresh, JobException, JobMetrics, Question, Stop,
     ToldExceptions, Trigger, World,
 };
 use crate::error_document::WentBack;
@@ -24,6 +24,7 @@ job_world! {
     FlinkDeployment;
     checkpoints: Checkpoints => Checkpoints;
     retention: bool => Retention;
+    stop: Stop => Stop;
     exceptions: Vec<JobException> => Exceptions;
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;

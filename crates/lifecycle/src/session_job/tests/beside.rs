@@ -77,7 +77,7 @@ fn nothing_is_started_beside_a_job_that_is_not_on_record() {
 #[test]
 fn after_the_end_of_a_job_that_is_not_on_record_a_person_names_its_state() {
     for (index, mut case) in records().into_iter().enumerate() {
-        let is_stateless = case.job().upgrade_mode == api::job::UpgradeMode::Stateless;
+        let is_stateless = case.job().upgrade_mode == UpgradeMode::Stateless;
         case.lists(OWN_ID, JobStatusState::Running);
         case.assert_refused();
         case.restart();

@@ -2,7 +2,6 @@
 //! adaptive scheduler answers while it waits for resources, and of a job that ended so.
 
 use super::*;
-use api::job::UpgradeMode;
 
 fn blank() -> Checkpoints {
     Checkpoints { is_blank: true, ..Checkpoints::default() }

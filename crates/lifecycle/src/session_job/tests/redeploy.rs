@@ -1,7 +1,6 @@
 //! Upgrades that drop the state or go on from another, and cancels that never arrived.
 
 use super::*;
-use api::job::UpgradeMode;
 use state::restore_point::RestorePoint;
 
 #[test]

@@ -95,7 +95,7 @@ fn refused_stateless(arrange: fn(&mut Case)) -> Case {
     case.set("kubernetes.operator.job.restart.failed", "true");
     case.checkpoints = Some(at("s3://lake/chk/7"));
     case.edit(|spec| {
-        spec.job.as_mut().unwrap().upgrade_mode = api::job::UpgradeMode::Stateless;
+        spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;
     });
     arrange(&mut case);
     case

@@ -1,7 +1,6 @@
 //! A first submission, and one that may have arrived.
 
 use super::*;
-use api::job::UpgradeMode;
 
 #[test]
 fn s01_nothing_is_submitted_while_the_cluster_is_not_ready() {

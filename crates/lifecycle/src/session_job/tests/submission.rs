@@ -182,7 +182,7 @@ fn another_path_is_another_submission() {
     assert_ne!(submitted(&plan).job_id, FIRST_ID);
     let mut case = upgrade();
     case.edit(|spec| {
-        spec.job.as_mut().unwrap().upgrade_mode = api::job::UpgradeMode::Stateless;
+        spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;
     });
     assert!(case.pass().because.contains("is not known"));
     assert_eq!(case.path(), Some("s3://lake/sp/1"));
@@ -325,7 +325,7 @@ fn a_refused_edit_that_says_stateless_takes_no_doubt_away() {
     end(&mut case);
     case.edit(|spec| {
         let job = spec.job.as_mut().unwrap();
-        job.upgrade_mode = api::job::UpgradeMode::Stateless;
+        job.upgrade_mode = UpgradeMode::Stateless;
         job.parallelism = Some(-1);
     });
     case.now += jiff::SignedDuration::from_mins(1);

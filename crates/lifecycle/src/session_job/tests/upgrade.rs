@@ -1,7 +1,6 @@
 //! Upgrades, suspending and resuming: where the state comes from.
 
 use super::*;
-use api::job::UpgradeMode;
 
 #[test]
 fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
