@@ -24,7 +24,7 @@ use super::version::refuse_old_version;
 use super::world::JobManager;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
-use api::status::JobManagerDeploymentStatus;
+use api::status::{JobManagerDeploymentStatus, ReconciliationStatus};
 use config::cluster::{
     is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
 };
@@ -240,10 +240,12 @@ impl DeploymentPass<'_> {
     /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
     /// let them go with the cluster.
     pub(super) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
-        let reconciliation = &self.status.reconciliation_status;
-        if !self.is_session() || reconciliation.last_stable_spec.is_none() {
+        let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
+            &self.status.reconciliation_status;
+        if !self.is_session() || last_reconciled_spec.is_none() {
             return Ok(false);
         }
+        let was_seen = last_stable_spec.is_some();
         let config = self.observe_config()?;
         let waits = config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)?
             && config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)?;
@@ -255,6 +257,8 @@ impl DeploymentPass<'_> {
         let because = match self.world.ha_metadata()? {
             Ok(metadata) if !metadata.has_job => return Ok(false),
             Ok(_) => "leads to jobs of the session cluster that nobody saw end".to_owned(),
+            // Of a cluster that never came up there are none, unless it did while nobody looked.
+            Err(_) if !was_seen => return Ok(false),
             // No later look would tell more.
             Err(reason)
                 if is_zookeeper_high_availability_on(&config)

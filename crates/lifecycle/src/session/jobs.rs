@@ -97,10 +97,6 @@ impl DeploymentPass<'_> {
     pub(crate) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
         let ReconciliationStatus { state, last_stable_spec, .. } =
             &self.status.reconciliation_status;
-        // Under a spec that never came up there are none.
-        if last_stable_spec.is_none() {
-            return Ok(());
-        }
         // What is rolled back did not come up, either.
         let is_back = match self.stable_spec() {
             Some(stable) if *state == ReconciliationState::RollingBack => {
@@ -128,6 +124,13 @@ impl DeploymentPass<'_> {
         let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
             Ok(None) => return Ok(()),
             Ok(Some(running)) => Ok(running),
+            // Under a spec that never came up there are none, unless it did while nobody looked.
+            Err(_)
+                if last_stable_spec.is_none()
+                    && !self.world.ha_metadata()?.is_ok_and(|metadata| metadata.has_job) =>
+            {
+                return Ok(());
+            }
             // A spec that does not come up may be left for one that does.
             Err(_)
                 if !is_sought_elsewhere

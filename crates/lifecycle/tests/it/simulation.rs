@@ -41,14 +41,14 @@ use validation::extension::FailurePolicy;
 
 use super::support::phases::store_deployment;
 use doubt::{Doubt, asks};
-use upheaval::{REFUSAL, Refused, Upheaval};
+use upheaval::{Refused, Upheaval, Upheaved};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
 
 mod care;
 mod exploration;
 mod generated;
-mod upheaval;
+pub(super) mod upheaval;
 
 /// As many as the real history keeps.
 const REVISIONS_KEPT: usize = 10;
@@ -548,6 +548,9 @@ impl Sim {
     fn conclude(&mut self, plan: &Plan) {
         let mut end = (*plan.status).clone();
         self.upheaval.note_unfinished(&mut end);
+        if self.upheaval.stops_at(Refused::Status) {
+            return;
+        }
         store_deployment(&mut self.status, end);
         self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
         self.doubt.end_if(self.has_seen_all());
@@ -784,6 +787,12 @@ impl Sim {
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
+            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
+                if self.upheaval.stops_at(Refused::Records) =>
+            {
+                return false;
+            }
             Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {
@@ -847,10 +856,7 @@ impl Sim {
             }
             Step::DeleteHaMetadata { .. } => self.ha.clear(),
             Step::FinishCluster(objects) => self.finish(objects),
-            Step::CreateCluster(_) if self.upheaval.is_refused(Refused::JobManager) => {
-                self.upheaval.stopped_at = Some(REFUSAL.to_owned());
-                return false;
-            }
+            Step::CreateCluster(_) if self.upheaval.stops_at(Refused::JobManager) => return false,
             Step::CreateCluster(objects) => self.create(objects),
         }
         true

@@ -7,7 +7,7 @@ use api::status::{
     ReconciliationState,
 };
 use api::version::FlinkVersion;
-use config::cluster::high_availability_of;
+use config::cluster::is_high_availability_on;
 use config::file::{parse_config_yaml, parse_flink_conf};
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::application::decide;
@@ -23,11 +23,14 @@ use render::Objects;
 use serde_json::json;
 use testing::choices::{Choices, seeds};
 
+use super::upheaval::{Refused, Upheaval, Upheaved};
 use super::{
     BROKEN_IMAGE, COMES_TO_REST, Logged, RESTS_FOR, Workers, crashes, fact, image_in, names,
     show_on_failure,
 };
 use jiff::{SignedDuration, Timestamp};
+
+mod upheaval;
 
 #[derive(Clone)]
 pub(crate) struct Session {
@@ -56,6 +59,9 @@ pub(crate) struct Session {
     ingresses_moved: u64,
     /// Options that the JobManager was made with.
     made_with: FlinkConfig,
+    /// `$internal.flink.version` of it.
+    made_version: Option<String>,
+    upheaval: Upheaval,
     ids: u64,
     log: Vec<String>,
 }
@@ -101,6 +107,8 @@ impl Session {
             made: 0,
             ingresses_moved: 0,
             made_with: FlinkConfig::new(),
+            made_version: None,
+            upheaval: Upheaval::default(),
             ids: 0,
             log: vec![],
         }
@@ -128,7 +136,8 @@ impl Session {
         edit(&mut self.resource);
         if self.resource.spec != before {
             *self.resource.metadata.generation.as_mut().unwrap() += 1;
-            self.log.push(format!("  user: {:?}", self.resource.spec.image));
+            let spec = &self.resource.spec;
+            self.log.push(format!("  user: {:?} {:?}", spec.image, spec.flink_version));
         }
     }
 
@@ -140,21 +149,27 @@ impl Session {
                 self.log.push(format!("  crash before step {index}"));
                 return plan;
             }
-            self.take(step);
+            if !self.take(step) {
+                return plan;
+            }
         }
         if crash_at.is_none() {
-            store_deployment(&mut self.status, (*plan.status).clone());
+            let mut end = (*plan.status).clone();
+            self.upheaval.note_unfinished(&mut end);
+            if !self.upheaval.stops_at(Refused::Status) {
+                store_deployment(&mut self.status, end);
+            }
         }
         plan
     }
 
     fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
-        let mut facts = Facts::default();
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
         let mut memo = Memo::default();
         for _ in 0..15 {
             let world = World {
-                now: self.now,
+                now: self.now + self.upheaval.skew,
                 resource: &self.resource,
                 status: &self.status,
                 operator: &self.operator,
@@ -210,11 +225,10 @@ impl Session {
                 facts.ha_metadata = Fact::Unknown("it is reached over TLS".to_owned());
             }
             Question::HaMetadata => {
-                let is_left = self.jobs.iter().any(|state| !state.is_globally_terminal());
-                let has_job = self.has_ha_metadata && is_left;
+                let has_job = self.has_ha_metadata && self.has_running_jobs();
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
             }
-            Question::Refusal(_) => facts.refusal = Fact::Known(None),
+            Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
             Question::DeployedConfig => {
                 facts.deployed_config = Fact::Known(self.made_with.clone());
             }
@@ -265,14 +279,17 @@ impl Session {
         is_there.then_some(pod).into_iter().collect()
     }
 
-    fn take(&mut self, step: &Step) {
+    /// Whether to go on with the next step.
+    fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
                 let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
             Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
+            Step::RecordRevision(_) if self.upheaval.stops_at(Refused::Records) => return false,
             Step::Event(_) | Step::RecordRevision(_) => {}
             Step::ApplyIngress(_) => self.ingresses_moved += 1,
             Step::StopJobManager { uid, .. } => {
@@ -282,6 +299,7 @@ impl Session {
                     job_manager.is_deleting = true;
                     job_manager.available_replicas = 0;
                     self.pods_linger = 3;
+                    self.end_jobs_that_nothing_keeps();
                 }
             }
             Step::DeleteJobManager { uid } => {
@@ -303,7 +321,8 @@ impl Session {
                 assert!(is_deleting, "HA metadata is what brings the jobs back");
                 self.has_ha_metadata = false;
             }
-            Step::FinishCluster(objects) => self.create_workers(objects),
+            Step::FinishCluster(objects) => self.finish(objects),
+            Step::CreateCluster(_) if self.upheaval.stops_at(Refused::JobManager) => return false,
             Step::CreateCluster(objects) => self.create(objects),
             Step::Snapshot(_)
             | Step::TriggerStop { .. }
@@ -313,6 +332,7 @@ impl Session {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
             }
         }
+        true
     }
 
     fn create_workers(&mut self, objects: &Objects) {
@@ -340,7 +360,6 @@ impl Session {
                 "TaskManagers of another spec"
             );
         }
-        self.create_workers(objects);
         let annotations = &objects.deployment["metadata"]["annotations"];
         let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
         self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
@@ -351,7 +370,7 @@ impl Session {
             Some(yaml) => parse_config_yaml(yaml).unwrap(),
             None => parse_flink_conf(given["flink-conf.yaml"].as_str().unwrap()),
         };
-        self.made_with = high_availability_of(&config);
+        self.recover_jobs(&config);
         self.job_manager = Some(JobManager {
             uid: self.id(),
             owner_uid: Some("u1".to_owned()),
@@ -361,11 +380,13 @@ impl Session {
             created: Some(self.now),
             ..JobManager::default()
         });
+        self.finish(objects);
     }
 
     /// Jobs of a JobManager that sees its TaskManagers go fail for good, and are not run again.
     fn delete_job_manager(&mut self) {
         if self.job_manager.take_if(|jm| jm.is_stopped).is_none() {
+            self.assert_ends_no_job();
             self.has_ha_metadata &= !self.is_up();
             self.lose_job_manager();
         }
@@ -374,6 +395,10 @@ impl Session {
     pub(crate) fn lose_job_manager(&mut self) {
         self.job_manager = None;
         self.pods_linger = 3;
+        self.end_jobs_that_nothing_keeps();
+    }
+
+    fn end_jobs_that_nothing_keeps(&mut self) {
         if !self.has_ha_metadata {
             self.jobs.clear();
         }
@@ -382,6 +407,7 @@ impl Session {
     /// A second passes.
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
+        self.upheaval.tick();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         self.starts_in = self.starts_in.saturating_sub(1);
         if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
@@ -394,7 +420,7 @@ impl Session {
         {
             job_manager.available_replicas = 1;
             job_manager.was_never_available = false;
-            self.has_ha_metadata = true;
+            self.has_ha_metadata |= is_high_availability_on(&self.made_with);
         }
     }
 
@@ -416,6 +442,7 @@ impl Session {
     }
 
     fn heal(&mut self) {
+        self.end_upheaval();
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());
             r.spec.service_account = Some("flink".to_owned());
@@ -959,6 +986,43 @@ fn an_upgrade_under_way_does_not_change_the_flink_version_under_jobs() {
     version(&mut sim, FlinkVersion::V2_1);
     assert_eq!(sim.made, made, "{}", sim.message());
     assert!(sim.message().contains("back to v1_20"), "{}", sim.message());
+}
+
+/// The operator was away while the cluster came up, jobs were submitted, and its JobManager was lost.
+fn lost_with_jobs_that_nobody_saw() -> Session {
+    let mut sim = Session::new("native");
+    while !sim.is_up() {
+        sim.tick();
+        if sim.job_manager.is_none() {
+            sim.pass(None);
+        }
+    }
+    assert_eq!(sim.status.reconciliation_status.last_stable_spec, None);
+    sim.jobs = vec![JobStatusState::Running];
+    sim.lose_job_manager();
+    sim
+}
+
+#[test]
+fn jobs_that_nobody_saw_keep_their_metadata_when_the_cluster_is_deleted() {
+    let mut sim = lost_with_jobs_that_nobody_saw();
+    sim.mark_for_deletion();
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_gone() && sim.has_ha_metadata, "{}", sim.message());
+}
+
+#[test]
+fn jobs_that_nobody_saw_keep_the_flink_version() {
+    let mut sim = lost_with_jobs_that_nobody_saw();
+    version(&mut sim, FlinkVersion::V2_1);
+    assert_eq!(sim.made, 2, "it is made again as it was: {}", sim.message());
+    assert!(sim.is_up() && sim.message().contains("back to v1_20"), "{}", sim.message());
+    sim.jobs = vec![JobStatusState::Finished];
+    sim.settle();
+    assert_eq!(sim.made, 3);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What changes around a job: an API server that refuses objects, other defaults of the operator, and a
-//! clock of the operator that is minutes off.
+//! What changes around a resource: an API server that refuses what is written, other defaults of the
+//! operator, and a clock of the operator that is minutes off.
 
 use config::FlinkConfig;
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
@@ -7,41 +7,63 @@ use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 use super::*;
 
 /// What the API server says of an object that it refuses.
-pub(super) const REFUSAL: &str =
-    "Service `orders-rest` cannot be made: `bad key!` is no annotation";
+const REFUSAL: &str = "Service `orders-rest` cannot be made: `bad key!` is no annotation";
 
-/// Which objects the API server refuses.
+/// What the API server refuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// The JobManager's Deployment.
     JobManager,
     /// What belongs beside it; standalone TaskManagers are among that.
     Beside,
+    /// Each write of the resource's status.
+    Status,
+    /// Revisions and snapshots, which are made on the way.
+    Records,
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Upheaval {
+pub(crate) struct Upheaval {
     refused: Option<Refused>,
     /// Seconds for which it is.
     refused_for: u64,
     /// A dry run tells it, too. A quota is not always used up when it is asked.
     is_foretold: bool,
     /// What the last plan stopped at.
-    pub(super) stopped_at: Option<String>,
+    pub(crate) stopped_at: Option<String>,
     /// The JobManager's Deployment beside which something was refused in this pass.
     unfinished: Option<String>,
     /// How far the operator's clock is ahead of those of Flink and Kubernetes.
-    pub(super) skew: SignedDuration,
+    pub(crate) skew: SignedDuration,
 }
 
 impl Upheaval {
-    pub(super) fn is_refused(&self, what: Refused) -> bool {
+    pub(crate) fn is_refused(&self, what: Refused) -> bool {
         self.refused == Some(what)
+    }
+
+    /// Whether the plan stops here, as this is refused.
+    pub(crate) fn stops_at(&mut self, what: Refused) -> bool {
+        let stops = self.is_refused(what);
+        if stops {
+            self.stopped_at = Some(REFUSAL.to_owned());
+        }
+        stops
     }
 
     /// What a dry run says.
     pub(super) fn foretold(&self) -> Option<String> {
-        (self.refused.is_some() && self.is_foretold).then(|| REFUSAL.to_owned())
+        let is_object = matches!(self.refused, Some(Refused::JobManager | Refused::Beside));
+        (is_object && self.is_foretold).then(|| REFUSAL.to_owned())
+    }
+
+    /// Whether what belongs beside this JobManager is refused.
+    pub(super) fn leaves_unfinished(&mut self, job_manager: &JobManager) -> bool {
+        let is_refused = self.is_refused(Refused::Beside);
+        if is_refused {
+            self.unfinished = Some(job_manager.uid.clone());
+        }
+        is_refused
     }
 
     /// As the operator notes it in the status that a pass ends with.
@@ -53,55 +75,40 @@ impl Upheaval {
         }
     }
 
-    pub(super) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.refused_for = self.refused_for.saturating_sub(1);
         self.refused = self.refused.filter(|_| self.refused_for > 0);
     }
 }
 
-impl Sim {
-    /// All is as it was.
-    pub(super) fn end_upheaval(&mut self) {
-        self.upheaval.refused = None;
-        self.upheaval.skew = SignedDuration::ZERO;
-        self.set_defaults(FlinkConfig::new());
-    }
+/// A world around which much changes.
+pub(crate) trait Upheaved {
+    /// What of its writes the API server may refuse.
+    const REFUSABLE: &'static [Refused];
 
-    /// Without high availability by default, what HA metadata alone leads to is out of sight.
-    fn set_defaults(&mut self, defaults: FlinkConfig) {
-        const KEY: &str = "high-availability.type";
-        let is_kept =
-            defaults.contains(KEY) || self.resource.spec.flink_configuration.0.contains_key(KEY);
-        if self.is_high_availability_on && !is_kept {
-            self.doubt.hide();
-        }
-        self.operator = OperatorConfig::new(defaults);
-    }
+    fn upheaval(&mut self) -> &mut Upheaval;
 
-    /// Makes what belongs beside the JobManager.
-    pub(super) fn finish(&mut self, objects: &Objects) {
-        let Some(job_manager) = &self.job_manager else { return };
-        if self.upheaval.is_refused(Refused::Beside) {
-            self.upheaval.unfinished = Some(job_manager.uid.clone());
-        } else {
-            self.create_workers(objects);
-        }
-    }
+    /// The defaults that the operator has from now on.
+    fn set_defaults(&mut self, defaults: FlinkConfig);
+
+    fn tell(&mut self, line: String);
 
     fn upheave(&mut self, choices: &mut Choices) {
         match choices.below(4) {
             0 => {
-                let beside = choices.below(2) == 0;
-                let refused = if beside { Refused::Beside } else { Refused::JobManager };
-                self.upheaval.refused = Some(refused);
-                self.upheaval.refused_for = 1 + choices.below(40);
-                self.upheaval.is_foretold = choices.below(3) > 0;
-                self.log.push(format!("  refused: {refused:?}"));
+                let refusable = Self::REFUSABLE;
+                let refused =
+                    refusable[usize::try_from(choices.below(refusable.len() as u64)).unwrap()];
+                let upheaval = self.upheaval();
+                upheaval.refused = Some(refused);
+                upheaval.refused_for = 1 + choices.below(40);
+                upheaval.is_foretold = choices.below(3) > 0;
+                self.tell(format!("  refused: {refused:?}"));
             }
             1 => {
                 let seconds = i64::try_from(choices.below(240)).unwrap() - 120;
-                self.upheaval.skew = SignedDuration::from_secs(seconds);
-                self.log.push(format!("  the operator's clock: {seconds} s"));
+                self.upheaval().skew = SignedDuration::from_secs(seconds);
+                self.tell(format!("  the operator's clock: {seconds} s"));
             }
             _ => {
                 let mut defaults = FlinkConfig::new();
@@ -118,9 +125,50 @@ impl Sim {
                     let value = if choices.below(2) == 0 { "true" } else { "false" };
                     defaults.set(format!("kubernetes.operator.{option}"), value);
                 }
-                self.log.push(format!("  defaults: {defaults:?}"));
+                self.tell(format!("  defaults: {defaults:?}"));
                 self.set_defaults(defaults);
             }
+        }
+    }
+
+    /// All is as it was.
+    fn end_upheaval(&mut self) {
+        self.upheaval().refused = None;
+        self.upheaval().skew = SignedDuration::ZERO;
+        self.set_defaults(FlinkConfig::new());
+    }
+}
+
+impl Upheaved for Sim {
+    const REFUSABLE: &'static [Refused] =
+        &[Refused::JobManager, Refused::Beside, Refused::Status, Refused::Records];
+
+    fn upheaval(&mut self) -> &mut Upheaval {
+        &mut self.upheaval
+    }
+
+    /// Without high availability by default, what HA metadata alone leads to is out of sight.
+    fn set_defaults(&mut self, defaults: FlinkConfig) {
+        const KEY: &str = "high-availability.type";
+        let is_kept =
+            defaults.contains(KEY) || self.resource.spec.flink_configuration.0.contains_key(KEY);
+        if self.is_high_availability_on && !is_kept {
+            self.doubt.hide();
+        }
+        self.operator = OperatorConfig::new(defaults);
+    }
+
+    fn tell(&mut self, line: String) {
+        self.log.push(line);
+    }
+}
+
+impl Sim {
+    /// Makes what belongs beside the JobManager.
+    pub(super) fn finish(&mut self, objects: &Objects) {
+        let Some(job_manager) = &self.job_manager else { return };
+        if !self.upheaval.leaves_unfinished(job_manager) {
+            self.create_workers(objects);
         }
     }
 }

@@ -1,0 +1,121 @@
+//! What changes around a session cluster, with jobs of others in it, and the version of Flink that it is
+//! to have.
+
+use config::cluster::{high_availability_of, is_metadata_shared};
+
+use super::*;
+
+impl Upheaved for Session {
+    const REFUSABLE: &'static [Refused] =
+        &[Refused::JobManager, Refused::Beside, Refused::Status, Refused::Records];
+
+    fn upheaval(&mut self) -> &mut Upheaval {
+        &mut self.upheaval
+    }
+
+    fn set_defaults(&mut self, defaults: FlinkConfig) {
+        self.operator = OperatorConfig::new(defaults);
+    }
+
+    fn tell(&mut self, line: String) {
+        self.log.push(line);
+    }
+}
+
+impl Session {
+    /// Makes what belongs beside the JobManager.
+    pub(super) fn finish(&mut self, objects: &Objects) {
+        let Some(job_manager) = &self.job_manager else { return };
+        if !self.upheaval.leaves_unfinished(job_manager) {
+            self.create_workers(objects);
+        }
+    }
+
+    pub(super) fn has_running_jobs(&self) -> bool {
+        self.jobs.iter().any(|state| !state.is_globally_terminal())
+    }
+
+    /// The law: a JobManager with high availability finds the jobs that have not ended, and can read
+    /// them. Without it they end, and what is left of them is another story.
+    pub(super) fn recover_jobs(&mut self, config: &FlinkConfig) {
+        let version = config.get_text("$internal.flink.version").map(str::to_owned);
+        let before = std::mem::replace(&mut self.made_with, high_availability_of(config));
+        let former = std::mem::replace(&mut self.made_version, version);
+        if !is_high_availability_on(&self.made_with) {
+            self.jobs.clear();
+            self.has_ha_metadata = false;
+        } else if self.has_ha_metadata && self.has_running_jobs() {
+            assert_eq!(former, self.made_version, "jobs of another version");
+            assert!(is_metadata_shared(&before, &self.made_with), "jobs in another place");
+        }
+    }
+
+    /// The law: jobs that high availability keeps do not end with TaskManagers that go first.
+    pub(super) fn assert_ends_no_job(&self) {
+        let keeps_jobs = is_high_availability_on(&self.made_with) && self.has_running_jobs();
+        let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
+        assert!(!keeps_jobs || !self.is_up() || is_deleting, "jobs end that are kept");
+    }
+
+    /// Its user wants another version of Flink, and others run jobs in it.
+    fn stir(&mut self, choices: &mut Choices) {
+        let versions = [FlinkVersion::V1_19, FlinkVersion::V1_20, FlinkVersion::V2_1];
+        match choices.below(5) {
+            0 => {
+                let version = versions[usize::try_from(choices.below(3)).unwrap()];
+                self.edit(|r| r.spec.flink_version = Some(version));
+            }
+            1 | 2 if self.is_up() => self.jobs.push(JobStatusState::Running),
+            3 if self.is_up() => self.end_jobs(),
+            _ => {}
+        }
+    }
+
+    fn end_jobs(&mut self) {
+        for state in &mut self.jobs {
+            *state = JobStatusState::Finished;
+        }
+    }
+
+    /// A person takes back the version that is refused while jobs run.
+    fn take_version_back(&mut self) {
+        let runs = self.made_version.as_deref();
+        let runs = runs.and_then(|version| serde_json::from_value(json!(version)).ok());
+        self.edit(|r| r.spec.flink_version = runs.or(r.spec.flink_version));
+    }
+}
+
+#[test]
+fn versions_refusals_defaults_and_another_clock_leave_one_good_session_cluster() {
+    let (mut refused, mut made) = (0, 0);
+    for seed in seeds(32) {
+        let mut choices = Choices::new(seed);
+        let mut sim = Session::new(if seed % 2 == 0 { "native" } else { "standalone" });
+        if seed % 3 == 0 {
+            sim.resource.spec.flink_configuration.0.remove("high-availability.type");
+        }
+        show_on_failure(seed, &mut sim, |sim| {
+            for _ in 0..150 {
+                sim.tick();
+                if choices.below(12) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(12) == 0 {
+                    sim.upheave(&mut choices);
+                }
+                if choices.below(6) == 0 {
+                    sim.stir(&mut choices);
+                }
+                let crash_at = choices.crash(5, 7);
+                sim.pass(crash_at);
+                refused += usize::from(sim.message().contains("have not ended"));
+            }
+            sim.heal();
+            sim.take_version_back();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+        made += sim.made;
+    }
+    assert!(refused > 0 && made > 64, "{refused} passes refused a version, {made} clusters");
+}
