@@ -4,6 +4,7 @@
 mod exploration;
 mod generated;
 mod scaling;
+mod upheaval;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,7 @@ use serde_json::json;
 use state::restore_point::RestorePoint;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
+use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
 use super::simulation::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, VERTEX, asked_again,
     crashes, moody_verdict, newest, oldest, parallelism, phase, recorded, referred_to,
@@ -69,6 +71,10 @@ pub(super) struct Running {
     savepoint: Option<(u64, String)>,
     /// Upper bound of its one vertex.
     parallelism: u32,
+    /// Where its checkpoints go.
+    directory: String,
+    /// They outlive it when it is cancelled.
+    retains: bool,
 }
 
 impl Running {
@@ -146,6 +152,7 @@ pub(super) struct Sim {
     named: Option<String>,
     /// Why its user may be asked for the state to go on from.
     doubt: Doubt,
+    upheaval: Upheaval,
     ids: u64,
     log: Vec<String>,
 }
@@ -230,6 +237,7 @@ impl Sim {
             saved: 0,
             named: None,
             doubt: Doubt::default(),
+            upheaval: Upheaval::default(),
             ids: 0,
             log: vec![],
         }
@@ -308,6 +316,10 @@ impl Sim {
             self.log.push("  crash before the last status".to_owned());
             self.went_back = None;
         } else {
+            self.upheaval.stopped_at = None;
+            if self.upheaval.stops_at(Refused::Status) {
+                return plan;
+            }
             store_session_job(&mut self.status, (*plan.status).clone());
             self.note_absence_of_state();
             self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
@@ -362,6 +374,12 @@ impl Sim {
         self.tried = Tried::default();
         self.periodic = Memory::default();
         self.went_back = None;
+        self.upheaval.stopped_at = None;
+    }
+
+    /// By the operator's clock.
+    fn operator_now(&self) -> Timestamp {
+        self.now + self.upheaval.skew
     }
 
     /// The API server's store goes back to this.
@@ -398,11 +416,11 @@ impl Sim {
 
     pub(super) fn plan(&mut self) -> Plan {
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
-        let mut facts = Facts::default();
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
         let mut memo = Memo::default();
         for _ in 0..14 {
             let world = World {
-                now: self.now,
+                now: self.operator_now(),
                 resource: self.wanted.as_ref().unwrap_or(&self.resource),
                 status: &self.status,
                 cluster: Some(&self.cluster),
@@ -424,7 +442,7 @@ impl Sim {
             match decision {
                 Ok(plan) => {
                     if are_held(&facts.references) {
-                        self.periodic.held = Some(self.now);
+                        self.periodic.held = Some(self.operator_now());
                     }
                     return plan;
                 }
@@ -440,7 +458,10 @@ impl Sim {
         match question {
             Question::Jobs => facts.jobs = fact(is_up, || self.listed()),
             Question::Checkpoints => facts.checkpoints = fact(is_told, || self.checkpoints()),
-            Question::Retention => facts.retention = fact(is_up, || true),
+            Question::Retention => {
+                let retains = self.mine().is_none_or(|job| job.retains);
+                facts.retention = fact(is_up, || retains);
+            }
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Failure => facts.failure = fact(is_up, Failure::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
@@ -523,7 +544,7 @@ impl Sim {
 
     fn take_snapshot_step(&mut self, step: &SnapshotStep) {
         if let Some(kind) = step.periodic() {
-            self.periodic.note(kind, self.now);
+            self.periodic.note(kind, self.operator_now());
         }
         match step {
             SnapshotStep::Create(resource) => self.create_snapshot(resource),
@@ -590,6 +611,12 @@ impl Sim {
             Step::SetSessionLabel { cluster } => {
                 let label = ("target.session".to_owned(), cluster.clone());
                 self.resource.metadata.labels = Some([label].into());
+            }
+            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
+            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
+                if self.upheaval.stops_at(Refused::Records) =>
+            {
+                return false;
             }
             Step::WriteStatus(status) => store_session_job(&mut self.status, (**status).clone()),
             Step::Event(_) => {}
@@ -696,6 +723,11 @@ impl Sim {
         if is_named {
             self.doubt.end();
         }
+        assert_eq!(
+            configuration.get("execution.savepoint.path"),
+            None,
+            "the request names the path"
+        );
         let spec = self.resource.spec.job.as_ref().unwrap();
         if is_named || spec.upgrade_mode == UpgradeMode::Stateless {
             (self.durable, self.saved) = (records, records);
@@ -715,13 +747,17 @@ impl Sim {
             checkpoint: restored,
             savepoint: None,
             parallelism: parallelism(configuration.get(OVERRIDES).map(String::as_str)),
+            directory: configuration["execution.checkpointing.dir"].clone(),
+            retains: configuration["execution.checkpointing.externalized-checkpoint-retention"]
+                == "RETAIN_ON_CANCELLATION",
         };
         let before = self.late.iter().find(|(_, late)| late.id == job.id);
         assert!(before.is_none_or(|(_, late)| *late == job), "one id for two submissions");
         if std::mem::take(&mut self.delays) {
             self.doubt.hide();
             self.late.push((self.now + SignedDuration::from_secs(LATE), job));
-            let arrival = Arrival::again(submission.may_arrive, self.now, self.now);
+            let now = self.operator_now();
+            let arrival = Arrival::again(submission.may_arrive, now, now);
             return self.fail(submission, Some(arrival));
         }
         self.failed_submission = None;
@@ -736,7 +772,7 @@ impl Sim {
             generation: self.resource.metadata.generation.unwrap(),
             message: "refused".to_owned(),
             may_arrive,
-            at: self.now,
+            at: self.operator_now(),
             attempts: 1,
         });
         false
@@ -761,6 +797,8 @@ impl Sim {
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
+        self.upheaval.tick();
+        self.follow_cluster();
         self.away = self.away.saturating_sub(1);
         self.haze.tick();
         let is_there = self.away == 0;
@@ -788,7 +826,13 @@ impl Sim {
         for job in &mut self.jobs {
             match job.state {
                 JobStatusState::Running => job.records += 7,
-                JobStatusState::Cancelling => job.state = JobStatusState::Canceled,
+                JobStatusState::Cancelling => {
+                    job.state = JobStatusState::Canceled;
+                    if !job.retains {
+                        let own = format!("{}/{}/", job.directory, job.id);
+                        self.states.retain(|path, _| !path.starts_with(&own));
+                    }
+                }
                 _ => {}
             }
         }
@@ -800,7 +844,7 @@ impl Sim {
             return;
         }
         for job in self.jobs.iter_mut().filter(|job| job.state == JobStatusState::Running) {
-            let path = format!("s3://lake/chk/{}/chk-{}", job.id, job.records);
+            let path = format!("{}/{}/chk-{}", job.directory, job.id, job.records);
             self.states.insert(path.clone(), job.records);
             self.durable = self.durable.max(job.records);
             job.checkpoint = Some((job.records, path));
@@ -878,8 +922,11 @@ impl Sim {
             17 => self.fails_while_stopping = true,
             // Somebody cancels it behind the operator's back.
             10 => {
-                if let Some(job) =
-                    self.jobs.iter_mut().find(|job| job.state == JobStatusState::Running)
+                // Who cancels one that takes its checkpoints with it drops its state.
+                if let Some(job) = self
+                    .jobs
+                    .iter_mut()
+                    .find(|job| job.state == JobStatusState::Running && job.retains)
                 {
                     job.state = JobStatusState::Cancelling;
                 }
@@ -900,6 +947,7 @@ impl Sim {
 
     /// A person mends the spec, and names the newest state where the operator asks for it.
     fn heal(&mut self) {
+        self.end_upheaval();
         self.resource.spec.restart_nonce = Some(asked_again(self.resource.spec.restart_nonce));
         let newest = self.states.iter().max_by_key(|(_, records)| **records);
         let newest = newest.map(|(path, _)| path.clone());

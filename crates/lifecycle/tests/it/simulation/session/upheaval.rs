@@ -117,5 +117,5 @@ fn versions_refusals_defaults_and_another_clock_leave_one_good_session_cluster()
         });
         made += sim.made;
     }
-    assert!(refused > 0 && made > 64, "{refused} passes refused a version, {made} clusters");
+    assert!(refused > 0 && made > 12, "{refused} passes refused a version, {made} clusters");
 }

@@ -1,0 +1,176 @@
+//! What changes around a session job: refused writes, other defaults, another clock, a session cluster
+//! that is replaced by another version of Flink or by one with other high availability, and options of
+//! the job that contradict it.
+
+use api::reconciled::ReconciledSpec;
+use api::version::FlinkVersion;
+use config::FlinkConfig;
+
+use super::*;
+
+/// What a user may write into the job's options, and what would do in an application.
+const OPTIONS: [(&str, &str); 13] = [
+    ("high-availability.type", "kubernetes"),
+    ("high-availability.type", "NONE"),
+    ("high-availability.storageDir", "s3://elsewhere/ha"),
+    ("execution.checkpointing.dir", "s3://elsewhere/chk"),
+    ("state.checkpoints.dir", "s3://elsewhere/old"),
+    ("execution.checkpointing.savepoint-dir", "s3://elsewhere/sp"),
+    ("execution.checkpointing.interval", "10 min"),
+    (RETENTION, "DELETE_ON_CANCELLATION"),
+    (RETENTION, "RETAIN_ON_CANCELLATION"),
+    ("execution.savepoint.path", "s3://lake/sp/elsewhere"),
+    ("$internal.pipeline.job-id", "ffffffffffffffffffffffffffffffff"),
+    ("jobmanager.scheduler", "default"),
+    ("kubernetes.operator.job.upgrade.last-state-fallback.enabled", "false"),
+];
+const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retention";
+const HIGH_AVAILABILITY: &str = "high-availability.type";
+
+impl Upheaved for Sim {
+    const REFUSABLE: &'static [Refused] = &[Refused::Status, Refused::Records];
+
+    fn upheaval(&mut self) -> &mut Upheaval {
+        &mut self.upheaval
+    }
+
+    fn set_defaults(&mut self, defaults: FlinkConfig) {
+        self.operator = OperatorConfig::new(defaults);
+    }
+
+    fn tell(&mut self, line: String) {
+        self.log.push(line);
+    }
+}
+
+impl Sim {
+    /// The status of the session cluster tells what runs, and the operator's defaults may say whether it
+    /// has high availability.
+    fn with_recorded_cluster(mut self, is_default: bool) -> Self {
+        let options = &mut self.cluster.spec.flink_configuration.0;
+        if is_default {
+            options.shift_remove(HIGH_AVAILABILITY);
+        }
+        // Longer than a clock is set by, as the default is, too.
+        options.insert("kubernetes.operator.job.submission.timeout".to_owned(), "250 s".into());
+        self.record_cluster();
+        self
+    }
+
+    fn record_cluster(&mut self) {
+        let last = ReconciledSpec::new(self.cluster.spec.clone(), true).to_text();
+        let kind = if self.is_high_availability_on { "kubernetes" } else { "NONE" };
+        let status = self.cluster.status.as_mut().unwrap();
+        status.reconciliation_status.state = ReconciliationState::Deployed;
+        status.reconciliation_status.last_reconciled_spec = Some(last);
+        status.reconciliation_status.reconciliation_timestamp = self.now.as_millisecond();
+        STARTED_WITH.set(
+            &mut status.cluster_info,
+            &[(HIGH_AVAILABILITY.to_owned(), kind.to_owned())].into(),
+        );
+    }
+
+    fn running_cluster(&self) -> Option<ReconciledSpec> {
+        let status = &self.cluster.status.as_ref()?.reconciliation_status;
+        ReconciledSpec::parse(status.last_reconciled_spec.as_deref()?).ok()
+    }
+
+    /// The controller of the session cluster replaces it as its spec says, where its jobs let it.
+    pub(super) fn follow_cluster(&mut self) {
+        let Some(running) = self.running_cluster().map(|last| last.spec) else { return };
+        let wanted = &self.cluster.spec;
+        if running == *wanted || self.away > 0 {
+            return;
+        }
+        let is_supported = wanted.flink_version.is_some_and(FlinkVersion::is_supported);
+        let has_jobs = self.jobs.iter().any(|job| !job.state.is_globally_terminal());
+        let is_other_version = running.flink_version != wanted.flink_version;
+        let is_kept = self.is_high_availability_on && has_jobs && is_other_version;
+        if !is_supported || is_kept {
+            return;
+        }
+        self.log.push(format!("  the cluster is replaced: {:?}", wanted.flink_version));
+        let mut config = self.operator.base.clone();
+        config.overlay(&FlinkConfig::flatten(&wanted.flink_configuration));
+        let is_next_on =
+            config.get_text(HIGH_AVAILABILITY).is_some_and(|kind| kind == "kubernetes");
+        self.is_high_availability_on &= is_next_on;
+        self.lose_cluster();
+        self.is_high_availability_on = is_next_on;
+        self.record_cluster();
+    }
+
+    /// Its user, or that of its cluster, changes what the two have to agree on.
+    fn stir(&mut self, choices: &mut Choices) {
+        match choices.below(4) {
+            0 => {
+                let versions = [
+                    FlinkVersion::V1_14,
+                    FlinkVersion::V1_19,
+                    FlinkVersion::V1_20,
+                    FlinkVersion::V2_1,
+                ];
+                let version = versions[usize::try_from(choices.below(4)).unwrap()];
+                self.cluster.spec.flink_version = Some(version);
+                self.log.push(format!("  the cluster is to be of {version}"));
+            }
+            1 => {
+                let image = format!("flink:{}", choices.below(3));
+                self.log.push(format!("  the cluster is to be {image}"));
+                self.cluster.spec.image = Some(image);
+            }
+            2 => {
+                let (key, value) = OPTIONS[usize::try_from(choices.below(13)).unwrap()];
+                self.configure(key, value);
+            }
+            _ => self.leave_out_options(),
+        }
+    }
+
+    /// What was written into the job's options is taken back.
+    pub(super) fn leave_out_options(&mut self) {
+        let options = &mut self.resource.spec.flink_configuration.0;
+        let before = options.len();
+        options.retain(|key, _| !OPTIONS.iter().any(|(option, _)| option == key));
+        if options.len() != before {
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+            self.log.push("  user: without options".to_owned());
+        }
+    }
+}
+
+#[test]
+fn versions_options_refusals_defaults_and_another_clock_lose_no_record_of_a_session_job() {
+    for seed in seeds(48) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim = Sim::new(mode, seed % 3 == 0).with_recorded_cluster(seed % 4 == 1);
+        sim.has_snapshot_resources = seed % 5 < 3;
+        sim.is_slow = seed % 7 < 3;
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..150 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(12) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(12) == 0 {
+                    sim.upheave(&mut choices);
+                }
+                if choices.below(12) == 0 {
+                    sim.stir(&mut choices);
+                }
+                let crash_at = choices.crash(5, 7);
+                sim.pass(crash_at);
+            }
+            sim.leave_out_options();
+            sim.cluster.spec = sim.running_cluster().unwrap().spec;
+            sim.heal();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+    }
+}
