@@ -68,7 +68,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         } else {
             self.job().upgrade_mode
         };
-        self.restore_point_after_stop(wanted, self.last_mode(), &last.spec, &self.spec)
+        self.restore_point_after_stop(wanted, self.stopped_as(last), &last.spec, &self.spec)
     }
 
     /// Of `next`, after the job of `last` was stopped as `stopped_as`.

@@ -2,10 +2,30 @@
 //! of two things.
 
 use super::job_world::JobWorld;
-use super::pass::DeploymentPass;
+use super::kind::{Kind, StatusOfJob};
+use super::pass::{DeploymentPass, Pass};
 use super::problem::Halt;
 use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
+use api::job::{JobState, UpgradeMode};
+use api::reconciled::Reconciled;
+use api::status::JobStatusState;
+
+impl<K: Kind> Pass<'_, K> {
+    /// How the job of the record was stopped. The Java operator stores one that somebody cancelled as
+    /// suspended by the mode that it was *started* in, which is stateless at first, with the path of the
+    /// state that it left.
+    pub(super) fn stopped_as(&self, last: &Reconciled<K::Spec>) -> UpgradeMode {
+        let job = self.status.job();
+        let has_left_state = last.job_state() == JobState::Suspended
+            && job.state == Some(JobStatusState::Canceled)
+            && job.upgrade_savepoint_path.is_some();
+        match self.last_mode() {
+            UpgradeMode::Stateless if has_left_state => UpgradeMode::Savepoint,
+            mode => mode,
+        }
+    }
+}
 
 impl DeploymentPass<'_> {
     /// Why it is not known what a job started from that is stored as started without state: a path is on

@@ -3,6 +3,7 @@
 
 mod exploration;
 mod generated;
+mod java;
 mod scaling;
 mod upheaval;
 

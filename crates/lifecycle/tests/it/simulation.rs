@@ -48,6 +48,7 @@ use testing::choices::{Choices, another_seed, cases, seeds};
 mod care;
 mod exploration;
 mod generated;
+pub(super) mod java;
 pub(super) mod upheaval;
 
 /// As many as the real history keeps.
@@ -386,6 +387,18 @@ fn resource(mode: &str) -> FlinkDeployment {
         },
     }))
     .unwrap()
+}
+
+/// What a JobManager is made with.
+struct Launch {
+    /// Absent where nobody noted it.
+    generation: Option<i64>,
+    image: String,
+    parallelism: Option<i32>,
+    /// What the overrides give the one vertex.
+    overrides: u32,
+    job_id: String,
+    path: Option<String>,
 }
 
 impl Sim {
@@ -1000,7 +1013,6 @@ impl Sim {
                 "TaskManagers of another spec"
             );
         }
-        let uid = self.id();
         let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
         let value = |key: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
@@ -1008,22 +1020,35 @@ impl Sim {
         };
         let annotations = &objects.deployment["metadata"]["annotations"];
         let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
-        self.is_image_broken = image_in(&objects.deployment) == BROKEN_IMAGE;
+        self.is_high_availability_on =
+            value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
+        self.launch(Launch {
+            generation: generation.parse().ok(),
+            image: image_in(&objects.deployment),
+            parallelism: value("parallelism.default").and_then(|text| text.parse().ok()),
+            overrides: parallelism(value(OVERRIDES).as_deref()),
+            job_id: value("$internal.pipeline.job-id").unwrap(),
+            path: value("execution.state-recovery.path")
+                .or_else(|| value("execution.savepoint.path")),
+        });
+        self.finish(objects);
+    }
+
+    /// There is a Deployment, whose JobManager will start the job.
+    fn launch(&mut self, launch: Launch) {
+        let Launch { generation, image, parallelism, overrides, job_id, path } = launch;
+        self.is_image_broken = image == BROKEN_IMAGE;
         self.starts += 1;
-        let fails = value("parallelism.default") == Some(FAILING_PARALLELISM.to_string());
-        self.fails_in = fails.then_some(8);
-        self.submission = Some((
-            value("$internal.pipeline.job-id").unwrap(),
-            value("execution.state-recovery.path").or_else(|| value("execution.savepoint.path")),
-        ));
-        self.submitted_parallelism = parallelism(value(OVERRIDES).as_deref());
+        self.fails_in = (parallelism == Some(FAILING_PARALLELISM)).then_some(8);
+        self.submission = Some((job_id, path));
+        self.submitted_parallelism = overrides;
         self.has_run = false;
         self.starts_in = 5;
         self.came_up = None;
         self.job_manager = Some(JobManager {
-            uid,
+            uid: self.id(),
             owner_uid: Some("u1".to_owned()),
-            generation: generation.parse().ok(),
+            generation,
             is_deleting: false,
             is_stopped: false,
             version: Some(DeploymentVersion { resource: "1".to_owned(), generation: 1 }),
@@ -1035,9 +1060,6 @@ impl Sim {
             was_never_available: true,
             created: Some(self.now),
         });
-        self.is_high_availability_on =
-            value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
-        self.finish(objects);
     }
 
     // --- the world ---

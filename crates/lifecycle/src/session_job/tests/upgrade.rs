@@ -460,3 +460,24 @@ fn a_job_that_somebody_cancelled_goes_on_from_its_checkpoint() {
     let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/9"));
 }
+
+/// Somebody cancelled a job of a first start, which the Java operator stores as suspended without state,
+/// with the path of the state that it left beside.
+#[test]
+fn a_job_whose_cancel_the_java_operator_saw_goes_on_from_what_it_left() {
+    for state in [ReconciliationState::Deployed, ReconciliationState::Upgrading] {
+        let mut case = Case::running("last-state");
+        let record = &mut case.status.reconciliation_status;
+        record.state = state;
+        let mut last = ReconciledJob::parse(record.last_reconciled_spec.as_ref().unwrap()).unwrap();
+        let job = last.spec.job.as_mut().unwrap();
+        (job.state, job.upgrade_mode) = (JobState::Suspended, UpgradeMode::Stateless);
+        last.first_deployment = Some(false);
+        record.last_reconciled_spec = Some(last.to_text());
+        case.status.job_status.state = Some(JobStatusState::Canceled);
+        case.status.job_status.upgrade_savepoint_path = Some("s3://lake/chk/1".to_owned());
+        case.list(JobStatusState::Canceled);
+        let plan = case.pass();
+        assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/1"));
+    }
+}

@@ -113,3 +113,25 @@ fn an_edit_of_what_is_rolled_back_does_not_wait_for_a_cancellation_that_nobody_s
         assert_eq!(phases_of(&scene.status, &plan), [Phase::Running], "{mode}: {}", told(&plan));
     }
 }
+
+/// Somebody cancelled a job of a first start, which the Java operator stores as suspended without state,
+/// with the path of the state that it left beside.
+#[test]
+fn a_job_that_was_cancelled_goes_on_from_what_it_left() {
+    for mode in ["savepoint", "last-state"] {
+        for scene in [
+            Scene::running(mode).suspended(UpgradeMode::Stateless),
+            Scene::running(mode).upgrading(UpgradeMode::Stateless),
+        ] {
+            let mut scene = scene.without_metadata().path(TAKEN_OVER);
+            scene.status.job_status.state = Some(JobStatusState::Canceled);
+            let plan = scene.plan();
+            assert!(deeds(&plan).contains(&"create-cluster"), "{mode}: {}", told(&plan));
+            let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+            assert_eq!(path, Some(TAKEN_OVER), "{mode}: {}", told(&plan));
+            scene.resource.spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;
+            let path = scene.plan().status.job_status.upgrade_savepoint_path.clone();
+            assert_eq!(path, None, "its user does not care for state");
+        }
+    }
+}

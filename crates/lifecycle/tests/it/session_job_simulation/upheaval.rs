@@ -79,7 +79,9 @@ impl Sim {
     pub(super) fn follow_cluster(&mut self) {
         let Some(running) = self.running_cluster().map(|last| last.spec) else { return };
         let wanted = &self.cluster.spec;
-        if running == *wanted || self.away > 0 {
+        let is_same =
+            running.image == wanted.image && running.flink_version == wanted.flink_version;
+        if is_same || self.away > 0 {
             return;
         }
         let is_supported = wanted.flink_version.is_some_and(FlinkVersion::is_supported);

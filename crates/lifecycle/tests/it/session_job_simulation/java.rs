@@ -1,0 +1,249 @@
+//! A spell of the Java operator in between, as in [`super::super::simulation::java`]. What is known to run a
+//! job twice there it does not do here: a redeploy from a named state submits beside the job that it
+//! cancels, and a submission that takes its time is not looked for.
+
+use api::session_job::FlinkSessionJobSpec;
+use lifecycle::diff::{ChangeClass, diff_session_job};
+
+use crate::simulation::java::{
+    change_last, error, last, lifecycle, observe_job, observe_trigger, path, store,
+};
+
+use super::*;
+
+impl Sim {
+    /// The Java operator makes some passes, and then another process of this one goes on.
+    fn leave_to_java(&mut self, choices: &mut Choices) {
+        self.log.push(format!("{} the Java operator", self.now));
+        for _ in 0..1 + choices.below(15) {
+            self.tick();
+            if choices.below(4) == 0 {
+                self.checkpoint();
+            }
+            self.java_pass();
+            let status = &self.status;
+            let line = format!(
+                "Java: {} {:?}",
+                phase(&status.reconciliation_status, &status.job_status),
+                status.job_status.upgrade_savepoint_path,
+            );
+            if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+                self.log.push(format!("{} {line}", self.now));
+            }
+        }
+        self.die();
+    }
+
+    /// Its cluster is READY and answers; else a pass of it does nothing.
+    fn java_pass(&mut self) {
+        let record = &self.status.reconciliation_status;
+        let is_rolling_back = record.state == ReconciliationState::RollingBack;
+        let status = self.cluster.status.as_ref().unwrap().job_manager_deployment_status;
+        let is_ready = status == JobManagerDeploymentStatus::Ready && self.hears();
+        if is_rolling_back || !is_ready || !self.late.is_empty() {
+            return;
+        }
+        if self.java_observe().is_some() {
+            self.java_reconcile();
+        }
+        let state = lifecycle::<FlinkSessionJobSpec>(&self.status.reconciliation_status);
+        self.status.lifecycle_state = Some(state);
+    }
+
+    /// Nothing where the pass ends with it.
+    fn java_observe(&mut self) -> Option<()> {
+        let now = self.now;
+        let found = self.mine().cloned();
+        let SessionJobStatus {
+            job_status: job, reconciliation_status: record, error: told, ..
+        } = &mut self.status;
+        let Some(stored) = last::<FlinkSessionJobSpec>(record) else { return Some(()) };
+        let is_cancelling = job.state == Some(JobStatusState::Cancelling);
+        if record.state == ReconciliationState::Upgrading && !is_cancelling {
+            let is_listed = found.as_ref().is_some_and(|job| {
+                !matches!(job.state, JobStatusState::Cancelling | JobStatusState::Canceled)
+            });
+            if is_listed {
+                change_last::<FlinkSessionJobSpec>(record, |job| job.state = JobState::Running);
+                job.state = Some(JobStatusState::Reconciling);
+                record.state = ReconciliationState::Deployed;
+            } else if stored.is_first_deployment() {
+                record.last_reconciled_spec = None;
+                return Some(());
+            } else {
+                return Some(());
+            }
+        } else if stored.job_state() == JobState::Suspended {
+            return Some(());
+        }
+        let Some(found) = found else {
+            job.state = Some(JobStatusState::Reconciling);
+            record.state = ReconciliationState::Deployed;
+            *told = Some("Job Not Found".to_owned());
+            return Some(());
+        };
+        if found.state.is_globally_terminal() && self.haze.unread > 0 {
+            return None;
+        }
+        observe_job::<FlinkSessionJobSpec>(job, record, found.state, found.newest(), now);
+        if found.state == JobStatusState::Running {
+            *told = None;
+        }
+        Some(())
+    }
+
+    fn java_reconcile(&mut self) {
+        if observe_trigger(&mut self.status.job_status, &self.triggers) {
+            return;
+        }
+        let spec = self.resource.spec.clone();
+        let wanted = spec.job.clone().unwrap();
+        let generation = self.resource.metadata.generation;
+        if wanted.parallelism == Some(-1) {
+            self.status.error = error("Job parallelism must be larger than 0");
+            return;
+        }
+        let record = &mut self.status.reconciliation_status;
+        let Some(last) = last::<FlinkSessionJobSpec>(record) else {
+            if wanted.state == JobState::Running {
+                self.status.job_status.upgrade_savepoint_path = wanted.initial_savepoint_path;
+                let has_path = self.status.job_status.upgrade_savepoint_path.is_some();
+                let mode = if has_path { UpgradeMode::Savepoint } else { UpgradeMode::Stateless };
+                self.java_submit(mode);
+            }
+            return;
+        };
+        let class = diff_session_job(&last.spec, &spec).class();
+        let is_upgrading = record.state == ReconciliationState::Upgrading;
+        if class == ChangeClass::Ignore && !is_upgrading {
+            self.status.observed_generation = generation;
+        } else if class == ChangeClass::SavepointRedeploy {
+            // It would submit beside the job that it cancels.
+        } else if last.job_state() == JobState::Running {
+            self.java_stop(&wanted);
+        } else if wanted.state == JobState::Running {
+            self.java_submit(last.spec.job.unwrap().upgrade_mode);
+        }
+    }
+
+    fn java_store(&mut self, state: JobState, mode: UpgradeMode, is_done: bool) {
+        let (spec, now) = (&self.resource.spec, self.now);
+        store(&mut self.status.reconciliation_status, spec, state, mode, is_done, now);
+        self.status.observed_generation = self.resource.metadata.generation;
+        self.status.error = None;
+    }
+
+    fn java_stop(&mut self, wanted: &JobSpec) {
+        let state = self.status.job_status.state;
+        let is_suspended = wanted.state == JobState::Suspended;
+        if state == Some(JobStatusState::Cancelling) {
+            return;
+        }
+        if state.is_some_and(JobStatusState::is_globally_terminal) {
+            if path(&self.status.job_status).is_some() {
+                self.java_store(JobState::Suspended, UpgradeMode::Savepoint, is_suspended);
+                if !is_suspended {
+                    self.java_submit(UpgradeMode::Savepoint);
+                }
+            }
+            return;
+        }
+        let Some(job) = self.mine().filter(|job| job.state == JobStatusState::Running) else {
+            return;
+        };
+        let job_id = job.id.clone();
+        if wanted.upgrade_mode == UpgradeMode::Savepoint {
+            let trigger_id = self.id();
+            self.finish_stop(&job_id, &trigger_id);
+            let has_ended = self.mine().is_some_and(|job| job.state == JobStatusState::Finished);
+            if let (true, Some(path)) = (has_ended, self.triggers.get(&trigger_id)) {
+                let job = &mut self.status.job_status;
+                job.upgrade_savepoint_path = Some(path.clone());
+                job.state = Some(JobStatusState::Finished);
+                job.job_id = None;
+                self.java_store(JobState::Suspended, UpgradeMode::Savepoint, is_suspended);
+            } else {
+                self.status.error = error("Savepoint failed");
+            }
+        } else if job.retains {
+            self.flink_job(&job_id).unwrap().state = JobStatusState::Cancelling;
+            self.status.job_status.state = Some(JobStatusState::Cancelling);
+            let record = &mut self.status.reconciliation_status;
+            record.state = ReconciliationState::Upgrading;
+            change_last::<FlinkSessionJobSpec>(record, |job| {
+                job.upgrade_mode = UpgradeMode::Savepoint;
+            });
+        }
+    }
+
+    /// Its ids are random, and belong to no resource.
+    fn java_submit(&mut self, mode: UpgradeMode) {
+        let restored = path(&self.status.job_status);
+        if restored.is_some() == (mode == UpgradeMode::Stateless) {
+            return;
+        }
+        let fresh = self.id();
+        let is_again = self.status.job_status.state == Some(JobStatusState::Reconciling);
+        let job = &mut self.status.job_status;
+        let job_id = job.job_id.take().filter(|_| is_again).unwrap_or(fresh);
+        job.job_id = Some(job_id.clone());
+        job.state = Some(JobStatusState::Reconciling);
+        self.java_store(JobState::Suspended, mode, false);
+        let spec = &self.resource.spec;
+        let option = |key: &str| spec.flink_configuration.0.get(key).and_then(|it| it.as_str());
+        let configuration = [
+            (OVERRIDES, option(OVERRIDES).unwrap_or_default()),
+            ("execution.checkpointing.dir", "s3://lake/chk"),
+            ("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION"),
+        ];
+        let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let is_taken = self.submit(&Submission {
+            job_id,
+            may_arrive: None,
+            jar_uri: None,
+            entry_class: None,
+            args: vec![],
+            parallelism: asked(spec.job.as_ref()),
+            allow_non_restored_state: false,
+            savepoint_path: restored,
+            configuration: configuration.into_iter().map(own).collect(),
+            flink_version: api::version::FlinkVersion::V1_20,
+        });
+        if is_taken {
+            self.java_store(JobState::Running, mode, true);
+        } else {
+            self.status.error = error("the submission failed");
+        }
+    }
+}
+
+#[test]
+fn spells_of_the_java_operator_lose_no_record_of_a_session_job() {
+    for seed in seeds(32) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim = Sim::new(mode, seed % 3 == 0);
+        sim.has_snapshot_resources = seed % 4 < 2;
+        sim.is_slow = seed % 7 < 3;
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..100 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(8) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(15) == 0 {
+                    sim.leave_to_java(&mut choices);
+                }
+                let crash_at = choices.crash(5, 7);
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+    }
+}

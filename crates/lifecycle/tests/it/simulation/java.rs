@@ -1,0 +1,503 @@
+//! A spell of the Java operator in between.
+//!
+//! It is a small model of what that one does: it observes, stops by last-state, savepoint or cancel,
+//! records what the next start is from, and deploys anew; its status has its own form. What is known to
+//! lose state there it does not do here, as that proves nothing about what follows: a start without a
+//! path for want of one, or beside one as the spec was stored at a first start; a rollback of its own; a
+//! recovery by metadata without a checkpoint.
+
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobSpec;
+use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec, deployed};
+use api::status::{JobManagerDeploymentStatus, ReconciliationState};
+use lifecycle::diff::{ChangeClass, diff};
+
+use super::*;
+
+/// What the Java operator says, in its own form.
+pub(crate) fn error(message: &str) -> Option<String> {
+    let kind = "org.apache.flink.kubernetes.operator.exception.ReconciliationException";
+    Some(json!({"type": kind, "message": message, "throwableList": []}).to_string())
+}
+
+/// It stores `spec`, which is about to be deployed, or is: then nothing is left to do.
+pub(crate) fn store<S: StoredSpec>(
+    reconciliation: &mut ReconciliationStatus,
+    spec: &S,
+    state: JobState,
+    mode: UpgradeMode,
+    is_done: bool,
+    now: Timestamp,
+) {
+    let before = last::<S>(reconciliation);
+    let is_first = before.as_ref().is_none_or(|last| is_done && last.is_first_deployment());
+    let mut spec = spec.clone();
+    let before = before.as_ref().and_then(|last| last.spec.job());
+    if let Some(job) = spec.job_mut() {
+        (job.state, job.upgrade_mode) = (state, mode);
+        if let Some(before) = before {
+            job.savepoint_trigger_nonce = before.savepoint_trigger_nonce;
+            job.checkpoint_trigger_nonce = before.checkpoint_trigger_nonce;
+        }
+    }
+    let text = Reconciled::new(spec, is_first).to_text();
+    reconciliation.state =
+        if is_done { ReconciliationState::Deployed } else { ReconciliationState::Upgrading };
+    reconciliation.reconciliation_timestamp = now.as_millisecond();
+    if is_done && state == JobState::Suspended {
+        reconciliation.last_stable_spec = Some(text.clone());
+    }
+    reconciliation.last_reconciled_spec = Some(text);
+}
+
+pub(crate) fn last<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> Option<Reconciled<S>> {
+    let text = reconciliation.last_reconciled_spec.as_deref()?;
+    Some(Reconciled::parse(text).unwrap())
+}
+
+/// The job of the stored spec is in another state, or was stopped in another way.
+pub(crate) fn change_last<S: StoredSpec>(
+    reconciliation: &mut ReconciliationStatus,
+    change: impl FnOnce(&mut JobSpec),
+) {
+    let Some(mut last) = last::<S>(reconciliation) else { return };
+    let is_stopped = last.job_state() == JobState::Running;
+    if let Some(job) = last.spec.job_mut() {
+        change(job);
+    }
+    if is_stopped {
+        last.first_deployment = Some(false);
+    }
+    reconciliation.last_reconciled_spec = Some(last.to_text());
+}
+
+/// What the next start is from.
+pub(crate) fn path(job: &JobStatus) -> Option<String> {
+    let last = job.savepoint_info.as_ref().and_then(|info| info.last_savepoint.as_ref());
+    let last = || last.and_then(|savepoint| savepoint.location.clone());
+    job.upgrade_savepoint_path.clone().or_else(last)
+}
+
+/// A trigger on record, whoever made it: as long as its job runs nothing else is done, and afterwards it
+/// is given up. Answers whether it is waited for.
+pub(crate) fn observe_trigger(job: &mut JobStatus, triggers: &BTreeMap<String, String>) -> bool {
+    let runs = job.state == Some(JobStatusState::Running);
+    let Some(info) = &mut job.savepoint_info else { return false };
+    let Some(id) = info.trigger_id.clone() else { return false };
+    if runs && !triggers.contains_key(&id) {
+        return true;
+    }
+    if let (true, Some(path)) = (runs, triggers.get(&id)) {
+        let savepoint = info.last_savepoint.get_or_insert_default();
+        savepoint.location = Some(path.clone());
+    }
+    (info.trigger_id, info.trigger_timestamp, info.trigger_type) = (None, None, None);
+    false
+}
+
+/// What its list of jobs shows; of a job that has ended also the state that it left.
+pub(crate) fn observe_job<S: StoredSpec>(
+    job: &mut JobStatus,
+    reconciliation: &mut ReconciliationStatus,
+    state: JobStatusState,
+    newest: Option<&(u64, String)>,
+    now: Timestamp,
+) {
+    let was_cancelling = job.state == Some(JobStatusState::Cancelling);
+    if job.state != Some(state) {
+        job.update_time = Some(now.as_millisecond().to_string());
+    }
+    job.state = Some(state);
+    let has_ended = state.is_globally_terminal();
+    if has_ended && (newest.is_some() || state == JobStatusState::Canceled) {
+        job.upgrade_savepoint_path = newest.map(|(_, path)| path.clone());
+    }
+    if state == JobStatusState::Canceled || has_ended && was_cancelling {
+        change_last::<S>(reconciliation, |job| job.state = JobState::Suspended);
+    }
+    if state == JobStatusState::Running && reconciliation.state == ReconciliationState::Deployed {
+        reconciliation.last_stable_spec.clone_from(&reconciliation.last_reconciled_spec);
+    }
+}
+
+/// As the Java operator derives it, as far as a start of this one could be misled.
+pub(crate) fn lifecycle<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> LifecycleState {
+    let last = last::<S>(reconciliation);
+    match (reconciliation.state, last) {
+        (_, None) => LifecycleState::Created,
+        (ReconciliationState::Upgrading, _) => LifecycleState::Upgrading,
+        (_, Some(last)) if last.job_state() == JobState::Suspended => LifecycleState::Suspended,
+        (_, Some(_)) if reconciliation.last_reconciled_spec == reconciliation.last_stable_spec => {
+            LifecycleState::Stable
+        }
+        (_, Some(_)) => LifecycleState::Deployed,
+    }
+}
+
+impl Sim {
+    /// The Java operator makes some passes, and then another process of this one goes on.
+    fn leave_to_java(&mut self, choices: &mut Choices) {
+        self.log.push(format!("{} the Java operator", self.now));
+        for _ in 0..1 + choices.below(15) {
+            self.tick();
+            if choices.below(4) == 0 {
+                self.checkpoint();
+            }
+            self.java_pass();
+            let status = &self.status;
+            let line = format!(
+                "Java: {} {:?} {:?}",
+                phase(&status.reconciliation_status, &status.job_status),
+                status.job_manager_deployment_status,
+                status.job_status.upgrade_savepoint_path,
+            );
+            if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+                self.log.push(format!("{} {line}", self.now));
+            }
+        }
+        if choices.below(2) == 0 {
+            // Early versions replace what they do not know.
+            self.status.cluster_info = [("flink-version".to_owned(), "1.20.1".to_owned())].into();
+        }
+        self.periodic = Memory::default();
+        self.upheaval = Upheaval::default();
+    }
+
+    fn java_pass(&mut self) {
+        let is_rolling_back =
+            self.status.reconciliation_status.state == ReconciliationState::RollingBack;
+        if !is_rolling_back && self.java_observe().is_some() {
+            self.java_reconcile();
+        }
+        let state = lifecycle::<FlinkDeploymentSpec>(&self.status.reconciliation_status);
+        self.status.lifecycle_state = Some(state);
+    }
+
+    /// Nothing where the pass ends with it.
+    fn java_observe(&mut self) -> Option<()> {
+        let (is_up, answers, now) = (self.is_up(), self.answers(), self.now);
+        let job_manager = self.job_manager.clone();
+        let DeploymentStatus {
+            job_status: job,
+            reconciliation_status: record,
+            job_manager_deployment_status: status,
+            observed_generation,
+            error: told,
+            ..
+        } = &mut self.status;
+        let Some(last) = last::<FlinkDeploymentSpec>(record) else {
+            return Some(());
+        };
+        let is_cancelling = job.state == Some(JobStatusState::Cancelling);
+        if record.state == ReconciliationState::Upgrading && !is_cancelling {
+            let generation = observed_generation.unwrap_or(-1);
+            let is_made = job_manager
+                .as_ref()
+                .is_some_and(|jm| !jm.is_deleting && jm.generation == Some(generation));
+            if is_made && *status == JobManagerDeploymentStatus::Missing {
+                change_last::<FlinkDeploymentSpec>(record, |job| {
+                    job.state = JobState::Running;
+                });
+                job.state = Some(JobStatusState::Reconciling);
+                record.state = ReconciliationState::Deployed;
+                *status = JobManagerDeploymentStatus::Deploying;
+            } else if last.is_first_deployment() {
+                record.last_reconciled_spec = None;
+                return Some(());
+            } else {
+                return Some(());
+            }
+        } else if last.job_state() == JobState::Suspended {
+            return Some(());
+        }
+        let has_ended = job.state.is_some_and(JobStatusState::is_globally_terminal);
+        if job_manager.is_none() || !answers {
+            if !has_ended && !is_cancelling {
+                job.state = Some(JobStatusState::Reconciling);
+            }
+            *status = match (job_manager, self.is_image_broken) {
+                (None, _) => JobManagerDeploymentStatus::Missing,
+                (Some(_), true) => JobManagerDeploymentStatus::Error,
+                (Some(_), false) => JobManagerDeploymentStatus::Deploying,
+            };
+            *told = error("Missing JobManager deployment");
+            return Some(());
+        }
+        if !is_up {
+            return Some(());
+        }
+        *status = JobManagerDeploymentStatus::Ready;
+        let found = self.job.as_ref().filter(|found| job.job_id.as_ref() == Some(&found.id));
+        let Some(found) = found else {
+            job.state = Some(JobStatusState::Reconciling);
+            record.state = ReconciliationState::Deployed;
+            *told = Some("Job Not Found".to_owned());
+            return Some(());
+        };
+        if found.state.is_globally_terminal() && self.haze.unread > 0 {
+            return None;
+        }
+        job.start_time = Some(found.started.as_millisecond().to_string());
+        observe_job::<FlinkDeploymentSpec>(job, record, found.state, found.newest(), now);
+        if found.state == JobStatusState::Running {
+            *told = None;
+        }
+        Some(())
+    }
+
+    fn java_reconcile(&mut self) {
+        if observe_trigger(&mut self.status.job_status, &self.triggers) {
+            return;
+        }
+        let spec = self.resource.spec.clone();
+        let wanted = spec.job.clone().unwrap();
+        let (generation, now) = (self.resource.metadata.generation, self.now);
+        if wanted.parallelism == Some(-1) {
+            self.status.error = error("Job parallelism must be larger than 0");
+            return;
+        }
+        let record = &mut self.status.reconciliation_status;
+        let Some(last) = last::<FlinkDeploymentSpec>(record) else {
+            if wanted.state == JobState::Running {
+                let path = wanted.initial_savepoint_path.clone();
+                let mode =
+                    if path.is_some() { UpgradeMode::Savepoint } else { UpgradeMode::Stateless };
+                self.status.job_status.upgrade_savepoint_path = path;
+                self.java_store(JobState::Suspended, mode, false);
+                self.java_resume(mode);
+            }
+            return;
+        };
+        let class = diff(&last.spec, &spec).class();
+        let is_upgrading = record.state == ReconciliationState::Upgrading;
+        if class == ChangeClass::Ignore && !is_upgrading {
+            self.status.observed_generation = generation;
+            self.java_recover(&last);
+            return;
+        }
+        let runs = deployed(record, &last).into_owned();
+        if !is_upgrading && diff(&runs.spec, &spec).class() == ChangeClass::Ignore {
+            store(record, &spec, wanted.state, runs.spec.job.unwrap().upgrade_mode, true, now);
+            self.status.observed_generation = generation;
+            return;
+        }
+        if class == ChangeClass::SavepointRedeploy {
+            self.java_redeploy(&wanted);
+        } else if last.job_state() == JobState::Running {
+            self.java_stop(&wanted);
+        } else if wanted.state == JobState::Running {
+            let mode = last.spec.job.unwrap().upgrade_mode;
+            self.java_store(JobState::Suspended, mode, false);
+            self.java_resume(mode);
+        }
+    }
+
+    fn java_store(&mut self, state: JobState, mode: UpgradeMode, is_done: bool) {
+        let (spec, now) = (&self.resource.spec, self.now);
+        store(&mut self.status.reconciliation_status, spec, state, mode, is_done, now);
+        self.status.observed_generation = self.resource.metadata.generation;
+        self.status.error = None;
+    }
+
+    /// The state goes, and the job starts from the path that the user named.
+    fn java_redeploy(&mut self, wanted: &JobSpec) {
+        if self.java_removes(false) {
+            return;
+        }
+        self.status.job_status.upgrade_savepoint_path.clone_from(&wanted.initial_savepoint_path);
+        self.status.job_status.state = Some(JobStatusState::Finished);
+        if wanted.state == JobState::Running {
+            self.java_resume(UpgradeMode::Savepoint);
+        } else {
+            self.java_store(JobState::Suspended, UpgradeMode::Savepoint, true);
+        }
+        let record = &mut self.status.reconciliation_status;
+        record.last_stable_spec.clone_from(&record.last_reconciled_spec);
+    }
+
+    /// Removes the JobManager, and answers whether it still has to wait for that.
+    fn java_removes(&mut self, keeps_metadata: bool) -> bool {
+        if self.job_manager.is_some() {
+            // It takes the replicas away first.
+            self.lose_job_manager();
+            if !keeps_metadata {
+                self.ha.clear();
+            }
+        }
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        self.pods_linger > 0
+    }
+
+    fn java_has_high_availability(&self) -> bool {
+        let kind = self.resource.spec.flink_configuration.0.get("high-availability.type");
+        self.is_high_availability_on && kind.is_some_and(|kind| kind == "kubernetes")
+    }
+
+    /// HA metadata of the job with a checkpoint in them.
+    fn java_has_checkpoint(&self) -> bool {
+        let id = self.status.job_status.job_id.as_ref();
+        id.and_then(|id| self.ha.get(id)).is_some_and(Option::is_some)
+    }
+
+    fn java_stop(&mut self, wanted: &JobSpec) {
+        let state = self.status.job_status.state;
+        let is_ready =
+            self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        let runs = is_ready && self.answers() && state == Some(JobStatusState::Running);
+        let may_use_metadata = self.java_has_high_availability() && self.java_has_checkpoint();
+        if state == Some(JobStatusState::Cancelling) {
+            return;
+        }
+        if state.is_some_and(JobStatusState::is_globally_terminal)
+            && (state == Some(JobStatusState::Canceled) || self.ha.is_empty() || is_ready)
+        {
+            match path(&self.status.job_status).as_deref() {
+                None => {}
+                Some(LAST_STATE_PATH) => {
+                    self.status.error = error(
+                        "Job is in terminal state but last checkpoint is unknown, possibly due to \
+                         an unrecoverable restore error. Manual restore required.",
+                    );
+                }
+                Some(_) => self.java_go_on(wanted, UpgradeMode::Savepoint),
+            }
+        } else if runs && wanted.upgrade_mode == UpgradeMode::Savepoint {
+            let trigger_id = self.id();
+            self.finish_stop(&trigger_id);
+            let has_ended =
+                self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Finished);
+            if let (true, Some(path)) = (has_ended, self.triggers.get(&trigger_id)) {
+                let job = &mut self.status.job_status;
+                job.upgrade_savepoint_path = Some(path.clone());
+                job.state = Some(JobStatusState::Finished);
+                self.java_suspend(wanted, UpgradeMode::Savepoint);
+            } else {
+                self.status.error = error("Savepoint failed");
+            }
+        } else if may_use_metadata {
+            // The pods' end is waited for before the next one is started.
+            self.java_removes(true);
+            self.status.job_status.state = Some(JobStatusState::Finished);
+            self.java_suspend(wanted, UpgradeMode::LastState);
+        } else if runs && self.ha.is_empty() {
+            let id = self.status.job_status.job_id.clone().unwrap();
+            self.flink_cancel(&id);
+            self.status.job_status.state = Some(JobStatusState::Cancelling);
+            let record = &mut self.status.reconciliation_status;
+            record.state = ReconciliationState::Upgrading;
+            change_last::<FlinkDeploymentSpec>(record, |job| {
+                job.upgrade_mode = UpgradeMode::Savepoint;
+            });
+        }
+    }
+
+    /// What it stopped starts again in its next pass, or stays stopped.
+    fn java_suspend(&mut self, wanted: &JobSpec, mode: UpgradeMode) {
+        self.java_store(JobState::Suspended, mode, wanted.state == JobState::Suspended);
+    }
+
+    /// What had ended starts again in the same pass.
+    fn java_go_on(&mut self, wanted: &JobSpec, mode: UpgradeMode) {
+        self.java_suspend(wanted, mode);
+        if wanted.state == JobState::Running {
+            self.java_resume(mode);
+        }
+    }
+
+    fn java_resume(&mut self, mode: UpgradeMode) {
+        let requires_metadata = mode == UpgradeMode::LastState;
+        let path = match mode {
+            UpgradeMode::Stateless | UpgradeMode::Savepoint => path(&self.status.job_status),
+            UpgradeMode::LastState if !self.java_has_checkpoint() => {
+                self.status.error = error(
+                    "HA metadata is not available to restore from last state. It is possible that \
+                     the job has finished or terminally failed, or the configmaps have been deleted.",
+                );
+                return;
+            }
+            UpgradeMode::LastState => Some(LAST_STATE_PATH.to_owned()),
+        };
+        let drops_state = path.is_some() == (mode == UpgradeMode::Stateless);
+        if drops_state || self.java_removes(requires_metadata) {
+            return;
+        }
+        let job = &mut self.status.job_status;
+        if requires_metadata {
+            job.upgrade_savepoint_path.clone_from(&path);
+        }
+        let fresh = if job.job_id.is_none() || !requires_metadata { Some(self.id()) } else { None };
+        let job = &mut self.status.job_status;
+        job.job_id = fresh.or(job.job_id.take());
+        let spec = self.resource.spec.clone();
+        self.java_launch(&spec, path, self.resource.metadata.generation);
+        self.java_store(JobState::Running, mode, true);
+    }
+
+    fn java_launch(
+        &mut self,
+        spec: &FlinkDeploymentSpec,
+        path: Option<String>,
+        generation: Option<i64>,
+    ) {
+        let option = |key: &str| spec.flink_configuration.0.get(key).and_then(|it| it.as_str());
+        self.is_high_availability_on = option("high-availability.type") == Some("kubernetes");
+        self.launch(Launch {
+            generation,
+            image: spec.image.clone().unwrap_or_default(),
+            parallelism: spec.job.as_ref().and_then(|job| job.parallelism),
+            overrides: parallelism(option(OVERRIDES)),
+            job_id: self.status.job_status.job_id.clone().unwrap(),
+            path,
+        });
+        self.status.cluster_info.remove("ClusterHealthInfo");
+        self.status.job_status.state = Some(JobStatusState::Reconciling);
+        self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
+    }
+
+    /// A JobManager that is lost is made again, without the generation of its spec.
+    fn java_recover(&mut self, last: &ReconciledSpec) {
+        let state = self.status.job_status.state;
+        let is_lost = self.status.job_manager_deployment_status
+            == JobManagerDeploymentStatus::Missing
+            && last.job_state() == JobState::Running
+            && !state.is_some_and(JobStatusState::is_globally_terminal);
+        let may_recover = self.java_has_high_availability() && self.java_has_checkpoint();
+        if is_lost && may_recover && self.pods_linger == 0 && self.job_manager.is_none() {
+            self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+            let spec = deployed(&self.status.reconciliation_status, last).into_owned().spec;
+            self.java_launch(&spec, Some(LAST_STATE_PATH.to_owned()), None);
+        }
+    }
+}
+
+#[test]
+fn spells_of_the_java_operator_lose_no_record() {
+    for seed in seeds(32) {
+        let mut choices = Choices::new(seed);
+        let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
+        let mut sim =
+            if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
+        sim.has_snapshot_resources = seed % 4 < 2;
+        sim.is_slow = seed % 7 < 3;
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..100 {
+                sim.tick();
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(8) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                if choices.below(15) == 0 {
+                    sim.leave_to_java(&mut choices);
+                }
+                let crash_at = choices.crash(5, 7);
+                sim.pass(crash_at);
+            }
+            sim.heal();
+            sim.settle();
+            sim.assert_comes_to_rest();
+        });
+    }
+}
