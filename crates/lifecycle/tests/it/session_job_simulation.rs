@@ -748,9 +748,13 @@ impl Sim {
             checkpoint: restored,
             savepoint: None,
             parallelism: parallelism(configuration.get(OVERRIDES).map(String::as_str)),
-            directory: configuration["execution.checkpointing.dir"].clone(),
-            retains: configuration["execution.checkpointing.externalized-checkpoint-retention"]
-                == "RETAIN_ON_CANCELLATION",
+            directory: configuration
+                .get("execution.checkpointing.dir")
+                .map_or("s3://lake/chk", String::as_str)
+                .to_owned(),
+            retains: configuration
+                .get("execution.checkpointing.externalized-checkpoint-retention")
+                .is_none_or(|value| value == "RETAIN_ON_CANCELLATION"),
         };
         let before = self.late.iter().find(|(_, late)| late.id == job.id);
         assert!(before.is_none_or(|(_, late)| *late == job), "one id for two submissions");
@@ -950,6 +954,7 @@ impl Sim {
     fn heal(&mut self) {
         self.end_upheaval();
         self.resource.spec.restart_nonce = Some(asked_again(self.resource.spec.restart_nonce));
+        *self.resource.metadata.generation.as_mut().unwrap() += 1;
         let newest = self.states.iter().max_by_key(|(_, records)| **records);
         let newest = newest.map(|(path, _)| path.clone());
         let asks = asks(self.status.error.as_deref());

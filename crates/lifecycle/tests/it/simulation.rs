@@ -1172,6 +1172,9 @@ impl Sim {
         let is_stateful =
             self.resource.spec.job.as_ref().unwrap().upgrade_mode != UpgradeMode::Stateless;
         let is_named = self.named.take_if(|named| path.as_ref() == Some(named)).is_some();
+        if is_named {
+            self.doubt.end();
+        }
         let is_rerun = std::mem::replace(&mut self.has_run, true) && !self.is_high_availability_on;
         if is_rerun {
             // Flink's own doing. While nothing else is on record that run is the one that counts.

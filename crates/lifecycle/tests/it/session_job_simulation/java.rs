@@ -3,10 +3,11 @@
 //! cancels, and a submission that takes its time is not looked for.
 
 use api::session_job::FlinkSessionJobSpec;
+use api::status::LAST_STATE_PATH;
 use lifecycle::diff::{ChangeClass, diff_session_job};
 
 use crate::simulation::java::{
-    change_last, error, last, lifecycle, observe_job, observe_trigger, path, store,
+    change_last, count_deeds, error, last, lifecycle, observe_job, observe_trigger, path, store,
 };
 
 use super::*;
@@ -152,6 +153,8 @@ impl Sim {
             return;
         };
         let job_id = job.id.clone();
+        // Else its state ends with it, or is stored as one that has no name, and a person is asked for it.
+        let can_be_cancelled = job.retains && job.newest().is_some();
         if wanted.upgrade_mode == UpgradeMode::Savepoint {
             let trigger_id = self.id();
             self.finish_stop(&job_id, &trigger_id);
@@ -165,7 +168,7 @@ impl Sim {
             } else {
                 self.status.error = error("Savepoint failed");
             }
-        } else if job.retains {
+        } else if can_be_cancelled {
             self.flink_job(&job_id).unwrap().state = JobStatusState::Cancelling;
             self.status.job_status.state = Some(JobStatusState::Cancelling);
             let record = &mut self.status.reconciliation_status;
@@ -179,7 +182,8 @@ impl Sim {
     /// Its ids are random, and belong to no resource.
     fn java_submit(&mut self, mode: UpgradeMode) {
         let restored = path(&self.status.job_status);
-        if restored.is_some() == (mode == UpgradeMode::Stateless) {
+        let is_unknown = restored.as_deref() == Some(LAST_STATE_PATH);
+        if is_unknown || restored.is_some() == (mode == UpgradeMode::Stateless) {
             return;
         }
         let fresh = self.id();
@@ -191,12 +195,7 @@ impl Sim {
         self.java_store(JobState::Suspended, mode, false);
         let spec = &self.resource.spec;
         let option = |key: &str| spec.flink_configuration.0.get(key).and_then(|it| it.as_str());
-        let configuration = [
-            (OVERRIDES, option(OVERRIDES).unwrap_or_default()),
-            ("execution.checkpointing.dir", "s3://lake/chk"),
-            ("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION"),
-        ];
-        let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let overrides = option(OVERRIDES).map(|text| (OVERRIDES.to_owned(), text.to_owned()));
         let is_taken = self.submit(&Submission {
             job_id,
             may_arrive: None,
@@ -206,7 +205,7 @@ impl Sim {
             parallelism: asked(spec.job.as_ref()),
             allow_non_restored_state: false,
             savepoint_path: restored,
-            configuration: configuration.into_iter().map(own).collect(),
+            configuration: overrides.into_iter().collect(),
             flink_version: api::version::FlinkVersion::V1_20,
         });
         if is_taken {
@@ -217,8 +216,12 @@ impl Sim {
     }
 }
 
+/// What it does in some spell.
+const DEEDS: [&str; 3] = ["Upgrading savepoint to be suspended", "CANCELLING", "RECONCILING"];
+
 #[test]
 fn spells_of_the_java_operator_lose_no_record_of_a_session_job() {
+    let mut done = [0; 3];
     for seed in seeds(32) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
@@ -245,5 +248,7 @@ fn spells_of_the_java_operator_lose_no_record_of_a_session_job() {
             sim.settle();
             sim.assert_comes_to_rest();
         });
+        count_deeds(&mut done, &sim.log, DEEDS);
     }
+    assert!(done.iter().all(|count| *count > 0), "{DEEDS:?} {done:?}");
 }

@@ -120,6 +120,12 @@ pub(crate) fn observe_job<S: StoredSpec>(
     }
 }
 
+/// One without state is not cancelled here: the Java operator stores it as stopped with a state that it
+/// does not name, and a person is asked for it.
+fn has_state(job: &Running) -> bool {
+    job.newest().is_some()
+}
+
 /// As the Java operator derives it, as far as a start of this one could be misled.
 pub(crate) fn lifecycle<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> LifecycleState {
     let last = last::<S>(reconciliation);
@@ -156,7 +162,10 @@ impl Sim {
             }
         }
         if choices.below(2) == 0 {
-            // Early versions replace what they do not know.
+            // Early versions replace what they do not know, also how what is gone was started or removed.
+            if self.job_manager.as_ref().is_none_or(|jm| jm.is_stopped) {
+                self.doubt.last();
+            }
             self.status.cluster_info = [("flink-version".to_owned(), "1.20.1".to_owned())].into();
         }
         self.periodic = Memory::default();
@@ -166,11 +175,22 @@ impl Sim {
     fn java_pass(&mut self) {
         let is_rolling_back =
             self.status.reconciliation_status.state == ReconciliationState::RollingBack;
-        if !is_rolling_back && self.java_observe().is_some() {
+        let is_passed_over = is_rolling_back || self.runs_again_unseen();
+        if !is_passed_over && self.java_observe().is_some() {
             self.java_reconcile();
         }
         let state = lifecycle::<FlinkDeploymentSpec>(&self.status.reconciliation_status);
         self.status.lifecycle_state = Some(state);
+    }
+
+    /// Without high availability a job runs anew whose stop or end is on record. Only the start time on
+    /// record tells that, and the Java operator would replace it by that of the run it sees.
+    fn runs_again_unseen(&self) -> bool {
+        let recorded = self.status.job_status.start_time.as_deref();
+        let is_another = self.job.as_ref().is_some_and(|job| {
+            recorded.is_some_and(|at| at != job.started.as_millisecond().to_string())
+        });
+        !self.is_high_availability_on && self.is_end_on_record() && is_another
     }
 
     /// Nothing where the pass ends with it.
@@ -379,7 +399,7 @@ impl Sim {
             self.java_removes(true);
             self.status.job_status.state = Some(JobStatusState::Finished);
             self.java_suspend(wanted, UpgradeMode::LastState);
-        } else if runs && self.ha.is_empty() {
+        } else if runs && self.ha.is_empty() && self.job.as_ref().is_some_and(has_state) {
             let id = self.status.job_status.job_id.clone().unwrap();
             self.flink_cancel(&id);
             self.status.job_status.state = Some(JobStatusState::Cancelling);
@@ -470,8 +490,19 @@ impl Sim {
     }
 }
 
+/// How many lines of a log tell that the Java operator did each of these.
+pub(crate) fn count_deeds<const N: usize>(done: &mut [usize; N], log: &[String], deeds: [&str; N]) {
+    for (count, deed) in done.iter_mut().zip(deeds) {
+        *count += log.iter().filter(|line| line.contains("Java: ") && line.contains(deed)).count();
+    }
+}
+
+/// What it does in some spell.
+const DEEDS: [&str; 4] = ["Upgrading last-state", "Upgrading savepoint", "CANCELLING", "Deploying"];
+
 #[test]
 fn spells_of_the_java_operator_lose_no_record() {
+    let mut done = [0; 4];
     for seed in seeds(32) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
@@ -499,5 +530,7 @@ fn spells_of_the_java_operator_lose_no_record() {
             sim.settle();
             sim.assert_comes_to_rest();
         });
+        count_deeds(&mut done, &sim.log, DEEDS);
     }
+    assert!(done.iter().all(|count| *count > 0), "{DEEDS:?} {done:?}");
 }
