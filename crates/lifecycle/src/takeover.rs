@@ -22,7 +22,9 @@ impl<K: Kind> Pass<'_, K> {
             && job.upgrade_savepoint_path.is_some();
         match self.last_mode() {
             UpgradeMode::Stateless if has_left_state => UpgradeMode::Savepoint,
-            mode => mode,
+            mode @ (UpgradeMode::Stateless | UpgradeMode::Savepoint | UpgradeMode::LastState) => {
+                mode
+            }
         }
     }
 }

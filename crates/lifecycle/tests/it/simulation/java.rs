@@ -149,6 +149,9 @@ impl Sim {
             if choices.below(4) == 0 {
                 self.checkpoint();
             }
+            if choices.below(8) == 0 {
+                self.misfortune(choices);
+            }
             self.java_pass();
             let status = &self.status;
             let line = format!(
