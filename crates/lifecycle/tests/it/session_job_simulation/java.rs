@@ -7,7 +7,8 @@ use api::status::LAST_STATE_PATH;
 use lifecycle::diff::{ChangeClass, diff_session_job};
 
 use crate::simulation::java::{
-    change_last, count_deeds, error, last, lifecycle, observe_job, observe_trigger, path, store,
+    change_last, count_deeds, error, last, lifecycle, looks_away, observe_job, observe_trigger,
+    path, store,
 };
 
 use super::*;
@@ -16,7 +17,7 @@ impl Sim {
     /// The Java operator makes some passes, and then another process of this one goes on.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} the Java operator", self.now));
-        for _ in 0..1 + choices.below(15) {
+        for _ in 0..=choices.below(15) {
             self.tick();
             if choices.below(4) == 0 {
                 self.checkpoint();
@@ -86,8 +87,12 @@ impl Sim {
             *told = Some("Job Not Found".to_owned());
             return Some(());
         };
-        if found.state.is_globally_terminal() && self.haze.unread > 0 {
+        let is_unread = found.state.is_globally_terminal() && self.haze.unread > 0;
+        if is_unread || looks_away(found.state, found.newest()) {
             return None;
+        }
+        if found.state == JobStatusState::Failed && job.state != Some(found.state) {
+            *told = Some(error("the sink is gone"));
         }
         observe_job::<FlinkSessionJobSpec>(job, record, found.state, found.newest(), now);
         if found.state == JobStatusState::Running {
@@ -104,7 +109,7 @@ impl Sim {
         let wanted = spec.job.clone().unwrap();
         let generation = self.resource.metadata.generation;
         if wanted.parallelism == Some(-1) {
-            self.status.error = error("Job parallelism must be larger than 0");
+            self.status.error = Some(error("Job parallelism must be larger than 0"));
             return;
         }
         let record = &mut self.status.reconciliation_status;
@@ -156,8 +161,8 @@ impl Sim {
             return;
         };
         let job_id = job.id.clone();
-        // Else its state ends with it, or is stored as one that has no name, and a person is asked for it.
-        let can_be_cancelled = job.retains && job.newest().is_some();
+        // Else its state ends with it.
+        let can_be_cancelled = job.retains;
         if wanted.upgrade_mode == UpgradeMode::Savepoint {
             let trigger_id = self.id();
             self.finish_stop(&job_id, &trigger_id);
@@ -169,7 +174,7 @@ impl Sim {
                 job.job_id = None;
                 self.java_store(JobState::Suspended, UpgradeMode::Savepoint, is_suspended);
             } else {
-                self.status.error = error("Savepoint failed");
+                self.status.error = Some(error("Savepoint failed"));
             }
         } else if can_be_cancelled {
             self.flink_job(&job_id).unwrap().state = JobStatusState::Cancelling;
@@ -214,7 +219,7 @@ impl Sim {
         if is_taken {
             self.java_store(JobState::Running, mode, true);
         } else {
-            self.status.error = error("the submission failed");
+            self.status.error = Some(error("the submission failed"));
         }
     }
 }

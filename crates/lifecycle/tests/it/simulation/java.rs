@@ -15,9 +15,9 @@ use lifecycle::diff::{ChangeClass, diff};
 use super::*;
 
 /// What the Java operator says, in its own form.
-pub(crate) fn error(message: &str) -> Option<String> {
+pub(crate) fn error(message: &str) -> String {
     let kind = "org.apache.flink.kubernetes.operator.exception.ReconciliationException";
-    Some(json!({"type": kind, "message": message, "throwableList": []}).to_string())
+    json!({"type": kind, "message": message, "throwableList": []}).to_string()
 }
 
 /// It stores `spec`, which is about to be deployed, or is: then nothing is left to do.
@@ -120,10 +120,10 @@ pub(crate) fn observe_job<S: StoredSpec>(
     }
 }
 
-/// One without state is not cancelled here: the Java operator stores it as stopped with a state that it
-/// does not name, and a person is asked for it.
-fn has_state(job: &Running) -> bool {
-    job.newest().is_some()
+/// Whether it looks away: it stores a job that was cancelled before it had any state as stopped with one
+/// that has no name, and a person is asked for it.
+pub(crate) fn looks_away(state: JobStatusState, newest: Option<&(u64, String)>) -> bool {
+    state == JobStatusState::Canceled && newest.is_none()
 }
 
 /// As the Java operator derives it, as far as a start of this one could be misled.
@@ -144,7 +144,7 @@ impl Sim {
     /// The Java operator makes some passes, and then another process of this one goes on.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} the Java operator", self.now));
-        for _ in 0..1 + choices.below(15) {
+        for _ in 0..=choices.below(15) {
             self.tick();
             if choices.below(4) == 0 {
                 self.checkpoint();
@@ -243,7 +243,7 @@ impl Sim {
                 (Some(_), true) => JobManagerDeploymentStatus::Error,
                 (Some(_), false) => JobManagerDeploymentStatus::Deploying,
             };
-            *told = error("Missing JobManager deployment");
+            *told = Some(error("Missing JobManager deployment"));
             return Some(());
         }
         if !is_up {
@@ -257,8 +257,12 @@ impl Sim {
             *told = Some("Job Not Found".to_owned());
             return Some(());
         };
-        if found.state.is_globally_terminal() && self.haze.unread > 0 {
+        let is_unread = found.state.is_globally_terminal() && self.haze.unread > 0;
+        if is_unread || looks_away(found.state, found.newest()) {
             return None;
+        }
+        if found.state == JobStatusState::Failed && job.state != Some(found.state) {
+            *told = Some(error("the sink is gone"));
         }
         job.start_time = Some(found.started.as_millisecond().to_string());
         observe_job::<FlinkDeploymentSpec>(job, record, found.state, found.newest(), now);
@@ -276,7 +280,7 @@ impl Sim {
         let wanted = spec.job.clone().unwrap();
         let (generation, now) = (self.resource.metadata.generation, self.now);
         if wanted.parallelism == Some(-1) {
-            self.status.error = error("Job parallelism must be larger than 0");
+            self.status.error = Some(error("Job parallelism must be larger than 0"));
             return;
         }
         let record = &mut self.status.reconciliation_status;
@@ -377,10 +381,10 @@ impl Sim {
             match path(&self.status.job_status).as_deref() {
                 None => {}
                 Some(LAST_STATE_PATH) => {
-                    self.status.error = error(
+                    self.status.error = Some(error(
                         "Job is in terminal state but last checkpoint is unknown, possibly due to \
                          an unrecoverable restore error. Manual restore required.",
-                    );
+                    ));
                 }
                 Some(_) => self.java_go_on(wanted, UpgradeMode::Savepoint),
             }
@@ -395,14 +399,14 @@ impl Sim {
                 job.state = Some(JobStatusState::Finished);
                 self.java_suspend(wanted, UpgradeMode::Savepoint);
             } else {
-                self.status.error = error("Savepoint failed");
+                self.status.error = Some(error("Savepoint failed"));
             }
         } else if may_use_metadata {
             // The pods' end is waited for before the next one is started.
             self.java_removes(true);
             self.status.job_status.state = Some(JobStatusState::Finished);
             self.java_suspend(wanted, UpgradeMode::LastState);
-        } else if runs && self.ha.is_empty() && self.job.as_ref().is_some_and(has_state) {
+        } else if runs && self.ha.is_empty() {
             let id = self.status.job_status.job_id.clone().unwrap();
             self.flink_cancel(&id);
             self.status.job_status.state = Some(JobStatusState::Cancelling);
@@ -432,10 +436,10 @@ impl Sim {
         let path = match mode {
             UpgradeMode::Stateless | UpgradeMode::Savepoint => path(&self.status.job_status),
             UpgradeMode::LastState if !self.java_has_checkpoint() => {
-                self.status.error = error(
+                self.status.error = Some(error(
                     "HA metadata is not available to restore from last state. It is possible that \
                      the job has finished or terminally failed, or the configmaps have been deleted.",
-                );
+                ));
                 return;
             }
             UpgradeMode::LastState => Some(LAST_STATE_PATH.to_owned()),
