@@ -103,6 +103,8 @@ impl Pass<'_> {
             return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
         }
         self.store_before_deploy(mode, false);
+        // As in `note_savepoint`.
+        self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
         self.start_again(&stored)
     }
@@ -236,6 +238,7 @@ impl Pass<'_> {
             self.steps.push(Step::CancelJob { job_id });
             return Ok(self.finish("cancelling the job, its state is not kept", Some(STOPPING)));
         }
+        self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
         self.start_again(&stored)
     }

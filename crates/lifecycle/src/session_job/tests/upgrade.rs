@@ -481,3 +481,18 @@ fn a_job_whose_cancel_the_java_operator_saw_goes_on_from_what_it_left() {
         assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/1"));
     }
 }
+
+/// With the id of the job that has ended the Java operator would take that one for the new one.
+#[test]
+fn a_successor_that_cannot_be_submitted_yet_has_no_id_on_record() {
+    let mut case = Case::running("last-state");
+    case.checkpoints = Some(at("s3://lake/chk/1"));
+    case.list(JobStatusState::Failed);
+    case.pass();
+    case.jobs = None;
+    case.edit(|spec| spec.restart_nonce = Some(1));
+    case.pass();
+    assert_eq!(case.reconciliation(), ReconciliationState::Upgrading);
+    assert_eq!(case.status.job_status.job_id, None);
+    assert_eq!(case.path(), Some("s3://lake/chk/1"));
+}

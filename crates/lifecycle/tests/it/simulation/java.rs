@@ -193,7 +193,9 @@ impl Sim {
         let is_another = self.job.as_ref().is_some_and(|job| {
             recorded.is_some_and(|at| at != job.started.as_millisecond().to_string())
         });
-        !self.is_high_availability_on && self.is_end_on_record() && is_another
+        let is_about_to = self.job.is_none() && self.job_manager.is_some();
+        let may_be_another = is_another || is_about_to;
+        !self.is_high_availability_on && self.is_end_on_record() && may_be_another
     }
 
     /// Nothing where the pass ends with it.
