@@ -80,7 +80,10 @@ impl Sim {
         self.is_up()
             && !self.haze.is_any()
             && self.job.as_ref().is_some_and(|job| {
+                // Without high availability a run may follow that has the id of the one before.
+                let started = job.started.as_millisecond().to_string();
                 record.job_id.as_ref() == Some(&job.id)
+                    && record.start_time == Some(started)
                     && tells_all(record, job.state, job.newest())
             })
     }
