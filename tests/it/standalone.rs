@@ -154,7 +154,7 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     assert!(kept.is_stored() && kept.damaged.is_empty(), "{kept:?}");
     let stored = state::read(&kept.data).unwrap();
     assert!(stored.state.overrides[&SOURCE.into()] >= 4);
-    assert!(!stored.state.past.is_empty() && !stored.state.restarts.is_empty());
+    assert!(!stored.state.scaling_history.is_empty() && !stored.state.restarts.is_empty());
     let changes = with_load(&flink, |load| load.changes);
     // Somebody asks Flink for something else: what was decided is asked for again.
     with_load(&flink, |load| load.parallelism.values_mut().for_each(|of| *of = 1));
@@ -226,7 +226,7 @@ async fn a_job_whose_scheduler_cannot_follow_is_advised_for_ever() {
     assert_eq!(flink.requests("resource-requirements"), [""; 0]);
     let kept = store.read(&key(&flink)).await.unwrap();
     let stored = state::read(&kept.data).unwrap();
-    assert!(stored.state.overrides.is_empty() && stored.state.past.is_empty());
+    assert!(stored.state.overrides.is_empty() && stored.state.scaling_history.is_empty());
     running.stop().await;
 }
 

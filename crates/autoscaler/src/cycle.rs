@@ -30,7 +30,7 @@ use super::window::{self, Discarded, Samples};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     pub samples: Samples,
-    pub past: ScalingHistory,
+    pub scaling_history: ScalingHistory,
     pub restarts: Restarts,
     /// Parallelism by vertex, as decided; it is in force until it is decided otherwise.
     pub overrides: BTreeMap<VertexId, u32>,
@@ -207,10 +207,10 @@ impl Cycle {
         self.excluded.extend(unscaled.keys().cloned());
         let window = window::add(samples, sample, now, running_since, settings);
         self.state.samples = window.samples;
-        scaling_history::trim(&mut self.state.past, now, settings);
+        scaling_history::trim(&mut self.state.scaling_history, now, settings);
         scaling_history::trim_restarts(&mut self.state.restarts, now, settings);
-        let State { samples, past, restarts, .. } = &mut self.state;
-        scaling_history::note_restart(restarts, past, topology, running_since);
+        let State { samples, scaling_history, restarts, .. } = &mut self.state;
+        scaling_history::note_restart(restarts, scaling_history, topology, running_since);
         if samples.len() < 2 {
             return Err(Outcome::TooFewSamples { have: samples.len() });
         }
@@ -372,7 +372,7 @@ impl Cycle {
         evaluation: &mut Evaluation,
     ) {
         let Facts { now, settings, topology, .. } = *facts;
-        let State { past, restarts, delayed, .. } = &mut self.state;
+        let State { scaling_history, restarts, delayed, .. } = &mut self.state;
         let restart_time = scaling_history::restart_time(restarts, settings);
         let nothing = VertexHistory::new();
         for (id, vertex) in topology.vertices() {
@@ -381,7 +381,7 @@ impl Cycle {
                 id,
                 vertex,
                 figures,
-                history: past.get(id).unwrap_or(&nothing),
+                history: scaling_history.get(id).unwrap_or(&nothing),
                 unscaled: unscaled.get(id).copied(),
                 restart_time,
                 now,
@@ -404,7 +404,7 @@ impl Cycle {
     fn commit(&mut self, now: Timestamp, topology: &Topology) {
         let state = &mut self.state;
         for (id, scaling) in &self.scalings {
-            state.past.entry(id.clone()).or_default().insert(now, scaling.clone());
+            state.scaling_history.entry(id.clone()).or_default().insert(now, scaling.clone());
         }
         state.restarts.insert(now, None);
         let parallelism = |id: &VertexId, current| self.scalings.get(id).map_or(current, |s| s.new);

@@ -34,15 +34,3 @@ pub mod topology;
 pub mod trace;
 pub mod vertex_scaler;
 pub mod window;
-
-/// The former name of [`scaling_history`], which the tests of the lifecycle still import.
-#[doc(hidden)]
-pub mod past {
-    pub use crate::scaling_history::VertexHistory as VertexPast;
-}
-
-/// The former name of [`eligibility`], which the tests of the lifecycle still import.
-#[doc(hidden)]
-pub mod standing {
-    pub use crate::eligibility::{Signs, job_to_measure};
-}

@@ -94,9 +94,9 @@ pub fn is_due(
     settings: &Settings,
     now: Timestamp,
 ) -> bool {
-    let State { samples: _, past, restarts, overrides, config, delayed } = after;
-    let is_same = (past, restarts, overrides)
-        == (&before.past, &before.restarts, &before.overrides)
+    let State { samples: _, scaling_history, restarts, overrides, config, delayed } = after;
+    let is_same = (scaling_history, restarts, overrides)
+        == (&before.scaling_history, &before.restarts, &before.overrides)
         && (config, delayed) == (&before.config, &before.delayed);
     let pause = settings.metrics_window / STORES_PER_WINDOW;
     !is_same || stored_at.is_none_or(|at| now >= later(at, pause) || now < at)
@@ -131,7 +131,11 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
     let others = data.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     stored.kept = others.map(|(key, value)| (key.clone(), value.clone())).collect();
     let read_or_aside = [
-        (HISTORY, read::history(get(HISTORY)).map(|past| stored.state.past = past)),
+        (
+            HISTORY,
+            read::history(get(HISTORY))
+                .map(|scaling_history| stored.state.scaling_history = scaling_history),
+        ),
         (TRACKING, read::tracking(get(TRACKING)).map(|of| stored.state.restarts = of)),
         (SAMPLES, read::samples(get(SAMPLES)).map(|samples| stored.state.samples = samples)),
         (DELAYED, read::delayed(get(DELAYED)).map(|delayed| stored.state.delayed = delayed)),
@@ -143,7 +147,7 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
             (None, Ok(())) => continue,
         };
         match key {
-            HISTORY => stored.state.past.clear(),
+            HISTORY => stored.state.scaling_history.clear(),
             TRACKING => stored.state.restarts.clear(),
             SAMPLES => stored.state.samples.clear(),
             _ => stored.state.delayed.0.clear(),
@@ -164,14 +168,14 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
 /// # Errors
 /// When the rest alone is too large; then what is stored is better left as it is.
 pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
-    let State { samples, past, restarts, overrides, config, delayed } = &stored.state;
+    let State { samples, scaling_history, restarts, overrides, config, delayed } = &stored.state;
     let mut data = stored.kept.clone();
     let mut set = |key: &str, value: Option<String>| {
         if let Some(value) = value {
             data.insert(key.to_owned(), value);
         }
     };
-    set(HISTORY, write::history(past));
+    set(HISTORY, write::history(scaling_history));
     set(TRACKING, write::tracking(restarts));
     set(PARALLELISM, write::parallelism(overrides));
     set(CONFIG, write::config(config));

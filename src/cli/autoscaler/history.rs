@@ -72,7 +72,7 @@ pub(super) async fn run(
 fn entries(stored: &Stored) -> Vec<Entry> {
     let state = &stored.state;
     let mut entries: Vec<Entry> = state
-        .past
+        .scaling_history
         .iter()
         .flat_map(|(id, history)| history.iter().map(move |(at, scaling)| (id, *at, scaling)))
         .map(|(id, at, scaling)| Entry {

@@ -126,12 +126,16 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
     let nothing = Stored::default();
     let Stored { state, set_aside, kept } = stored.unwrap_or(&nothing);
     let times = || state.samples.keys().copied();
-    let ids: BTreeSet<&VertexId> =
-        state.overrides.keys().chain(state.past.keys()).chain(state.delayed.0.keys()).collect();
+    let ids: BTreeSet<&VertexId> = state
+        .overrides
+        .keys()
+        .chain(state.scaling_history.keys())
+        .chain(state.delayed.0.keys())
+        .collect();
     let vertex = |id: &VertexId| Vertex {
         parallelism: state.overrides.get(id).copied(),
         last_change: state
-            .past
+            .scaling_history
             .get(id)
             .and_then(|history| history.last_key_value())
             .map(|(at, scaling)| Change { at: *at, from: scaling.current, to: scaling.new }),
@@ -150,7 +154,7 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
             last: times().last(),
         },
         last_scaling: state
-            .past
+            .scaling_history
             .values()
             .filter_map(|history| history.keys().last())
             .max()

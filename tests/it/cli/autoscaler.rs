@@ -42,7 +42,7 @@ fn stored() -> BTreeMap<String, String> {
     figures.set(Metric::TrueProcessingRate, Evaluated::average(588.235));
     let scaling = Scaling { current: 1, new: 4, figures };
     let scaled_at = "2026-01-01T01:00:00Z".parse().unwrap();
-    state.past.insert(SOURCE.into(), [(scaled_at, scaling)].into());
+    state.scaling_history.insert(SOURCE.into(), [(scaled_at, scaling)].into());
     state.overrides = [(SOURCE.into(), 4), (SINK.into(), 1)].into();
     for minute in 10..13 {
         let at = format!("2026-01-01T01:{minute}:00Z").parse().unwrap();

@@ -154,7 +154,7 @@ fn a_decision_is_recorded_and_told() {
     assert_eq!(cycle.outcome, Outcome::Scaled);
     assert_eq!(cycle.state.overrides, [("source".into(), 3)].into());
     assert_eq!(cycle.state.restarts, [(at(60), None)].into());
-    let scaling = &cycle.state.past[&"source".into()][&at(60)];
+    let scaling = &cycle.state.scaling_history[&"source".into()][&at(60)];
     assert_eq!((scaling.current, scaling.new), (1, 3));
     assert_eq!(scaling.figures.current(Metric::ExpectedProcessingRate), 300.0);
     assert_eq!(scaling.figures.current(Metric::RecommendedParallelism), 3.0);
@@ -195,7 +195,7 @@ fn a_decision_that_is_not_in_force_yet_is_not_made_again() {
     let again = job.cycle(at(120), &overloaded(120));
     assert_eq!(again.outcome, Outcome::AlreadyDecided);
     assert_eq!((again.state.restarts.len(), again.events.len()), (1, 0));
-    assert_eq!(again.state.past[&"source".into()].len(), 1);
+    assert_eq!(again.state.scaling_history[&"source".into()].len(), 1);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn switched_off_scaling_tells_and_does_nothing() {
     let (_, cycle) = decided(&[("scaling.enabled", "false")], |_| ());
     assert_eq!(cycle.outcome, Outcome::Disabled(Disabled::Scaling));
     assert_eq!(cycle.state.overrides, BTreeMap::new());
-    assert_eq!((cycle.state.past.len(), cycle.state.restarts.len()), (0, 0));
+    assert_eq!((cycle.state.scaling_history.len(), cycle.state.restarts.len()), (0, 0));
     assert!(cycle.events[0].message.contains("Parallelism 1 -> 3"));
     let figures = &cycle.evaluation.unwrap().vertices[&"source".into()];
     assert_eq!(figures.current(Metric::RecommendedParallelism), 3.0);
@@ -225,7 +225,7 @@ fn a_job_that_cannot_follow_is_advised() {
     let why = "its scheduler is not adaptive";
     let (_, cycle) = decided(&[], |job| job.settings.fixed_by = Some(why.to_owned()));
     assert_eq!(cycle.outcome, Outcome::Disabled(Disabled::Fixed(why.to_owned())));
-    assert_eq!((cycle.state.overrides.len(), cycle.state.past.len()), (0, 0));
+    assert_eq!((cycle.state.overrides.len(), cycle.state.scaling_history.len()), (0, 0));
     let start = format!("Scaling execution disabled ({why}), recommended parallelism change:");
     assert!(cycle.events[0].message.starts_with(&start), "{}", cycle.events[0].message);
 }
@@ -354,7 +354,7 @@ fn another_graph_begins_anew_and_keeps_the_past() {
     let cycle = job.cycle(at(120), &renamed);
     assert_eq!(cycle.discarded, Some(Discarded::OtherVertices));
     assert_eq!(cycle.outcome, Outcome::TooFewSamples { have: 1 });
-    assert_eq!(cycle.state.past.len(), 1);
+    assert_eq!(cycle.state.scaling_history.len(), 1);
 }
 
 #[test]

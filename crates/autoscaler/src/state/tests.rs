@@ -95,7 +95,7 @@ fn time(text: &str) -> Timestamp {
 fn section_10_what_the_java_operator_stored_is_read() {
     let Stored { state, set_aside, kept } = read(&stored()).unwrap();
     assert_eq!((set_aside.len(), kept.len()), (0, 0));
-    let history = &state.past[&B.into()];
+    let history = &state.scaling_history[&B.into()];
     let first = &history[&time("2023-11-14T22:14:20Z")];
     assert_eq!((first.current, first.new), (1, 4));
     assert!(first.figures.average(Metric::TrueProcessingRate).is_infinite());
@@ -244,7 +244,7 @@ fn section_10_the_oldest_samples_go_where_there_is_no_room() {
     let again = read(&written.data).unwrap().state;
     assert_eq!(again.samples.len(), 600 - written.dropped_samples);
     assert_eq!(again.samples.last_key_value(), stored.state.samples.last_key_value());
-    assert_eq!(again.past, stored.state.past);
+    assert_eq!(again.scaling_history, stored.state.scaling_history);
 }
 
 #[test]
@@ -258,10 +258,10 @@ fn a_state_that_does_not_fit_is_not_written() {
 #[test]
 fn a_vertex_without_entries_comes_back() {
     let mut stored = Stored::default();
-    stored.state.past.insert(A.into(), [].into());
+    stored.state.scaling_history.insert(A.into(), [].into());
     stored.state.config = ConfigChanges { removals: ["a".to_owned()].into(), ..Default::default() };
     let scaling = Scaling { current: 2, new: 1, figures: Figures::default() };
-    stored.state.past.insert(B.into(), [(Timestamp::UNIX_EPOCH, scaling)].into());
+    stored.state.scaling_history.insert(B.into(), [(Timestamp::UNIX_EPOCH, scaling)].into());
     assert_eq!(read(&write(&stored).unwrap().data), Ok(stored));
 }
 
@@ -276,9 +276,9 @@ fn of_what_is_damaged_history_is_set_aside_and_all_else_decides_nothing() {
         assert_eq!(read.kept[&kept_as], data[key]);
         let aside = SetAside { key, kept_as, reason: "it is cut short".to_owned() };
         assert_eq!(read.set_aside, [aside]);
-        let State { samples, past, restarts, overrides, config, delayed } = &read.state;
+        let State { samples, scaling_history, restarts, overrides, config, delayed } = &read.state;
         assert_eq!((overrides, config), (&whole.state.overrides, &whole.state.config));
-        let lengths = [samples.len(), past.len(), restarts.len(), delayed.0.len()];
+        let lengths = [samples.len(), scaling_history.len(), restarts.len(), delayed.0.len()];
         assert_eq!(lengths.iter().filter(|length| **length == 0).count(), 1, "{key}: {lengths:?}");
     }
     for key in [PARALLELISM, CONFIG, "adviceUntil"] {

@@ -8,11 +8,11 @@
 
 use autoscaler::cycle::{self, Facts as Measured, Outcome};
 use autoscaler::effects::{InForce, with_parallelism};
-use autoscaler::past::VertexPast;
+use autoscaler::eligibility::{Signs, job_to_measure};
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
+use autoscaler::scaling_history::VertexHistory;
 use autoscaler::settings::Settings;
-use autoscaler::standing::{Signs, job_to_measure};
 use autoscaler::state::{self, Data, Stored};
 use autoscaler::topology::{Counters, Topology, Vertex, VertexId};
 use config::FlinkConfig;
@@ -106,8 +106,13 @@ impl Scaled {
         state::read(&self.stored).expect("what was written is read")
     }
 
-    fn history(&self) -> VertexPast {
-        self.stored().state.past.get(&VertexId::from(VERTEX)).cloned().unwrap_or_default()
+    fn history(&self) -> VertexHistory {
+        self.stored()
+            .state
+            .scaling_history
+            .get(&VertexId::from(VERTEX))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// What counts: read by a process that does not know it yet.
