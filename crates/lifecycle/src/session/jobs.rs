@@ -57,6 +57,9 @@ impl DeploymentPass<'_> {
         if let Some(unmanaged) = not_ended(&unmanaged, |job| format!("{} ({})", job.name, job.id)) {
             return Err(unmanaged_refused(&unmanaged));
         }
+        if session_jobs.is_empty() {
+            return Ok(None);
+        }
         let runs = |session_job: &SessionJob| {
             let mut jobs = managed.iter().filter(|job| !job.state.is_globally_terminal());
             session_job.is_active || jobs.any(|job| session_job.job_id.as_ref() == Some(&job.id))

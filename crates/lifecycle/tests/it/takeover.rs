@@ -221,16 +221,20 @@ fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
 
 #[test]
 fn every_kind_of_cluster_is_replaced_from_what_java_recorded() {
-    let replaced = |case| {
+    let replaced = |case, state| {
         let mut resource = left_by_java(case);
         resource.spec.image = Some("flink:another".to_owned());
         *resource.metadata.generation.as_mut().unwrap() += 1;
-        let plan = pass(&resource, JobStatusState::Running);
+        let plan = pass(&resource, state);
         steps(&plan).join(" ")
     };
-    assert_eq!(replaced("native-session"), "record-revision write-status stop-job-manager");
     assert_eq!(
-        replaced("standalone-ha-replicas"),
+        replaced("native-session", JobStatusState::Finished),
+        "record-revision write-status stop-job-manager"
+    );
+    assert_eq!(replaced("native-session", JobStatusState::Running), "", "of no FlinkSessionJob");
+    assert_eq!(
+        replaced("standalone-ha-replicas", JobStatusState::Running),
         "record-revision write-status cancel-job delete-job-manager delete-task-managers",
         "a stateless job"
     );

@@ -293,6 +293,7 @@ impl Session {
             Step::Event(_) | Step::RecordRevision(_) => {}
             Step::ApplyIngress(_) => self.ingresses_moved += 1,
             Step::StopJobManager { uid, .. } => {
+                self.assert_loses_no_job();
                 let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
                 if let Some(job_manager) = found {
                     job_manager.is_stopped = true;

@@ -50,6 +50,16 @@ impl Session {
         }
     }
 
+    /// The law: without high availability no JobManager is stopped under jobs, unless its user says so.
+    pub(super) fn assert_loses_no_job(&self) {
+        let keeps_jobs = is_high_availability_on(&self.made_with);
+        let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
+        let options = &self.resource.spec.flink_configuration.0;
+        let may_lose = options.contains_key("kubernetes.operator.session.upgrade.wait-for-jobs");
+        let loses = !keeps_jobs && self.is_up() && self.has_running_jobs();
+        assert!(!loses || is_deleting || may_lose, "jobs end that nobody saved");
+    }
+
     /// The law: jobs that high availability keeps do not end with TaskManagers that go first.
     pub(super) fn assert_ends_no_job(&self) {
         let keeps_jobs = is_high_availability_on(&self.made_with) && self.has_running_jobs();
@@ -112,6 +122,13 @@ fn versions_refusals_defaults_and_another_clock_leave_one_good_session_cluster()
             }
             sim.heal();
             sim.take_version_back();
+            for _ in 0..30 {
+                sim.tick();
+                sim.pass(None);
+            }
+            if sim.message().contains("belong to no FlinkSessionJob") {
+                sim.end_jobs();
+            }
             sim.settle();
             sim.assert_comes_to_rest();
         });
