@@ -103,7 +103,7 @@ impl Pass<'_> {
             return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
         }
         self.store_before_deploy(mode, false);
-        // As in `note_savepoint`.
+        // With it the Java operator would take the ended job for the new one.
         self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
         self.start_again(&stored)
