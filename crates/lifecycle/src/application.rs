@@ -4,6 +4,22 @@
 //! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
 //! it finds.
 
+pub mod deletion;
+pub mod deploy;
+pub(crate) mod former_jobs;
+pub(crate) mod ingress;
+pub mod kind;
+pub mod maintain;
+pub mod objects;
+pub(crate) mod observe;
+pub(crate) mod rerun;
+pub mod session;
+pub mod started_with;
+pub mod task_managers;
+pub mod upgrade;
+pub mod version;
+
+use super::application::version::{allow_running_version, refuse_old_version};
 use super::diff::{ChangeClass, SpecDiff, diff};
 use super::event::Component;
 use super::job::StopOutcome;
@@ -13,9 +29,8 @@ use super::pauses::SOON;
 use super::plan::Plan;
 use super::problem::{Halt, Problem, VALIDATION_ERROR, foreign_deployment};
 use super::reconcile::RETURNED;
-use super::restore::HighAvailability;
+use super::transitions::restore::HighAvailability;
 use super::verdict::outcome::Outcome;
-use super::version::{allow_running_version, refuse_old_version};
 use super::world::{Question, World};
 use crate::verdict::Version;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};

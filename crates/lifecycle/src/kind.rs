@@ -13,7 +13,7 @@ use super::job_world::JobWorld;
 use super::pass::Pass;
 use super::plan::{Plan, SnapshotStep, Superseded};
 use super::problem::{Halt, Problem};
-use super::restore::HighAvailability;
+use super::transitions::restore::HighAvailability;
 use super::world::{AnyQuestion, Bounds};
 use api::job::JobState;
 use api::reconciled::{Reconciled, StoredSpec};

@@ -3,7 +3,7 @@
 //! A watch that goes on after that stays silent until the store has come to the version that it saw
 //! last, and what was read before would be taken for newer than what there is. So everything is
 //! listed anew, and what the jobs were known to have done since is not forgotten: see
-//! [`lifecycle::etcd_restore`].
+//! [`lifecycle::transitions::etcd_restore`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

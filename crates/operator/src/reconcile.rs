@@ -23,13 +23,13 @@ use config::OperatorConfig;
 use lifecycle::application::decide;
 use lifecycle::audit;
 use lifecycle::error_document::WentBack;
-use lifecycle::etcd_restore::{self, Record};
 use lifecycle::event::Component;
 use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::reads;
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
+use lifecycle::transitions::etcd_restore::{self, Record};
 use lifecycle::world::{Fact, Facts, Fresh, World};
 
 /// A decision asks for each fact at most once, and there are this many.

@@ -1,4 +1,4 @@
-//! A record that went back with the API server's store; see [`crate::etcd_restore`].
+//! A record that went back with the API server's store; see [`crate::transitions::etcd_restore`].
 //!
 //! The cluster of a session job goes on with what it has: the job on record may have ended there
 //! long ago, and another one of this resource run in its place. Nothing is concluded from the record
@@ -14,10 +14,10 @@ use super::plan::Plan;
 use super::{Halt, Pass};
 use crate::diff::{ChangeClass, diff_session_job};
 use crate::error_document::WentBack;
-use crate::etcd_restore::{is_alive, refusal};
 use crate::event::{Component, Event};
 use crate::job;
 use crate::problem::Problem;
+use crate::transitions::etcd_restore::{is_alive, refusal};
 use crate::world::{Fact, Job};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, ReconciliationState};

@@ -15,7 +15,7 @@ use crate::event::{Component, Event};
 use crate::kind::Kind;
 use crate::notes::AWAITS_JOBS;
 use crate::phase::Phase;
-use crate::stop::StopDecision;
+use crate::transitions::stop::StopDecision;
 use crate::world::SessionJob;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;

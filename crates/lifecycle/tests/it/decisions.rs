@@ -2,7 +2,7 @@
 //!
 //! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
 //! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
-//! upgrade table and of the spec diff are beside their code, in `lifecycle::stop` and `lifecycle::diff`.
+//! upgrade table and of the spec diff are beside their code, in `lifecycle::transitions::stop` and `lifecycle::diff`.
 //! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
 //! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
 //! `table` holds it and the tests together.

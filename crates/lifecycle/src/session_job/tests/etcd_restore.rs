@@ -1,7 +1,7 @@
 //! The record of a job went back with the API server's store, and its cluster went on.
 
 use super::*;
-use crate::etcd_restore::{self, Record, WENT_BACK};
+use crate::transitions::etcd_restore::{self, Record, WENT_BACK};
 
 /// The job that ran last, of which nothing is on record any more.
 const NEWER_ID: &str = "0000000000000000000000000000000f";

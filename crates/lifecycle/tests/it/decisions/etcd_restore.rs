@@ -1,6 +1,6 @@
 //! The record of a job went back with the API server's store: what it did since is not on it.
 
-use lifecycle::etcd_restore::{Record, went_back};
+use lifecycle::transitions::etcd_restore::{Record, went_back};
 
 use super::*;
 

@@ -146,7 +146,10 @@ fn ids_are_found_in_names() {
     assert_eq!(ids(decisions, "s13_3_an_unhealthy_job"), "13.");
     assert_eq!(ids(rules, "d09_to_d11_d13_x"), "D9 D10 D11 D13");
     assert_eq!(ids("crates/lifecycle/src/session_job/tests/x.rs", "s05_a_job"), "s05");
-    assert_eq!(ids("crates/lifecycle/src/stop/tests/rows.rs", "section_8_a1_to_a4"), "8.");
+    assert_eq!(
+        ids("crates/lifecycle/src/transitions/stop/tests/rows.rs", "section_8_a1_to_a4"),
+        "8."
+    );
     assert_eq!(ids(decisions, "to_look_again"), "");
     assert!(means("D12", "D12a") && means("8.", "8.A1") && !means("t1", "t18"));
 }

@@ -1,15 +1,15 @@
 //! The TaskManagers of a standalone cluster: a Deployment of their own, which the operator makes,
 //! scales and removes. Native clusters have none; Flink starts their TaskManagers.
 
-use super::diff::{ChangeClass, SpecDiff};
-use super::event::{Component, Event};
-use super::notes::{REMOVED_UNSTARTED, Removed};
-use super::pass::DeploymentPass;
-use super::pauses::{GOING, OVERDUE_AFTER, SOON};
-use super::plan::{Plan, Step};
-use super::problem::{Halt, foreign_deployment};
 use super::version::refuse_old_version;
-use super::world::{JobManager, TaskManagers};
+use crate::diff::{ChangeClass, SpecDiff};
+use crate::event::{Component, Event};
+use crate::notes::{REMOVED_UNSTARTED, Removed};
+use crate::pass::DeploymentPass;
+use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, foreign_deployment};
+use crate::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -21,13 +21,13 @@ use render::names;
 
 impl DeploymentPass<'_> {
     /// Whether the operator runs the TaskManagers. What was deployed decides.
-    pub(super) fn is_standalone(&self) -> bool {
+    pub(crate) fn is_standalone(&self) -> bool {
         let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);
         spec.mode.unwrap_or_default() == DeploymentMode::Standalone
     }
 
     /// The TaskManagers' Deployment; always absent in native mode.
-    pub(super) fn read_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
+    pub(crate) fn read_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
         if !self.is_standalone() {
             return Ok(None);
         }
@@ -49,12 +49,12 @@ impl DeploymentPass<'_> {
         Ok(found)
     }
 
-    pub(super) fn owns(&self, task_managers: &TaskManagers) -> bool {
+    pub(crate) fn owns(&self, task_managers: &TaskManagers) -> bool {
         task_managers.owner_uid.as_deref() == Some(self.world.uid())
     }
 
     /// Deletes the JobManager with this uid, and after it the TaskManagers that belong to it.
-    pub(super) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
+    pub(crate) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
         let task_managers = self.read_task_managers()?;
         self.steps.extend(job_manager_uid.map(|uid| Step::DeleteJobManager { uid }));
         if let Some(task_managers) = task_managers
@@ -69,7 +69,7 @@ impl DeploymentPass<'_> {
     /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
     /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
     /// restarts, and takes the HA metadata along.
-    pub(super) fn delete_cluster_of(
+    pub(crate) fn delete_cluster_of(
         &mut self,
         mode: UpgradeMode,
         job_manager_uid: Option<String>,
@@ -86,7 +86,7 @@ impl DeploymentPass<'_> {
 
     /// What [`Self::delete_cluster_of`] began: the pods of the JobManager have ended, or do not end,
     /// so the rest may go.
-    pub(super) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
         let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
         let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
             return Ok(None);
@@ -115,7 +115,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The JobManager is gone: whether its TaskManagers still are there. They are asked to go.
-    pub(super) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
+    pub(crate) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
         let Some(task_managers) = self.read_own_task_managers()? else { return Ok(false) };
         if !task_managers.is_deleting {
             self.steps.push(Step::DeleteTaskManagers { uid: task_managers.uid });
@@ -124,20 +124,20 @@ impl DeploymentPass<'_> {
     }
 
     /// [`Self::has_old_task_managers`], as the plan that waits for them.
-    pub(super) fn wait_for_old_task_managers(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn wait_for_old_task_managers(&mut self) -> Result<Option<Plan>, Halt> {
         let is_waiting = self.has_old_task_managers()?;
         let pause = self.going();
         Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
     }
 
     /// Whether TaskManagers are on their way out, so that a new JobManager had better wait.
-    pub(super) fn has_ending_task_managers(&self) -> Result<bool, Halt> {
+    pub(crate) fn has_ending_task_managers(&self) -> Result<bool, Halt> {
         Ok(self.read_own_task_managers()?.is_some_and(|found| found.is_deleting))
     }
 
     /// Makes the TaskManagers follow the JobManager: lost ones are made again, and those whose
     /// JobManager was removed go.
-    pub(super) fn maintain_task_managers(
+    pub(crate) fn maintain_task_managers(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<Option<Plan>, Halt> {
@@ -172,7 +172,7 @@ impl DeploymentPass<'_> {
 
     /// In reactive mode a job takes the slots that there are, so that another number of
     /// TaskManagers is all that a change of the scale needs.
-    pub(super) fn scale_task_managers(
+    pub(crate) fn scale_task_managers(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
@@ -221,11 +221,11 @@ impl DeploymentPass<'_> {
 
     /// What `kubectl scale` reads: how many TaskManagers the spec comes to. Flink alone knows how
     /// many a native session cluster has.
-    pub(super) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
+    pub(crate) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
         self.task_manager_info_of(&self.spec)
     }
 
-    pub(super) fn task_manager_info_of(
+    pub(crate) fn task_manager_info_of(
         &self,
         spec: &FlinkDeploymentSpec,
     ) -> Option<TaskManagerInfo> {
@@ -245,7 +245,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The same while no TaskManager is meant to run.
-    pub(super) fn no_task_managers(&self) -> Option<TaskManagerInfo> {
+    pub(crate) fn no_task_managers(&self) -> Option<TaskManagerInfo> {
         (self.is_standalone() || !self.is_session()).then(TaskManagerInfo::default)
     }
 }

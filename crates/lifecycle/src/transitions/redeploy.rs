@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 
 use jiff::SignedDuration;
 
-use super::job;
-use super::job_world::JobWorld;
-use super::kind::Kind;
-use super::notes::{REDEPLOY_WAITS, Waiting};
-use super::pass::{DeploymentPass, Pass};
-use super::pauses::SOON;
-use super::plan::Plan;
-use super::problem::Halt;
+use crate::job;
+use crate::job_world::JobWorld;
+use crate::kind::Kind;
+use crate::notes::{REDEPLOY_WAITS, Waiting};
+use crate::pass::{DeploymentPass, Pass};
+use crate::pauses::SOON;
+use crate::plan::Plan;
+use crate::problem::Halt;
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -27,7 +27,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 impl<K: Kind> Pass<'_, K> {
     /// Path of the newest state of a job that runs, if it outlives the job's cancellation; a reason
     /// where its JobManager does not tell.
-    pub(super) fn state_to_drop(
+    pub(crate) fn state_to_drop(
         &self,
     ) -> Result<Result<Option<String>, String>, Halt<K::Question>> {
         let latest = match self.world.checkpoints()? {
@@ -40,7 +40,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// True where checkpoints outlive a cancelled job; by its configuration where nobody answers.
-    pub(super) fn retains_checkpoints(&self) -> Result<bool, Halt<K::Question>> {
+    pub(crate) fn retains_checkpoints(&self) -> Result<bool, Halt<K::Question>> {
         Ok(match self.world.retention()? {
             Ok(is_retained) => *is_retained,
             Err(_) => job::retains_checkpoints(&*self.observe_config()?),
@@ -51,7 +51,7 @@ impl<K: Kind> Pass<'_, K> {
 impl DeploymentPass<'_> {
     /// The state of the job that a redeploy drops, or the plan that waits for its JobManager to tell. One
     /// that does not answer is not waited for: the redeploy may be the way out.
-    pub(super) fn left_behind(
+    pub(crate) fn left_behind(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<ControlFlow<Plan, RestorePoint>, Halt> {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::job_world::JobWorld;
-use super::kind::Kind;
-use super::pass::Pass;
-use super::problem::Halt;
-use super::world::JobMetrics;
+use crate::job_world::JobWorld;
+use crate::kind::Kind;
+use crate::pass::Pass;
+use crate::problem::Halt;
+use crate::world::JobMetrics;
 use api::status::JobStatusState;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
@@ -90,7 +90,7 @@ pub fn judge(
 
 impl<K: Kind> Pass<'_, K> {
     /// Marks the deployed spec as stable when the job has proven it.
-    pub(super) fn mark_if_stable(
+    pub(crate) fn mark_if_stable(
         &mut self,
         state: JobStatusState,
     ) -> Result<(), Halt<K::Question>> {

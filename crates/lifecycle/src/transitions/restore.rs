@@ -6,7 +6,7 @@
 use api::job::UpgradeMode;
 use api::status::LAST_STATE_PATH;
 
-use super::world::HaMetadata;
+use crate::world::HaMetadata;
 use state::restore_point::RestorePoint;
 
 /// High availability as far as a restore is concerned.

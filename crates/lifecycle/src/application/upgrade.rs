@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::blocker::{give_up_at, savepoint_patience};
-use super::diff::SpecDiff;
-use super::event::{Component, Event};
-use super::job::{self, StopOutcome};
-use super::job_world::JobWorld;
-use super::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
-use super::pass::DeploymentPass;
-use super::pass::PROBLEM_INTERVAL_MAX;
-use super::pauses::{GOING, SOON};
-use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem};
-use super::restore::HighAvailability;
-use super::stop::OTHER_STATE;
-use super::stop::lazy;
-use super::stop::{
+use crate::blocker::{give_up_at, savepoint_patience};
+use crate::diff::SpecDiff;
+use crate::event::{Component, Event};
+use crate::job::{self, StopOutcome};
+use crate::job_world::JobWorld;
+use crate::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
+use crate::pass::DeploymentPass;
+use crate::pass::PROBLEM_INTERVAL_MAX;
+use crate::pauses::{GOING, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, Problem};
+use crate::transitions::restore::HighAvailability;
+use crate::transitions::stop::OTHER_STATE;
+use crate::transitions::stop::lazy;
+use crate::transitions::stop::{
     Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
     may_have_ha_metadata,
 };
-use super::world::HaMetadata;
+use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -36,7 +36,7 @@ use config::options;
 use state::restore_point::RestorePoint;
 
 impl DeploymentPass<'_> {
-    pub(super) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+    pub(crate) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.maintain_as_it_is(last, halt);
         }
@@ -135,7 +135,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A change that is refused is told, and what runs is looked after meanwhile.
-    pub(super) fn maintain_as_it_is(
+    pub(crate) fn maintain_as_it_is(
         &mut self,
         last: &ReconciledSpec,
         refusal: Halt,
@@ -148,7 +148,7 @@ impl DeploymentPass<'_> {
     }
 
     /// What the upgrade table looks at, without the facts that it has to ask for.
-    pub(super) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
+    pub(crate) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
         let config = self.observe_config()?;
         let now = self.world.now;
         let deployed = self.deployed_spec(last);
@@ -182,7 +182,7 @@ impl DeploymentPass<'_> {
     /// Whether a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
     /// that is not its own. Jobs of a session cluster are in its metadata as their graphs, which another
     /// version of Flink does not look for, or cannot read.
-    pub(super) fn moves_metadata(
+    pub(crate) fn moves_metadata(
         &self,
         from: &FlinkDeploymentSpec,
         to: &FlinkDeploymentSpec,
@@ -206,7 +206,7 @@ impl DeploymentPass<'_> {
         Ok(is_kept && (is_unread || !cluster::is_metadata_shared(&from, &to) || is_renamed()))
     }
 
-    pub(super) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
+    pub(crate) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
         loop {
             // Each need is met once, so this ends after at most five rounds.
             match decide_stop(&facts) {
@@ -244,7 +244,7 @@ impl DeploymentPass<'_> {
     /// A JobManager that never ran may do so any moment, and its job then have newer state than what
     /// it started from. So it is kept from starting first, with the reason noted on it: what follows
     /// is decided when it is gone, whenever that is.
-    pub(super) fn stop_unstarted(&mut self, decision: &StopDecision) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn stop_unstarted(&mut self, decision: &StopDecision) -> Result<Option<Plan>, Halt> {
         if !matches!(decision, StopDecision::NeverStarted(_)) {
             return Ok(None);
         }
@@ -262,7 +262,7 @@ impl DeploymentPass<'_> {
     }
 
     /// When the JobManager that is missing was removed, if it never ran.
-    pub(super) fn removed_unstarted(&self) -> Option<Timestamp> {
+    pub(crate) fn removed_unstarted(&self) -> Option<Timestamp> {
         let is_missing =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         self.noted_unstarted().filter(|_| is_missing)
@@ -280,7 +280,7 @@ impl DeploymentPass<'_> {
     }
 
     /// What is on record of the last start.
-    pub(super) fn last_start(&self) -> LastStart {
+    pub(crate) fn last_start(&self) -> LastStart {
         let started = job::started(&self.status.job_status);
         LastStart {
             deployed: self.status.reconciliation_status.reconciliation_timestamp,
@@ -307,16 +307,16 @@ impl DeploymentPass<'_> {
     }
 
     /// Trigger id of the stop-with-savepoint that is under way.
-    pub(super) fn pending_stop(&self) -> Option<String> {
+    pub(crate) fn pending_stop(&self) -> Option<String> {
         job::pending_stop(&self.status.job_status)
     }
 
-    pub(super) fn forget_stop(&mut self) {
+    pub(crate) fn forget_stop(&mut self) {
         job::forget_stop(&mut self.status.job_status);
     }
 
     /// What became of the stop where the JobManager that was asked for it does not answer.
-    pub(super) fn unanswered_stop(&self) -> Option<StopOutcome> {
+    pub(crate) fn unanswered_stop(&self) -> Option<StopOutcome> {
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready => None,
             JobManagerDeploymentStatus::Missing => Some(StopOutcome::Lost),
@@ -327,7 +327,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The job has ended with its savepoint on record: its JobManager goes, unless that is kept.
-    pub(super) fn take_down_stopped(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn take_down_stopped(&mut self) -> Result<Plan, Halt> {
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
             return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
@@ -335,7 +335,7 @@ impl DeploymentPass<'_> {
         self.take_down(UpgradeMode::Savepoint, false)
     }
 
-    pub(super) fn continue_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn continue_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if let Some(plan) = self.continue_without_answer(last)? {
             return Ok(plan);
         }
@@ -349,7 +349,7 @@ impl DeploymentPass<'_> {
     /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
     /// answer: another state that its user names counts at once, and its newest state when the
     /// JobManager had its time. Nothing while there is hope.
-    pub(super) fn continue_without_answer(
+    pub(crate) fn continue_without_answer(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<Option<Plan>, Halt> {
@@ -440,7 +440,7 @@ impl DeploymentPass<'_> {
 
     /// What the job started from is not its newest state any more: a start that finds no checkpoint
     /// in HA metadata must be refused.
-    pub(super) fn trust_metadata_only(&mut self) {
+    pub(crate) fn trust_metadata_only(&mut self) {
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
             self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
@@ -450,7 +450,7 @@ impl DeploymentPass<'_> {
     /// HA metadata that are gone by and name a checkpoint must do so also when they are used. A job
     /// that ends takes its checkpoints along first and the rest later, or never. Whatever is on
     /// record as the end of the job: the one of a job that is taken down is only intended.
-    pub(super) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
+    pub(crate) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
         if let Ok(HaMetadata { has_checkpoint: true, .. }) = self.world.ha_metadata()? {
             self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
         }
@@ -459,7 +459,7 @@ impl DeploymentPass<'_> {
 
     /// The path on record is no state of the job that runs, which started without any and is not
     /// known to have some. That of a job which has ended is what it left.
-    pub(super) fn has_started_empty(&self) -> bool {
+    pub(crate) fn has_started_empty(&self) -> bool {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let has_ended =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
@@ -481,7 +481,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("cancelling the job, its checkpoint is kept", Some(SOON)))
     }
 
-    pub(super) fn redeploy_from_savepoint(
+    pub(crate) fn redeploy_from_savepoint(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
@@ -502,7 +502,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The last state of an ended job that was found only now, before its JobManager goes.
-    pub(super) fn adopt_last_checkpoint(&mut self, mode: UpgradeMode) -> Result<(), Halt> {
+    pub(crate) fn adopt_last_checkpoint(&mut self, mode: UpgradeMode) -> Result<(), Halt> {
         if mode == UpgradeMode::Savepoint
             && self.savepoint_path().is_none()
             && let Ok(checkpoints) = self.world.checkpoints()?
@@ -514,14 +514,14 @@ impl DeploymentPass<'_> {
     }
 
     /// The job, when there is one to cancel and a JobManager to ask.
-    pub(super) fn cancellable_job(&self) -> Option<String> {
+    pub(crate) fn cancellable_job(&self) -> Option<String> {
         let job_manager = self.status.job_manager_deployment_status;
         let job_id = self.status.job_status.job_id.clone();
         job_id.filter(|_| is_cancellable(job_manager, self.status.job_status.state))
     }
 
     /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
-    pub(super) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+    pub(crate) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
         let job_id = self.cancellable_job();
         // A new parallelism, or a restart, has no generation of its own: should this end before the
         // deletion, the Deployment that is there must not be taken for the new one.

@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::job;
-use super::job_world::JobWorld;
-use super::pass::DeploymentPass;
-use super::plan::Plan;
-use super::problem::{Halt, Problem};
-use super::stop::OTHER_STATE;
-use super::stop::StopDecision;
-use super::world::{Job, JobManager, Pod};
+use crate::job;
+use crate::job_world::JobWorld;
+use crate::pass::DeploymentPass;
+use crate::plan::Plan;
+use crate::problem::{Halt, Problem};
+use crate::transitions::stop::OTHER_STATE;
+use crate::transitions::stop::StopDecision;
+use crate::world::{Job, JobManager, Pod};
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
@@ -30,7 +30,7 @@ const UNTIL: SignedDuration = SignedDuration::from_secs(1);
 impl DeploymentPass<'_> {
     /// Keeps in mind why what is listed of the job is not taken for what is on record: `job`, or that
     /// it is not there.
-    pub(super) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
+    pub(crate) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
         let asked = if self.pending_stop().is_some() {
@@ -68,7 +68,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Nothing is done with either run but what the user names.
-    pub(super) fn refuse_rerun(
+    pub(crate) fn refuse_rerun(
         &mut self,
         last: &ReconciledSpec,
         message: String,
@@ -123,7 +123,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A decision that trusts the recorded end of the job, or what speaks against it.
-    pub(super) fn unless_run_again(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
+    pub(crate) fn unless_run_again(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
         if decision != StopDecision::AlreadyStopped(UpgradeMode::Savepoint) {
             return Ok(decision);
         }
@@ -134,7 +134,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Why the recorded end of a job may be that of a former run. A JobManager that lists it knows.
-    pub(super) fn rerun_of_ended_job(&self) -> Result<Option<String>, Halt> {
+    pub(crate) fn rerun_of_ended_job(&self) -> Result<Option<String>, Halt> {
         let is_gone =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
@@ -153,7 +153,7 @@ impl DeploymentPass<'_> {
 
     /// A job that has ended and is to be started from what it left may run again by then, and be
     /// ahead of that.
-    pub(super) fn refuse_job_that_runs_again(
+    pub(crate) fn refuse_job_that_runs_again(
         &self,
         job_manager: &JobManager,
         last: &ReconciledSpec,
@@ -186,7 +186,7 @@ impl DeploymentPass<'_> {
 
     /// Why a job that is on record as being cancelled is not the one that is listed, or may not be;
     /// a wait where its JobManager does not tell.
-    pub(super) fn rerun_of_cancelled_job(&self) -> Result<ControlFlow<Option<String>>, Halt> {
+    pub(crate) fn rerun_of_cancelled_job(&self) -> Result<ControlFlow<Option<String>>, Halt> {
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         let Some(job_manager) = self.read_job_manager()? else {
             return Ok(ControlFlow::Continue(()));

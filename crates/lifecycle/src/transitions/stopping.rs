@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::blocker::{give_up_at, savepoint_patience};
-use super::diff::{ChangeClass, SpecDiff};
-use super::error_document::wording::NOT_STOPPED;
 use super::failed_stop::not_stopped;
-use super::job::{self, StopOutcome};
-use super::job_world::JobWorld;
-use super::kind::{End, JobStep, Kind, Lifecycle, PlanOf, StatusOfJob};
-use super::pass::Pass;
-use super::pauses::GOING;
-use super::problem::{Halt, Problem};
 use super::stop::OTHER_STATE;
-use super::world::{Answer, Job};
+use crate::blocker::{give_up_at, savepoint_patience};
+use crate::diff::{ChangeClass, SpecDiff};
+use crate::error_document::wording::NOT_STOPPED;
+use crate::job::{self, StopOutcome};
+use crate::job_world::JobWorld;
+use crate::kind::{End, JobStep, Kind, Lifecycle, PlanOf, StatusOfJob};
+use crate::pass::Pass;
+use crate::pauses::GOING;
+use crate::problem::{Halt, Problem};
+use crate::world::{Answer, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatus, JobStatusState, ReconciliationState, SavepointFormatType};
@@ -29,7 +29,7 @@ use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
     /// Notes the trigger id, then asks Flink.
-    pub(super) fn begin_stop(&mut self) -> Result<PlanOf<K>, Halt<K::Question>> {
+    pub(crate) fn begin_stop(&mut self) -> Result<PlanOf<K>, Halt<K::Question>> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
         self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
@@ -56,7 +56,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Sends a stop again that Flink does not know of.
-    pub(super) fn resend_if_lost(
+    pub(crate) fn resend_if_lost(
         &mut self,
         outcome: &StopOutcome,
         trigger_id: &str,
@@ -72,7 +72,7 @@ impl<K: Kind> Pass<'_, K> {
     /// A new `savepointRedeployNonce` may have come while the job was being stopped. What was saved is
     /// in the history then, and what starts next starts from the path that the user names: a spec that
     /// is stored with a nonce counts as having followed it.
-    pub(super) fn apply_redeploy(&mut self, last: &Reconciled<K::Spec>) {
+    pub(crate) fn apply_redeploy(&mut self, last: &Reconciled<K::Spec>) {
         // Without a path, which no valid spec is, what was just saved stays.
         if let (Some(diff), Some(path)) = (self.named_redeploy(last), self.named_state()) {
             self.announce(&diff);
@@ -82,7 +82,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
     /// dropped for must have a name.
-    pub(super) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
+    pub(crate) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
         let path = self.named_state().ok_or_else(|| {
             let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
                            which it starts the job from: nothing is stopped";
@@ -114,7 +114,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The savepoint's path, or what to do as long as there is none.
-    pub(super) fn stopped_with(
+    pub(crate) fn stopped_with(
         &mut self,
         outcome: StopOutcome,
     ) -> Result<ControlFlow<PlanOf<K>, String>, Halt<K::Question>> {
@@ -139,7 +139,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Puts on record that the job is cancelled, and how it counts as stopped then. The spec that runs stays
     /// stored until the job has ended.
-    pub(super) fn store_cancelling(&mut self, last: &Reconciled<K::Spec>, mode: UpgradeMode) {
+    pub(crate) fn store_cancelling(&mut self, last: &Reconciled<K::Spec>, mode: UpgradeMode) {
         let redeploy_nonce = last.spec.job().and_then(|job| job.savepoint_redeploy_nonce);
         // From here on nothing tells any more that this was rolled back to.
         let mut last = deployed(self.status.reconciliation(), last).into_owned();
@@ -156,14 +156,14 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The change to a state that the user names, where there is one.
-    pub(super) fn named_redeploy(&self, last: &Reconciled<K::Spec>) -> Option<SpecDiff> {
+    pub(crate) fn named_redeploy(&self, last: &Reconciled<K::Spec>) -> Option<SpecDiff> {
         let diff = K::changes(&last.spec, &self.spec);
         let is_one = diff.class() == ChangeClass::SavepointRedeploy && self.named_state().is_some();
         is_one.then_some(diff)
     }
 
     /// The same where the savepoint that the job was to stop with is hardly to be hoped for.
-    pub(super) fn overtaken_by(
+    pub(crate) fn overtaken_by(
         &self,
         outcome: &StopOutcome,
         last: &Reconciled<K::Spec>,
@@ -185,13 +185,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Whether Flink should long have ended the savepoint that stops the job.
-    pub(super) fn is_savepoint_overdue(&self) -> Result<bool, Halt<K::Question>> {
+    pub(crate) fn is_savepoint_overdue(&self) -> Result<bool, Halt<K::Question>> {
         let patience = savepoint_patience(&*self.observe_config()?);
         Ok(self.world.now() >= self.stop_ends_at(patience))
     }
 
     /// When a stop that may take this long is over.
-    pub(super) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
+    pub(crate) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
         let since = job::stop_since(self.status.job());
         give_up_at(self.world.metadata(), since, patience, self.world.now())
     }
@@ -211,7 +211,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl<K: Lifecycle> Pass<'_, K> {
     /// What became of the stop-with-savepoint, as far as it can be known.
-    pub(super) fn stop_outcome(
+    pub(crate) fn stop_outcome(
         &mut self,
         trigger_id: &str,
     ) -> Result<StopOutcome, Halt<K::Question>> {
@@ -225,7 +225,7 @@ impl<K: Lifecycle> Pass<'_, K> {
     }
 
     /// Follows the stop-with-savepoint that has this trigger id.
-    pub(super) fn continue_stop(&mut self, last: &Reconciled<K::Spec>, trigger_id: &str) -> End<K> {
+    pub(crate) fn continue_stop(&mut self, last: &Reconciled<K::Spec>, trigger_id: &str) -> End<K> {
         if let Some(plan) = K::continue_without_answer(self, last)? {
             return Ok(plan);
         }
@@ -250,7 +250,7 @@ impl<K: Lifecycle> Pass<'_, K> {
 
 /// Whether a cancellation would meet the job with this id: it is listed and has not ended, whatever is
 /// on record of a former run; where nobody answers, the record counts.
-pub(super) fn may_be_cancelled(
+pub(crate) fn may_be_cancelled(
     status: &JobStatus,
     job_id: &str,
     jobs: Answer<'_, Vec<Job>>,

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Component, Event};
-use super::job_world::JobWorld;
-use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
-use super::pass::Pass;
-use super::pauses::SOON;
-use super::problem::Halt;
-use super::world::Bounds;
+use crate::event::{Component, Event};
+use crate::job_world::JobWorld;
+use crate::kind::{JobStep, Kind, PlanOf, StatusOfJob};
+use crate::pass::Pass;
+use crate::pauses::SOON;
+use crate::problem::Halt;
+use crate::world::Bounds;
 use api::reconciled::Reconciled;
 use api::status::{JobStatusState, ReconciliationState};
 use api::version::FlinkVersion;
@@ -42,7 +42,7 @@ pub fn wanted_bounds(
 
 impl<K: Kind> Pass<'_, K> {
     /// Scales the running job in place; nothing where that cannot be done.
-    pub(super) fn scale_in_place(
+    pub(crate) fn scale_in_place(
         &mut self,
         last: &Reconciled<K::Spec>,
     ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {

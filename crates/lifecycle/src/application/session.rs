@@ -11,17 +11,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use self::jobs::not_ended;
-use super::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
-use super::diff::SpecDiff;
-use super::event::{Component, Event};
-use super::notes::{AWAITS_JOBS, AWAY_SINCE};
-use super::pass::DeploymentPass;
-use super::pass::PROBLEM_INTERVAL_MAX;
-use super::pauses::{GOING, SOON};
-use super::plan::{Plan, Step};
-use super::problem::{Halt, foreign_deployment};
 use super::version::refuse_old_version;
-use super::world::JobManager;
+use crate::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
+use crate::diff::SpecDiff;
+use crate::event::{Component, Event};
+use crate::notes::{AWAITS_JOBS, AWAY_SINCE};
+use crate::pass::DeploymentPass;
+use crate::pass::PROBLEM_INTERVAL_MAX;
+use crate::pauses::{GOING, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, foreign_deployment};
+use crate::world::JobManager;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, ReconciliationStatus};
@@ -33,7 +33,7 @@ use state::restore_point::RestorePoint;
 
 /// What is known of the jobs in a session cluster that is deleted.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Jobs {
+pub(crate) enum Jobs {
     /// None that need it, or their user lets them go with it.
     Unneeded,
     /// The JobManager could not be asked for them for too long.
@@ -42,12 +42,12 @@ pub(super) enum Jobs {
 
 impl DeploymentPass<'_> {
     /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
-    pub(super) fn is_session(&self) -> bool {
+    pub(crate) fn is_session(&self) -> bool {
         self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()
     }
 
     /// Puts the wanted spec in the place of the one that runs.
-    pub(super) fn replace_session(
+    pub(crate) fn replace_session(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
@@ -79,7 +79,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The cluster is recorded as stopped: start the wanted one once nothing is left of the old.
-    pub(super) fn start_session(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn start_session(&mut self) -> Result<Plan, Halt> {
         if let Some(job_manager) = self.read_job_manager()?.cloned() {
             if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
                 return Err(Halt::problem(foreign_deployment(self.world.name())));
@@ -96,7 +96,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Nothing to change: recover, or rest.
-    pub(super) fn maintain_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         AWAITS_JOBS.clear(&mut self.status.cluster_info);
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
@@ -143,7 +143,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Who still needs the session cluster that is being deleted.
-    pub(super) fn refuse_needed_session(
+    pub(crate) fn refuse_needed_session(
         &mut self,
         job_manager: Option<&JobManager>,
     ) -> Result<Jobs, Halt> {
@@ -233,13 +233,13 @@ impl DeploymentPass<'_> {
     }
 
     /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
-    pub(super) fn away_since(&self) -> Option<Timestamp> {
+    pub(crate) fn away_since(&self) -> Option<Timestamp> {
         AWAY_SINCE.get(&self.status.cluster_info)
     }
 
     /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
     /// let them go with the cluster.
-    pub(super) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
+    pub(crate) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
         let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
             &self.status.reconciliation_status;
         if !self.is_session() || last_reconciled_spec.is_none() {

@@ -9,15 +9,15 @@
 use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
 
-use super::error_document::WentBack;
-use super::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
-use super::error_document::{ErrorNote, StoredError};
-use super::job;
-use super::job_world::JobWorld;
-use super::kind::{Kind, StatusOfJob};
-use super::pass::{DeploymentPass, Pass};
-use super::problem::{Halt, Problem};
-use super::world::Job;
+use crate::error_document::WentBack;
+use crate::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
+use crate::error_document::{ErrorNote, StoredError};
+use crate::job;
+use crate::job_world::JobWorld;
+use crate::kind::{Kind, StatusOfJob};
+use crate::pass::{DeploymentPass, Pass};
+use crate::problem::{Halt, Problem};
+use crate::world::Job;
 use api::reconciled::StoredSpec;
 
 /// Machine-readable reason of the refusal.
@@ -108,14 +108,14 @@ fn told(generation: Option<i64>) -> String {
 impl<K: Kind> Pass<'_, K> {
     /// What is known of a record that went back: by this process, or by the one that left its
     /// refusal in the status.
-    pub(super) fn set_back(&self) -> Option<WentBack> {
+    pub(crate) fn set_back(&self) -> Option<WentBack> {
         let left = || StoredError::read(self.world.status().error()).went_back();
         self.world.went_back().cloned().or_else(left)
     }
 
     /// Whether a person named the state to start from since then, and that is what the next start
     /// restores.
-    pub(super) fn is_answered(&self, set_back: &WentBack) -> bool {
+    pub(crate) fn is_answered(&self, set_back: &WentBack) -> bool {
         let path = self.savepoint_path();
         let last = self.last.as_ref().map(|last| last.spec.job());
         self.is_told_anew(set_back)
@@ -125,14 +125,14 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Whether the spec names a state to start from since then.
-    pub(super) fn is_told_anew(&self, set_back: &WentBack) -> bool {
+    pub(crate) fn is_told_anew(&self, set_back: &WentBack) -> bool {
         let nonce = self.job().savepoint_redeploy_nonce;
         nonce.is_some() && nonce != set_back.nonce
     }
 }
 
 /// The refusal as it is told.
-pub(super) fn refusal(set_back: WentBack) -> Problem {
+pub(crate) fn refusal(set_back: WentBack) -> Problem {
     let problem = Problem::upgrade("RestoreFailed", set_back.message.clone());
     let note = Some(ErrorNote::WentBack(set_back));
     Problem { detail: Some(WENT_BACK.to_owned()), note, ..problem }
@@ -140,7 +140,7 @@ pub(super) fn refusal(set_back: WentBack) -> Problem {
 
 impl DeploymentPass<'_> {
     /// Refuses a start while the newest state of the job is not the one on record.
-    pub(super) fn refuse_set_back_record(&self) -> Result<(), Halt> {
+    pub(crate) fn refuse_set_back_record(&self) -> Result<(), Halt> {
         if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(());
         }

@@ -1,14 +1,14 @@
 //! The restore point of every start there is: from what is on record, and by one function,
 //! [`restore_point`].
 
-use super::job;
-use super::kind::Lifecycle;
-use super::kind::{Kind, StatusOfJob};
-use super::pass::{DeploymentPass, Pass};
-use super::problem::{Halt, Problem};
 use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::{LOST, MOVED};
-use super::world::HaMetadata;
+use crate::job;
+use crate::kind::Lifecycle;
+use crate::kind::{Kind, StatusOfJob};
+use crate::pass::{DeploymentPass, Pass};
+use crate::problem::{Halt, Problem};
+use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec};
@@ -26,12 +26,12 @@ fn point<Q>(facts: &RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
 
 impl<K: Kind> Pass<'_, K> {
     /// Of a first start: what the user names, or nothing.
-    pub(super) fn first_restore_point(&self) -> RestorePoint {
+    pub(crate) fn first_restore_point(&self) -> RestorePoint {
         self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
     }
 
     /// What the cluster that was created already was started from.
-    pub(super) fn restored_from(&self) -> RestorePoint {
+    pub(crate) fn restored_from(&self) -> RestorePoint {
         match self.savepoint_path() {
             Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
             Some(path) => RestorePoint::Path(path),
@@ -41,7 +41,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
     /// whatever mode the job is upgraded otherwise.
-    pub(super) fn is_savepoint_redeploy(&self, last: &Reconciled<K::Spec>) -> bool {
+    pub(crate) fn is_savepoint_redeploy(&self, last: &Reconciled<K::Spec>) -> bool {
         let path = self.status.job().upgrade_savepoint_path.as_deref();
         last.spec.job().is_some_and(|job| job::is_savepoint_redeploy(job, path))
     }
@@ -49,7 +49,7 @@ impl<K: Kind> Pass<'_, K> {
     /// How a job is started whose spec did not become stable. Empty only if its user does not care for
     /// state; by the mode of the spec that is in force, as the stored one tells how the job was started,
     /// which says nothing about what it has saved since.
-    pub(super) fn mode_of_rollback(&self) -> UpgradeMode {
+    pub(crate) fn mode_of_rollback(&self) -> UpgradeMode {
         match self.job().upgrade_mode {
             UpgradeMode::Stateless => UpgradeMode::Stateless,
             UpgradeMode::Savepoint | UpgradeMode::LastState => UpgradeMode::LastState,
@@ -59,7 +59,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl<K: Lifecycle> Pass<'_, K> {
     /// Of the wanted spec, after the job of the record was stopped.
-    pub(super) fn next_restore_point(
+    pub(crate) fn next_restore_point(
         &self,
         last: &Reconciled<K::Spec>,
     ) -> Result<RestorePoint, Halt<K::Question>> {
@@ -92,7 +92,7 @@ impl<K: Lifecycle> Pass<'_, K> {
 
 impl DeploymentPass<'_> {
     /// Of the last stable spec, after the job of the failed one was stopped as `stopped_as`.
-    pub(super) fn rollback_restore_point(
+    pub(crate) fn rollback_restore_point(
         &self,
         stopped_as: UpgradeMode,
         failed: &FlinkDeploymentSpec,
@@ -105,7 +105,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Of a job whose JobManager is lost, and whether under its old id.
-    pub(super) fn recovery_restore_point(
+    pub(crate) fn recovery_restore_point(
         &self,
         last: &ReconciledSpec,
     ) -> Result<(RestorePoint, bool), Halt> {
@@ -156,7 +156,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A job that was stopped with nothing but HA metadata has to find them again.
-    pub(super) fn refuse_moved_metadata(
+    pub(crate) fn refuse_moved_metadata(
         &self,
         left_by: &FlinkDeploymentSpec,
         next: &FlinkDeploymentSpec,
@@ -168,7 +168,7 @@ impl DeploymentPass<'_> {
     }
 
     /// High availability of `spec`, with the job's metadata.
-    pub(super) fn high_availability(
+    pub(crate) fn high_availability(
         &self,
         spec: &FlinkDeploymentSpec,
     ) -> Result<HighAvailability, Halt> {

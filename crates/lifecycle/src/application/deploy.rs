@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::event::{Component, Event};
-use super::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
-use super::pass::DeploymentPass;
-use super::pauses::{GOING, OVERDUE_AFTER, SOON};
-use super::plan::{Plan, Step};
-use super::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use super::started_with;
-use super::stop::MOVED;
-use super::stop::OTHER_STATE;
 use super::version::refuse_old_version;
-use super::world::{HaMetadata, Job, JobManager, Pod};
+use crate::event::{Component, Event};
+use crate::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
+use crate::pass::DeploymentPass;
+use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
+use crate::transitions::stop::MOVED;
+use crate::transitions::stop::OTHER_STATE;
+use crate::world::{HaMetadata, Job, JobManager, Pod};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -31,7 +31,7 @@ const GOING_LOOKS: u32 = 16;
 
 impl DeploymentPass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
-    pub(super) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         let job_manager = self.read_job_manager()?.cloned();
         if let Some(job_manager) = &job_manager
             && job_manager.owner_uid.as_deref() != Some(self.world.uid())
@@ -92,7 +92,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The same, but for how it is stored.
-    pub(super) fn has_ended_before_removal(
+    pub(crate) fn has_ended_before_removal(
         &mut self,
         job_manager: &JobManager,
     ) -> Result<bool, Halt> {
@@ -113,7 +113,7 @@ impl DeploymentPass<'_> {
     }
 
     /// What a JobManager that is to be removed says of its job, where it can be asked.
-    pub(super) fn job_before_removal(
+    pub(crate) fn job_before_removal(
         &self,
         job_manager: &JobManager,
     ) -> Result<Option<&Job>, Halt> {
@@ -128,11 +128,11 @@ impl DeploymentPass<'_> {
     /// Whether the JobManager of a job that ended may stay to be looked at. Without high
     /// availability it must go: should its pod be moved, it would not know that the job has ended
     /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
-    pub(super) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
+    pub(crate) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
         Ok(!self.is_standalone() && self.is_started_with_high_availability()? == Some(true))
     }
 
-    pub(super) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
+    pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
         if !is_deleting {
             // What was just seen of the job must not go with its JobManager.
             self.write_intent();
@@ -143,7 +143,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The JobManager's pods that have not ended.
-    pub(super) fn pods(&self) -> Result<&[Pod], Halt> {
+    pub(crate) fn pods(&self) -> Result<&[Pod], Halt> {
         match self.world.pods()? {
             Ok(pods) => Ok(pods),
             Err(reason) => {
@@ -153,24 +153,24 @@ impl DeploymentPass<'_> {
     }
 
     /// Two JobManagers must never run the same job: wait until the last pod is gone.
-    pub(super) fn has_old_pods(&self) -> Result<bool, Halt> {
+    pub(crate) fn has_old_pods(&self) -> Result<bool, Halt> {
         Ok(!self.pods()?.is_empty())
     }
 
-    pub(super) fn await_old_pods(&mut self) -> Plan {
+    pub(crate) fn await_old_pods(&mut self) -> Plan {
         let pause = self.going();
         self.finish("waiting for the old JobManager's pods to end", Some(pause))
     }
 
     /// The same where the Deployment is gone: those that take a person to end are told by name.
-    pub(super) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
         self.report_pods_left()?;
         Ok(self.await_old_pods())
     }
 
     /// Names pods that were asked to go and stay, as on a node that is lost, and those that nobody asks
     /// to, as those of a Deployment that was deleted without what belongs to it.
-    pub(super) fn report_pods_left(&mut self) -> Result<(), Halt> {
+    pub(crate) fn report_pods_left(&mut self) -> Result<(), Halt> {
         let is_late = self.is_down_for(OVERDUE_AFTER);
         let is_left = |pod: &&Pod| match pod.ending_since {
             Some(_) => self.is_overdue(pod),
@@ -219,7 +219,7 @@ impl DeploymentPass<'_> {
 
     /// The same before a first start, where they are of an earlier resource of this name. Those without
     /// a Deployment nobody ends but a person.
-    pub(super) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
         let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
         let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
         if names.is_empty() {
@@ -235,20 +235,20 @@ impl DeploymentPass<'_> {
     }
 
     /// Whether the time that a pod has to end is over by far.
-    pub(super) fn is_overdue(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_overdue(&self, pod: &Pod) -> bool {
         let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
         pod.ending_since.is_some_and(late)
     }
 
     /// The pause until the next look at something that is asked to go. What goes at once is soon
     /// seen to be gone, and what takes long costs no more than it must.
-    pub(super) fn going(&self) -> Duration {
+    pub(crate) fn going(&self) -> Duration {
         let waited = self.world.now.duration_since(self.going_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
         (waited / GOING_LOOKS).clamp(GOING, GOING_MAX)
     }
 
-    pub(super) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {
+    pub(crate) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {
         self.world.now.duration_since(self.going_since()) > patience
     }
 
@@ -263,7 +263,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Starts the wanted spec from `restore`.
-    pub(super) fn deploy(
+    pub(crate) fn deploy(
         &mut self,
         restore: RestorePoint,
         is_first: bool,
@@ -294,7 +294,7 @@ impl DeploymentPass<'_> {
 
     /// The id of the job that a start of `spec` runs, and the objects. To be made before anything is
     /// noted: a start that cannot be made is no start.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
@@ -332,7 +332,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Notes that a job is being started of which HA metadata name no checkpoint.
-    pub(super) fn note_start(
+    pub(crate) fn note_start(
         &mut self,
         spec: &FlinkDeploymentSpec,
         restore: &RestorePoint,
@@ -347,7 +347,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Whether only the intent of the job's start is on record.
-    pub(super) fn is_starting(&self) -> bool {
+    pub(crate) fn is_starting(&self) -> bool {
         let starting = STARTING_JOB.get(&self.status.cluster_info);
         starting.is_some() && starting == self.status.job_status.job_id
     }
@@ -355,7 +355,7 @@ impl DeploymentPass<'_> {
     /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
     /// made and lost since. The job may then have run for long, and goes on by its HA metadata. Where
     /// they name no checkpoint it is started again.
-    pub(super) fn was_lost_after_its_start(
+    pub(crate) fn was_lost_after_its_start(
         &self,
         spec: &FlinkDeploymentSpec,
     ) -> Result<bool, Halt> {
@@ -370,7 +370,7 @@ impl DeploymentPass<'_> {
 
     /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
     /// A job without state starts over all the same.
-    pub(super) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
+    pub(crate) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
         if !self.is_starting() || self.is_stateless_in_force()? {
             return Ok(false);
         }
@@ -384,7 +384,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The same start is not repeated while nobody can tell whether it was made.
-    pub(super) fn refuse_unknown_start(
+    pub(crate) fn refuse_unknown_start(
         &self,
         spec: &FlinkDeploymentSpec,
         wanted: UpgradeMode,
@@ -405,7 +405,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Writes into the status what the start restores, and under which job id.
-    pub(super) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
+    pub(crate) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
         let job = &mut self.status.job_status;
         job.job_id = Some(job_id);
         job.upgrade_savepoint_path = match restore {
@@ -422,7 +422,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The steps that create the cluster; the intent is written before them.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &mut self,
         spec: &FlinkDeploymentSpec,
         objects: Objects,
@@ -452,12 +452,12 @@ impl DeploymentPass<'_> {
     }
 
     /// A cluster was made: what was noted on the way to it, or of the one before, is over.
-    pub(super) fn forget_former_cluster(&mut self) {
+    pub(crate) fn forget_former_cluster(&mut self) {
         self.status.cluster_info.retain(|key, _| !OF_ONE_CLUSTER.contains(&key.as_str()));
     }
 
     /// The objects of a start from `restore`, of a job with this id.
-    pub(super) fn render(
+    pub(crate) fn render(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
@@ -482,12 +482,12 @@ impl DeploymentPass<'_> {
     }
 
     /// The objects of the cluster of `spec` that was created already.
-    pub(super) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
+    pub(crate) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
         self.render_again(spec, self.generation)
     }
 
     /// The objects of the cluster of `spec`, with the job that is on record.
-    pub(super) fn render_again(
+    pub(crate) fn render_again(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,

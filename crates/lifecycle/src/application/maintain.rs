@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::conditions::READINESS_TIMEOUT;
-use super::error_document::ErrorType;
-use super::event::{Component, Event};
-use super::notes::REMOVED_UNSTARTED;
-use super::pass::DeploymentPass;
-use super::pauses::SOON;
-use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem};
-use super::restore::HighAvailability;
-use super::rollback::Due;
 use super::version::refuse_old_version;
+use crate::conditions::READINESS_TIMEOUT;
+use crate::error_document::ErrorType;
+use crate::event::{Component, Event};
+use crate::notes::REMOVED_UNSTARTED;
+use crate::pass::DeploymentPass;
+use crate::pauses::SOON;
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, Problem};
+use crate::transitions::restore::HighAvailability;
+use crate::transitions::rollback::Due;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
@@ -30,7 +30,7 @@ const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl DeploymentPass<'_> {
     /// Nothing to change: recover, clean up, or rest.
-    pub(super) fn maintain(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn maintain(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
         if self.is_session() {
             return self.maintain_session(last);
         }
@@ -125,7 +125,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    pub(super) fn resting_because(&self) -> String {
+    pub(crate) fn resting_because(&self) -> String {
         let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready if self.is_session() => {

@@ -1,10 +1,10 @@
 //! Whose HA metadata are removed: those of jobs on record, and no other's.
 
-use super::job;
-use super::notes::{FORMER_JOBS, JobIds};
-use super::pass::DeploymentPass;
-use super::plan::Step;
-use super::problem::Halt;
+use crate::job;
+use crate::notes::{FORMER_JOBS, JobIds};
+use crate::pass::DeploymentPass;
+use crate::plan::Step;
+use crate::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::cluster::is_zookeeper_high_availability_on;
 
@@ -13,7 +13,7 @@ const FORMER_MAX: usize = 16;
 
 impl DeploymentPass<'_> {
     /// Notes the job before this one, until its HA metadata is removed.
-    pub(super) fn note_former_job(
+    pub(crate) fn note_former_job(
         &mut self,
         spec: &FlinkDeploymentSpec,
         job_id: &str,
@@ -39,12 +39,12 @@ impl DeploymentPass<'_> {
     }
 
     /// Ids of the jobs whose HA metadata are this resource's own.
-    pub(super) fn jobs_on_record(&self) -> Vec<String> {
+    pub(crate) fn jobs_on_record(&self) -> Vec<String> {
         self.former_jobs().into_iter().chain(job::id(&self.status.job_status)).collect()
     }
 
     /// Removes the HA metadata of the jobs on record. A session cluster keeps no record of what ran in it.
-    pub(super) fn delete_ha_metadata(&mut self) {
+    pub(crate) fn delete_ha_metadata(&mut self) {
         let jobs = (!self.is_session()).then(|| self.jobs_on_record());
         self.steps.push(Step::DeleteHaMetadata { jobs });
         FORMER_JOBS.clear(&mut self.status.cluster_info);

@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::diff::{ChangeClass, SpecDiff};
-use super::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
-use super::error_document::{ErrorNote, ErrorType, StoredError, message_of};
-use super::event::{Component, Event};
-use super::job_world::JobWorld;
-use super::kind::{Kind, StatusOfJob};
-use super::notes::{REMOVED_UNSTARTED, STARTING_JOB};
-use super::pass::{DeploymentPass, Pass};
-use super::pauses::{GOING, SOON};
-use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem, foreign_deployment};
 use super::stop::StopDecision;
-use super::version::refuse_old_version;
-use super::world::{JobManager, PodProblem};
+use crate::application::version::refuse_old_version;
+use crate::diff::{ChangeClass, SpecDiff};
+use crate::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
+use crate::error_document::{ErrorNote, ErrorType, StoredError, message_of};
+use crate::event::{Component, Event};
+use crate::job_world::JobWorld;
+use crate::kind::{Kind, StatusOfJob};
+use crate::notes::{REMOVED_UNSTARTED, STARTING_JOB};
+use crate::pass::{DeploymentPass, Pass};
+use crate::pauses::{GOING, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, Problem, foreign_deployment};
+use crate::world::{JobManager, PodProblem};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::{Reconciled, ReconciledSpec};
@@ -79,21 +79,21 @@ pub fn due(facts: &RollbackFacts) -> Due {
 }
 
 /// The spec failed, and the last stable one comes back.
-pub(super) fn rolled_back(component: Component, message: String) -> Problem {
+pub(crate) fn rolled_back(component: Component, message: String) -> Problem {
     let problem = Problem::new(ErrorType::DeploymentFailed, "RolledBack", component, message);
     Problem { note: Some(ErrorNote::RolledBack), ..problem }
 }
 
 impl<K: Kind> Pass<'_, K> {
     /// How long a spec has to become stable: to run, and then to prove itself.
-    pub(super) fn patience(&self) -> Result<Duration, Halt<K::Question>> {
+    pub(crate) fn patience(&self) -> Result<Duration, Halt<K::Question>> {
         let config = self.observe_config()?;
         let ready: Duration = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
         Ok(ready.saturating_add(config.get(&options::DEPLOYMENT_STABLE_RUNNING_FOR)?))
     }
 
     /// How long the spec still has to become stable; `Never` where it is not rolled back.
-    pub(super) fn rollback_due(
+    pub(crate) fn rollback_due(
         &self,
         last: &Reconciled<K::Spec>,
     ) -> Result<Due, Halt<K::Question>> {
@@ -123,7 +123,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Whether nothing that matters has changed since a spec was stable.
-    pub(super) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
+    pub(crate) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
         self.stable_spec().is_some_and(|stable| {
             K::changes(&stable.spec, &last.spec).class() == ChangeClass::Ignore
         })
@@ -132,7 +132,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl DeploymentPass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
-    pub(super) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         if self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
@@ -208,7 +208,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Removes the JobManager of a spec that stays the stored one.
-    pub(super) fn take_down_as(
+    pub(crate) fn take_down_as(
         &mut self,
         state: ReconciliationState,
         last: &ReconciledSpec,
@@ -253,7 +253,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
-    pub(super) fn continue_rollback(
+    pub(crate) fn continue_rollback(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
@@ -392,12 +392,12 @@ impl DeploymentPass<'_> {
     }
 
     /// Whether the JobManager that is there is the one that is rolled back to.
-    pub(super) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
+    pub(crate) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
         self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Deploying
             && job_manager.is_some_and(|job_manager| !job_manager.is_deleting)
     }
 
-    pub(super) fn note_rollback_made(&mut self, stable: &FlinkDeploymentSpec) {
+    pub(crate) fn note_rollback_made(&mut self, stable: &FlinkDeploymentSpec) {
         self.forget_former_cluster();
         self.lose_job_from_sight();
         self.store_rolled_back(stable);
@@ -418,7 +418,7 @@ impl DeploymentPass<'_> {
     }
 
     /// What keeps the deployed spec from being stable, as far as it is known.
-    pub(super) fn trouble(&self) -> String {
+    pub(crate) fn trouble(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
         }

@@ -6,17 +6,17 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::attempts::Attempts;
-use super::event::{Component, Event};
-use super::health::{HealthRules, evaluate};
-use super::job_world::JobWorld;
-use super::kind::{Kind, StatusOfJob};
-use super::notes::CLUSTER_HEALTH;
-use super::pass::{DeploymentPass, Pass};
-use super::pauses::GOING;
-use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem};
 use super::stop::StopDecision;
+use crate::attempts::Attempts;
+use crate::event::{Component, Event};
+use crate::health::{HealthRules, evaluate};
+use crate::job_world::JobWorld;
+use crate::kind::{Kind, StatusOfJob};
+use crate::notes::CLUSTER_HEALTH;
+use crate::pass::{DeploymentPass, Pass};
+use crate::pauses::GOING;
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, Problem};
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -32,12 +32,12 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// When the deployed spec was first deployed, in milliseconds since the epoch.
-    pub(super) fn deployed_since(&self) -> i64 {
+    pub(crate) fn deployed_since(&self) -> i64 {
         self.attempts().deployed
     }
 
     /// Counts this attempt, or tells how long it has to wait.
-    pub(super) fn take_attempt(&mut self) -> Result<u32, Duration> {
+    pub(crate) fn take_attempt(&mut self) -> Result<u32, Duration> {
         let now = self.world.now().as_millisecond();
         let attempts = self.attempts().recent(now);
         let wait = attempts.wait(now);
@@ -51,7 +51,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Tells that a failed job is started again. What it failed of is in the events; the next try
     /// begins without it.
-    pub(super) fn announce_restart(&mut self, attempt: u32) {
+    pub(crate) fn announce_restart(&mut self, attempt: u32) {
         self.tell(Event::warning(
             "RestartFailedJob",
             Component::Job,
@@ -64,7 +64,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl DeploymentPass<'_> {
     /// `job.restart.failed`: a job that failed for good is started again from what it left.
-    pub(super) fn restart_failed(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn restart_failed(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
         let is_asked = self.observe_config()?.get(&options::JOB_RESTART_FAILED)?;
         if !is_asked || self.status.job_status.state != Some(JobStatusState::Failed) {
             return Ok(None);
@@ -109,7 +109,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Notes how the job does, where that is asked.
-    pub(super) fn observe_health(&mut self) -> Result<(), Halt> {
+    pub(crate) fn observe_health(&mut self) -> Result<(), Halt> {
         let config = self.observe_config()?;
         if !config.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)? {
             return Ok(());
@@ -126,7 +126,7 @@ impl DeploymentPass<'_> {
 
     /// `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery
     /// of lost ones then starts with the newest state.
-    pub(super) fn restart_unhealthy(
+    pub(crate) fn restart_unhealthy(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<Option<Plan>, Halt> {

@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use super::attempts::Attempts;
-use super::conditions::{READINESS_TIMEOUT, troubles};
-use super::diff::{SpecDiff, diff};
-use super::error_document::reason_of;
-use super::event::Event;
-use super::job;
-use super::kind::{JobStep, Kind};
-use super::lifecycle::{lifecycle_state, running_condition};
-use super::memo::{Memo, Source};
-use super::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
-use super::pass::DeploymentPass;
-use super::plan::{Plan, SnapshotStep, Step, Superseded};
-use super::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
-use super::stopping::may_be_cancelled;
-use super::verdict::outcome::VALIDATOR_UNAVAILABLE;
-use super::world::{Bounds, PodProblem, Question, World};
+use crate::attempts::Attempts;
+use crate::conditions::{READINESS_TIMEOUT, troubles};
+use crate::diff::{SpecDiff, diff};
+use crate::error_document::reason_of;
+use crate::event::Event;
+use crate::job;
+use crate::kind::{JobStep, Kind};
+use crate::lifecycle::{lifecycle_state, running_condition};
+use crate::memo::{Memo, Source};
+use crate::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
+use crate::pass::DeploymentPass;
+use crate::plan::{Plan, SnapshotStep, Step, Superseded};
+use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
+use crate::transitions::stopping::may_be_cancelled;
+use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
+use crate::world::{Bounds, PodProblem, Question, World};
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -42,17 +42,17 @@ const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a pass over a deployment comes to know beside the job.
 #[derive(Default)]
-pub(super) struct OfCluster {
+pub(crate) struct OfCluster {
     /// The Deployment exists, and what belongs beside it may not.
-    pub(super) is_unfinished: bool,
+    pub(crate) is_unfinished: bool,
     /// What keeps a pod of the cluster from running.
-    pub(super) pod_problem: Option<PodProblem>,
+    pub(crate) pod_problem: Option<PodProblem>,
     /// Why the deployed spec did not get ready in time.
-    pub(super) late: Option<String>,
+    pub(crate) late: Option<String>,
     /// Why nothing follows from what is on record of the job: it runs anew.
-    pub(super) rerun: Option<String>,
+    pub(crate) rerun: Option<String>,
     /// The JobManager has not listed the job for so long that it does not know it any more.
-    pub(super) is_job_lost: bool,
+    pub(crate) is_job_lost: bool,
 }
 
 impl Kind for FlinkDeployment {
@@ -264,7 +264,7 @@ fn note<T>(pass: &mut DeploymentPass<'_>, note: &Note<T>, value: Option<T>) {
 }
 
 impl DeploymentPass<'_> {
-    pub(super) fn id(&self) -> ResourceId {
+    pub(crate) fn id(&self) -> ResourceId {
         ResourceId {
             namespace: self.world.namespace().to_owned(),
             name: self.world.name().to_owned(),
@@ -273,7 +273,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The configuration that the spec is submitted with.
-    pub(super) fn deploy_config(
+    pub(crate) fn deploy_config(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
@@ -294,19 +294,19 @@ impl DeploymentPass<'_> {
     }
 
     /// Whether the wanted spec has high availability.
-    pub(super) fn is_high_availability_on(&self) -> Result<bool, Halt> {
+    pub(crate) fn is_high_availability_on(&self) -> Result<bool, Halt> {
         Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
     }
 
     /// What the job does is not known; a session cluster has none.
-    pub(super) fn lose_job_from_sight(&mut self) {
+    pub(crate) fn lose_job_from_sight(&mut self) {
         if !self.is_session() {
             self.set_job_state(JobStatusState::Reconciling);
         }
     }
 
     /// The job ended on request: the stored spec no longer runs.
-    pub(super) fn store_stopped(&mut self) {
+    pub(crate) fn store_stopped(&mut self) {
         let Some(last) = &self.last else { return };
         let has_state = self.status.job_status.upgrade_savepoint_path.is_some();
         let last = job::stopped(last, has_state);
@@ -314,7 +314,7 @@ impl DeploymentPass<'_> {
     }
 
     /// `total-cpu` in cores and `total-memory` in bytes, limits included.
-    pub(super) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
+    pub(crate) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
         let Ok(config) = self.observe_config() else { return vec![] };
         let count = f64::from(i32::try_from(task_managers).unwrap_or(i32::MAX));
         let replicas = f64::from(config.get(&options::JOB_MANAGER_REPLICAS).unwrap_or(1));

@@ -6,19 +6,19 @@
 
 use std::collections::BTreeMap;
 
-use super::notes::STARTED_WITH;
-use super::pass::DeploymentPass;
-use super::problem::Halt;
+use crate::notes::STARTED_WITH;
+use crate::pass::DeploymentPass;
+use crate::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::FlinkConfig;
 use config::cluster::{high_availability_of, is_high_availability_on, is_metadata_shared};
 
 /// Why they are not known.
-pub(super) const NOT_ON_RECORD: &str =
+pub(crate) const NOT_ON_RECORD: &str =
     "there is no JobManager, and the status does not say how it was started";
 
 /// Puts on record what a cluster is started with.
-pub(super) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {
+pub(crate) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {
     let config = high_availability_of(config);
     let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     STARTED_WITH.set(info, &config.iter().map(own).collect());
@@ -32,7 +32,7 @@ pub fn on_record(info: &BTreeMap<String, String>) -> Option<FlinkConfig> {
 impl DeploymentPass<'_> {
     /// The options of high availability that what runs was started with, or what ran last; or why they
     /// are not known.
-    pub(super) fn started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
+    pub(crate) fn started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
         let reason = if self.read_job_manager()?.is_none() {
             NOT_ON_RECORD
         } else {
@@ -45,12 +45,12 @@ impl DeploymentPass<'_> {
     }
 
     /// Whether what runs, or ran last, has high availability; nothing where that is not known.
-    pub(super) fn is_started_with_high_availability(&self) -> Result<Option<bool>, Halt> {
+    pub(crate) fn is_started_with_high_availability(&self) -> Result<Option<bool>, Halt> {
         Ok(self.started_with()?.ok().as_ref().map(is_high_availability_on))
     }
 
     /// Whether what runs keeps its HA metadata where a cluster of `next` does not look for them.
-    pub(super) fn keeps_metadata_elsewhere(
+    pub(crate) fn keeps_metadata_elsewhere(
         &self,
         next: &FlinkDeploymentSpec,
     ) -> Result<bool, Halt> {
@@ -65,7 +65,7 @@ impl DeploymentPass<'_> {
 
     /// Before its JobManager goes, and the ConfigMap with it: what an earlier version of the operator, or
     /// another one, has started.
-    pub(super) fn put_on_record_how_it_was_started(&mut self) -> Result<(), Halt> {
+    pub(crate) fn put_on_record_how_it_was_started(&mut self) -> Result<(), Halt> {
         if on_record(&self.status.cluster_info).is_none()
             && let Ok(config) = self.started_with()?
         {

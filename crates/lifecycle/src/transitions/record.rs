@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::diff::SpecDiff;
-use super::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
-use super::event::{Component, Event};
-use super::job;
-use super::job_world::JobWorld;
-use super::kind::{JobStep, Kind, PlanOf, StatusOfJob};
-use super::pass::Pass;
-use super::plan::{Plan, Superseded};
-use super::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use super::stop::Lazy;
 use super::stop::lazy;
-use super::world::{Checkpoints, Job};
+use crate::diff::SpecDiff;
+use crate::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
+use crate::event::{Component, Event};
+use crate::job;
+use crate::job_world::JobWorld;
+use crate::kind::{JobStep, Kind, PlanOf, StatusOfJob};
+use crate::pass::Pass;
+use crate::plan::{Plan, Superseded};
+use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
+use crate::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
 use api::status::{JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus};
@@ -31,55 +31,55 @@ const CANCEL_ON_ITS_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 impl<K: Kind> Pass<'_, K> {
     /// The job of the spec; an empty one for a session cluster.
-    pub(super) fn job(&self) -> JobSpec {
+    pub(crate) fn job(&self) -> JobSpec {
         self.spec.job().cloned().unwrap_or_default()
     }
 
     /// The state that the user names to start from; a blank path is none.
-    pub(super) fn named_state(&self) -> Option<String> {
+    pub(crate) fn named_state(&self) -> Option<String> {
         let path = self.spec.job()?.initial_savepoint_path.as_ref()?;
         (!path.trim().is_empty()).then(|| path.clone())
     }
 
-    pub(super) fn desired_state(&self) -> JobState {
+    pub(crate) fn desired_state(&self) -> JobState {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
     /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
     /// first, and a spec that will be refused drops no state.
-    pub(super) fn is_stateless_for_certain(&self) -> bool {
+    pub(crate) fn is_stateless_for_certain(&self) -> bool {
         self.job().upgrade_mode == UpgradeMode::Stateless
             && self.status.observed_generation() == Some(self.world.generation())
     }
 
     /// How the running job was started, or the stopped one was stopped.
-    pub(super) fn last_mode(&self) -> UpgradeMode {
+    pub(crate) fn last_mode(&self) -> UpgradeMode {
         let job = self.last.as_ref().and_then(|last| last.spec.job());
         job.map_or(UpgradeMode::Stateless, |job| job.upgrade_mode)
     }
 
     /// What runs: after a rollback not the last spec but the last stable one.
-    pub(super) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
+    pub(crate) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
         deployed(self.status.reconciliation(), last).into_owned().spec
     }
 
     /// The restore point on record: the path of the last savepoint or checkpoint.
-    pub(super) fn savepoint_path(&self) -> Option<String> {
+    pub(crate) fn savepoint_path(&self) -> Option<String> {
         job::savepoint_path(self.status.job())
     }
 
-    pub(super) fn job_id(&self) -> Result<String, Halt<K::Question>> {
+    pub(crate) fn job_id(&self) -> Result<String, Halt<K::Question>> {
         job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status names no job id"))
     }
 
     /// The configuration that what runs is looked at with, with the operator's options as they are
     /// wanted now.
-    pub(super) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt<K::Question>> {
+    pub(crate) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt<K::Question>> {
         K::observe_config(self)
     }
 
     /// `kubernetes.operator.reconcile.interval`, which a resource may set, and no shorter than a second.
-    pub(super) fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         self.observe_config()
             .ok()
             .and_then(|config| config.get(&options::RECONCILE_INTERVAL).ok())
@@ -87,23 +87,23 @@ impl<K: Kind> Pass<'_, K> {
             .max(INTERVAL_MIN)
     }
 
-    pub(super) fn set_job_state(&mut self, state: JobStatusState) {
+    pub(crate) fn set_job_state(&mut self, state: JobStatusState) {
         let event = job::set_state(self.status.job_mut(), state, self.world.now());
         self.steps.extend(event.map(K::Step::from));
     }
 
     /// When the job got the state it has, or was deployed, whichever is later.
-    pub(super) fn job_state_since(&self) -> Timestamp {
+    pub(crate) fn job_state_since(&self) -> Timestamp {
         job::state_since(self.status.job(), self.status.reconciliation(), self.world.now())
     }
 
     /// Stores `last`, with the trigger nonces that were used up so far.
-    pub(super) fn store_last(&mut self, last: Reconciled<K::Spec>) {
+    pub(crate) fn store_last(&mut self, last: Reconciled<K::Spec>) {
         let reconciliation = self.status.reconciliation_mut();
         self.last = Some(Arc::new(job::store(reconciliation, self.last.as_deref(), last)));
     }
 
-    pub(super) fn stored(
+    pub(crate) fn stored(
         &self,
         state: JobState,
         mode: UpgradeMode,
@@ -113,7 +113,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The wanted spec is about to replace what runs: nothing runs for it yet.
-    pub(super) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
+    pub(crate) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
         if self.status.job().state == Some(JobStatusState::Cancelling) {
             // The Java operator cancels what it rolls back. Its end is not waited for.
             self.set_job_state(JobStatusState::Finished);
@@ -124,13 +124,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The wanted spec runs, or is about to.
-    pub(super) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
+    pub(crate) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
         let last = self.stored(JobState::Running, mode, is_first);
         self.store_deployed(last, ReconciliationState::Deployed);
         K::spec_stored(self, JobState::Running);
     }
 
-    pub(super) fn store_deployed(&mut self, last: Reconciled<K::Spec>, state: ReconciliationState) {
+    pub(crate) fn store_deployed(&mut self, last: Reconciled<K::Spec>, state: ReconciliationState) {
         self.store_last(last);
         self.status.set_observed_generation(self.generation);
         let now = self.world.now().as_millisecond();
@@ -142,13 +142,13 @@ impl<K: Kind> Pass<'_, K> {
 
     /// The wanted spec is the one that runs already. It was started as the rollback noted, whatever
     /// the user would have it now.
-    pub(super) fn store_as_it_runs(&mut self) {
+    pub(crate) fn store_as_it_runs(&mut self) {
         let last = self.stored(JobState::Running, self.last_mode(), false);
         self.store_deployed(last, ReconciliationState::Deployed);
     }
 
     /// The job is stopped and stays so; `mode` says how it was stopped.
-    pub(super) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
+    pub(crate) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
         let mode = mode.unwrap_or_else(|| self.last_mode());
         let last = self.stored(JobState::Suspended, mode, false);
         self.store_deployed(last, ReconciliationState::Deployed);
@@ -156,7 +156,7 @@ impl<K: Kind> Pass<'_, K> {
         self.mark_stable();
     }
 
-    pub(super) fn mark_stable(&mut self) {
+    pub(crate) fn mark_stable(&mut self) {
         if !self.is_stable() {
             let reconciliation = self.status.reconciliation_mut();
             if let Some(last) = &reconciliation.last_reconciled_spec {
@@ -166,7 +166,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A change that needs nothing done is still noted as seen.
-    pub(super) fn refresh_metadata(&mut self) {
+    pub(crate) fn refresh_metadata(&mut self) {
         let Some(last) = &self.last else { return };
         if self.status.observed_generation() == Some(self.generation) {
             return;
@@ -183,7 +183,7 @@ impl<K: Kind> Pass<'_, K> {
     /// The job that is being cancelled is listed as `state`; answers whether the cancel stands. A request
     /// that was just made may be on its way, and is made again. One that never arrived is decided anew:
     /// what was noted of the job's state is as old, and its user may want something else by now.
-    pub(super) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
+    pub(crate) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
         let is_lost = state != JobStatusState::Cancelling;
         // The state that its successor starts from was named, and the successor is stored.
         let is_final =
@@ -201,7 +201,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Whether a job whose JobManager has no statistics may have had state all the same, by when it
     /// `started` and `ended`, or now. One that never ran is given up when the adaptive scheduler has
     /// waited for its first resources; one that lived longer may have run, lost them, and waited.
-    pub(super) fn may_have_run(
+    pub(crate) fn may_have_run(
         &self,
         started: Option<Timestamp>,
         ended: Option<Timestamp>,
@@ -217,7 +217,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The statistics as the upgrade table takes them: it is blank only what may have had state.
-    pub(super) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt<K::Question>> {
+    pub(crate) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt<K::Question>> {
         let mut checkpoints = lazy(self.world.checkpoints()?);
         if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {
             let status = self.status.job();
@@ -228,7 +228,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(checkpoints)
     }
 
-    pub(super) fn is_stable(&self) -> bool {
+    pub(crate) fn is_stable(&self) -> bool {
         let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
             self.status.reconciliation();
         match (last_reconciled_spec, last_stable_spec) {
@@ -238,19 +238,19 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The last spec that was stable.
-    pub(super) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
+    pub(crate) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
         let text = self.status.reconciliation().last_stable_spec.as_ref()?;
         self.world.parse(text).ok().map(|stable| Reconciled::clone(&stable))
     }
 
     /// Says once per generation what changed.
-    pub(super) fn announce(&mut self, diff: &SpecDiff) {
+    pub(crate) fn announce(&mut self, diff: &SpecDiff) {
         self.steps.extend(diff.announcement(self.generation).map(K::Step::from));
     }
 
     /// Says what changed in front of what `start` does about it. Where that is refused, the refusal
     /// says it all: nothing is to be sent to the API server in each pass until somebody answers it.
-    pub(super) fn announcing(
+    pub(crate) fn announcing(
         &mut self,
         diff: &SpecDiff,
         start: impl FnOnce(&mut Self) -> Result<PlanOf<K>, Halt<K::Question>>,
@@ -263,7 +263,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(plan)
     }
 
-    pub(super) fn announce_stop(&mut self) {
+    pub(crate) fn announce_stop(&mut self) {
         self.tell(Event::normal(
             "Suspended",
             Component::JobManagerDeployment,
@@ -272,12 +272,12 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Adds an event to the plan.
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         self.steps.push(event.into());
     }
 
     /// Tells each exception of the job once, as an event.
-    pub(super) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt<K::Question>> {
+    pub(crate) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt<K::Question>> {
         let (told, now) = (self.world.told_exceptions(), self.world.now());
         if told.is_some_and(|told| told.is_complete_for(job)) {
             return Ok(());
@@ -290,13 +290,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Keeps the spec that ran, and the state that it leaves, for `history` and `rollback`.
-    pub(super) fn supersede(&mut self, last: &Reconciled<K::Spec>, restore_point: RestorePoint) {
+    pub(crate) fn supersede(&mut self, last: &Reconciled<K::Spec>, restore_point: RestorePoint) {
         let spec = self.deployed_spec(last);
         self.steps.push(K::Step::record_revision(Superseded { spec, restore_point }));
     }
 
     /// The status as it is now must be stored before the steps that follow.
-    pub(super) fn write_intent(&mut self) {
+    pub(crate) fn write_intent(&mut self) {
         self.settle();
         self.steps.push(K::Step::write_status(self.status.clone()));
     }
@@ -334,7 +334,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Whether the error of the status is none, over, what the last plan stopped at itself, or something
     /// that can be told beside it.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         if self.rollback_on_record().is_some() || self.failed_stop_on_record().is_some() {
             return true;
         }
@@ -387,7 +387,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The plan as it stands, with its reason.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &mut self,
         because: impl Into<String>,
         look_again: Option<Duration>,
@@ -414,7 +414,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A plan that changes nothing at all, not even the status.
-    pub(super) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
+    pub(crate) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
         Plan {
             steps: vec![],
             status: Box::new(self.world.status().clone()),
@@ -424,7 +424,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    pub(super) fn is_marked_deleting(&self) -> bool {
+    pub(crate) fn is_marked_deleting(&self) -> bool {
         self.status.lifecycle_state() == Some(LifecycleState::Deleting)
     }
 }

@@ -5,17 +5,17 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::error_document::{ErrorType, JOB_NOT_FOUND};
-use super::event::{Component, Event};
-use super::job::{self, WithoutCheckpoint};
-use super::job_world::JobWorld;
-use super::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
-use super::pass::DeploymentPass;
-use super::pauses::SOON;
-use super::plan::Step;
-use super::problem::{Halt, Problem, foreign_deployment};
-use super::stop::OTHER_STATE;
-use super::world::{Job, JobManager, Pod, PodProblem, Stop, UNSCHEDULABLE};
+use crate::error_document::{ErrorType, JOB_NOT_FOUND};
+use crate::event::{Component, Event};
+use crate::job::{self, WithoutCheckpoint};
+use crate::job_world::JobWorld;
+use crate::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
+use crate::pass::DeploymentPass;
+use crate::pauses::SOON;
+use crate::plan::Step;
+use crate::problem::{Halt, Problem, foreign_deployment};
+use crate::transitions::stop::OTHER_STATE;
+use crate::world::{Job, JobManager, Pod, PodProblem, Stop, UNSCHEDULABLE};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -45,7 +45,7 @@ const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
 
 impl DeploymentPass<'_> {
     /// Brings the status up to date with the world.
-    pub(super) fn observe(&mut self) -> Result<(), Halt> {
+    pub(crate) fn observe(&mut self) -> Result<(), Halt> {
         let Some(last) = self.last.clone() else { return Ok(()) };
         let state = self.status.reconciliation_status.state;
         let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
@@ -77,7 +77,7 @@ impl DeploymentPass<'_> {
 
     /// An upgrade whose Deployment was made, but whose success was not written: taken as done. A
     /// start is on record with no JobManager; as long as one is, it is the former one.
-    pub(super) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
+    pub(crate) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
         let replaced = REPLACED_DEPLOYMENT.get(&self.status.cluster_info);
@@ -111,7 +111,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The Deployment, or a halt when it could not be read.
-    pub(super) fn read_job_manager(&self) -> Result<Option<&JobManager>, Halt> {
+    pub(crate) fn read_job_manager(&self) -> Result<Option<&JobManager>, Halt> {
         match self.world.job_manager()? {
             Ok(job_manager) => Ok(job_manager.as_ref()),
             Err(reason) => {
@@ -340,7 +340,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
-    pub(super) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
+    pub(crate) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
         let is_stopping = self.pending_stop().is_some();
         if is_stopping && let Ok(Stop::Completed { path }) = self.world.stop()? {
             self.status.job_status.upgrade_savepoint_path = Some(path.clone());

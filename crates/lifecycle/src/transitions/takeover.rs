@@ -1,12 +1,12 @@
 //! Records that the Java operator leaves in a status and this one never does, and which may mean either
 //! of two things.
 
-use super::job_world::JobWorld;
-use super::kind::{Kind, StatusOfJob};
-use super::pass::{DeploymentPass, Pass};
-use super::problem::Halt;
 use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
+use crate::job_world::JobWorld;
+use crate::kind::{Kind, StatusOfJob};
+use crate::pass::{DeploymentPass, Pass};
+use crate::problem::Halt;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::Reconciled;
 use api::status::JobStatusState;
@@ -15,7 +15,7 @@ impl<K: Kind> Pass<'_, K> {
     /// How the job of the record was stopped. The Java operator stores one that somebody cancelled as
     /// suspended by the mode that it was *started* in, which is stateless at first, with the path of the
     /// state that it left.
-    pub(super) fn stopped_as(&self, last: &Reconciled<K::Spec>) -> UpgradeMode {
+    pub(crate) fn stopped_as(&self, last: &Reconciled<K::Spec>) -> UpgradeMode {
         let job = self.status.job();
         let has_left_state = last.job_state() == JobState::Suspended
             && job.state == Some(JobStatusState::Canceled)
@@ -33,7 +33,7 @@ impl DeploymentPass<'_> {
     /// Why it is not known what a job started from that is stored as started without state: a path is on
     /// record beside it. The Java operator leaves that of an earlier start there, and starts a failed job
     /// again from one while the stored spec stays as it was.
-    pub(super) fn doubt_of_start(&self) -> Option<String> {
+    pub(crate) fn doubt_of_start(&self) -> Option<String> {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let path = path.filter(|_| self.has_started_empty())?;
         Some(format!(
@@ -45,7 +45,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A decision that does not go by that path, or a refusal.
-    pub(super) fn unless_start_is_in_doubt(
+    pub(crate) fn unless_start_is_in_doubt(
         &self,
         decision: StopDecision,
     ) -> Result<StopDecision, Halt> {

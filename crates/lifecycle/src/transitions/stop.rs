@@ -7,34 +7,34 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::world::{Answer, Checkpoints, HaMetadata};
+use crate::world::{Answer, Checkpoints, HaMetadata};
 use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use state::references::is_checkpoint;
 
 /// What is said when neither a JobManager nor HA metadata leads to the job's state.
-pub(super) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
+pub(crate) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
      to make stateful upgrades. It is possible that the job has finished or terminally failed, or \
      the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint \
      or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
      to a new number.";
 
 /// What is said when a job would look for its HA metadata where they are not.
-pub(super) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
+pub(crate) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
      job id (`high-availability.*`, `$internal.pipeline.job-id`), where those of the job would not \
      be found, and no savepoint of it can be taken now: its state would be lost. Take that change \
      back and make it while the job runs, with `execution.checkpointing.savepoint-dir` set";
 
 /// Why a change waits for a job.
-pub(super) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
+pub(crate) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
 
 /// What is said when nobody knows a job any more.
-pub(super) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
+pub(crate) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
      there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
      that it was asked for, or terminally failed. Manual restore required";
 
 /// The way out where the newest state of a job cannot be had.
-pub(super) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
+pub(crate) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
      savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
      new number";
 
@@ -355,7 +355,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
 }
 
 /// HA metadata of the job exists, or it is not known that it does not.
-pub(super) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
+pub(crate) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     if !facts.is_high_availability_on || facts.moves_metadata {
         return Ok(false);
     }
@@ -367,7 +367,7 @@ pub(super) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
 }
 
 /// Whether there is a job to cancel and a JobManager to ask.
-pub(super) fn is_cancellable(
+pub(crate) fn is_cancellable(
     job_manager: JobManagerDeploymentStatus,
     state: Option<JobStatusState>,
 ) -> bool {
@@ -409,7 +409,7 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     }
 }
 
-pub(super) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
+pub(crate) fn lazy<T: Clone>(answer: Answer<'_, T>) -> Lazy<T> {
     match answer {
         Ok(value) => Lazy::Known(value.clone()),
         Err(reason) => Lazy::Unknown(reason.to_owned()),

@@ -8,16 +8,16 @@ use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 
-use super::blocker::WITHOUT_SAVEPOINT;
-use super::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
-use super::event::{Component, Event};
-use super::job::{self, StopOutcome};
-use super::pass::DeploymentPass;
-use super::pauses::{GOING, SOON};
-use super::plan::{Plan, Step};
-use super::problem::Halt;
 use super::session::Jobs;
-use super::stop::is_cancellable;
+use crate::blocker::WITHOUT_SAVEPOINT;
+use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use crate::event::{Component, Event};
+use crate::job::{self, StopOutcome};
+use crate::pass::DeploymentPass;
+use crate::pauses::{GOING, SOON};
+use crate::plan::{Plan, Step};
+use crate::problem::Halt;
+use crate::transitions::stop::is_cancellable;
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, LifecycleState, ReconciliationState};
 use config::option::DeletionPropagation;
@@ -31,7 +31,7 @@ const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost
      lost node goes with `kubectl delete pod NAME --force`";
 
 impl DeploymentPass<'_> {
-    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn delete(&mut self) -> Result<Plan, Halt> {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }
 
@@ -157,7 +157,7 @@ impl DeploymentPass<'_> {
     }
 
     /// `resource.deletion.propagation: Orphan`.
-    pub(super) fn leaves_orphans(&self) -> bool {
+    pub(crate) fn leaves_orphans(&self) -> bool {
         let config = self.observe_config().ok();
         let configured =
             config.and_then(|config| config.get(&options::RESOURCE_DELETION_PROPAGATION).ok());

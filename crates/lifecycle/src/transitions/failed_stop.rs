@@ -6,22 +6,22 @@
 
 use std::time::Duration;
 
-use super::attempts::Attempts;
-use super::blocker::WITHOUT_SAVEPOINT;
-use super::blocker::{Blocker, Reason};
-use super::error_document::wording::NOT_STOPPED;
-use super::error_document::{ErrorNote, Part, StoredError};
-use super::job;
-use super::job_world::JobWorld;
-use super::kind::{Kind, PlanOf, StatusOfJob};
-use super::pass::Pass;
-use super::plan::Plan;
-use super::problem::{Halt, Problem};
+use crate::attempts::Attempts;
+use crate::blocker::WITHOUT_SAVEPOINT;
+use crate::blocker::{Blocker, Reason};
+use crate::error_document::wording::NOT_STOPPED;
+use crate::error_document::{ErrorNote, Part, StoredError};
+use crate::job;
+use crate::job_world::JobWorld;
+use crate::kind::{Kind, PlanOf, StatusOfJob};
+use crate::pass::Pass;
+use crate::plan::Plan;
+use crate::problem::{Halt, Problem};
 use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {
     /// Counts a stop that failed; the problem that this pass ends with tells it.
-    pub(super) fn note_failed_stop(&mut self) {
+    pub(crate) fn note_failed_stop(&mut self) {
         let now = self.world.now().as_millisecond();
         let first = || Attempts { generation: self.generation, ..Attempts::default() };
         let before = self.failed_stops().unwrap_or_else(first);
@@ -29,7 +29,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Those of the wanted spec: another one is tried at once.
-    pub(super) fn failed_stops(&self) -> Option<Attempts> {
+    pub(crate) fn failed_stops(&self) -> Option<Attempts> {
         let stored = || StoredError::read(self.status.error()).stop_attempts;
         self.failed_stop.or_else(stored)?.of_generation(self.generation)
     }
@@ -40,7 +40,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The plan of a change whose stop failed a moment ago; nothing when it may be tried.
-    pub(super) fn pause_before_stop(
+    pub(crate) fn pause_before_stop(
         &mut self,
         last: &Reconciled<K::Spec>,
     ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
@@ -52,7 +52,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The same of a deletion.
-    pub(super) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
+    pub(crate) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
         let wait = self.pause_after_failed_stop()?;
         let because =
             "the deletion waits: the savepoint before it failed, and is tried again later";
@@ -62,7 +62,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The deletion does not go on, as the savepoint before it failed.
-    pub(super) fn refuse_deletion(&mut self, message: &str) -> Halt<K::Question> {
+    pub(crate) fn refuse_deletion(&mut self, message: &str) -> Halt<K::Question> {
         job::forget_stop(self.status.job_mut());
         self.note_failed_stop();
         let message = format!(
@@ -75,7 +75,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Nothing has to be stopped any more.
-    pub(super) fn forget_failed_stop(&mut self) {
+    pub(crate) fn forget_failed_stop(&mut self) {
         let stored = StoredError::read(self.status.error());
         if self.failed_stops().is_some() && stored.note() == Some(&ErrorNote::NotStopped) {
             self.status.set_error(None);
@@ -83,13 +83,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// What the stored error says of the stop that failed, by itself or as a cause.
-    pub(super) fn failed_stop_on_record(&self) -> Option<Part> {
+    pub(crate) fn failed_stop_on_record(&self) -> Option<Part> {
         self.failed_stops()?;
         StoredError::read(self.status.error()).part(&ErrorNote::NotStopped)
     }
 }
 
 /// The job goes on, as the savepoint that was to stop it failed.
-pub(super) fn not_stopped(message: String) -> Problem {
+pub(crate) fn not_stopped(message: String) -> Problem {
     Problem { note: Some(ErrorNote::NotStopped), ..Problem::upgrade("SavepointError", message) }
 }

@@ -3,14 +3,14 @@
 //! A cluster of such a version, left by an older operator, is observed, suspended, saved and
 //! deleted like any other. Only its objects are not made any more.
 
-use super::pass::DeploymentPass;
-use super::problem::{Halt, Problem};
+use crate::pass::DeploymentPass;
+use crate::problem::{Halt, Problem};
 use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;
 use validation::Violation;
 
 /// Reason of the event, as the Java operator has it.
-pub(super) const UNSUPPORTED_VERSION: &str = "UnsupportedFlinkVersion";
+pub(crate) const UNSUPPORTED_VERSION: &str = "UnsupportedFlinkVersion";
 
 /// The version, where this operator starts no cluster of it.
 fn too_old(spec: &FlinkDeploymentSpec) -> Option<FlinkVersion> {
@@ -18,7 +18,7 @@ fn too_old(spec: &FlinkDeploymentSpec) -> Option<FlinkVersion> {
 }
 
 /// Refuses to start a cluster of a version that is too old.
-pub(super) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt> {
+pub(crate) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt> {
     let Some(version) = too_old(spec) else { return Ok(()) };
     let message = format!(
         "Flink version {version} is not supported by this operator version: the cluster can be \
@@ -42,7 +42,7 @@ pub fn allow_running_version(
 
 impl DeploymentPass<'_> {
     /// Reason of the event about an invalid spec.
-    pub(super) fn violation_reason(&self, otherwise: &'static str) -> &'static str {
+    pub(crate) fn violation_reason(&self, otherwise: &'static str) -> &'static str {
         if too_old(&self.world.resource.spec).is_some() { UNSUPPORTED_VERSION } else { otherwise }
     }
 }

@@ -1,8 +1,8 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use super::super::world::CompletedState;
 use super::*;
+use crate::world::CompletedState;
 
 mod rows;
 

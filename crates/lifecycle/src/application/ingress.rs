@@ -4,17 +4,17 @@
 //! it is wanted, the job goes on, and what is on record as running and as stable has it too: neither
 //! a recovery nor a rollback brings the former one back.
 
-use super::diff::SpecDiff;
-use super::pass::DeploymentPass;
-use super::plan::Step;
-use super::problem::Halt;
+use crate::diff::SpecDiff;
+use crate::pass::DeploymentPass;
+use crate::plan::Step;
+use crate::problem::Halt;
 use api::deployment::{FlinkDeploymentSpec, IngressSpec};
 use api::reconciled::ReconciledSpec;
 use config::options;
 
 impl DeploymentPass<'_> {
     /// Puts a changed Ingress in place, and on record.
-    pub(super) fn move_ingress(
+    pub(crate) fn move_ingress(
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
@@ -52,7 +52,7 @@ impl DeploymentPass<'_> {
 
     /// Does what is done to a running job in place with the Ingress that is there, which so stays on
     /// record until the next pass moves it.
-    pub(super) fn beside_ingress<T>(
+    pub(crate) fn beside_ingress<T>(
         &mut self,
         there: Option<&IngressSpec>,
         change: impl FnOnce(&mut Self) -> Result<T, Halt>,

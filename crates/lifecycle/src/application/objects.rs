@@ -1,12 +1,12 @@
 //! Objects of a cluster that cannot be made: nothing is stopped for them. Those that were refused beside a
 //! JobManager that runs already are made later, and hold up no edit.
 
-use super::diff::ChangeClass;
-use super::notes::UNFINISHED_DEPLOYMENT;
-use super::pass::DeploymentPass;
-use super::pauses::SOON;
-use super::plan::{Plan, Step};
-use super::problem::{Halt, Problem};
+use crate::diff::ChangeClass;
+use crate::notes::UNFINISHED_DEPLOYMENT;
+use crate::pass::DeploymentPass;
+use crate::pauses::SOON;
+use crate::plan::{Plan, Step};
+use crate::problem::{Halt, Problem};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
@@ -20,7 +20,7 @@ const MEND: &str =
 
 impl DeploymentPass<'_> {
     /// A running job is not stopped for a spec whose objects cannot be made.
-    pub(super) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
+    pub(crate) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
             self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
             let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
@@ -30,7 +30,7 @@ impl DeploymentPass<'_> {
 
     /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
     /// each object costs a request.
-    pub(super) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
+    pub(crate) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
         if self.desired_state() != JobState::Running {
             return Ok(());
         }
@@ -49,7 +49,7 @@ impl DeploymentPass<'_> {
     }
 
     /// What the job from before has left in a ZooKeeper that the operator cannot reach, it cannot remove.
-    pub(super) fn refuse_metadata_out_of_reach(
+    pub(crate) fn refuse_metadata_out_of_reach(
         &self,
         spec: &FlinkDeploymentSpec,
         generation: i64,
@@ -72,7 +72,7 @@ impl DeploymentPass<'_> {
     /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
     /// What was refused may never be accepted, so that it is tried again beside whatever else there is to
     /// do; the wanted spec is its remedy, by whose Services and TaskManagers the job can be saved.
-    pub(super) fn finish_cluster(
+    pub(crate) fn finish_cluster(
         &mut self,
         last: &ReconciledSpec,
         change: ChangeClass,

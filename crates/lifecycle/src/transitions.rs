@@ -1,0 +1,15 @@
+//! What happens to any resource that has a job: how it is stopped, what its next start is from, and what is put on record.
+
+pub mod etcd_restore;
+pub(crate) mod failed_stop;
+pub mod record;
+pub(crate) mod redeploy;
+pub mod restart;
+pub mod restore;
+pub mod restore_point;
+pub mod rollback;
+pub mod scale;
+pub mod stable;
+pub mod stop;
+pub(crate) mod stopping;
+pub(crate) mod takeover;
