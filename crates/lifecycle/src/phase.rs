@@ -143,8 +143,8 @@ impl Phase {
             // A stop that failed leaves the job running, as what it ran as. One that takes too long gives way to
             // a state that the user names.
             Stopping => &[Running, RolledBack, Cancelling, Starting, Suspended, Deleting],
-            // A cancellation that never arrived is decided anew.
-            Cancelling => &[Running, Starting, Suspended, Deleting],
+            // A cancellation that never arrived is decided anew, by the same pass.
+            Cancelling => &[Running, Starting, Suspended, RollingBack, Deleting],
             // A session job that was never submitted is new again where its spec is refused.
             Starting => &[New, Running, Stopping, Cancelling, Suspended, Deleting],
             RollingBack => &[RolledBack, Starting, Suspended, Deleting],
