@@ -52,8 +52,8 @@ pub const REDEPLOY_WAITS: Note<Waiting> = Note::plain("RedeployWaits");
 /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
 pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
 
-/// An edit of a session cluster that waits until the jobs have left it.
-pub const AWAITS_JOBS: Note<Waiting> = Note::plain("AwaitsJobs");
+/// The generation of a session cluster that waits until the jobs have left it.
+pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 
 /// The entries that hold for one cluster, and mean nothing for the next.
 pub(super) const OF_ONE_CLUSTER: [&str; 7] = [

@@ -2,7 +2,7 @@
 //! not made anew for each. All others are asked for by the rule that needs them, see [`crate::world`].
 
 use super::phase::Phase;
-use super::session_job::leaving::takes_jobs;
+use super::session_job::leaving::is_ready;
 use super::session_job::world as session_job;
 use super::world::{Fact, Facts, JobManager, Question, World};
 use api::status::JobManagerDeploymentStatus;
@@ -65,7 +65,7 @@ pub fn of_session_job(
     world: &session_job::World<'_>,
 ) -> Option<session_job::Question> {
     let session_job::Facts { jobs, stop, snapshots, .. } = &world.facts;
-    let answers = world.cluster.is_some_and(takes_jobs);
+    let answers = world.cluster.is_some_and(is_ready);
     phase.reads().iter().find_map(|read| match read {
         Read::JobManager => None,
         Read::Jobs => unread(answers, jobs, session_job::Question::Jobs),

@@ -35,7 +35,7 @@ use api::deployment::FlinkDeployment;
 use api::job::UpgradeMode;
 use api::reconciled::{ReconciledJob, running_spec};
 use api::session_job::FlinkSessionJob;
-use api::status::{JobManagerDeploymentStatus, ReconciliationState};
+use api::status::ReconciliationState;
 use api::version::FlinkVersion;
 use validation::session_job::{SessionCluster, SessionJobInput, validate};
 
@@ -105,9 +105,7 @@ impl Pass<'_> {
 
     /// Whether the cluster can be asked and told anything.
     fn is_cluster_ready(&self) -> bool {
-        self.world.cluster.and_then(|cluster| cluster.status.as_ref()).is_some_and(|status| {
-            status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
-        })
+        self.world.cluster.is_some_and(leaving::is_ready)
     }
 
     /// The cluster that the job was deployed to, or else is to go to.

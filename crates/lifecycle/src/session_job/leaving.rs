@@ -26,18 +26,22 @@ use api::status::{JobManagerDeploymentStatus, JobStatusState};
 /// Whether the session cluster waits until the jobs have left it, for the spec that it has now.
 fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
     let info = cluster.status.as_ref().map(|status| &status.cluster_info);
-    let waiting = info.and_then(|info| AWAITS_JOBS.get(info));
+    let generation = info.and_then(|info| AWAITS_JOBS.get(info));
     cluster.metadata.deletion_timestamp.is_none()
-        && waiting.is_some_and(|waiting| Some(waiting.generation) == cluster.metadata.generation)
+        && generation.is_some()
+        && generation == cluster.metadata.generation
+}
+
+/// Whether the session cluster can be asked and told anything.
+pub fn is_ready(cluster: &FlinkDeployment) -> bool {
+    cluster.status.as_ref().is_some_and(|status| {
+        status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+    })
 }
 
 /// Whether a job may be submitted to the session cluster.
 pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
-    let status = cluster.status.as_ref();
-    let is_ready = status.is_some_and(|status| {
-        status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
-    });
-    is_ready && !awaits_jobs(cluster)
+    is_ready(cluster) && !awaits_jobs(cluster)
 }
 
 /// The session job as its cluster sees it. The end of a job counts once its last state is on record: until then only

@@ -39,7 +39,7 @@ use crate::world::{
 use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
-use api::status::{JobStatusState, LAST_STATE_PATH, LifecycleState};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState};
 use config::cluster::high_availability_of;
 use config::{FlinkConfig, OperatorConfig};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::event::{Component, Event};
-use crate::notes::{AWAITS_JOBS, Waiting};
+use crate::notes::AWAITS_JOBS;
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::Plan;
@@ -71,16 +71,14 @@ impl DeploymentPass<'_> {
     /// seen that there is none, and keeps jobs from being submitted.
     fn await_ends(&mut self, running: Option<String>) -> Option<Plan> {
         let generation = self.generation;
-        let waiting = AWAITS_JOBS.get(&self.status.cluster_info);
-        let is_known = waiting.is_some_and(|waiting| waiting.generation == generation);
+        let is_known = AWAITS_JOBS.get(&self.status.cluster_info) == Some(generation);
         if is_known && running.is_none() {
             return None;
         }
         // What was told of jobs that only their owner could stop is over.
         self.status.error = None;
         if !is_known {
-            let waiting = Waiting { generation, since: self.world.now };
-            AWAITS_JOBS.set(&mut self.status.cluster_info, &waiting);
+            AWAITS_JOBS.set(&mut self.status.cluster_info, &generation);
         }
         let Some(running) = running else {
             let because = "the change waits until it is known that no job runs";

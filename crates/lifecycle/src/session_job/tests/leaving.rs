@@ -1,16 +1,15 @@
 //! A session cluster that is replaced under its jobs.
 
 use super::*;
-use crate::notes::{AWAITS_JOBS, Waiting};
+use crate::notes::AWAITS_JOBS;
 use crate::session_job::leaving::seen;
 use crate::world::SessionJob;
 
 impl Case {
     /// The cluster waits until the jobs have left it, for the spec of this generation.
     fn replace_cluster(&mut self, generation: i64) {
-        let waiting = Waiting { generation, since: self.now };
         let cluster = self.cluster.as_mut().unwrap();
-        AWAITS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &waiting);
+        AWAITS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &generation);
     }
 
     fn clear_cluster(&mut self) {
