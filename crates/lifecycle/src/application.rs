@@ -23,10 +23,9 @@ use super::application::version::{allow_running_version, refuse_old_version};
 use super::diff::{ChangeClass, SpecDiff, diff};
 use super::event::Component;
 use super::job::StopOutcome;
-use super::kind::Lifecycle;
+use super::kind::{End, Lifecycle, Maybe};
 use super::pass::DeploymentPass;
 use super::pauses::SOON;
-use super::plan::Plan;
 use super::problem::{Halt, Problem, VALIDATION_ERROR, foreign_deployment};
 use super::reconcile::RETURNED;
 use super::transitions::restore::HighAvailability;
@@ -40,16 +39,6 @@ use api::status::JobManagerDeploymentStatus;
 use config::cluster::{is_high_availability_readable, is_kubernetes_high_availability_on};
 use config::options;
 use state::restore_point::RestorePoint;
-
-/// Decides what to do with a `FlinkDeployment` now.
-///
-/// # Errors
-/// The question to answer before the decision can be made.
-pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
-    let mut pass = DeploymentPass::new(world);
-    let end = pass.run();
-    pass.conclude(end)
-}
 
 impl DeploymentPass<'_> {
     /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
@@ -92,7 +81,7 @@ impl DeploymentPass<'_> {
         Ok(validators.judge(version, *now, &facts.verdict, Question::Verdict)?)
     }
 
-    fn first_deployment(&mut self) -> Result<Plan, Halt> {
+    fn first_deployment(&mut self) -> End {
         if self.desired_state() == JobState::Suspended {
             return Ok(
                 self.finish("created suspended: waiting to be resumed", Some(self.interval()))
@@ -168,7 +157,7 @@ impl DeploymentPass<'_> {
 }
 
 impl Lifecycle for FlinkDeployment {
-    fn delete(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
+    fn delete(pass: &mut DeploymentPass<'_>) -> End {
         pass.delete()
     }
 
@@ -176,25 +165,25 @@ impl Lifecycle for FlinkDeployment {
         corrupt_spec(reason)
     }
 
-    fn observe(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
+    fn observe(pass: &mut DeploymentPass<'_>) -> Maybe {
         pass.observe()?;
         if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
     }
 
-    fn validate(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
+    fn validate(pass: &mut DeploymentPass<'_>) -> Maybe {
         let Outcome { violations, hold } = pass.judge()?;
         let because = pass.accept(&violations, hold, pass.violation_reason(VALIDATION_ERROR));
         Ok(because.map(|because| pass.finish(because, None)))
     }
 
-    fn settle_record(pass: &mut DeploymentPass<'_>) -> Result<Option<Plan>, Halt> {
+    fn settle_record(pass: &mut DeploymentPass<'_>) -> Maybe {
         match (pass.last.clone(), pass.own.rerun.take()) {
             (Some(last), Some(message)) => pass.refuse_rerun(&last, message).map(Some),
             (Some(_) | None, _) => Ok(None),
         }
     }
 
-    fn deploy(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
+    fn deploy(pass: &mut DeploymentPass<'_>) -> End {
         pass.first_deployment()
     }
 
@@ -202,10 +191,7 @@ impl Lifecycle for FlinkDeployment {
         pass.unanswered_stop()
     }
 
-    fn continue_without_answer(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+    fn continue_without_answer(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Maybe {
         pass.continue_without_answer(last)
     }
 
@@ -215,15 +201,15 @@ impl Lifecycle for FlinkDeployment {
         }
     }
 
-    fn stopped(pass: &mut DeploymentPass<'_>) -> Result<Plan, Halt> {
+    fn stopped(pass: &mut DeploymentPass<'_>) -> End {
         pass.take_down_stopped()
     }
 
-    fn continue_cancel(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn continue_cancel(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
         pass.continue_cancel(last)
     }
 
-    fn start(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn start(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
         if pass.is_session() {
             pass.refuse_moved_jobs(last)?;
             return pass.start_session();
@@ -235,7 +221,7 @@ impl Lifecycle for FlinkDeployment {
         pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         pass.continue_rollback(last, diff)
     }
 
@@ -243,7 +229,7 @@ impl Lifecycle for FlinkDeployment {
         pass: &mut DeploymentPass<'_>,
         last: &ReconciledSpec,
         diff: &SpecDiff,
-    ) -> Result<Option<Plan>, Halt> {
+    ) -> Maybe {
         if pass.own.is_unfinished { pass.finish_cluster(last, diff.class()) } else { Ok(None) }
     }
 
@@ -255,20 +241,14 @@ impl Lifecycle for FlinkDeployment {
         pass.move_ingress(last, diff)
     }
 
-    fn maintain_or_roll_back(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-    ) -> Result<Plan, Halt> {
+    fn maintain_or_roll_back(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
         match pass.roll_back_if_due(last)? {
             Some(plan) => Ok(plan),
             None => pass.maintain(last),
         }
     }
 
-    fn return_to_stable(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+    fn return_to_stable(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Maybe {
         let runs = pass.deployed_spec(last);
         if diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
             return Ok(None);
@@ -285,11 +265,7 @@ impl Lifecycle for FlinkDeployment {
         refuse_old_version(&pass.spec)
     }
 
-    fn scale(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Option<Plan>, Halt> {
+    fn scale(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Maybe {
         let ingress = last.spec.ingress.as_ref();
         if pass.is_standalone() {
             return pass.beside_ingress(ingress, |pass| pass.scale_task_managers(last, diff));
@@ -300,19 +276,11 @@ impl Lifecycle for FlinkDeployment {
         pass.beside_ingress(ingress, |pass| pass.scale_in_place(last))
     }
 
-    fn redeploy(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    fn redeploy(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         pass.redeploy_from_savepoint(last, diff)
     }
 
-    fn stop(
-        pass: &mut DeploymentPass<'_>,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    fn stop(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if pass.is_session() { pass.replace_session(last, diff) } else { pass.stop(last, diff) }
     }
 

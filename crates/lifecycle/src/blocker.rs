@@ -103,7 +103,7 @@ pub(super) fn cleanup_failed(message: String) -> Problem {
 }
 
 /// A deletion that comes to nothing says so: what is only in the log helps nobody who waits.
-pub(super) fn told<Q>(blocker: &mut Option<Box<Blocker>>, halt: Halt<Q>) -> Halt<Q> {
+pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     match halt {
         Halt::Ask(question) => Halt::Ask(question),
         Halt::Cannot(because) if blocker.is_none() => {

@@ -243,12 +243,12 @@ pub(super) fn unless_blank(
 ///
 /// Statistics without any state are no proof that there is none: a job that could not read its
 /// restore point looks the same.
-pub(super) fn note_last_state<Q>(
+pub(super) fn note_last_state(
     job: &mut JobStatus,
     state: JobStatusState,
     checkpoints: Answer<'_, Checkpoints>,
     without: WithoutCheckpoint,
-) -> Result<(), Halt<Q>> {
+) -> Result<(), Halt> {
     let checkpoints = checkpoints.map_err(|reason| {
         Halt::cannot(format!(
             "the job is {}, but its last checkpoint cannot be read yet: {reason}",

@@ -1,41 +1,30 @@
 //! What differs between the kinds of resources that have a job: where they get what they decide by
 //! ([`Kind`]), and how they carry out the rules of their phases ([`Lifecycle`]).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attempts::Attempts;
 use super::diff::SpecDiff;
 use super::error_document::LostJob;
-use super::event::Event;
 use super::job::StopOutcome;
-use super::job_world::JobWorld;
 use super::pass::Pass;
-use super::plan::{Plan, SnapshotStep, Superseded};
+use super::plan::PlanOf;
 use super::problem::{Halt, Problem};
+use super::resource::JobResource;
 use super::transitions::restore::HighAvailability;
-use super::world::{AnyQuestion, Bounds};
+use api::deployment::FlinkDeployment;
 use api::job::JobState;
-use api::reconciled::{Reconciled, StoredSpec};
-use api::state_snapshot::JobKind;
-use api::status::{JobStatus, LifecycleState, ReconciliationStatus, SavepointFormatType};
+use api::reconciled::Reconciled;
 use api::version::FlinkVersion;
 use config::FlinkConfig;
 
-/// A kind of resource that has a job.
-pub(super) trait Kind: Sized {
-    const JOB: JobKind;
-    const FINALIZER: &'static str;
-    type Spec: StoredSpec + PartialEq;
-    type Status: StatusOfJob;
-    type Question: AnyQuestion;
-    type Step: JobStep<Self>;
-    type World<'w>: JobWorld<Kind = Self>;
+/// Where a kind of resource gets what it decides by.
+pub(super) trait Kind: JobResource {
     /// What only passes over this kind come to know.
     type Own: Default;
 
     /// The configuration that the running job is looked at with.
-    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+    fn observe_config(pass: &Pass<'_, Self>) -> Result<Arc<FlinkConfig>, Halt>;
 
     /// A spec was stored whose job is in this state, or about to be.
     fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
@@ -64,16 +53,13 @@ pub(super) trait Kind: Sized {
 
     /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
     /// answer that, and then it would; not where there is no JobManager.
-    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt<Self::Question>>;
+    fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt>;
 
     /// The version of Flink that the job runs on.
     fn flink_version(pass: &Pass<'_, Self>) -> Option<FlinkVersion>;
 
     /// The configuration that `spec` is submitted with.
-    fn submit_config(
-        pass: &Pass<'_, Self>,
-        spec: &Self::Spec,
-    ) -> Result<Arc<FlinkConfig>, Halt<Self::Question>>;
+    fn submit_config(pass: &Pass<'_, Self>, spec: &Self::Spec) -> Result<Arc<FlinkConfig>, Halt>;
 
     fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
 
@@ -102,95 +88,14 @@ pub(super) trait Kind: Sized {
     fn maintain(
         pass: &mut Pass<'_, Self>,
         last: &Reconciled<Self::Spec>,
-    ) -> Result<PlanOf<Self>, Halt<Self::Question>>;
+    ) -> Result<PlanOf<Self>, Halt>;
 }
-
-/// A step as both kinds know it.
-pub(super) trait JobStep<K: Kind>: From<Event> + From<SnapshotStep> {
-    fn add_finalizer() -> Self;
-
-    fn remove_finalizer() -> Self;
-
-    fn write_status(status: K::Status) -> Self;
-
-    fn record_revision(superseded: Superseded<K::Spec>) -> Self;
-
-    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self;
-
-    fn trigger_stop(
-        job_id: String,
-        trigger_id: String,
-        directory: Option<String>,
-        format: SavepointFormatType,
-        drain: bool,
-    ) -> Self;
-}
-
-/// The parts of a status that every resource with a job has.
-pub(super) trait StatusOfJob: Clone + PartialEq {
-    fn job(&self) -> &JobStatus;
-    fn job_mut(&mut self) -> &mut JobStatus;
-    fn reconciliation(&self) -> &ReconciliationStatus;
-    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
-    fn error(&self) -> Option<&str>;
-    fn set_error(&mut self, error: Option<String>);
-    fn observed_generation(&self) -> Option<i64>;
-    fn set_observed_generation(&mut self, generation: i64);
-    fn lifecycle_state(&self) -> Option<LifecycleState>;
-}
-
-macro_rules! status_of_job {
-    ($($status:ty),*) => {$(
-        impl StatusOfJob for $status {
-            fn job(&self) -> &JobStatus {
-                &self.job_status
-            }
-
-            fn job_mut(&mut self) -> &mut JobStatus {
-                &mut self.job_status
-            }
-
-            fn reconciliation(&self) -> &ReconciliationStatus {
-                &self.reconciliation_status
-            }
-
-            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
-                &mut self.reconciliation_status
-            }
-
-            fn error(&self) -> Option<&str> {
-                self.error.as_deref()
-            }
-
-            fn set_error(&mut self, error: Option<String>) {
-                self.error = error;
-            }
-
-            fn observed_generation(&self) -> Option<i64> {
-                self.observed_generation
-            }
-
-            fn set_observed_generation(&mut self, generation: i64) {
-                self.observed_generation = Some(generation);
-            }
-
-            fn lifecycle_state(&self) -> Option<LifecycleState> {
-                self.lifecycle_state
-            }
-        }
-    )*};
-}
-
-status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
-
-/// The plan for a resource of this kind.
-pub(super) type PlanOf<K> = Plan<<K as Kind>::Step, <K as Kind>::Status>;
 
 /// How a pass ends.
-pub(super) type End<K> = Result<PlanOf<K>, Halt<<K as Kind>::Question>>;
+pub(super) type End<K = FlinkDeployment> = Result<PlanOf<K>, Halt>;
 
 /// A plan, or nothing where a rule does not apply and the next one does.
-pub(super) type Maybe<K> = Result<Option<PlanOf<K>>, Halt<<K as Kind>::Question>>;
+pub(super) type Maybe<K = FlinkDeployment> = Result<Option<PlanOf<K>>, Halt>;
 
 /// How a kind of resource is observed, and how the rules of its phases are carried out.
 pub(super) trait Lifecycle: Kind {
@@ -256,7 +161,7 @@ pub(super) trait Lifecycle: Kind {
         _pass: &mut Pass<'_, Self>,
         _last: &Reconciled<Self::Spec>,
         _diff: &SpecDiff,
-    ) -> Result<(), Halt<Self::Question>> {
+    ) -> Result<(), Halt> {
         Ok(())
     }
 
@@ -268,7 +173,7 @@ pub(super) trait Lifecycle: Kind {
     fn return_to_stable(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> Maybe<Self>;
 
     /// Refuses a spec of a version that no cluster is started for any more.
-    fn refuse_version(_pass: &Pass<'_, Self>) -> Result<(), Halt<Self::Question>> {
+    fn refuse_version(_pass: &Pass<'_, Self>) -> Result<(), Halt> {
         Ok(())
     }
 
@@ -296,7 +201,7 @@ pub(super) trait Lifecycle: Kind {
         _pass: &Pass<'_, Self>,
         _last: &Self::Spec,
         _next: &Self::Spec,
-    ) -> Result<HighAvailability, Halt<Self::Question>> {
+    ) -> Result<HighAvailability, Halt> {
         Ok(HighAvailability::Off)
     }
 
@@ -304,7 +209,7 @@ pub(super) trait Lifecycle: Kind {
     fn refuse_edit_of_suspended(
         _pass: &Pass<'_, Self>,
         _last: &Reconciled<Self::Spec>,
-    ) -> Result<(), Halt<Self::Question>> {
+    ) -> Result<(), Halt> {
         Ok(())
     }
 }

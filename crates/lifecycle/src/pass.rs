@@ -10,11 +10,13 @@ use std::time::Duration;
 use super::attempts::Attempts;
 use super::blocker::Blocker;
 use super::job;
-use super::job_world::JobWorld;
-use super::kind::{Kind, PlanOf, StatusOfJob};
+use super::kind::{End, Kind};
 use super::pauses::SOON;
+use super::plan::{PlanOf, Step};
 use super::problem::{Halt, Problem, VALIDATION_ERROR};
+use super::resource::StatusOfJob;
 use super::verdict::outcome::Hold;
+use super::world::{Question, World};
 use api::CANARY_LABEL;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
@@ -29,9 +31,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// The state of one pass.
 pub(super) struct Pass<'w, K: Kind> {
-    pub(super) world: &'w K::World<'w>,
+    pub(super) world: &'w World<'w, K>,
     pub(super) status: K::Status,
-    pub(super) steps: Vec<K::Step>,
+    pub(super) steps: Vec<Step<K>>,
     /// What is stored; shared, as each question makes the decision anew.
     pub(super) last: Option<Arc<Reconciled<K::Spec>>>,
     /// The spec to bring about: the user's, or the last good one while the user's is invalid.
@@ -58,10 +60,10 @@ pub(super) struct Pass<'w, K: Kind> {
 pub(super) type DeploymentPass<'w> = Pass<'w, FlinkDeployment>;
 
 impl<'w, K: Kind> Pass<'w, K> {
-    pub(super) fn new(world: &'w K::World<'w>) -> Self {
+    pub(super) fn new(world: &'w World<'w, K>) -> Self {
         Self {
             world,
-            status: world.status().clone(),
+            status: world.status.clone(),
             steps: Vec::new(),
             last: None,
             spec: Cow::Borrowed(world.spec()),
@@ -78,10 +80,7 @@ impl<'w, K: Kind> Pass<'w, K> {
     }
 
     /// The plan that comes of how the pass ended, or the question to answer first.
-    pub(super) fn conclude(
-        mut self,
-        end: Result<PlanOf<K>, Halt<K::Question>>,
-    ) -> Result<PlanOf<K>, K::Question> {
+    pub(super) fn conclude(mut self, end: End<K>) -> Result<PlanOf<K>, Question> {
         match end {
             Ok(plan) => Ok(plan),
             Err(Halt::Ask(question)) => Err(question),
@@ -110,7 +109,7 @@ impl<'w, K: Kind> Pass<'w, K> {
     /// Reads the last reconciled spec.
     pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
         if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
-            self.last = Some(self.world.parse(text)?);
+            self.last = Some(self.world.memo.parse(text)?);
         }
         Ok(())
     }

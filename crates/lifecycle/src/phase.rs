@@ -3,14 +3,11 @@
 //! [`Phase`] is a total function of what is stored, whoever stored it: this operator, an older version
 //! of it, or the Java operator. [`Phase::next`] says which phases a pass may store after it.
 
-use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
-use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
-use api::status::{DeploymentStatus, JobStatusState, LifecycleState, ReconciliationState};
+use api::status::{JobStatusState, LifecycleState, ReconciliationState};
 
 use super::job;
-use super::kind::StatusOfJob;
-use super::session_job::world as session_job;
+use super::resource::{JobResource, StatusOfJob};
 use super::world::World;
 use api::reconciled::{CorruptSpec, Reconciled};
 
@@ -86,25 +83,13 @@ impl Phase {
         }
     }
 
-    pub fn of_deployment(status: &DeploymentStatus) -> Self {
-        of(status, |text| {
-            Reconciled::<FlinkDeploymentSpec>::parse(text).map(|last| last.job_state())
-        })
-    }
-
-    pub fn of_session_job(status: &SessionJobStatus) -> Self {
-        of(status, |text| {
-            Reconciled::<FlinkSessionJobSpec>::parse(text).map(|last| last.job_state())
-        })
+    /// The phase of a resource of this kind with this status.
+    pub fn of<K: JobResource>(status: &K::Status) -> Self {
+        of(status, |text| Reconciled::<K::Spec>::parse(text).map(|last| last.job_state()))
     }
 
     /// The phase at the beginning of a pass, which parses the stored spec once.
-    pub fn of_world(world: &World<'_>) -> Self {
-        of(world.status, |text| world.memo.parse(text).map(|last| last.job_state()))
-    }
-
-    /// The same of a session job.
-    pub fn of_session_job_world(world: &session_job::World<'_>) -> Self {
+    pub fn of_world<K: JobResource>(world: &World<'_, K>) -> Self {
         of(world.status, |text| world.memo.parse(text).map(|last| last.job_state()))
     }
 

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube_core::object::HasStatus;
 use serde_json::Value;
 
-use api::deployment::FlinkDeploymentSpec;
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
 use render::Objects;
 
 use super::blocker::Blocker;
 use super::event::Event;
+use super::resource::{JobResource, OwnStep};
 use super::snapshot::labels::trigger_type;
 use super::snapshot::request::Request;
 use super::trigger::known::{Cause, SnapshotKind, notices_of};
@@ -88,14 +90,14 @@ impl SnapshotStep {
 /// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
 /// what the world then is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum Step<K: JobResource = FlinkDeployment> {
     AddFinalizer,
     RemoveFinalizer,
     /// Writes the status now: an intent, before what follows it.
-    WriteStatus(Box<DeploymentStatus>),
+    WriteStatus(Box<K::Status>),
     Event(Event),
     /// Keeps the superseded spec for `history` and `rollback`.
-    RecordRevision(Box<Superseded>),
+    RecordRevision(Box<Superseded<K::Spec>>),
     Snapshot(SnapshotStep),
     /// Stop-with-savepoint; the trigger id is in the status already.
     TriggerStop {
@@ -105,7 +107,8 @@ pub enum Step {
         format: SavepointFormatType,
         drain: bool,
     },
-    /// Cancels the job; with `is_best_effort` an error does not stop the plan.
+    /// Cancels the job; with `is_best_effort` an error does not stop the plan. One that is not there, or has
+    /// ended, needs no cancelling.
     CancelJob {
         job_id: String,
         is_best_effort: bool,
@@ -115,47 +118,10 @@ pub enum Step {
         job_id: String,
         bounds: BTreeMap<String, Bounds>,
     },
-    /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
-    /// TaskManagers must not go first.
-    StopJobManager {
-        uid: String,
-        /// The version of it in which no process of it had ever run: only this one is stopped, and
-        /// that it never ran is noted on it.
-        unstarted: Option<DeploymentVersion>,
-    },
-    /// Deletes the JobManager Deployment with this uid and everything that it owns.
-    DeleteJobManager {
-        uid: String,
-    },
-    /// Deletes the TaskManagers' Deployment, with this uid, of a standalone cluster.
-    DeleteTaskManagers {
-        uid: String,
-    },
-    /// Gives the TaskManagers' Deployment, with this uid, of a standalone cluster this many replicas.
-    ScaleTaskManagers {
-        uid: String,
-        replicas: i32,
-    },
-    /// Deletes the HA metadata of the cluster: in ZooKeeper that of these jobs, where they are known,
-    /// and all that no other job has a part in.
-    DeleteHaMetadata {
-        jobs: Option<Vec<String>>,
-    },
-    /// Deletes the stored job graphs, so that a JobManager starts with the new one; in ZooKeeper beside
-    /// a JobManager those of these jobs only.
-    ForgetJobGraphs {
-        jobs: Vec<String>,
-    },
-    /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
-    CreateCluster(Box<Objects>),
-    /// Makes the Ingress this one; nothing: there is to be none.
-    ApplyIngress(Option<Box<Value>>),
-    /// Creates what a crash between two steps may have left out beside the JobManager, or what of
-    /// it was lost since.
-    FinishCluster(Box<Objects>),
+    Own(K::Step),
 }
 
-impl Step {
+impl<K: JobResource> Step<K> {
     /// Its name in logs.
     pub fn name(&self) -> &'static str {
         match self {
@@ -168,6 +134,58 @@ impl Step {
             Self::TriggerStop { .. } => "stop-with-savepoint",
             Self::CancelJob { .. } => "cancel-job",
             Self::ScaleJob { .. } => "scale-job",
+            Self::Own(step) => step.name(),
+        }
+    }
+}
+
+impl<K: JobResource> From<Event> for Step<K> {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl<K: JobResource> From<SnapshotStep> for Step<K> {
+    fn from(step: SnapshotStep) -> Self {
+        Self::Snapshot(step)
+    }
+}
+
+/// What is done to the cluster of a `FlinkDeployment`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClusterStep {
+    /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
+    /// TaskManagers must not go first.
+    StopJobManager {
+        uid: String,
+        /// The version of it in which no process of it had ever run: only this one is stopped, and
+        /// that it never ran is noted on it.
+        unstarted: Option<DeploymentVersion>,
+    },
+    /// Deletes the JobManager Deployment with this uid and everything that it owns.
+    DeleteJobManager { uid: String },
+    /// Deletes the TaskManagers' Deployment, with this uid, of a standalone cluster.
+    DeleteTaskManagers { uid: String },
+    /// Gives the TaskManagers' Deployment, with this uid, of a standalone cluster this many replicas.
+    ScaleTaskManagers { uid: String, replicas: i32 },
+    /// Deletes the HA metadata of the cluster: in ZooKeeper that of these jobs, where they are known,
+    /// and all that no other job has a part in.
+    DeleteHaMetadata { jobs: Option<Vec<String>> },
+    /// Deletes the stored job graphs, so that a JobManager starts with the new one; in ZooKeeper beside
+    /// a JobManager those of these jobs only.
+    ForgetJobGraphs { jobs: Vec<String> },
+    /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
+    CreateCluster(Box<Objects>),
+    /// Makes the Ingress this one; nothing: there is to be none.
+    ApplyIngress(Option<Box<Value>>),
+    /// Creates what a crash between two steps may have left out beside the JobManager, or what of
+    /// it was lost since.
+    FinishCluster(Box<Objects>),
+}
+
+impl OwnStep for ClusterStep {
+    fn name(&self) -> &'static str {
+        match self {
             Self::StopJobManager { .. } => "stop-job-manager",
             Self::DeleteJobManager { .. } => "delete-job-manager",
             Self::DeleteTaskManagers { .. } => "delete-task-managers",
@@ -180,6 +198,15 @@ impl Step {
         }
     }
 }
+
+impl From<ClusterStep> for Step {
+    fn from(step: ClusterStep) -> Self {
+        Self::Own(step)
+    }
+}
+
+/// The plan for a resource of this kind.
+pub type PlanOf<K> = Plan<Step<K>, <K as HasStatus>::Status>;
 
 /// What to do now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]

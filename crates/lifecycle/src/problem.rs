@@ -2,7 +2,7 @@
 
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::event::Component;
-use super::world::{AnyQuestion, Question};
+use super::world::Question;
 use config::option::InvalidValue;
 
 /// Reason of an error that ends with the next valid spec.
@@ -76,15 +76,15 @@ pub(super) fn invalid_configuration(message: &str) -> Problem {
 
 /// Why a pass ends early.
 #[derive(Debug)]
-pub(super) enum Halt<Q = Question> {
-    Ask(Q),
+pub(super) enum Halt {
+    Ask(Question),
     /// Something cannot be read now; nothing is changed.
     Cannot(String),
     /// Something is wrong; nothing but the status is changed.
     Problem(Box<Problem>),
 }
 
-impl<Q> Halt<Q> {
+impl Halt {
     pub(super) fn cannot(because: impl Into<String>) -> Self {
         Self::Cannot(because.into())
     }
@@ -94,13 +94,13 @@ impl<Q> Halt<Q> {
     }
 }
 
-impl<Q: AnyQuestion> From<Q> for Halt<Q> {
-    fn from(question: Q) -> Self {
+impl From<Question> for Halt {
+    fn from(question: Question) -> Self {
         Self::Ask(question)
     }
 }
 
-impl<Q> From<InvalidValue> for Halt<Q> {
+impl From<InvalidValue> for Halt {
     fn from(error: InvalidValue) -> Self {
         Self::Cannot(error.to_string())
     }

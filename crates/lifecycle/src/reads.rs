@@ -2,10 +2,8 @@
 //! not made anew for each. All others are asked for by the rule that needs them, see [`crate::world`].
 
 use super::phase::Phase;
-use super::session_job::leaving::is_ready;
-use super::session_job::world as session_job;
-use super::world::{Fact, Facts, JobManager, Question, World};
-use api::status::JobManagerDeploymentStatus;
+use super::resource::JobResource;
+use super::world::{Fact, Facts, Question, World};
 
 /// A fact that is read before there is a decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,15 +40,19 @@ impl Phase {
     }
 }
 
-/// The next fact to read of a `FlinkDeployment` in this phase.
-pub fn of_deployment(phase: Phase, world: &World<'_>) -> Option<Question> {
-    let Facts { job_manager, jobs, stop, snapshots, .. } = &world.facts;
-    let has_job = world.resource.spec.job.is_some();
-    let answers = has_job
-        && world.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
-        && matches!(job_manager, Fact::Known(Some(job_manager)) if is_up(job_manager));
+/// The next fact to read in this phase.
+pub fn next<K: JobResource>(phase: Phase, world: &World<'_, K>) -> Option<Question> {
+    let Facts { jobs, stop, snapshots, .. } = &world.facts;
+    if phase.reads().is_empty() {
+        return None;
+    }
+    let answers = match K::may_ask(world) {
+        Ok(answers) => answers,
+        Err(question) => return Some(question),
+    };
     phase.reads().iter().find_map(|read| match read {
-        Read::JobManager => unread(true, job_manager, Question::JobManager),
+        // Looked at above. A session job has none of its own.
+        Read::JobManager => None,
         Read::Jobs => unread(answers, jobs, Question::Jobs),
         Read::Stop => unread(answers, stop, Question::Stop),
         Read::Snapshots => {
@@ -59,29 +61,6 @@ pub fn of_deployment(phase: Phase, world: &World<'_>) -> Option<Question> {
     })
 }
 
-/// The next fact to read of a `FlinkSessionJob` in this phase. Its JobManager is its cluster's.
-pub fn of_session_job(
-    phase: Phase,
-    world: &session_job::World<'_>,
-) -> Option<session_job::Question> {
-    let session_job::Facts { jobs, stop, snapshots, .. } = &world.facts;
-    let answers = world.cluster.is_some_and(is_ready);
-    phase.reads().iter().find_map(|read| match read {
-        Read::JobManager => None,
-        Read::Jobs => unread(answers, jobs, session_job::Question::Jobs),
-        Read::Stop => unread(answers, stop, session_job::Question::Stop),
-        Read::Snapshots => unread(
-            answers && world.has_snapshot_resources,
-            snapshots,
-            session_job::Question::Snapshots,
-        ),
-    })
-}
-
-fn is_up(job_manager: &JobManager) -> bool {
-    job_manager.available_replicas > 0 && !job_manager.is_deleting && !job_manager.is_stopped
-}
-
-fn unread<T, Q>(is_wanted: bool, fact: &Fact<T>, question: Q) -> Option<Q> {
+fn unread<T>(is_wanted: bool, fact: &Fact<T>, question: Question) -> Option<Question> {
     (is_wanted && matches!(fact, Fact::NotAsked)).then_some(question)
 }

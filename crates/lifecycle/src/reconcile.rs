@@ -5,22 +5,37 @@
 
 use super::diff::SpecDiff;
 use super::job;
-use super::job_world::JobWorld;
-use super::kind::{End, JobStep, Lifecycle, Maybe, PlanOf, StatusOfJob};
+use super::kind::{End, Lifecycle, Maybe};
 use super::pass::Pass;
 use super::phase::Phase;
-use super::plan::Plan;
+use super::plan::{Plan, PlanOf, Step};
 use super::problem::Halt;
+use super::resource::{JobResource, StatusOfJob};
 use super::rules::{Rule, Wish};
+use super::world::{Question, World};
 use api::job::JobState;
 use api::reconciled::Reconciled;
 
 /// Why a pass ends at whose end the user is back at the spec that a rollback went to.
 pub(super) const RETURNED: &str = "the spec is the one that runs since the rollback";
 
+/// Decides what to do with the resource now.
+///
+/// # Errors
+/// The question to answer before the decision can be made.
+pub fn decide<K: JobResource>(world: &World<'_, K>) -> Result<PlanOf<K>, Question> {
+    K::decide(world)
+}
+
 impl<K: Lifecycle> Pass<'_, K> {
+    /// The plan, or the question to answer first.
+    pub(super) fn decide(mut self) -> Result<PlanOf<K>, Question> {
+        let end = self.run();
+        self.conclude(end)
+    }
+
     /// One pass: observe, validate, reconcile.
-    pub(super) fn run(&mut self) -> End<K> {
+    fn run(&mut self) -> End<K> {
         if self.is_canary() {
             return Ok(self.leave_canary());
         }
@@ -31,7 +46,7 @@ impl<K: Lifecycle> Pass<'_, K> {
             return Err(Halt::problem(K::unreadable(&error.reason)));
         }
         if !self.has_finalizer() {
-            self.steps.push(K::Step::add_finalizer());
+            self.steps.push(Step::AddFinalizer);
         }
         if let Some(plan) = K::observe(self)? {
             return Ok(plan);
@@ -48,7 +63,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         let plan = self.untouched("canary resource");
         let is_going = self.world.metadata().deletion_timestamp.is_some();
         if is_going && self.has_finalizer() {
-            return Plan { steps: vec![K::Step::remove_finalizer()], ..plan };
+            return Plan { steps: vec![Step::RemoveFinalizer], ..plan };
         }
         plan
     }

@@ -5,32 +5,28 @@
 //! gone. Nothing is decided here; a rehearsal ends where the new job would start, or where the
 //! operator would wait or refuse.
 
-mod session_job;
 mod step_text;
 #[cfg(test)]
 mod tests;
 
-pub use self::session_job::SessionJobRehearsal;
 pub use self::step_text::StepText;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::application::decide;
 use super::error_document::message_of;
-use super::memo::Memo;
-use super::plan::{Plan, Step};
-use super::trigger::memory::Memory;
+use super::plan::{ClusterStep, Plan, PlanOf, Step};
+use super::resource::{JobResource, StatusOfJob as _};
+use super::session_job::SESSION_LABEL;
+use super::session_job::plan::SessionJobStep;
 use super::world::{
     Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, Question, Stop, World,
 };
-use crate::verdict::Validators;
-use api::DEPLOYMENT_FINALIZER;
 use api::deployment::FlinkDeployment;
-use api::status::{DeploymentStatus, JobStatusState, LAST_STATE_PATH};
+use api::session_job::FlinkSessionJob;
+use api::status::{JobStatusState, LAST_STATE_PATH};
 use config::OperatorConfig;
 use state::restore_point::RestorePoint;
 
@@ -62,11 +58,21 @@ pub struct Outcome {
     pub halt: Option<String>,
 }
 
-/// A rehearsal of one `FlinkDeployment`.
+/// A kind of resource whose changes are rehearsed.
+pub trait Rehearsed: JobResource {
+    /// Nothing for what only tells.
+    fn step_text(step: &Self::Step) -> Option<StepText>;
+
+    /// The world after a step of this kind that succeeded.
+    fn imagine(rehearsal: &mut Rehearsal<Self>, step: &Self::Step);
+}
+
+/// A rehearsal of one resource.
 #[derive(Debug)]
-pub struct Rehearsal {
-    resource: FlinkDeployment,
-    status: DeploymentStatus,
+pub struct Rehearsal<K: JobResource = FlinkDeployment> {
+    resource: K,
+    status: K::Status,
+    cluster: Option<FlinkDeployment>,
     /// What is known: read, or left behind by the steps so far.
     pub facts: Facts,
     now: Timestamp,
@@ -74,13 +80,14 @@ pub struct Rehearsal {
     is_over: bool,
 }
 
-impl Rehearsal {
-    /// Of the wanted resource, whose status is the one that is stored.
-    pub fn new(resource: FlinkDeployment, now: Timestamp) -> Self {
-        let status = resource.status.clone().unwrap_or_default();
-        let unknown = || "not looked at".to_owned();
-        let facts = Facts { snapshots: Fact::Unknown(unknown()), ..Facts::default() };
-        Self { resource, status, facts, now, outcome: Outcome::default(), is_over: false }
+impl<K: Rehearsed> Rehearsal<K> {
+    /// Of the wanted resource, whose status is the one that is stored, and of a session job in its cluster.
+    /// That its jar can be fetched is taken for granted: only the operator knows what it reaches.
+    pub fn new(resource: K, cluster: Option<FlinkDeployment>, now: Timestamp) -> Self {
+        let status = resource.status().cloned().unwrap_or_default();
+        let snapshots = Fact::Unknown("not looked at".to_owned());
+        let facts = Facts { snapshots, jar: Fact::Known(()), ..Facts::default() };
+        Self { resource, status, cluster, facts, now, outcome: Outcome::default(), is_over: false }
     }
 
     /// Makes the next pass. False when there is none.
@@ -91,22 +98,14 @@ impl Rehearsal {
         if self.is_over {
             return Ok(false);
         }
+        let resource = (&self.resource, &self.status);
         let world = World {
-            now: self.now,
-            resource: &self.resource,
-            status: &self.status,
-            operator,
-            has_snapshot_resources: true,
             fresh: fresh(),
-            told_exceptions: None,
-            validators: Validators::default(),
-            periodic: Memory::default(),
-            went_back: None,
-            zone: TimeZone::UTC,
             facts: self.facts.clone(),
-            memo: Memo::default(),
+            ..World::new(self.now, resource, self.cluster.as_ref(), operator)
         };
-        let plan = decide(&world)?;
+        let plan = K::decide(&world)?;
+        drop(world);
         self.take(plan);
         Ok(!self.is_over)
     }
@@ -116,14 +115,14 @@ impl Rehearsal {
         self.outcome
     }
 
-    fn take(&mut self, plan: Plan) {
+    fn take(&mut self, plan: PlanOf<K>) {
         let Plan { steps, status, because, look_again: _, blocker: _ } = plan;
-        let texts: Vec<StepText> = steps.iter().filter_map(step_text::of_deployment).collect();
-        let is_new_error = status.error.is_some() && status.error != self.status.error;
+        let texts: Vec<StepText> = steps.iter().filter_map(step_text::of).collect();
+        let is_new_error = status.error().is_some() && status.error() != self.status.error();
         let is_at_rest = texts.is_empty() && (is_new_error || *status == self.status);
         if is_at_rest && is_new_error {
-            self.outcome.halt = status.error.as_deref().map(message_of);
-        } else if is_at_rest && status.observed_generation != self.resource.metadata.generation {
+            self.outcome.halt = status.error().map(message_of);
+        } else if is_at_rest && status.observed_generation() != self.resource.meta().generation {
             self.outcome.halt = Some(because.clone());
         }
         // What follows where it is the last step is waiting.
@@ -140,11 +139,11 @@ impl Rehearsal {
     }
 
     /// The world after a step that succeeded.
-    fn imagine(&mut self, step: &Step) {
+    fn imagine(&mut self, step: &Step<K>) {
         match step {
             Step::AddFinalizer => {
-                let finalizers = self.resource.metadata.finalizers.get_or_insert_default();
-                finalizers.push(DEPLOYMENT_FINALIZER.to_owned());
+                let finalizers = self.resource.meta_mut().finalizers.get_or_insert_default();
+                finalizers.push(K::FINALIZER.to_owned());
             }
             Step::TriggerStop { job_id, directory, .. } => {
                 self.outcome.stops_job = true;
@@ -157,51 +156,85 @@ impl Rehearsal {
                 self.outcome.stops_job = true;
                 end_job(&mut self.facts.jobs, job_id, JobStatusState::Canceled, self.now);
             }
-            Step::StopJobManager { unstarted, .. } => {
-                if let Fact::Known(Some(job_manager)) = &mut self.facts.job_manager {
+            // What follows is waiting.
+            Step::ScaleJob { .. } | Step::RemoveFinalizer => self.is_over = true,
+            Step::Own(step) => K::imagine(self, step),
+            Step::WriteStatus(_) | Step::Event(_) | Step::RecordRevision(_) | Step::Snapshot(_) => {
+            }
+        }
+    }
+}
+
+impl Rehearsed for FlinkDeployment {
+    fn step_text(step: &ClusterStep) -> Option<StepText> {
+        Some(step_text::of_cluster(step))
+    }
+
+    fn imagine(rehearsal: &mut Rehearsal, step: &ClusterStep) {
+        let facts = &mut rehearsal.facts;
+        match step {
+            ClusterStep::StopJobManager { unstarted, .. } => {
+                if let Fact::Known(Some(job_manager)) = &mut facts.job_manager {
                     job_manager.is_stopped_unstarted = unstarted.is_some();
                     job_manager.is_stopped = true;
                     job_manager.is_deleting = true;
                 }
-                self.end_job_manager();
+                rehearsal.end_job_manager();
             }
-            Step::DeleteJobManager { .. } => {
-                self.facts.job_manager = Fact::Known(None);
-                self.facts.task_manager_pods = Fact::Known(vec![]);
-                self.end_job_manager();
+            ClusterStep::DeleteJobManager { .. } => {
+                facts.job_manager = Fact::Known(None);
+                facts.task_manager_pods = Fact::Known(vec![]);
+                rehearsal.end_job_manager();
             }
-            Step::DeleteTaskManagers { .. } => {
-                self.facts.task_managers = Fact::Known(None);
-                self.facts.task_manager_pods = Fact::Known(vec![]);
+            ClusterStep::DeleteTaskManagers { .. } => {
+                facts.task_managers = Fact::Known(None);
+                facts.task_manager_pods = Fact::Known(vec![]);
             }
-            Step::DeleteHaMetadata { .. } => {
-                self.facts.ha_metadata = Fact::Known(HaMetadata::default());
+            ClusterStep::DeleteHaMetadata { .. } => {
+                facts.ha_metadata = Fact::Known(HaMetadata::default());
             }
-            Step::CreateCluster(_) => {
-                if self.resource.spec.job.is_some() {
-                    let path = self.status.job_status.upgrade_savepoint_path.as_deref();
-                    self.outcome.restore = Some(restore_of(path));
+            ClusterStep::CreateCluster(_) => {
+                if rehearsal.resource.spec.job.is_some() {
+                    let path = rehearsal.status.job_status.upgrade_savepoint_path.as_deref();
+                    rehearsal.outcome.restore = Some(restore_of(path));
                 }
-                self.is_over = true;
+                rehearsal.is_over = true;
             }
             // What follows is waiting.
-            Step::ScaleJob { .. } | Step::ScaleTaskManagers { .. } | Step::RemoveFinalizer => {
-                self.is_over = true;
-            }
-            Step::FinishCluster(_)
-            | Step::WriteStatus(_)
-            | Step::Event(_)
-            | Step::RecordRevision(_)
-            | Step::Snapshot(_)
-            | Step::ForgetJobGraphs { .. }
-            | Step::ApplyIngress(_) => {}
+            ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,
+            ClusterStep::FinishCluster(_)
+            | ClusterStep::ForgetJobGraphs { .. }
+            | ClusterStep::ApplyIngress(_) => {}
         }
     }
+}
 
+impl Rehearsal {
     fn end_job_manager(&mut self) {
         self.outcome.stops_job = true;
         self.facts.pods = Fact::Known(vec![]);
         self.facts.jobs = Fact::Unknown("there is no JobManager".to_owned());
+    }
+}
+
+impl Rehearsed for FlinkSessionJob {
+    fn step_text(step: &SessionJobStep) -> Option<StepText> {
+        step_text::of_session_job(step)
+    }
+
+    fn imagine(rehearsal: &mut Rehearsal<Self>, step: &SessionJobStep) {
+        match step {
+            SessionJobStep::SetSessionLabel { cluster } => {
+                let labels = rehearsal.resource.metadata.labels.get_or_insert_default();
+                labels.insert(SESSION_LABEL.to_owned(), cluster.clone());
+            }
+            SessionJobStep::Submit(submission) => {
+                let path = submission.savepoint_path.as_deref();
+                rehearsal.outcome.restore = Some(restore_of(path));
+                rehearsal.is_over = true;
+            }
+            SessionJobStep::Remember(_) => {}
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 //! and that is found out when a snapshot is missed.
 
 use super::event::{Component, Event};
-use super::kind::{Kind, StatusOfJob};
+use super::kind::Kind;
 use super::pass::Pass;
+use super::resource::StatusOfJob;
 use super::trigger::known::SnapshotKind;
 use validation::schedule::Schedule;
 

@@ -23,14 +23,15 @@ pub mod world;
 
 use std::time::Duration;
 
-use self::plan::{Plan, Step};
-use self::world::{Question, World};
+use self::plan::{Plan, SessionJobStep, Step};
+use self::world::World;
 use super::diff::SpecDiff;
 use super::kind::Lifecycle;
 use super::pass;
-use super::problem::{self, Problem, VALIDATION_ERROR};
+use super::problem::{Halt, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::verdict::outcome::Outcome;
+use super::world::Question;
 use api::deployment::FlinkDeployment;
 use api::job::UpgradeMode;
 use api::reconciled::{ReconciledJob, running_spec};
@@ -42,20 +43,11 @@ use validation::session_job::{SessionCluster, SessionJobInput, validate};
 /// Label with the name of the job's cluster, for selectors.
 pub const SESSION_LABEL: &str = "target.session";
 
-type Halt = problem::Halt<Question>;
+type End = super::kind::End<FlinkSessionJob>;
+type Maybe = super::kind::Maybe<FlinkSessionJob>;
 
 /// One pass over a `FlinkSessionJob`.
 type Pass<'w> = pass::Pass<'w, FlinkSessionJob>;
-
-/// Decides what to do with a `FlinkSessionJob` now.
-///
-/// # Errors
-/// The question to answer before the decision can be made.
-pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
-    let mut pass = Pass::new(world);
-    let end = pass.run();
-    pass.conclude(end)
-}
 
 impl Pass<'_> {
     /// The label that users select the jobs of a cluster by.
@@ -65,13 +57,13 @@ impl Pass<'_> {
         let cluster = self.cluster_name();
         if !cluster.is_empty() && label.is_none_or(|label| label != cluster) {
             let cluster = cluster.to_owned();
-            self.steps.push(Step::SetSessionLabel { cluster });
+            self.steps.push(Step::Own(SessionJobStep::SetSessionLabel { cluster }));
         }
     }
 
     /// The version of Flink that the cluster runs, whatever its user wants by now.
     fn running_version(&self) -> Option<FlinkVersion> {
-        let cluster = self.world.cluster?;
+        let cluster = self.world.session_cluster?;
         running_spec(cluster).map_or(cluster.spec.flink_version, |spec| spec.flink_version)
     }
 
@@ -105,7 +97,7 @@ impl Pass<'_> {
 
     /// Whether the cluster can be asked and told anything.
     fn is_cluster_ready(&self) -> bool {
-        self.world.cluster.is_some_and(leaving::is_ready)
+        self.world.session_cluster.is_some_and(leaving::is_ready)
     }
 
     /// The cluster that the job was deployed to, or else is to go to.
@@ -118,7 +110,8 @@ impl Pass<'_> {
     /// that one.
     fn go_to_wanted_cluster(&mut self) -> Option<Plan> {
         let wanted = self.world.resource.spec.deployment_name.as_deref();
-        let looked_at = self.world.cluster.and_then(|cluster| cluster.metadata.name.as_deref());
+        let looked_at =
+            self.world.session_cluster.and_then(|cluster| cluster.metadata.name.as_deref());
         if self.last.is_some() || wanted == looked_at {
             return None;
         }
@@ -136,7 +129,7 @@ impl Pass<'_> {
             spec: &world.resource.spec,
             last_reconciled: self.last.as_ref().map(|last| &last.spec),
             // The one that the job is in is not the one to judge a refused edit of its name by.
-            cluster: world.cluster.map(SessionCluster::of).filter(|cluster| {
+            cluster: world.session_cluster.map(SessionCluster::of).filter(|cluster| {
                 Some(cluster.name) == world.resource.spec.deployment_name.as_deref()
             }),
             operator: world.operator,
@@ -165,7 +158,7 @@ impl Pass<'_> {
 }
 
 impl Lifecycle for FlinkSessionJob {
-    fn delete(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+    fn delete(pass: &mut Pass<'_>) -> End {
         pass.delete()
     }
 
@@ -173,9 +166,11 @@ impl Lifecycle for FlinkSessionJob {
         corrupt_spec(reason)
     }
 
-    fn observe(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn observe(pass: &mut Pass<'_>) -> Maybe {
         pass.label_resource();
-        let Some(cluster) = pass.world.cluster else { return Ok(Some(pass.miss_cluster())) };
+        let Some(cluster) = pass.world.session_cluster else {
+            return Ok(Some(pass.miss_cluster()));
+        };
         let is_supported =
             |version: Option<FlinkVersion>| version.is_some_and(FlinkVersion::is_supported);
         // The spec may be one that its cluster refused.
@@ -188,7 +183,7 @@ impl Lifecycle for FlinkSessionJob {
         Ok(pass.go_to_wanted_cluster())
     }
 
-    fn validate(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn validate(pass: &mut Pass<'_>) -> Maybe {
         if let Some(because) = pass.validate()? {
             return Ok(Some(pass.finish(because, None)));
         }
@@ -200,28 +195,28 @@ impl Lifecycle for FlinkSessionJob {
         Ok(Some(pass.finish(because, Some(pass.interval()))))
     }
 
-    fn settle_record(pass: &mut Pass<'_>) -> Result<Option<Plan>, Halt> {
+    fn settle_record(pass: &mut Pass<'_>) -> Maybe {
         match pass.settle_set_back_record()? {
             Some(plan) => Ok(Some(plan)),
             None => pass.settle_submission(),
         }
     }
 
-    fn deploy(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+    fn deploy(pass: &mut Pass<'_>) -> End {
         pass.first_deployment()
     }
 
-    fn stopped(pass: &mut Pass<'_>) -> Result<Plan, Halt> {
+    fn stopped(pass: &mut Pass<'_>) -> End {
         // An id that is kept would make the Java operator take the ended job for the new one.
         pass.status.job_status.job_id = None;
         Ok(pass.succeed_later(UpgradeMode::Savepoint))
     }
 
-    fn continue_cancel(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Result<Plan, Halt> {
+    fn continue_cancel(pass: &mut Pass<'_>, _last: &ReconciledJob) -> End {
         pass.continue_cancel()
     }
 
-    fn start(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+    fn start(pass: &mut Pass<'_>, last: &ReconciledJob) -> End {
         let is_starting = pass.status.reconciliation_status.state == ReconciliationState::Upgrading;
         if is_starting && last.is_first_deployment() {
             return pass.first_deployment();
@@ -229,19 +224,15 @@ impl Lifecycle for FlinkSessionJob {
         pass.start_again(last)
     }
 
-    fn continue_rollback(
-        pass: &mut Pass<'_>,
-        last: &ReconciledJob,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    fn continue_rollback(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> End {
         pass.continue_rollback(last, diff)
     }
 
-    fn maintain_or_roll_back(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+    fn maintain_or_roll_back(pass: &mut Pass<'_>, last: &ReconciledJob) -> End {
         pass.maintain(last)
     }
 
-    fn return_to_stable(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+    fn return_to_stable(pass: &mut Pass<'_>, _last: &ReconciledJob) -> Maybe {
         if !pass.is_back_at_stable() {
             return Ok(None);
         }
@@ -249,19 +240,15 @@ impl Lifecycle for FlinkSessionJob {
         Ok(Some(pass.finish(RETURNED, Some(pass.interval()))))
     }
 
-    fn scale(
-        pass: &mut Pass<'_>,
-        last: &ReconciledJob,
-        _diff: &SpecDiff,
-    ) -> Result<Option<Plan>, Halt> {
+    fn scale(pass: &mut Pass<'_>, last: &ReconciledJob, _diff: &SpecDiff) -> Maybe {
         pass.scale_in_place(last)
     }
 
-    fn redeploy(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+    fn redeploy(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> End {
         pass.redeploy_from_savepoint(last, diff)
     }
 
-    fn stop(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+    fn stop(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> End {
         pass.stop(last, diff)
     }
 }

@@ -9,11 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::event::{Component, Event};
 use super::history::{Limits, expired, expired_savepoints};
-use super::job_world::JobWorld;
-use super::kind::{Kind, PlanOf, StatusOfJob};
+use super::kind::{Kind, Maybe};
 use super::pass::Pass;
+use super::plan::Step;
 use super::plan::{Plan, SnapshotStep, TakeSnapshot};
 use super::problem::Halt;
+use super::resource::StatusOfJob;
 use super::snapshot::request::{Request, Wanted};
 use super::trigger::known::{Cause, KnownSnapshot, SnapshotKind};
 use super::trigger::{JobFacts, savepoint_format, upgrade_resource};
@@ -39,7 +40,7 @@ const HELD: SignedDuration = SignedDuration::from_mins(5);
 impl<K: Kind> Pass<'_, K> {
     /// Whether snapshots of this job are resources.
     pub(super) fn uses_resources(&self, config: &FlinkConfig) -> bool {
-        self.world.has_snapshot_resources()
+        self.world.has_snapshot_resources
             && config.get(&options::SNAPSHOT_RESOURCE_ENABLED).unwrap_or(true)
     }
 
@@ -51,7 +52,7 @@ impl<K: Kind> Pass<'_, K> {
     pub(super) fn maintain_snapshots(
         &mut self,
         config: &FlinkConfig,
-    ) -> Result<Option<Duration>, Halt<K::Question>> {
+    ) -> Result<Option<Duration>, Halt> {
         let Some(last) = self.last.as_ref().and_then(|last| last.spec.job().cloned()) else {
             return Ok(None);
         };
@@ -97,20 +98,20 @@ impl<K: Kind> Pass<'_, K> {
     ) -> JobFacts<'a> {
         let created = self.world.metadata().creation_timestamp.as_ref();
         JobFacts {
-            now: self.world.now(),
-            zone: self.world.zone(),
+            now: self.world.now,
+            zone: &self.world.zone,
             kind: K::JOB,
             namespace: self.world.namespace(),
             name: self.world.name(),
             uid: self.world.metadata().uid.as_deref().unwrap_or_default(),
             generation: self.generation,
-            created: created.map_or(self.world.now(), |at| at.0),
+            created: created.map_or(self.world.now, |at| at.0),
             wanted,
             last,
             status: self.status.job(),
             config,
             flink_version: K::flink_version(self),
-            memory: self.world.periodic(),
+            memory: &self.world.periodic,
             known,
         }
     }
@@ -122,7 +123,7 @@ impl<K: Kind> Pass<'_, K> {
         config: &FlinkConfig,
         last: &JobSpec,
         known: &[KnownSnapshot],
-    ) -> Result<(), Halt<K::Question>> {
+    ) -> Result<(), Halt> {
         if self.uses_resources(config) {
             let wanted = self.job();
             let facts = self.job_facts(config, &wanted, last, known);
@@ -147,7 +148,7 @@ impl<K: Kind> Pass<'_, K> {
         };
         let (job_id, trigger_id) = (self.job_id()?, self.trigger_id(kind));
         let job = self.status.job_mut();
-        legacy::note(job, kind, cause, &trigger_id, (savepoint, checkpoint), self.world.now());
+        legacy::note(job, kind, cause, &trigger_id, (savepoint, checkpoint), self.world.now);
         self.write_intent();
         let step = SnapshotStep::Take(Box::new(TakeSnapshot {
             kind,
@@ -161,8 +162,8 @@ impl<K: Kind> Pass<'_, K> {
     /// A fresh id for each of the two that one pass may ask for.
     fn trigger_id(&self, kind: SnapshotKind) -> String {
         match kind {
-            SnapshotKind::Savepoint => self.world.fresh().trigger_id.clone(),
-            SnapshotKind::Checkpoint => self.world.fresh().job_id.clone(),
+            SnapshotKind::Savepoint => self.world.fresh.trigger_id.clone(),
+            SnapshotKind::Checkpoint => self.world.fresh.job_id.clone(),
         }
     }
 
@@ -183,12 +184,12 @@ impl<K: Kind> Pass<'_, K> {
     /// The nonce that asked for a snapshot which is under way; after a start of the operator it counts
     /// as the one that is wanted.
     fn nonce_of(&self, kind: SnapshotKind, pending: &legacy::Pending) -> Option<i64> {
-        let asked = self.world.periodic().nonce_of(&pending.trigger_id);
+        let asked = self.world.periodic.nonce_of(&pending.trigger_id);
         asked.or_else(|| kind.nonce(&self.job()))
     }
 
     /// Learns how the snapshots of the job's own bookkeeping stand.
-    pub(super) fn observe_triggers(&mut self) -> Result<(), Halt<K::Question>> {
+    pub(super) fn observe_triggers(&mut self) -> Result<(), Halt> {
         for kind in SnapshotKind::ALL {
             let Some(pending) = legacy::pending(self.status.job(), kind) else { continue };
             let state = self.status.job().state;
@@ -231,13 +232,13 @@ impl<K: Kind> Pass<'_, K> {
         kind: SnapshotKind,
         pending: &legacy::Pending,
         message: &str,
-    ) -> Result<(), Halt<K::Question>> {
+    ) -> Result<(), Halt> {
         let config = self.observe_config()?;
         let grace = config.get(match kind {
             SnapshotKind::Savepoint => &options::SAVEPOINT_TRIGGER_GRACE_PERIOD,
             SnapshotKind::Checkpoint => &options::CHECKPOINT_TRIGGER_GRACE_PERIOD,
         })?;
-        let age = self.world.now().duration_since(pending.since);
+        let age = self.world.now.duration_since(pending.since);
         if SignedDuration::try_from(grace).is_ok_and(|grace| age < grace) {
             self.report_failed_snapshot(kind, pending, message);
             legacy::forget(self.status.job_mut(), kind);
@@ -259,7 +260,7 @@ impl<K: Kind> Pass<'_, K> {
     /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
     /// the deprecated history where that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
-        let now = self.world.now();
+        let now = self.world.now;
         // The name of the resource: after a crash the same savepoint is the same resource.
         let since = job::stop_since(self.status.job()).unwrap_or(now);
         let format = job::note_savepoint(self.status.job_mut(), path);
@@ -305,10 +306,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A change of the spec waits for a savepoint that is being taken.
-    pub(super) fn hold_for_savepoint(
-        &mut self,
-        last: &Reconciled<K::Spec>,
-    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
+    pub(super) fn hold_for_savepoint(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         let config = self.observe_config()?;
         let is_pending = legacy::pending(self.status.job(), SnapshotKind::Savepoint).is_some();
         let is_free = config.get(&options::JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT)?;
@@ -320,20 +318,16 @@ impl<K: Kind> Pass<'_, K> {
         Ok(Some(Plan { because, ..plan }))
     }
 
-    fn clean_up(
-        &mut self,
-        config: &FlinkConfig,
-        known: &[KnownSnapshot],
-    ) -> Result<(), Halt<K::Question>> {
+    fn clean_up(&mut self, config: &FlinkConfig, known: &[KnownSnapshot]) -> Result<(), Halt> {
         let is_enabled = config.get(&options::SAVEPOINT_CLEANUP_ENABLED)?;
         self.clean_up_history(config, known, is_enabled)?;
         if !is_enabled {
             return Ok(());
         }
-        let mut deletions: Vec<K::Step> = Vec::new();
+        let mut deletions: Vec<Step<K>> = Vec::new();
         for kind in SnapshotKind::ALL {
-            let limits = Limits::of(kind, config, self.world.operator());
-            for snapshot in expired(known, kind, limits, self.world.now()) {
+            let limits = Limits::of(kind, config, self.world.operator);
+            for snapshot in expired(known, kind, limits, self.world.now) {
                 if self.may_go(snapshot)? {
                     let KnownSnapshot { name, uid, version, .. } = snapshot.clone();
                     deletions.push(SnapshotStep::Delete { name, uid, version }.into());
@@ -350,13 +344,13 @@ impl<K: Kind> Pass<'_, K> {
     /// What was just seen may have taken the place of what goes now: should the status be lost in a
     /// crash, it would name a savepoint that is no more.
     fn write_what_is_known(&mut self) {
-        if self.status != *self.world.status() {
+        if self.status != *self.world.status {
             self.write_intent();
         }
     }
 
     /// One whose savepoint goes with it waits for a JobManager, and for nobody to need it.
-    fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt<K::Question>> {
+    fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt> {
         match &snapshot.path {
             Some(path) if snapshot.is_disposed_of && !path.is_empty() => {
                 Ok(self.is_answering() && !self.is_referred_to(path)?)
@@ -367,7 +361,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Whether the job, or a former version of it, could start from the savepoint. Beside its entry
     /// in the history, that is.
-    fn is_referred_to(&self, path: &str) -> Result<bool, Halt<K::Question>> {
+    fn is_referred_to(&self, path: &str) -> Result<bool, Halt> {
         let mut status = self.status.job().clone();
         if let Some(info) = &mut status.savepoint_info {
             info.savepoint_history.clear();
@@ -383,12 +377,12 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Whether a savepoint of the history can go, and nobody needs it, here or elsewhere.
-    fn may_be_disposed_of(&mut self, path: &str) -> Result<bool, Halt<K::Question>> {
-        let now = self.world.now();
+    fn may_be_disposed_of(&mut self, path: &str) -> Result<bool, Halt> {
+        let now = self.world.now;
         let is_held = |at: Timestamp| now.duration_since(at) < HELD;
         if !self.is_answering()
             || self.is_referred_to(path)?
-            || self.world.periodic().held.is_some_and(is_held)
+            || self.world.periodic.held.is_some_and(is_held)
             || self.may_be_newest_state(path)?
         {
             return Ok(false);
@@ -418,7 +412,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Whether the job could have to go on from the savepoint: Flink's statistics name also one that
     /// was deleted, until there is a newer state.
-    fn may_be_newest_state(&self, path: &str) -> Result<bool, Halt<K::Question>> {
+    fn may_be_newest_state(&self, path: &str) -> Result<bool, Halt> {
         let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(true) };
         let latest = checkpoints.latest.as_ref();
         Ok(latest.is_some_and(|latest| is_same_location(&latest.path, path)))
@@ -430,7 +424,7 @@ impl<K: Kind> Pass<'_, K> {
         config: &FlinkConfig,
         known: &[KnownSnapshot],
         is_enabled: bool,
-    ) -> Result<(), Halt<K::Question>> {
+    ) -> Result<(), Halt> {
         let history = match &self.status.job().savepoint_info {
             Some(info) if !info.savepoint_history.is_empty() => info.savepoint_history.clone(),
             Some(_) | None => return Ok(()),
@@ -438,8 +432,8 @@ impl<K: Kind> Pass<'_, K> {
         let completed = known.iter().filter(|snapshot| {
             snapshot.kind == SnapshotKind::Savepoint && snapshot.state == SnapshotState::Completed
         });
-        let limits = Limits::of(SnapshotKind::Savepoint, config, self.world.operator());
-        let old = expired_savepoints(&history, completed.count(), limits, self.world.now());
+        let limits = Limits::of(SnapshotKind::Savepoint, config, self.world.operator);
+        let old = expired_savepoints(&history, completed.count(), limits, self.world.now);
         let claims = claims(config);
         let (mut gone, mut steps) = (Vec::new(), Vec::new());
         for (savepoint, is_in_order) in old.into_iter().take(DELETIONS_MAX) {

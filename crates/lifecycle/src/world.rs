@@ -6,22 +6,21 @@
 //! [`Fact::Unknown`], which is never the same as absent.
 
 mod facts;
-mod job;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use kube_core::ObjectMeta;
 
 use super::error_document::WentBack;
 use super::memo::Memo;
 use super::node_notice::Node;
-
+use super::resource::JobResource;
 use super::trigger::known::KnownSnapshot;
 use super::trigger::memory::Memory;
 use crate::verdict::{Validators, Verdict};
 use api::deployment::FlinkDeployment;
-use api::status::DeploymentStatus;
 use config::{FlinkConfig, OperatorConfig};
 use render::Objects;
 
@@ -68,6 +67,10 @@ pub struct Facts {
     pub nodes: Fact<Vec<Node>>,
     /// Names of the nodes that the pods of the job's cluster are on.
     pub pod_nodes: Fact<BTreeSet<String>>,
+    /// Of the session cluster, by the clock of its node.
+    pub job_manager_start: Fact<Timestamp>,
+    /// Unknown: why the jar of the wanted spec cannot be fetched.
+    pub jar: Fact<()>,
     /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
     /// after a start of the operator, and after a plan that was carried out.
     pub stopped_at: Option<String>,
@@ -86,13 +89,15 @@ pub struct Fresh {
 
 /// All that one decision may look at.
 #[derive(Clone, Debug)]
-pub struct World<'a> {
+pub struct World<'a, K: JobResource = FlinkDeployment> {
     /// The only clock.
     pub now: Timestamp,
     /// Metadata and spec; its status may be older than `status`.
-    pub resource: &'a FlinkDeployment,
+    pub resource: &'a K,
     /// The status that was written last.
-    pub status: &'a DeploymentStatus,
+    pub status: &'a K::Status,
+    /// Of a session job. Absent only when it was looked for and is not there.
+    pub session_cluster: Option<&'a FlinkDeployment>,
     pub operator: &'a OperatorConfig,
     /// Whether `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
@@ -107,14 +112,15 @@ pub struct World<'a> {
     pub went_back: Option<WentBack>,
     /// In which cron expressions are meant.
     pub zone: TimeZone,
+    pub remembered: K::Remembered,
     pub facts: Facts,
     /// Kept from question to question.
-    pub memo: Memo,
+    pub memo: Memo<K::Source, K::Spec>,
 }
 
 macro_rules! questions {
     ($($name:ident: $type:ty => $question:ident;)*) => {
-        impl World<'_> {
+        impl<K: JobResource> World<'_, K> {
             $(
                 /// The fact, or the question to answer first.
                 pub fn $name(&self) -> Result<Answer<'_, $type>, Question> {
@@ -130,40 +136,91 @@ questions! {
     task_managers: Option<TaskManagers> => TaskManagers;
     pods: Vec<Pod> => Pods;
     jobs: Vec<Job> => Jobs;
+    checkpoints: Checkpoints => Checkpoints;
+    retention: bool => Retention;
     ha_metadata: HaMetadata => HaMetadata;
     deployed_config: FlinkConfig => DeployedConfig;
+    stop: Stop => Stop;
     cluster: Cluster => Cluster;
     failure: Failure => Failure;
+    exceptions: Vec<JobException> => Exceptions;
+    job_metrics: JobMetrics => JobMetrics;
+    resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
     session_jobs: Vec<SessionJob> => SessionJobs;
+    snapshots: Vec<KnownSnapshot> => Snapshots;
+    savepoint: Trigger => Savepoint;
+    checkpoint: Trigger => Checkpoint;
+    revisions: Vec<String> => Revisions;
+    references: BTreeMap<String, Vec<String>> => References;
+    nodes: Vec<Node> => Nodes;
+    pod_nodes: BTreeSet<String> => PodNodes;
+    job_manager_start: Timestamp => JobManagerStart;
+    jar: () => Jar;
 }
 
-impl World<'_> {
+impl<'a, K: JobResource> World<'a, K> {
+    /// One of which nothing is known yet, in a process that has just begun.
+    pub fn new(
+        now: Timestamp,
+        (resource, status): (&'a K, &'a K::Status),
+        session_cluster: Option<&'a FlinkDeployment>,
+        operator: &'a OperatorConfig,
+    ) -> Self {
+        Self {
+            now,
+            resource,
+            status,
+            session_cluster,
+            operator,
+            has_snapshot_resources: true,
+            fresh: Fresh::default(),
+            told_exceptions: None,
+            validators: Validators::default(),
+            periodic: Memory::default(),
+            went_back: None,
+            zone: TimeZone::UTC,
+            remembered: K::Remembered::default(),
+            facts: Facts::default(),
+            memo: Memo::default(),
+        }
+    }
+
     /// Why the API server would refuse one of these objects, or the question to answer first.
     pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
         self.facts.refusal.read(Question::Refusal(Box::new(objects)))
     }
 
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        self.resource.meta()
+    }
+
+    pub(super) fn spec(&self) -> &K::Spec {
+        self.resource.spec()
+    }
+
     /// `metadata.name`.
     pub fn name(&self) -> &str {
-        self.resource.metadata.name.as_deref().unwrap_or_default()
+        self.metadata().name.as_deref().unwrap_or_default()
     }
 
     /// `metadata.namespace`.
     pub fn namespace(&self) -> &str {
-        self.resource.metadata.namespace.as_deref().unwrap_or("default")
+        self.metadata().namespace.as_deref().unwrap_or("default")
     }
 
     /// `metadata.uid`.
     pub fn uid(&self) -> &str {
-        self.resource.metadata.uid.as_deref().unwrap_or_default()
+        self.metadata().uid.as_deref().unwrap_or_default()
     }
 
     /// `metadata.generation`.
     pub fn generation(&self) -> i64 {
-        self.resource.metadata.generation.unwrap_or_default()
+        self.metadata().generation.unwrap_or_default()
+    }
+
+    /// What the last plan stopped at, and nobody has mended since.
+    pub(super) fn stopped_at(&self) -> Option<&str> {
+        self.facts.stopped_at.as_deref()
     }
 }
-
-/// A question that a decision may end with.
-pub(super) trait AnyQuestion {}

@@ -8,15 +8,16 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::autoscaler::Cluster;
 use super::objects::Unfinished;
 use super::observe::{Subject, tell};
 use super::pods;
+use super::reconcile::OperatedJob;
 use super::resource::Act;
+use super::session_job::jar::NotSubmitted;
 use super::snapshot::steps::SnapshotSteps;
 use api::ENDING_ANNOTATION;
 use api::deployment::FlinkDeployment;
-use api::state_snapshot::JobKind;
-use api::status::DeploymentStatus;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use clients::flink::rescale::{ParallelismBounds, VertexRequirements};
@@ -25,8 +26,7 @@ use clients::flink::{self, Effect};
 use clients::zookeeper;
 use config::{FlinkConfig, options};
 use lifecycle::event::{Component, Event};
-use lifecycle::notes::UNFINISHED_DEPLOYMENT;
-use lifecycle::plan::{Step, Superseded};
+use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 
@@ -153,10 +153,10 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Notes what is missing beside the JobManager, so that it is made later.
-    pub(super) fn note_unfinished(&self, status: &mut DeploymentStatus) {
+    /// Notes what is missing beside the JobManager.
+    pub(super) fn note_unfinished<K: OperatedJob>(&self, status: &mut K::Status) {
         if let Some(Unfinished { uid, .. }) = &self.unfinished {
-            UNFINISHED_DEPLOYMENT.set(&mut status.cluster_info, uid);
+            K::note_unfinished(status, uid);
         }
     }
 
@@ -166,94 +166,69 @@ impl Taken {
     }
 }
 
-impl Act<'_, FlinkDeployment> {
+/// What a plan stopped at.
+pub(super) enum Stopped {
+    Error(Error),
+    /// The job was not submitted, or nobody knows whether it was.
+    Submission(NotSubmitted),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl<K: OperatedJob> Act<'_, K> {
     /// Takes the steps in order and stops at the first error. Answers what was left undone.
-    pub(super) async fn take(&mut self, steps: Vec<Step>) -> Result<Taken, Error> {
+    pub(super) async fn take(
+        &mut self,
+        steps: Vec<Step<K>>,
+        cluster: Cluster<'_>,
+    ) -> Result<Taken, Stopped> {
         let mut taken = Taken::default();
         for step in steps {
             match step {
-                Step::Snapshot(step) => taken.snapshots.take(step, self, || self.flink()).await?,
-                Step::CreateCluster(objects) => {
-                    taken.unfinished = self.create_cluster(*objects).await?;
-                }
-                Step::FinishCluster(objects) => {
-                    taken.unfinished = self.finish_cluster(*objects).await?;
+                Step::AddFinalizer => self.change_finalizers(true).await?,
+                Step::RemoveFinalizer => self.change_finalizers(false).await?,
+                Step::Event(event) => self.record_event(event).await?,
+                Step::RecordRevision(superseded) => self.record_revision(*superseded).await?,
+                Step::Snapshot(step) => {
+                    taken.snapshots.take(step, self, || self.flink(cluster)).await?;
                 }
                 Step::WriteStatus(mut status) => {
-                    taken.note_unfinished(&mut status);
+                    taken.note_unfinished::<K>(&mut status);
                     self.write_status(&status).await?;
                 }
-                other => self.step(other).await?,
+                Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
+                    let request =
+                        StopRequest { target_directory: directory, drain, format, trigger_id };
+                    stop_with_savepoint(&self.flink(cluster)?, &job_id, &request).await?;
+                }
+                Step::CancelJob { job_id, is_best_effort } => {
+                    self.cancel(&job_id, is_best_effort, cluster).await?;
+                }
+                Step::ScaleJob { job_id, bounds } => {
+                    scale(&self.flink(cluster)?, &job_id, &bounds).await?;
+                }
+                Step::Own(step) => K::take(self, step, cluster, &mut taken).await?,
             }
         }
         Ok(taken)
     }
 
-    async fn step(&mut self, step: Step) -> Result<(), Error> {
-        match step {
-            Step::AddFinalizer => self.change_finalizers(true).await,
-            Step::RemoveFinalizer => self.change_finalizers(false).await,
-            Step::Event(event) => self.record_event(event).await,
-            Step::RecordRevision(superseded) => self.record_revision(*superseded).await,
-            // Taken by `take`, which answers what was left undone.
-            Step::WriteStatus(_)
-            | Step::Snapshot(_)
-            | Step::CreateCluster(_)
-            | Step::FinishCluster(_) => Ok(()),
-            Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
-                let request =
-                    StopRequest { target_directory: directory, drain, format, trigger_id };
-                self.trigger_stop(&job_id, &request).await
-            }
-            Step::CancelJob { job_id, is_best_effort } => {
-                self.cancel(&job_id, is_best_effort).await
-            }
-            Step::ScaleJob { job_id, bounds } => scale(&self.flink()?, &job_id, &bounds).await,
-            Step::StopJobManager { uid, unstarted } => {
-                self.stop_job_manager(&uid, unstarted.as_ref()).await
-            }
-            Step::DeleteJobManager { uid } => {
-                self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
-            }
-            Step::DeleteTaskManagers { uid } => {
-                self.delete_deployment(names::task_manager(&self.resource.name_any()), &uid).await
-            }
-            Step::ScaleTaskManagers { uid, replicas } => {
-                self.scale_task_managers(&uid, replicas).await
-            }
-            Step::DeleteHaMetadata { jobs } => self.delete_ha_metadata(jobs.as_deref()).await,
-            Step::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
-            Step::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
-        }
+    pub(super) fn flink(&self, cluster: Cluster<'_>) -> Result<flink::Client, Error> {
+        let subject = Subject::new((&self.resource, &self.stored), cluster, &self.operator);
+        K::flink(&subject, self.context).map_err(Error::Address)
     }
 
-    async fn record_revision(&self, superseded: Superseded) -> Result<(), Error> {
-        let reconciled = self.stored.reconciliation_status.reconciliation_timestamp;
-        let job_id = self.stored.job_status.job_id.as_deref();
-        self.keep_revision(JobKind::FlinkDeployment, superseded, reconciled, job_id).await
-    }
-
-    fn flink(&self) -> Result<flink::Client, Error> {
-        self.subject().flink(self.context).map_err(Error::Address)
-    }
-
-    fn subject(&self) -> Subject<'_> {
-        Subject {
-            resource: &self.resource,
-            status: &self.stored,
-            namespace: self.resource.metadata.namespace.as_deref().unwrap_or("default"),
-            name: self.resource.metadata.name.as_deref().unwrap_or_default(),
-            operator: &self.operator,
-            memo: None,
-        }
-    }
-
-    async fn trigger_stop(&self, job_id: &str, request: &StopRequest) -> Result<(), Error> {
-        stop_with_savepoint(&self.flink()?, job_id, request).await
-    }
-
-    async fn cancel(&self, job_id: &str, is_best_effort: bool) -> Result<(), Error> {
-        let result = match self.flink() {
+    async fn cancel(
+        &self,
+        job_id: &str,
+        is_best_effort: bool,
+        cluster: Cluster<'_>,
+    ) -> Result<(), Error> {
+        let result = match self.flink(cluster) {
             Ok(flink) => cancel(&flink, job_id).await,
             Err(error) => Err(error),
         };
@@ -265,6 +240,47 @@ impl Act<'_, FlinkDeployment> {
             }
             other => other,
         }
+    }
+}
+
+impl Act<'_, FlinkDeployment> {
+    /// Takes a step on the cluster.
+    pub(super) async fn take_own(
+        &mut self,
+        step: ClusterStep,
+        taken: &mut Taken,
+    ) -> Result<(), Error> {
+        match step {
+            ClusterStep::CreateCluster(objects) => {
+                taken.unfinished = self.create_cluster(*objects).await?;
+                Ok(())
+            }
+            ClusterStep::FinishCluster(objects) => {
+                taken.unfinished = self.finish_cluster(*objects).await?;
+                Ok(())
+            }
+            ClusterStep::StopJobManager { uid, unstarted } => {
+                self.stop_job_manager(&uid, unstarted.as_ref()).await
+            }
+            ClusterStep::DeleteJobManager { uid } => {
+                self.delete_deployment(names::job_manager(&self.resource.name_any()), &uid).await
+            }
+            ClusterStep::DeleteTaskManagers { uid } => {
+                self.delete_deployment(names::task_manager(&self.resource.name_any()), &uid).await
+            }
+            ClusterStep::ScaleTaskManagers { uid, replicas } => {
+                self.scale_task_managers(&uid, replicas).await
+            }
+            ClusterStep::DeleteHaMetadata { jobs } => {
+                self.delete_ha_metadata(jobs.as_deref()).await
+            }
+            ClusterStep::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
+            ClusterStep::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject::new((&self.resource, &self.stored), None, &self.operator)
     }
 
     async fn scale_task_managers(&self, uid: &str, replicas: i32) -> Result<(), Error> {
@@ -362,7 +378,7 @@ impl Act<'_, FlinkDeployment> {
     }
 }
 
-pub(super) async fn stop_with_savepoint(
+async fn stop_with_savepoint(
     flink: &flink::Client,
     job_id: &str,
     request: &StopRequest,
@@ -382,7 +398,7 @@ pub(super) async fn stop_with_savepoint(
 }
 
 /// Gives the vertices of a running job new bounds of parallelism.
-pub(super) async fn scale(
+async fn scale(
     flink: &flink::Client,
     job_id: &str,
     bounds: &BTreeMap<String, Bounds>,
@@ -403,7 +419,7 @@ pub(super) async fn scale(
 }
 
 /// A job that has ended, or that Flink does not know, needs no cancelling.
-pub(super) async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Error> {
+async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Error> {
     match flink.cancel(job_id).await {
         Ok(_) => Ok(()),
         Err(error) if error.effect() == Effect::Unknown => {

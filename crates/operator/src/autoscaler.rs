@@ -10,27 +10,19 @@ mod drive;
 mod in_force;
 mod report;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 use api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobSpec;
 use api::reconciled::{StoredSpec, running_spec};
-use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
-use api::status::DeploymentStatus;
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use autoscaler::eligibility::Signs;
-use clients::flink::Client;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::verdict::Version;
+use lifecycle::resource::StatusOfJob as _;
 use validation::session_job::{SessionCluster, SessionJobInput, validate as validate_session_job};
 use validation::{ValidationInput, validate};
 
-use super::context::Context;
-use super::kind::Operated;
-use super::observe::Subject;
-use super::session_job;
-use super::validator::{self, Judging};
+use super::reconcile::OperatedJob;
 
 pub(super) use books::Autoscalers;
 pub(super) use drive::follow;
@@ -40,25 +32,13 @@ pub(super) use in_force::{tidy, wanted};
 pub(super) type Cluster<'a> = Option<&'a FlinkDeployment>;
 
 /// A kind whose jobs are scaled.
-pub(super) trait Scaled: Operated {
-    type Spec: StoredSpec;
-
-    /// True if its jobs run in the cluster of another resource.
-    const IS_IN_CLUSTER: bool;
-
-    fn spec(&self) -> &Self::Spec;
-
-    /// This resource with another spec.
-    fn with(&self, spec: Self::Spec) -> Self;
-
+pub(super) trait Scaled: OperatedJob {
     fn configuration(spec: &Self::Spec) -> &FlinkConfiguration;
 
     fn configuration_mut(spec: &mut Self::Spec) -> &mut FlinkConfiguration;
 
     /// The spec of an application, whose TaskManagers are its own.
     fn application(spec: &mut Self::Spec) -> Option<&mut FlinkDeploymentSpec>;
-
-    fn signs<'a>(&'a self, status: &'a Self::Status) -> Signs<'a>;
 
     /// The user's spec with all defaults. An error is the reason that it is unknown.
     fn effective(
@@ -69,33 +49,9 @@ pub(super) trait Scaled: Operated {
 
     /// True if the user's spec breaks no rule, so that it will come into force after `last`.
     fn is_sound(&self, last: &Self::Spec, cluster: Cluster<'_>, operator: &OperatorConfig) -> bool;
-
-    /// The subject that validators are asked about.
-    fn judging(&self, status: &Self::Status, cluster: Cluster<'_>) -> Judging<'_>;
-
-    /// A client of the job's JobManager.
-    fn flink(
-        &self,
-        status: &Self::Status,
-        cluster: Cluster<'_>,
-        operator: &OperatorConfig,
-        context: &Context,
-    ) -> Result<Client, String>;
 }
 
 impl Scaled for FlinkDeployment {
-    type Spec = FlinkDeploymentSpec;
-
-    const IS_IN_CLUSTER: bool = false;
-
-    fn spec(&self) -> &FlinkDeploymentSpec {
-        &self.spec
-    }
-
-    fn with(&self, spec: FlinkDeploymentSpec) -> Self {
-        Self { metadata: self.metadata.clone(), spec, status: self.status.clone() }
-    }
-
     fn configuration(spec: &FlinkDeploymentSpec) -> &FlinkConfiguration {
         &spec.flink_configuration
     }
@@ -106,18 +62,6 @@ impl Scaled for FlinkDeployment {
 
     fn application(spec: &mut FlinkDeploymentSpec) -> Option<&mut FlinkDeploymentSpec> {
         Some(spec)
-    }
-
-    fn signs<'a>(&'a self, status: &'a DeploymentStatus) -> Signs<'a> {
-        Signs {
-            job: self.spec.job.as_ref(),
-            status: &status.job_status,
-            reconciliation: &status.reconciliation_status,
-            lifecycle: status.lifecycle_state,
-            observed_generation: status.observed_generation,
-            generation: self.metadata.generation.unwrap_or_default(),
-            is_deleting: self.metadata.deletion_timestamp.is_some(),
-        }
     }
 
     fn effective(
@@ -146,44 +90,9 @@ impl Scaled for FlinkDeployment {
         };
         validate(&input).is_empty()
     }
-
-    fn judging(&self, status: &DeploymentStatus, _cluster: Cluster<'_>) -> Judging<'_> {
-        let subject = validator::Subject::of_deployment(self, status);
-        judging(&self.metadata, None, subject)
-    }
-
-    fn flink(
-        &self,
-        status: &DeploymentStatus,
-        _cluster: Cluster<'_>,
-        operator: &OperatorConfig,
-        context: &Context,
-    ) -> Result<Client, String> {
-        let subject = Subject {
-            resource: self,
-            status,
-            namespace: self.metadata.namespace.as_deref().unwrap_or("default"),
-            name: self.metadata.name.as_deref().unwrap_or_default(),
-            operator,
-            memo: None,
-        };
-        subject.flink(context)
-    }
 }
 
 impl Scaled for FlinkSessionJob {
-    type Spec = FlinkSessionJobSpec;
-
-    const IS_IN_CLUSTER: bool = true;
-
-    fn spec(&self) -> &FlinkSessionJobSpec {
-        &self.spec
-    }
-
-    fn with(&self, spec: FlinkSessionJobSpec) -> Self {
-        Self { metadata: self.metadata.clone(), spec, status: self.status.clone() }
-    }
-
     fn configuration(spec: &FlinkSessionJobSpec) -> &FlinkConfiguration {
         &spec.flink_configuration
     }
@@ -194,18 +103,6 @@ impl Scaled for FlinkSessionJob {
 
     fn application(_spec: &mut FlinkSessionJobSpec) -> Option<&mut FlinkDeploymentSpec> {
         None
-    }
-
-    fn signs<'a>(&'a self, status: &'a SessionJobStatus) -> Signs<'a> {
-        Signs {
-            job: self.spec.job.as_ref(),
-            status: &status.job_status,
-            reconciliation: &status.reconciliation_status,
-            lifecycle: status.lifecycle_state,
-            observed_generation: status.observed_generation,
-            generation: self.metadata.generation.unwrap_or_default(),
-            is_deleting: self.metadata.deletion_timestamp.is_some(),
-        }
     }
 
     fn effective(
@@ -245,34 +142,18 @@ impl Scaled for FlinkSessionJob {
         };
         validate_session_job(&input).is_empty()
     }
-
-    fn judging(&self, status: &SessionJobStatus, cluster: Cluster<'_>) -> Judging<'_> {
-        let subject = validator::Subject::of_session_job(self, status, cluster);
-        judging(&self.metadata, cluster.and_then(|of| of.metadata.generation), subject)
-    }
-
-    fn flink(
-        &self,
-        _status: &SessionJobStatus,
-        cluster: Cluster<'_>,
-        operator: &OperatorConfig,
-        context: &Context,
-    ) -> Result<Client, String> {
-        session_job::flink(cluster, operator, context)
-    }
 }
 
-fn judging(
-    metadata: &ObjectMeta,
-    session: Option<i64>,
-    subject: validator::Subject,
-) -> Judging<'_> {
-    Judging {
-        namespace: metadata.namespace.as_deref().unwrap_or("default"),
-        name: metadata.name.as_deref().unwrap_or_default(),
-        uid: metadata.uid.as_deref().unwrap_or_default(),
-        version: Version { generation: metadata.generation.unwrap_or_default(), session },
-        subject,
+/// What decides about the eligibility of a job.
+fn signs<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Signs<'a> {
+    Signs {
+        job: resource.spec().job(),
+        status: status.job(),
+        reconciliation: status.reconciliation(),
+        lifecycle: status.lifecycle_state(),
+        observed_generation: status.observed_generation(),
+        generation: resource.meta().generation.unwrap_or_default(),
+        is_deleting: resource.meta().deletion_timestamp.is_some(),
     }
 }
 

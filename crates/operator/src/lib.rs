@@ -89,6 +89,7 @@ mod blue_green;
 pub mod canary;
 pub mod context;
 pub mod controller;
+mod deployment;
 pub mod election;
 pub mod endpoint;
 mod etcd_restore;

@@ -4,43 +4,45 @@
 //! not answer is an error of the pass, which is then tried again: no decision is made on half of
 //! the objects.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
+use super::autoscaler::Cluster as SessionCluster;
 use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
 use super::nodes;
 use super::objects;
 use super::pods;
+use super::reconcile::OperatedJob;
 use super::snapshot::of_job;
-use super::validator::{self, Judging};
+use super::validator::Judging;
 use super::watch_freshness::Trust;
 use api::ENDING_ANNOTATION;
 use api::deployment::FlinkDeployment;
 use api::reconciled::{deployed, session_cluster_in};
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
-use api::status::{DeploymentStatus, JobManagerDeploymentStatus, ReconciliationState};
+use api::status::{JobManagerDeploymentStatus, ReconciliationState};
 use clients::cluster;
 use clients::cluster::read::Scope;
 use clients::cluster::workload::Workload;
-use clients::flink::access::Target;
-use clients::flink::{Client, Deadlines};
+use clients::flink::Client;
 use config::cluster::{HIGH_AVAILABILITY, ResourceId, high_availability_of};
 use config::file::{parse_config_yaml, parse_flink_conf};
-use config::{FlinkConfig, OperatorConfig, options};
+use config::{FlinkConfig, OperatorConfig};
 use lifecycle::application::kind::observed_config;
 use lifecycle::application::started_with::on_record;
 use lifecycle::crash;
 use lifecycle::memo::Memo;
+use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::session_job::leaving;
 use lifecycle::trigger::known::SnapshotKind;
-use lifecycle::verdict::{Verdict, Version};
+use lifecycle::verdict::Version;
 use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question, SessionJob};
 use render::names;
 
@@ -52,37 +54,79 @@ const LAST_WORDS_LINES: i64 = 100;
 const LAST_WORDS_BYTES: u32 = 128 * 1024;
 
 /// One resource as this pass sees it.
-pub(super) struct Subject<'a> {
-    pub(super) resource: &'a FlinkDeployment,
-    pub(super) status: &'a DeploymentStatus,
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
+pub(super) struct Subject<'a, K: JobResource = FlinkDeployment> {
+    pub(super) resource: &'a K,
+    pub(super) status: &'a K::Status,
+    /// Of a session job.
+    pub(super) cluster: SessionCluster<'a>,
     /// The configuration that the pass began with.
     pub(super) operator: &'a OperatorConfig,
     /// The results that this pass has already.
-    pub(super) memo: Option<&'a Memo>,
+    pub(super) memo: Option<&'a Memo<K::Source, K::Spec>>,
+    client: OnceLock<Result<Client, String>>,
 }
 
-impl Subject<'_> {
-    pub(super) fn job_id(&self) -> Option<&str> {
-        self.status.job_status.job_id.as_deref()
+impl<'a, K: JobResource> Subject<'a, K> {
+    pub(super) fn new(
+        (resource, status): (&'a K, &'a K::Status),
+        cluster: SessionCluster<'a>,
+        operator: &'a OperatorConfig,
+    ) -> Self {
+        Self { resource, status, cluster, operator, memo: None, client: OnceLock::new() }
+    }
+
+    pub(super) fn namespace(&self) -> &'a str {
+        self.resource.meta().namespace.as_deref().unwrap_or("default")
+    }
+
+    pub(super) fn name(&self) -> &'a str {
+        self.resource.meta().name.as_deref().unwrap_or_default()
+    }
+
+    /// Name of the cluster that the job runs in.
+    fn cluster_name(&self) -> &'a str {
+        match K::JOB {
+            JobKind::FlinkDeployment => self.name(),
+            JobKind::FlinkSessionJob => {
+                self.cluster.and_then(|of| of.metadata.name.as_deref()).unwrap_or_default()
+            }
+        }
     }
 
     /// Which job resource it is.
-    fn of(&self) -> (JobKind, &str, &str) {
-        (JobKind::FlinkDeployment, self.namespace, self.name)
+    fn of(&self) -> (JobKind, &'a str, &'a str) {
+        (K::JOB, self.namespace(), self.name())
+    }
+}
+
+impl<K: OperatedJob> Subject<'_, K> {
+    /// The job, to be asked about. Its JobManager is addressed once in a pass.
+    fn job(&self, context: &Context) -> Asked<'_> {
+        let flink = self.client.get_or_init(|| K::flink(self, context)).clone();
+        Asked { status: self.status.job(), flink }
     }
 
-    /// The job, to be asked about.
-    pub(super) fn job(&self, context: &Context) -> Asked<'_> {
-        Asked { status: &self.status.job_status, flink: self.flink(context) }
+    /// What validators are asked.
+    pub(super) fn judging(&self) -> Judging<'_> {
+        let metadata = self.resource.meta();
+        let generation = metadata.generation.unwrap_or_default();
+        let session = self.cluster.and_then(|cluster| cluster.metadata.generation);
+        Judging {
+            namespace: self.namespace(),
+            name: self.name(),
+            uid: metadata.uid.as_deref().unwrap_or_default(),
+            version: Version { generation, session },
+            subject: K::judged(self),
+        }
     }
+}
 
+impl Subject<'_> {
     /// The configuration that the running cluster was submitted with.
     pub(super) fn config(&self) -> Result<Arc<FlinkConfig>, String> {
         let id = ResourceId {
-            namespace: self.namespace.to_owned(),
-            name: self.name.to_owned(),
+            namespace: self.namespace().to_owned(),
+            name: self.name().to_owned(),
             uid: self.resource.metadata.uid.clone().unwrap_or_default(),
         };
         let none = Memo::default();
@@ -113,44 +157,96 @@ impl Subject<'_> {
 
     /// Whose HA metadata is meant.
     pub(super) fn ha_place<'a>(&'a self, context: &'a Context) -> Place<'a> {
-        let job_id = self.job_id();
+        let job_id = self.status.job_status.job_id.as_deref();
         Place {
             client: &context.client,
-            namespace: self.namespace,
-            name: self.name,
+            namespace: self.namespace(),
+            name: self.name(),
             job_id,
             is_session: job_id.is_none() && self.resource.spec.job.is_none(),
-            fence: context.fence.of(self.namespace),
+            fence: context.fence.of(self.namespace()),
         }
-    }
-
-    /// A client of the running JobManager.
-    pub(super) fn flink(&self, context: &Context) -> Result<Client, String> {
-        let config = self.config()?;
-        let get = |option| config.get(option).map_err(|error| error.to_string());
-        let target = Target {
-            namespace: self.namespace.to_owned(),
-            cluster_id: self.name.to_owned(),
-            port: config.get(&options::REST_PORT).map_err(|error| error.to_string())?,
-            is_tls: config.get(&options::SSL_REST_ENABLED).map_err(|error| error.to_string())?,
-        };
-        let deadlines = Deadlines {
-            request: get(&options::FLINK_CLIENT_TIMEOUT)?,
-            cancel: get(&options::FLINK_CLIENT_CANCEL_TIMEOUT)?,
-            submission: get(&options::JOB_SUBMISSION_TIMEOUT)?,
-            savepoint: get(&options::CHECKPOINTING_TIMEOUT)?,
-        };
-        Ok(context.connector.client(&target, deadlines))
     }
 }
 
 /// Answers one question.
-pub(super) async fn answer(
+pub(super) async fn answer<K: OperatedJob>(
+    question: Question,
+    subject: &Subject<'_, K>,
+    context: &Context,
+    facts: &mut Facts,
+) -> cluster::Result<()> {
+    let job = || subject.job(context);
+    let (namespace, cluster) = (subject.namespace(), subject.cluster_name());
+    match question {
+        Question::Jobs => facts.jobs = fact(job().jobs().await),
+        Question::Checkpoints => facts.checkpoints = fact(job().checkpoints(&facts.jobs).await),
+        Question::Retention => facts.retention = fact(job().retention().await),
+        Question::Stop => facts.stop = fact(job().stop().await),
+        Question::Failure => facts.failure = fact(job().failure().await),
+        Question::Exceptions => facts.exceptions = fact(job().exceptions().await),
+        Question::JobMetrics => facts.job_metrics = fact(job().metrics().await),
+        Question::ResourceRequirements => {
+            facts.resource_requirements = fact(job().resource_requirements().await);
+        }
+        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.of(), context)),
+        Question::Savepoint => {
+            facts.savepoint = fact(of_job::trigger(&job(), SnapshotKind::Savepoint).await);
+        }
+        Question::Checkpoint => {
+            facts.checkpoint = fact(of_job::trigger(&job(), SnapshotKind::Checkpoint).await);
+        }
+        Question::Verdict => {
+            facts.verdict = Fact::Known(context.validators.ask(subject.judging()).await);
+        }
+        Question::Revisions => {
+            let paths = of_job::revisions(subject.of(), context).await;
+            facts.revisions = of_kind::<K, _>(paths.map(Fact::Known))?;
+        }
+        Question::References => {
+            let (metadata, status) = (subject.resource.meta(), subject.status.job());
+            facts.references = fact(of_job::references(metadata, status, context).await);
+        }
+        Question::Nodes => facts.nodes = fact(context.nodes.known(subject.of())),
+        Question::PodNodes => {
+            facts.pod_nodes = fact(nodes::of_pods(namespace, cluster, context).await);
+        }
+        Question::JobManagerStart => {
+            facts.job_manager_start = fact(job_manager_start(namespace, cluster, context).await);
+        }
+        Question::DeployedConfig => {
+            let found = deployed_config(namespace, cluster, context).await;
+            facts.deployed_config = of_kind::<K, _>(found)?;
+        }
+        Question::JobManager
+        | Question::TaskManagers
+        | Question::Pods
+        | Question::HaMetadata
+        | Question::Cluster
+        | Question::TaskManagerPods
+        | Question::SessionJobs
+        | Question::Refusal(_)
+        | Question::Jar => K::answer(question, subject, context, facts).await?,
+    }
+    Ok(())
+}
+
+/// A session job goes on without what the API server does not tell of its cluster.
+fn of_kind<K: JobResource, T>(answer: cluster::Result<Fact<T>>) -> cluster::Result<Fact<T>> {
+    match (K::JOB, answer) {
+        (JobKind::FlinkSessionJob, Err(error)) => Ok(Fact::Unknown(tell(&error))),
+        (JobKind::FlinkSessionJob, Ok(fact)) => Ok(fact),
+        (JobKind::FlinkDeployment, answer) => answer,
+    }
+}
+
+/// Answers a question about a deployment alone.
+pub(super) async fn of_cluster(
     question: Question,
     subject: &Subject<'_>,
     context: &Context,
     facts: &mut Facts,
-) -> Result<(), cluster::Error> {
+) -> cluster::Result<()> {
     match question {
         Question::JobManager => {
             facts.job_manager = Fact::Known(job_manager(subject, context).await?);
@@ -161,65 +257,17 @@ pub(super) async fn answer(
         Question::SessionJobs => facts.session_jobs = session_jobs(subject, context).await?,
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
-        Question::DeployedConfig => {
-            facts.deployed_config =
-                deployed_config(subject.namespace, subject.name, context).await?;
-        }
-        Question::Jobs => facts.jobs = fact(subject.job(context).jobs().await),
-        Question::Checkpoints => {
-            facts.checkpoints = fact(subject.job(context).checkpoints(&facts.jobs).await);
-        }
-        Question::Retention => facts.retention = fact(subject.job(context).retention().await),
-        Question::Stop => facts.stop = fact(subject.job(context).stop().await),
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
-        Question::Failure => facts.failure = fact(subject.job(context).failure().await),
-        Question::Exceptions => facts.exceptions = fact(subject.job(context).exceptions().await),
-        Question::ResourceRequirements => {
-            facts.resource_requirements = fact(subject.job(context).resource_requirements().await);
-        }
         Question::TaskManagerPods => {
             facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
-        }
-        Question::JobMetrics => facts.job_metrics = fact(subject.job(context).metrics().await),
-        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.of(), context)),
-        Question::Savepoint => {
-            let job = subject.job(context);
-            facts.savepoint = fact(of_job::trigger(&job, SnapshotKind::Savepoint).await);
-        }
-        Question::Checkpoint => {
-            let job = subject.job(context);
-            facts.checkpoint = fact(of_job::trigger(&job, SnapshotKind::Checkpoint).await);
         }
         Question::Refusal(objects) => {
             let refusal = objects::refusal(&objects, &context.client).await?;
             facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
         }
-        Question::Verdict => facts.verdict = Fact::Known(verdict(subject, context).await),
-        Question::Revisions => {
-            facts.revisions = Fact::Known(of_job::revisions(subject.of(), context).await?);
-        }
-        Question::References => {
-            let (metadata, status) = (&subject.resource.metadata, &subject.status.job_status);
-            facts.references = fact(of_job::references(metadata, status, context).await);
-        }
-        Question::Nodes => facts.nodes = fact(context.nodes.known(subject.of())),
-        Question::PodNodes => {
-            facts.pod_nodes = fact(nodes::of_pods(subject.namespace, subject.name, context).await);
-        }
+        other => tracing::error!(question = ?other, "nobody answers this of a deployment"),
     }
     Ok(())
-}
-
-async fn verdict(subject: &Subject<'_>, context: &Context) -> Verdict {
-    let metadata = &subject.resource.metadata;
-    let judging = Judging {
-        namespace: subject.namespace,
-        name: subject.name,
-        uid: metadata.uid.as_deref().unwrap_or_default(),
-        version: Version { generation: metadata.generation.unwrap_or_default(), session: None },
-        subject: validator::Subject::of_deployment(subject.resource, subject.status),
-    };
-    context.validators.ask(judging).await
 }
 
 pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
@@ -235,7 +283,7 @@ async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Option<lifecycle::world::JobManager>, cluster::Error> {
-    let found = deployment(subject, &names::job_manager(subject.name), context).await?;
+    let found = deployment(subject, &names::job_manager(subject.name()), context).await?;
     Ok(found.as_deref().map(pods::job_manager))
 }
 
@@ -244,7 +292,7 @@ async fn task_managers(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Option<lifecycle::world::TaskManagers>, cluster::Error> {
-    let found = deployment(subject, &names::task_manager(subject.name), context).await?;
+    let found = deployment(subject, &names::task_manager(subject.name()), context).await?;
     Ok(found.as_deref().map(pods::task_managers))
 }
 
@@ -259,8 +307,8 @@ async fn deployment(
     let is_ready =
         subject.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
     let uid = metadata.uid.as_deref().unwrap_or_default();
-    let is_job_manager = name == names::job_manager(subject.name);
-    if let Some(cached) = context.cached_deployment(subject.namespace, name) {
+    let is_job_manager = name == names::job_manager(subject.name());
+    if let Some(cached) = context.cached_deployment(subject.namespace(), name) {
         let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
         // A Deployment that was to end is read, because it may have replicas again.
         let annotations = cached.metadata.annotations.as_ref();
@@ -278,7 +326,7 @@ async fn deployment(
         }
     }
     let found: Option<Workload> =
-        cluster::read::get(&context.client, subject.namespace, name).await?;
+        cluster::read::get(&context.client, subject.namespace(), name).await?;
     if is_job_manager && let Some(found) = &found {
         context.note_sighting(uid, &found.metadata);
     }
@@ -290,14 +338,14 @@ async fn session_jobs(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Fact<Vec<SessionJob>>, cluster::Error> {
-    let scope = Scope::Namespace(subject.namespace);
+    let scope = Scope::Namespace(subject.namespace());
     let listed = cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None).await;
     let all = match cluster::read::or_none::<FlinkSessionJob, _>(&context.client, listed).await {
         Ok(all) => all,
         Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
         Err(error) => return Err(error),
     };
-    Ok(Fact::Known(jobs_in(subject.name, &all)))
+    Ok(Fact::Known(jobs_in(subject.name(), &all)))
 }
 
 /// The session jobs that are in the cluster.
@@ -335,13 +383,13 @@ async fn job_manager_pods(
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
-    for pod in &list_pods(subject.namespace, subject.name, names::JOB_MANAGER, context).await? {
+    for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
         let Some(mut fact) = pods::pod(pod) else { continue };
         if fact.problem.is_none() && !fact.has_started && pods::waits_for_volumes(pod) {
-            fact.problem = failed_mount(subject.namespace, &fact.name, context).await?;
+            fact.problem = failed_mount(subject.namespace(), &fact.name, context).await?;
         }
         if let (Some(problem), Some(crash)) = (&mut fact.problem, pods::unexplained_crash(pod))
-            && let Some(cause) = last_words(subject.namespace, &fact.name, &crash, context).await
+            && let Some(cause) = last_words(subject.namespace(), &fact.name, &crash, context).await
         {
             problem.message = format!("[{}] CrashLoop - {cause}", crash.container);
         }
@@ -377,7 +425,7 @@ async fn task_manager_pods(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
-    let list = list_pods(subject.namespace, subject.name, names::TASK_MANAGER, context).await?;
+    let list = list_pods(subject.namespace(), subject.name(), names::TASK_MANAGER, context).await?;
     Ok(list.iter().filter_map(pods::pod).collect())
 }
 
@@ -434,7 +482,7 @@ pub(super) async fn deployed_config(
 }
 
 async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluster, String> {
-    let client = subject.flink(context)?.without_retries();
+    let client = subject.job(context).flink?.without_retries();
     let (config, task_managers) = tokio::join!(client.config(), client.taskmanagers());
     let config = config.map_err(|error| tell(&error))?;
     let count = task_managers.map_err(|error| tell(&error))?.taskmanagers.len();

@@ -3,22 +3,22 @@
 //! The decision is the operator's own, on facts that are read in the same way. That of a deletion is
 //! made as if it had been asked for now where it was not yet.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
+use super::autoscaler::Scaled;
 use super::context::Context;
 use super::kind::Operated;
 use super::pass::Error;
 use super::reconcile;
-use super::{session_job, snapshot};
+use super::snapshot;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use lifecycle::blocker::Blocker;
 use lifecycle::error_document::message_of;
-use lifecycle::plan;
+use lifecycle::plan::Step;
+use lifecycle::resource::StatusOfJob as _;
 
 /// The next pass over a resource.
 #[derive(Clone, Debug)]
@@ -43,16 +43,7 @@ pub async fn of_deployment_deletion(
 
 /// The next pass over an application or a session cluster.
 pub async fn of_deployment(resource: FlinkDeployment, context: &Context) -> Result<Preview, Error> {
-    let status = resource.status.clone().unwrap_or_default();
-    let plan = reconcile::plan(&resource, &status, &context.operator(), context).await?;
-    let is_operation =
-        |step: &&plan::Step| !matches!(step, plan::Step::WriteStatus(_) | plan::Step::Event(_));
-    Ok(Preview {
-        steps: plan.steps.iter().filter(is_operation).map(plan::Step::name).collect(),
-        error: news(status.error.as_deref(), plan.status.error.as_deref()),
-        because: plan.because,
-        blocker: plan.blocker.map(|blocker| *blocker),
-    })
+    of(resource, context).await
 }
 
 /// The next pass over the deletion of a session job.
@@ -69,15 +60,18 @@ pub async fn of_session_job(
     resource: FlinkSessionJob,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use lifecycle::session_job::plan::Step;
-    let status = resource.status.clone().unwrap_or_default();
-    let cluster = session_job::session_cluster(&resource, context).await?;
-    let cluster = cluster.as_ref().map(Arc::as_ref);
-    let plan = session_job::plan(&resource, &status, cluster, &context.operator(), context).await?;
-    let is_operation = |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_));
+    of(resource, context).await
+}
+
+async fn of<K: Scaled>(resource: K, context: &Context) -> Result<Preview, Error> {
+    let status = resource.status().cloned().unwrap_or_default();
+    let cluster = resource.session_cluster(context).await.map_err(Error::Observe)?;
+    let (cluster, operator) = (cluster.as_deref(), context.operator());
+    let plan = reconcile::plan(&resource, &status, cluster, &operator, context).await?;
+    let is_operation = |step: &&Step<K>| !matches!(step, Step::WriteStatus(_) | Step::Event(_));
     Ok(Preview {
         steps: plan.steps.iter().filter(is_operation).map(Step::name).collect(),
-        error: news(status.error.as_deref(), plan.status.error.as_deref()),
+        error: news(status.error(), plan.status.error()),
         because: plan.because,
         blocker: plan.blocker.map(|blocker| *blocker),
     })

@@ -1,207 +1,251 @@
-//! The controller of `FlinkDeployment`: one pass over one resource.
+//! One pass over a resource that has a job: what a `FlinkDeployment` and a `FlinkSessionJob` have in common.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::core::object::HasSpec;
+use serde::Serialize;
 
-use super::autoscaler;
+use super::act::{Stopped, Taken};
+use super::autoscaler::{self, Cluster, Scaled};
 use super::context::{Context, Progress, STATUS_DELAY};
-use super::kind::{Guarded, Kept, Operated, Sight};
+use super::kind::{Guarded, Operated, Sight};
 use super::observe::{self, Subject};
 use super::pass::{Again, Error};
 use super::resource::Act;
-use super::session_job;
+use super::session_job::jar::NotSubmitted;
 use super::snapshot::index;
-use super::validator::Kind;
-use api::DEPLOYMENT_FINALIZER;
-use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use super::validator;
+use api::deployment::FlinkDeployment;
+use api::reconciled::StoredSpec as _;
 use api::state_snapshot::JobKind;
-use api::status::{DeploymentStatus, JobStatusState, LifecycleState};
-use clients::flink::new_trigger_id;
-use config::OperatorConfig;
-use lifecycle::application::decide;
-use lifecycle::audit;
+use api::status::{JobStatusState, LifecycleState};
+use clients::cluster;
+use clients::flink::{Client, Deadlines, new_trigger_id};
+use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::error_document::WentBack;
-use lifecycle::event::Component;
-use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
-use lifecycle::plan::{Plan, Step};
+use lifecycle::plan::{Plan, PlanOf, Step};
 use lifecycle::reads;
+use lifecycle::reconcile::decide;
+use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::transitions::etcd_restore::{self, Record};
-use lifecycle::world::{Fact, Facts, Fresh, World};
+use lifecycle::world::{Fact, Facts, Fresh, Question, World};
 
 /// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 24;
+const QUESTIONS_MAX: usize = 26;
 
-impl Operated for FlinkDeployment {
-    const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
-    const FAILURE: (&'static str, Component) =
-        ("ClusterDeploymentException", Component::JobManagerDeployment);
-    const KIND: metrics::Kind = metrics::Kind::FlinkDeployment;
+/// A kind of resource with a job that is operated.
+pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> {
+    /// As validators call it.
+    const SUBJECT: validator::Kind;
 
-    fn facts(&self, status: &DeploymentStatus) -> metrics::Facts {
-        metrics::Facts::of_deployment(status)
+    /// The cluster of a session job. An absence is read, so that it is a fact and not a late watch.
+    fn session_cluster(
+        &self,
+        _context: &Context,
+    ) -> impl Future<Output = cluster::Result<Option<Arc<FlinkDeployment>>>> + Send {
+        std::future::ready(Ok(None))
     }
 
-    fn audit(previous: &DeploymentStatus, current: &DeploymentStatus) -> Option<String> {
-        audit::of_deployment(previous, current)
+    /// A client of the JobManager. An error is the reason that it cannot be addressed.
+    fn flink(subject: &Subject<'_, Self>, context: &Context) -> Result<Client, String>;
+
+    /// The subject that validators are asked about.
+    fn judged(subject: &Subject<'_, Self>) -> validator::Subject;
+
+    fn remembered(_context: &Context, _uid: &str) -> Self::Remembered {
+        Self::Remembered::default()
     }
 
-    fn kept(context: &Context) -> &Kept<Self> {
-        &context.deployments
+    /// True if the step starts a job.
+    fn is_start(step: &Self::Step) -> bool;
+
+    /// A plan that starts a job was carried out.
+    fn note_start(_context: &Context, _uid: &str) {}
+
+    /// A plan was not carried out, as the job was not submitted. Answers when to look again.
+    fn note_failure(_act: &Act<'_, Self>, _failure: NotSubmitted) -> Again {
+        None
     }
 
-    fn went_back(known: &Self, listed: &Self) -> Option<WentBack> {
-        let none = DeploymentStatus::default();
-        let known = record(known, known.status.as_ref().unwrap_or(&none));
-        let now = record(listed, listed.status.as_ref().unwrap_or(&none));
-        etcd_restore::went_back(known, now, listed.spec.job.as_ref())
-    }
+    /// Notes that objects are missing beside the JobManager Deployment with this uid, so that they are made later.
+    fn note_unfinished(_status: &mut Self::Status, _uid: &String) {}
 
-    fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
-        let namespace = resource.namespace().unwrap_or_default();
-        let (kind, name) = (JobKind::FlinkDeployment, resource.name_any());
-        if sight == Sight::Gone {
-            context.nodes.forget(&(kind, namespace.clone(), name.clone()));
-        }
-        index::wake(context, &namespace, kind, &name);
-        session_job::wake_jobs_of(resource, context);
-    }
+    /// Answers a question about this kind alone.
+    fn answer(
+        question: Question,
+        subject: &Subject<'_, Self>,
+        context: &Context,
+        facts: &mut Facts,
+    ) -> impl Future<Output = cluster::Result<()>> + Send;
 
-    async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
-        let mut act = Act::new(context, resource);
-        let kept = &context.deployments;
-        let pending = kept.written(&act.uid).and_then(|written| written.pending);
-        let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
-        let operator = Arc::clone(&act.operator);
-        autoscaler::tidy(&act.resource, &status, None, &operator, context)
-            .await
-            .map_err(Error::Observe)?;
-        let plan = plan(&act.resource, &status, &operator, context).await?;
-        report(&act.resource, &status, &plan, context);
-        let Plan { steps, status: end, because: _, look_again, blocker: _ } = plan;
-        let creates = steps.iter().any(|step| matches!(step, Step::CreateCluster(_)));
-        let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
-        let since = pending.as_ref().map(|(_, since)| *since);
-        let is_waiting =
-            since.is_some_and(|since| since.elapsed() < STATUS_DELAY) && *end == status;
-        let notices = steps.iter().filter_map(|step| match step {
-            Step::Snapshot(step) => Some(step.notices()),
-            _ => None,
-        });
-        let notices: Vec<String> = notices.flatten().collect();
-        let taken = act.take(steps).await.map_err(Error::Act)?;
-        context.note_notices(&act.uid, &notices, Timestamp::now());
-        let mut end = end;
-        taken.note_unfinished(&mut end);
-        keep_undisposed(&mut end.job_status, &status.job_status, &taken.snapshots.undisposed);
-        keep_unasked::<FlinkDeploymentSpec>(
-            &mut end.reconciliation_status,
-            &status.reconciliation_status,
-            &taken.snapshots.refused,
-        );
-        if is_gone {
-            kept.forget(&act.uid);
-            context.forget(&act.uid);
-            context.rewinds.forget(&act.uid);
-            return Ok(None);
-        }
-        let may_wait = (creates || is_waiting) && taken.unfinished.is_none();
-        let status = end.clone();
-        act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
-        taken.outcome().map_err(Error::Act)?;
-        let next = autoscaler::follow(&act.resource, &status, None, &operator, context);
-        let look_again = look_again.into_iter().chain(next).min();
-        Ok(match (look_again, may_wait) {
-            (Some(after), true) => Some(after.min(STATUS_DELAY)),
-            (after, false) => after,
-            (None, true) => Some(STATUS_DELAY),
-        })
+    /// Takes a step of this kind alone.
+    fn take(
+        act: &mut Act<'_, Self>,
+        step: Self::Step,
+        cluster: Cluster<'_>,
+        taken: &mut Taken,
+    ) -> impl Future<Output = Result<(), Stopped>> + Send;
+}
+
+/// Observes, decides and acts once.
+pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Again, Error> {
+    let cluster = resource.session_cluster(context).await.map_err(Error::Observe)?;
+    let cluster = cluster.as_deref();
+    let mut act = Act::new(context, resource);
+    let kept = K::kept(context);
+    let pending = kept.written(&act.uid).and_then(|written| written.pending);
+    let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
+    let operator = Arc::clone(&act.operator);
+    autoscaler::tidy(&act.resource, &status, cluster, &operator, context)
+        .await
+        .map_err(Error::Observe)?;
+    let plan = plan(&act.resource, &status, cluster, &operator, context).await?;
+    report(&act.resource, &status, &plan, context);
+    let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
+    let starts = steps.iter().any(|step| matches!(step, Step::Own(step) if K::is_start(step)));
+    let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
+    let since = pending.as_ref().map(|(_, since)| *since);
+    let is_waiting = since.is_some_and(|since| since.elapsed() < STATUS_DELAY) && *end == status;
+    let notices = steps.iter().filter_map(|step| match step {
+        Step::Snapshot(step) => Some(step.notices()),
+        _ => None,
+    });
+    let notices: Vec<String> = notices.flatten().collect();
+    let taken = match act.take(steps, cluster).await {
+        Ok(taken) => taken,
+        // The next pass looks whether the job runs all the same, and tells what went wrong.
+        Err(Stopped::Submission(failure)) => return Ok(K::note_failure(&act, failure)),
+        Err(Stopped::Error(error)) => return Err(Error::Act(error)),
+    };
+    context.note_notices(&act.uid, &notices, Timestamp::now());
+    taken.note_unfinished::<K>(&mut end);
+    keep_undisposed(end.job_mut(), status.job(), &taken.snapshots.undisposed);
+    keep_unasked::<K::Spec>(
+        end.reconciliation_mut(),
+        status.reconciliation(),
+        &taken.snapshots.refused,
+    );
+    if starts {
+        K::note_start(context, &act.uid);
     }
+    if is_gone {
+        kept.forget(&act.uid);
+        context.forget(&act.uid);
+        context.rewinds.forget(&act.uid);
+        return Ok(None);
+    }
+    // The status of a cluster that was just created follows in a moment, with what becomes of it.
+    let may_wait =
+        K::JOB == JobKind::FlinkDeployment && (starts || is_waiting) && taken.unfinished.is_none();
+    let status = end.clone();
+    act.end_with(*end, may_wait, since.filter(|_| is_waiting)).await.map_err(Error::Act)?;
+    taken.outcome().map_err(Error::Act)?;
+    let next = autoscaler::follow(&act.resource, &status, cluster, &operator, context);
+    let delay = may_wait.then_some(STATUS_DELAY);
+    Ok(look_again.into_iter().chain(next).chain(delay).min())
 }
 
 /// Decides, answering the decision's questions on the way.
-pub async fn plan(
-    resource: &FlinkDeployment,
-    status: &DeploymentStatus,
+pub(super) async fn plan<K: Scaled>(
+    resource: &K,
+    status: &K::Status,
+    cluster: Cluster<'_>,
     operator: &OperatorConfig,
     context: &Context,
-) -> Result<Plan, Error> {
-    let wanted = autoscaler::wanted(resource, status, None, operator, context);
+) -> Result<PlanOf<K>, Error> {
+    let wanted = autoscaler::wanted(resource, status, cluster, operator, context);
     let resource = &*wanted.await.map_err(Error::Observe)?;
+    let uid = resource.meta().uid.as_deref().unwrap_or_default();
     let mut world = World {
-        now: Timestamp::now(),
-        resource,
-        status,
-        operator,
         has_snapshot_resources: context.has_snapshot_resources(),
         fresh: fresh(),
-        told_exceptions: context
-            .told_exceptions(resource.metadata.uid.as_deref().unwrap_or_default()),
-        validators: context
-            .validators
-            .known(Kind::FlinkDeployment, resource.metadata.uid.as_deref().unwrap_or_default()),
-        periodic: context.periodic(resource.metadata.uid.as_deref().unwrap_or_default()),
-        went_back: context.rewinds.known(resource.metadata.uid.as_deref().unwrap_or_default()),
+        told_exceptions: context.told_exceptions(uid),
+        validators: context.validators.known(K::SUBJECT, uid),
+        periodic: context.periodic(uid),
+        went_back: context.rewinds.known(uid),
         zone: context.zone.clone(),
-        facts: Facts { stopped_at: context.stopped_at(&resource.metadata), ..Facts::default() },
-        memo: Memo::default(),
+        remembered: K::remembered(context, uid),
+        facts: Facts { stopped_at: context.stopped_at(resource.meta()), ..Facts::default() },
+        ..World::new(Timestamp::now(), (resource, status), cluster, operator)
     };
+    let mut subject = Subject::new((resource, status), cluster, operator);
+    subject.memo = Some(&world.memo);
     let phase = Phase::of_world(&world);
     for _ in 0..=QUESTIONS_MAX {
-        let decided = reads::of_deployment(phase, &world).map_or_else(|| decide(&world), Err);
-        match decided {
+        match reads::next(phase, &world).map_or_else(|| decide(&world), Err) {
             Ok(plan) => {
-                context.note_told_exceptions(
-                    world.uid(),
-                    &world.status.job_status,
-                    (&world.facts.exceptions, &world.facts.jobs),
-                    world.now,
-                );
+                let seen = (&world.facts.exceptions, &world.facts.jobs);
+                context.note_told_exceptions(uid, status.job(), seen, world.now);
                 if are_held(&world.facts.references) {
-                    context.note_held(world.uid(), world.now);
+                    context.note_held(uid, world.now);
                 }
                 if runs(&world) {
                     // The running job is on record again, with what it saves from now on.
-                    context.rewinds.forget(world.uid());
+                    context.rewinds.forget(uid);
                 }
                 return Ok(plan);
             }
             Err(question) => {
-                let subject = Subject {
-                    resource,
-                    status,
-                    namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
-                    name: resource.metadata.name.as_deref().unwrap_or_default(),
-                    operator,
-                    memo: Some(&world.memo),
-                };
-                observe::answer(question, &subject, context, &mut world.facts)
-                    .await
-                    .map_err(Error::Observe)?;
+                let answered = observe::answer(question, &subject, context, &mut world.facts);
+                answered.await.map_err(Error::Observe)?;
             }
         }
     }
     Err(Error::Undecided)
 }
 
-fn record<'a>(resource: &FlinkDeployment, status: &'a DeploymentStatus) -> Record<'a> {
-    let generation = resource.metadata.generation;
-    let reconciliation = &status.reconciliation_status;
-    Record { generation, job: &status.job_status, reconciliation }
+/// The facts in `known` that are no longer on record, because the store went back to `listed`.
+pub(super) fn went_back<K: OperatedJob>(known: &K, listed: &K) -> Option<WentBack> {
+    let none = K::Status::default();
+    let known = record(known, known.status().unwrap_or(&none));
+    let now = record(listed, listed.status().unwrap_or(&none));
+    etcd_restore::went_back(known, now, listed.spec().job())
 }
 
-/// True if the job on record was seen running.
-fn runs(world: &World<'_>) -> bool {
+fn record<'a, K: OperatedJob>(resource: &K, status: &'a K::Status) -> Record<'a> {
+    let generation = resource.meta().generation;
+    Record { generation, job: status.job(), reconciliation: status.reconciliation() }
+}
+
+/// Wakes the snapshots of the job.
+pub(super) fn seen<K: OperatedJob>(resource: &Guarded<K>, sight: Sight, context: &Context) {
+    let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
+    if sight == Sight::Gone {
+        context.nodes.forget(&(K::JOB, namespace.clone(), name.clone()));
+    }
+    index::wake(context, &namespace, K::JOB, &name);
+}
+
+/// How long Flink may take to answer.
+pub(super) fn deadlines(config: &FlinkConfig) -> Result<Deadlines, String> {
+    let get = |option| config.get(option).map_err(|error| error.to_string());
+    Ok(Deadlines {
+        request: get(&options::FLINK_CLIENT_TIMEOUT)?,
+        cancel: get(&options::FLINK_CLIENT_CANCEL_TIMEOUT)?,
+        submission: get(&options::JOB_SUBMISSION_TIMEOUT)?,
+        savepoint: get(&options::CHECKPOINTING_TIMEOUT)?,
+    })
+}
+
+/// True if the job on record was seen and runs, or at least has not ended in a session cluster. Its work is on record
+/// again then.
+fn runs<K: OperatedJob>(world: &World<'_, K>) -> bool {
     let Fact::Known(jobs) = &world.facts.jobs else { return false };
-    let id = world.status.job_status.job_id.as_ref();
-    jobs.iter().any(|job| Some(&job.id) == id && job.state == JobStatusState::Running)
+    let id = world.status.job().job_id.as_deref();
+    match K::JOB {
+        JobKind::FlinkDeployment => {
+            jobs.iter().any(|job| Some(&*job.id) == id && job.state == JobStatusState::Running)
+        }
+        JobKind::FlinkSessionJob => etcd_restore::is_alive(id, jobs),
+    }
 }
 
 /// Names for one decision to use up.
-pub(super) fn fresh() -> Fresh {
+fn fresh() -> Fresh {
     Fresh {
         job_id: new_trigger_id(),
         trigger_id: new_trigger_id(),
@@ -216,19 +260,20 @@ fn hyphenated(hex: &str) -> String {
 }
 
 /// One line for each decision that does something or changes the status.
-fn report(resource: &FlinkDeployment, before: &DeploymentStatus, plan: &Plan, context: &Context) {
+fn report<K: OperatedJob>(resource: &K, before: &K::Status, plan: &PlanOf<K>, context: &Context) {
     let steps: Vec<&'static str> = plan.steps.iter().map(Step::name).collect();
-    let state = plan.status.lifecycle_state.map_or("-", |state| state.as_str());
+    let lifecycle = plan.status.lifecycle_state().map(LifecycleState::as_str);
+    let state = lifecycle.unwrap_or("-");
     if steps.is_empty() && *plan.status == *before {
         tracing::debug!(state, because = plan.because, "nothing to do");
     } else {
         tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
     }
     context.tell(Progress {
-        kind: "FlinkDeployment",
+        kind: K::JOB.as_str(),
         namespace: resource.namespace().unwrap_or_default(),
         name: resource.name_any(),
-        state: plan.status.lifecycle_state.map(LifecycleState::as_str),
+        state: lifecycle,
         is_gone: plan.steps.iter().any(|step| matches!(step, Step::RemoveFinalizer)),
         because: plan.because.clone(),
     });

@@ -7,15 +7,14 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::autoscaler;
+use super::autoscaler::{self, Scaled};
 use super::context::Context;
 use super::objects;
 use super::observe::{self, Subject};
 use super::pass::Error;
-use super::session_job;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
-use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, SessionJobRehearsal};
+use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, Rehearsed};
 use lifecycle::world::{Fact, Question};
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
@@ -26,9 +25,7 @@ pub async fn scaled_deployment(
     wanted: &FlinkDeployment,
     context: &Context,
 ) -> Result<FlinkDeployment, Error> {
-    let (status, operator) = (wanted.status.clone().unwrap_or_default(), context.operator());
-    let scaled = autoscaler::wanted(wanted, &status, None, &operator, context);
-    scaled.await.map(Cow::into_owned).map_err(Error::Observe)
+    scaled(wanted, context).await
 }
 
 /// Like [`scaled_deployment`], for a session job in the cluster that it names.
@@ -36,19 +33,33 @@ pub async fn scaled_session_job(
     wanted: &FlinkSessionJob,
     context: &Context,
 ) -> Result<FlinkSessionJob, Error> {
-    let cluster = session_job::session_cluster(wanted, context).await?;
-    let status = wanted.status.clone().unwrap_or_default();
-    let operator = context.operator();
+    scaled(wanted, context).await
+}
+
+async fn scaled<K: Scaled>(wanted: &K, context: &Context) -> Result<K, Error> {
+    let cluster = wanted.session_cluster(context).await.map_err(Error::Observe)?;
+    let (status, operator) = (wanted.status().cloned().unwrap_or_default(), context.operator());
     let scaled = autoscaler::wanted(wanted, &status, cluster.as_deref(), &operator, context);
     scaled.await.map(Cow::into_owned).map_err(Error::Observe)
 }
 
 /// Finds out what would be done about `wanted`, which has the status that is stored.
 pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result<Outcome, Error> {
+    of(wanted, context).await
+}
+
+/// Like [`of_deployment`], for a session job in the cluster that it names.
+pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Result<Outcome, Error> {
+    of(wanted, context).await
+}
+
+async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outcome, Error> {
     let operator = context.operator();
-    let resource = wanted.clone();
-    let status = wanted.status.clone().unwrap_or_default();
-    let mut rehearsal = Rehearsal::new(wanted, Timestamp::now());
+    let cluster = wanted.session_cluster(context).await.map_err(Error::Observe)?;
+    let status = wanted.status().cloned().unwrap_or_default();
+    let subject = Subject::new((&wanted, &status), cluster.as_deref(), &operator);
+    let cluster = cluster.as_deref().cloned();
+    let mut rehearsal = Rehearsal::new(wanted.clone(), cluster, Timestamp::now());
     for _ in 0..ROUNDS_MAX {
         match rehearsal.go_on(&operator) {
             Ok(true) => {}
@@ -60,36 +71,9 @@ pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result
                 rehearsal.facts.refusal = Fact::Known(refusal.map(|it| it.to_string()));
             }
             Err(question) => {
-                let subject = Subject {
-                    resource: &resource,
-                    status: &status,
-                    namespace: resource.metadata.namespace.as_deref().unwrap_or("default"),
-                    name: resource.metadata.name.as_deref().unwrap_or_default(),
-                    operator: &operator,
-                    memo: None,
-                };
                 observe::answer(question, &subject, context, &mut rehearsal.facts)
                     .await
                     .map_err(Error::Observe)?;
-            }
-        }
-    }
-    Err(Error::Undecided)
-}
-
-/// Like [`of_deployment`], for a session job in the cluster that it names.
-pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Result<Outcome, Error> {
-    let operator = context.operator();
-    let cluster = session_job::session_cluster(&wanted, context).await?;
-    let cluster = cluster.map(|cluster| FlinkDeployment::clone(&cluster));
-    let mut rehearsal = SessionJobRehearsal::new(wanted.clone(), cluster.clone(), Timestamp::now());
-    for _ in 0..ROUNDS_MAX {
-        match rehearsal.go_on(&operator) {
-            Ok(true) => {}
-            Ok(false) => return Ok(rehearsal.outcome()),
-            Err(question) => {
-                let job = (&wanted, cluster.as_ref(), &*operator);
-                session_job::look_up(question, job, context, &mut rehearsal.facts).await;
             }
         }
     }

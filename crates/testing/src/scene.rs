@@ -13,11 +13,10 @@ use config::{FlinkConfig, OperatorConfig};
 use expect_test::Expect;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use lifecycle::application::decide;
 use lifecycle::error_document::WentBack;
-use lifecycle::memo::Memo;
 use lifecycle::phase::Phase;
-use lifecycle::plan::{Plan, Step};
+use lifecycle::plan::{ClusterStep, Plan, Step};
+use lifecycle::reconcile::decide;
 use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
@@ -312,23 +311,15 @@ impl Scene {
     /// The world with these facts.
     pub fn world(&self, facts: Facts) -> World<'_> {
         World {
-            now: NOW.parse().unwrap(),
-            resource: &self.resource,
-            status: &self.status,
-            operator: &self.operator,
-            has_snapshot_resources: true,
             went_back: self.went_back.clone(),
             fresh: Fresh {
                 job_id: "00000000000000000000000000000002".to_owned(),
                 trigger_id: "000000000000000000000000000000ff".to_owned(),
                 uuid: "7e57ab1e-0000-4000-8000-000000000000".to_owned(),
             },
-            told_exceptions: None,
             validators: self.validators.clone(),
-            periodic: lifecycle::trigger::memory::Memory::default(),
-            zone: jiff::tz::TimeZone::UTC,
             facts,
-            memo: Memo::default(),
+            ..World::new(NOW.parse().unwrap(), (&self.resource, &self.status), None, &self.operator)
         }
     }
 
@@ -345,9 +336,9 @@ pub fn phases_of(before: &DeploymentStatus, plan: &Plan) -> Vec<Phase> {
         Step::WriteStatus(status) => Some(&**status),
         _ => None,
     });
-    let mut last = Phase::of_deployment(before);
+    let mut last = Phase::of::<FlinkDeployment>(before);
     let mut through = Vec::new();
-    for next in written.chain([&*plan.status]).map(Phase::of_deployment) {
+    for next in written.chain([&*plan.status]).map(Phase::of::<FlinkDeployment>) {
         assert!(last.may_lead_to(next), "a pass led from {last:?} to {next:?}");
         if next != last {
             through.push(next);
@@ -382,7 +373,7 @@ pub fn told(plan: &Plan) -> String {
 pub fn told_step(step: &Step) -> String {
     match step {
         Step::Event(event) => format!("event {}: {}", event.reason, event.message),
-        Step::CreateCluster(objects) => {
+        Step::Own(ClusterStep::CreateCluster(objects)) => {
             let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
             let line =
                 |key: &str| config.lines().find(|line| line.starts_with(key)).unwrap_or("nothing");
@@ -415,7 +406,7 @@ pub fn error(plan: &Plan) -> String {
 /// none.
 pub fn created(plan: &Plan, key: &str) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
-        Step::CreateCluster(objects) => {
+        Step::Own(ClusterStep::CreateCluster(objects)) => {
             let config = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
             let lines = || config.lines().filter_map(|line| line.split_once(": "));
             let value = lines().find(|(other, _)| *other == key).map(|(_, value)| value);

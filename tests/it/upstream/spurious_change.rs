@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::{Api, Patch, PatchParams};
 use lifecycle::diff::{ChangeClass, diff, diff_session_job};
-use lifecycle::plan::Step;
+use lifecycle::plan::{ClusterStep, Step};
 use operator::live::Live;
 use operator::mutator::{Kind, Mutator, Subject, mutate};
 use operator::webhook::admit::Jurisdiction;
@@ -144,7 +144,7 @@ fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
     let ingress = |template: &str| serde_json::from_value(json!({"template": template})).unwrap();
     let put = |plan: &lifecycle::plan::Plan| {
         let one = |step: &Step| match step {
-            Step::ApplyIngress(ingress) => Some(ingress.clone()),
+            Step::Own(ClusterStep::ApplyIngress(ingress)) => Some(ingress.clone()),
             _ => None,
         };
         plan.steps.iter().filter_map(one).collect::<Vec<_>>()

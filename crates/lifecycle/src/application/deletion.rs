@@ -13,6 +13,7 @@ use crate::blocker::WITHOUT_SAVEPOINT;
 use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
+use crate::kind::{End, Maybe};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, SOON};
 use crate::plan::{Plan, Step};
@@ -31,11 +32,11 @@ const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost
      lost node goes with `kubectl delete pod NAME --force`";
 
 impl DeploymentPass<'_> {
-    pub(crate) fn delete(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn delete(&mut self) -> End {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }
 
-    fn continue_deletion(&mut self) -> Result<Plan, Halt> {
+    fn continue_deletion(&mut self) -> End {
         if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
@@ -98,7 +99,7 @@ impl DeploymentPass<'_> {
 
     /// The JobManager of a session cluster was stopped so that its jobs go on by their HA metadata. The
     /// rest of the cluster waits for it, as long as anything of it is waited for.
-    fn end_unheard_jobs(&mut self) -> Result<Option<Plan>, Halt> {
+    fn end_unheard_jobs(&mut self) -> Maybe {
         if !self.is_session() {
             return Ok(None);
         }
@@ -128,7 +129,7 @@ impl DeploymentPass<'_> {
         Some(self.finish(because, Some(pause)))
     }
 
-    fn delete_remains(&mut self) -> Result<Plan, Halt> {
+    fn delete_remains(&mut self) -> End {
         let task_managers = self.read_task_managers()?.filter(|found| self.owns(found));
         if let Some(found) = task_managers {
             self.delete_cluster(None)?;
@@ -165,7 +166,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The resource goes, although something of its cluster is still there.
-    fn end_late(&mut self, what: &str) -> Result<Plan, Halt> {
+    fn end_late(&mut self, what: &str) -> End {
         let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
         let message = format!(
             "{what} in time (`kubernetes.operator.resource.cleanup.timeout`): the resource goes all \
@@ -176,7 +177,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Lets the resource go, and HA metadata with it unless something still needs that.
-    fn end(&mut self, is_metadata_needed: bool, because: &str) -> Result<Plan, Halt> {
+    fn end(&mut self, is_metadata_needed: bool, because: &str) -> End {
         if self.is_state_unsaved() {
             let message = "deleted without the savepoint that \
                  `kubernetes.operator.job.savepoint-on-deletion` asks for, as the job has no \
@@ -222,7 +223,7 @@ impl DeploymentPass<'_> {
 
     /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved, unless it
     /// is another run. As long as that is not known the cancel stays on record.
-    fn forget_cancel_of_upgrade(&mut self) -> Result<Option<Plan>, Halt> {
+    fn forget_cancel_of_upgrade(&mut self) -> Maybe {
         if self.status.reconciliation_status.state != ReconciliationState::Upgrading
             || self.status.job_status.state != Some(JobStatusState::Cancelling)
         {
@@ -250,7 +251,7 @@ impl DeploymentPass<'_> {
     }
 
     /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
-    fn save_before_deletion(&mut self) -> Result<Option<Plan>, Halt> {
+    fn save_before_deletion(&mut self) -> Maybe {
         if self.is_session() {
             return Ok(None);
         }
@@ -319,7 +320,7 @@ impl DeploymentPass<'_> {
         self.wait_for_running_job().map(Some)
     }
 
-    fn wait_for_running_job(&mut self) -> Result<Plan, Halt> {
+    fn wait_for_running_job(&mut self) -> End {
         let patience = patience(Some(&*self.observe_config()?));
         let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
         let blocker = Blocker::new(
@@ -330,7 +331,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Waits as long as it takes, and from `told_at` on says so in the status.
-    fn wait_for_savepoint(&mut self, blocker: Blocker, told_at: Timestamp) -> Result<Plan, Halt> {
+    fn wait_for_savepoint(&mut self, blocker: Blocker, told_at: Timestamp) -> End {
         let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
         let problem = blocker.problem();
         let pause = if blocker.reason == Reason::Savepoint { GOING } else { SOON };

@@ -7,10 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::started_with;
 use super::version::refuse_old_version;
 use crate::event::{Component, Event};
+use crate::kind::End;
 use crate::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
-use crate::plan::{Plan, Step};
+use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use crate::transitions::stop::MOVED;
 use crate::transitions::stop::OTHER_STATE;
@@ -31,7 +32,7 @@ const GOING_LOOKS: u32 = 16;
 
 impl DeploymentPass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
-    pub(crate) fn start_again(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn start_again(&mut self, last: &ReconciledSpec) -> End {
         let job_manager = self.read_job_manager()?.cloned();
         if let Some(job_manager) = &job_manager
             && job_manager.owner_uid.as_deref() != Some(self.world.uid())
@@ -132,7 +133,7 @@ impl DeploymentPass<'_> {
         Ok(!self.is_standalone() && self.is_started_with_high_availability()? == Some(true))
     }
 
-    pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> Result<Plan, Halt> {
+    pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> End {
         if !is_deleting {
             // What was just seen of the job must not go with its JobManager.
             self.write_intent();
@@ -163,7 +164,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The same where the Deployment is gone: those that take a person to end are told by name.
-    pub(crate) fn await_pods_left(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn await_pods_left(&mut self) -> End {
         self.report_pods_left()?;
         Ok(self.await_old_pods())
     }
@@ -219,7 +220,7 @@ impl DeploymentPass<'_> {
 
     /// The same before a first start, where they are of an earlier resource of this name. Those without
     /// a Deployment nobody ends but a person.
-    pub(crate) fn await_pods_of_others(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn await_pods_of_others(&mut self) -> End {
         let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
         let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
         if names.is_empty() {
@@ -268,7 +269,7 @@ impl DeploymentPass<'_> {
         restore: RestorePoint,
         is_first: bool,
         keeps_job_id: bool,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         let mode = restore.upgrade_mode();
         let spec = self.spec.clone();
         refuse_old_version(&spec)?;
@@ -440,10 +441,11 @@ impl DeploymentPass<'_> {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
             } else if is_high_availability_readable(&config) {
-                self.steps.push(Step::ForgetJobGraphs { jobs: self.jobs_on_record() });
+                self.steps
+                    .push(Step::Own(ClusterStep::ForgetJobGraphs { jobs: self.jobs_on_record() }));
             }
         }
-        self.steps.push(Step::CreateCluster(Box::new(objects)));
+        self.steps.push(Step::Own(ClusterStep::CreateCluster(Box::new(objects))));
         self.lose_job_from_sight();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.forget_former_cluster();

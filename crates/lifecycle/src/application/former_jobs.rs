@@ -3,7 +3,7 @@
 use crate::job;
 use crate::notes::{FORMER_JOBS, JobIds};
 use crate::pass::DeploymentPass;
-use crate::plan::Step;
+use crate::plan::{ClusterStep, Step};
 use crate::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::cluster::is_zookeeper_high_availability_on;
@@ -46,7 +46,7 @@ impl DeploymentPass<'_> {
     /// Removes the HA metadata of the jobs on record. A session cluster keeps no record of what ran in it.
     pub(crate) fn delete_ha_metadata(&mut self) {
         let jobs = (!self.is_session()).then(|| self.jobs_on_record());
-        self.steps.push(Step::DeleteHaMetadata { jobs });
+        self.steps.push(Step::Own(ClusterStep::DeleteHaMetadata { jobs }));
         FORMER_JOBS.clear(&mut self.status.cluster_info);
     }
 }

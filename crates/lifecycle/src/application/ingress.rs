@@ -6,7 +6,7 @@
 
 use crate::diff::SpecDiff;
 use crate::pass::DeploymentPass;
-use crate::plan::Step;
+use crate::plan::{ClusterStep, Step};
 use crate::problem::Halt;
 use api::deployment::{FlinkDeploymentSpec, IngressSpec};
 use api::reconciled::ReconciledSpec;
@@ -35,7 +35,7 @@ impl DeploymentPass<'_> {
             stable.spec.ingress.clone_from(wanted);
         }
         let ingress = self.render_deployed(&deployed)?.ingress.map(Box::new);
-        self.steps.push(Step::ApplyIngress(ingress));
+        self.steps.push(Step::Own(ClusterStep::ApplyIngress(ingress)));
         self.store_last(moved);
         if let Some(stable) = stable {
             self.status.reconciliation_status.last_stable_spec = Some(stable.to_text());

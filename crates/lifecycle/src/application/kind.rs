@@ -1,7 +1,6 @@
 //! What a pass over a `FlinkDeployment` has of its own: its configuration, and what its status
 //! derives from the rest.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -10,27 +9,24 @@ use crate::attempts::Attempts;
 use crate::conditions::{READINESS_TIMEOUT, troubles};
 use crate::diff::{SpecDiff, diff};
 use crate::error_document::reason_of;
-use crate::event::Event;
 use crate::job;
-use crate::kind::{JobStep, Kind};
+use crate::kind::{End, Kind};
 use crate::lifecycle::{lifecycle_state, running_condition};
 use crate::memo::{Memo, Source};
 use crate::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
-use crate::pass::DeploymentPass;
-use crate::plan::{Plan, SnapshotStep, Step, Superseded};
+use crate::pass::{DeploymentPass, Pass};
+use crate::plan::{ClusterStep, Plan};
 use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
+use crate::resource::JobResource;
 use crate::transitions::stopping::may_be_cancelled;
 use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
-use crate::world::{Bounds, PodProblem, Question, World};
+use crate::world::{PodProblem, Question, World};
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
 use api::reconciled::{ReconciledSpec, deployed};
 use api::state_snapshot::JobKind;
-use api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
-    SavepointFormatType,
-};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use api::version::FlinkVersion;
 use config::cluster::{self, ResourceId, is_high_availability_on};
 use config::memory::MemorySize;
@@ -55,14 +51,29 @@ pub(crate) struct OfCluster {
     pub(crate) is_job_lost: bool,
 }
 
-impl Kind for FlinkDeployment {
+impl JobResource for FlinkDeployment {
     const JOB: JobKind = JobKind::FlinkDeployment;
     const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
-    type Spec = FlinkDeploymentSpec;
-    type Status = DeploymentStatus;
-    type Question = Question;
-    type Step = Step;
-    type World<'w> = World<'w>;
+    type Step = ClusterStep;
+    type Remembered = ();
+    type Source = Source;
+
+    fn may_ask(world: &World<'_>) -> Result<bool, Question> {
+        let job_manager = world.job_manager()?;
+        let is_up = matches!(job_manager, Ok(Some(found)) if found.available_replicas > 0
+            && !found.is_deleting
+            && !found.is_stopped);
+        let is_ready =
+            world.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
+        Ok(world.resource.spec.job.is_some() && is_ready && is_up)
+    }
+
+    fn decide(world: &World<'_>) -> Result<Plan, Question> {
+        Pass::new(world).decide()
+    }
+}
+
+impl Kind for FlinkDeployment {
     type Own = OfCluster;
 
     fn observe_config(pass: &DeploymentPass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
@@ -185,20 +196,8 @@ impl Kind for FlinkDeployment {
         note(pass, &SCALED_TO, generation);
     }
 
-    fn maintain(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn maintain(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
         pass.maintain(last)
-    }
-}
-
-impl From<Event> for Step {
-    fn from(event: Event) -> Self {
-        Self::Event(event)
-    }
-}
-
-impl From<SnapshotStep> for Step {
-    fn from(step: SnapshotStep) -> Self {
-        Self::Snapshot(step)
     }
 }
 
@@ -221,38 +220,6 @@ pub fn observed_config(
         let wanted = Box::new(wanted.clone());
         Ok((Source::Observe { deployed: deployed.clone(), wanted }, config))
     })
-}
-
-impl JobStep<FlinkDeployment> for Step {
-    fn add_finalizer() -> Self {
-        Self::AddFinalizer
-    }
-
-    fn remove_finalizer() -> Self {
-        Self::RemoveFinalizer
-    }
-
-    fn write_status(status: DeploymentStatus) -> Self {
-        Self::WriteStatus(Box::new(status))
-    }
-
-    fn record_revision(superseded: Superseded) -> Self {
-        Self::RecordRevision(Box::new(superseded))
-    }
-
-    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
-        Self::ScaleJob { job_id, bounds }
-    }
-
-    fn trigger_stop(
-        job_id: String,
-        trigger_id: String,
-        directory: Option<String>,
-        format: SavepointFormatType,
-        drain: bool,
-    ) -> Self {
-        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
-    }
 }
 
 fn note<T>(pass: &mut DeploymentPass<'_>, note: &Note<T>, value: Option<T>) {

@@ -8,10 +8,11 @@ use super::version::refuse_old_version;
 use crate::conditions::READINESS_TIMEOUT;
 use crate::error_document::ErrorType;
 use crate::event::{Component, Event};
+use crate::kind::End;
 use crate::notes::REMOVED_UNSTARTED;
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
-use crate::plan::{Plan, Step};
+use crate::plan::Step;
 use crate::problem::{Halt, Problem};
 use crate::transitions::restore::HighAvailability;
 use crate::transitions::rollback::Due;
@@ -30,7 +31,7 @@ const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl DeploymentPass<'_> {
     /// Nothing to change: recover, clean up, or rest.
-    pub(crate) fn maintain(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn maintain(&mut self, last: &ReconciledSpec) -> End {
         if self.is_session() {
             return self.maintain_session(last);
         }
@@ -151,7 +152,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A job that has ended keeps its JobManager for a while, so that its end can be looked at.
-    fn retire(&mut self, config: &FlinkConfig) -> Result<Plan, Halt> {
+    fn retire(&mut self, config: &FlinkConfig) -> End {
         let ttl: Duration = config.get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)?;
         let ended = self
             .status
@@ -181,7 +182,7 @@ impl DeploymentPass<'_> {
 
 impl DeploymentPass<'_> {
     /// The JobManager is lost although nothing asked for that: start the deployed spec again.
-    fn recover(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn recover(&mut self, last: &ReconciledSpec) -> End {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             self.report_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));

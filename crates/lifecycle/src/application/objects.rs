@@ -2,10 +2,11 @@
 //! JobManager that runs already are made later, and hold up no edit.
 
 use crate::diff::ChangeClass;
+use crate::kind::Maybe;
 use crate::notes::UNFINISHED_DEPLOYMENT;
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
-use crate::plan::{Plan, Step};
+use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, Problem};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
@@ -72,11 +73,7 @@ impl DeploymentPass<'_> {
     /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
     /// What was refused may never be accepted, so that it is tried again beside whatever else there is to
     /// do; the wanted spec is its remedy, by whose Services and TaskManagers the job can be saved.
-    pub(crate) fn finish_cluster(
-        &mut self,
-        last: &ReconciledSpec,
-        change: ChangeClass,
-    ) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn finish_cluster(&mut self, last: &ReconciledSpec, change: ChangeClass) -> Maybe {
         let was_refused = UNFINISHED_DEPLOYMENT.clear(&mut self.status.cluster_info);
         let is_changed = change != ChangeClass::Ignore;
         let is_mended = was_refused && is_changed && self.desired_state() == JobState::Running;
@@ -85,7 +82,7 @@ impl DeploymentPass<'_> {
         let objects = self.render_deployed(&spec)?;
         // A start that is only found to be made left no record of it.
         self.put_on_record_how_it_was_started()?;
-        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok((!was_refused).then(|| self.finish("the JobManager was created already", Some(SOON))))
     }
 }

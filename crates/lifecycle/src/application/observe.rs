@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use crate::error_document::{ErrorType, JOB_NOT_FOUND};
 use crate::event::{Component, Event};
 use crate::job::{self, WithoutCheckpoint};
-use crate::job_world::JobWorld;
 use crate::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;

@@ -10,9 +10,8 @@ use std::ops::ControlFlow;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::job;
-use crate::job_world::JobWorld;
+use crate::kind::End;
 use crate::pass::DeploymentPass;
-use crate::plan::Plan;
 use crate::problem::{Halt, Problem};
 use crate::transitions::stop::OTHER_STATE;
 use crate::transitions::stop::StopDecision;
@@ -68,11 +67,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Nothing is done with either run but what the user names.
-    pub(crate) fn refuse_rerun(
-        &mut self,
-        last: &ReconciledSpec,
-        message: String,
-    ) -> Result<Plan, Halt> {
+    pub(crate) fn refuse_rerun(&mut self, last: &ReconciledSpec, message: String) -> End {
         match self.named_redeploy(last) {
             Some(diff) => self.redeploy_from_savepoint(last, &diff),
             None => Err(Halt::problem(Problem::upgrade("UpgradeFailed", message))),

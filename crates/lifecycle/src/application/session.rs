@@ -15,11 +15,12 @@ use super::version::refuse_old_version;
 use crate::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
+use crate::kind::End;
 use crate::notes::{AWAITS_JOBS, AWAY_SINCE};
 use crate::pass::DeploymentPass;
 use crate::pass::PROBLEM_INTERVAL_MAX;
 use crate::pauses::{GOING, SOON};
-use crate::plan::{Plan, Step};
+use crate::plan::Step;
 use crate::problem::{Halt, foreign_deployment};
 use crate::world::JobManager;
 use api::job::UpgradeMode;
@@ -47,11 +48,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Puts the wanted spec in the place of the one that runs.
-    pub(crate) fn replace_session(
-        &mut self,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    pub(crate) fn replace_session(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.maintain_as_it_is(last, halt);
         }
@@ -79,7 +76,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The cluster is recorded as stopped: start the wanted one once nothing is left of the old.
-    pub(crate) fn start_session(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn start_session(&mut self) -> End {
         if let Some(job_manager) = self.read_job_manager()?.cloned() {
             if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
                 return Err(Halt::problem(foreign_deployment(self.world.name())));
@@ -96,7 +93,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Nothing to change: recover, or rest.
-    pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> End {
         AWAITS_JOBS.clear(&mut self.status.cluster_info);
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
@@ -122,7 +119,7 @@ impl DeploymentPass<'_> {
 
     /// The JobManager is lost although nothing asked for that. A cluster without high availability
     /// comes back empty: its jobs ended with the JobManager.
-    fn recover_session(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn recover_session(&mut self, last: &ReconciledSpec) -> End {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             self.report_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));

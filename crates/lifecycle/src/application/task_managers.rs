@@ -4,10 +4,11 @@
 use super::version::refuse_old_version;
 use crate::diff::{ChangeClass, SpecDiff};
 use crate::event::{Component, Event};
+use crate::kind::Maybe;
 use crate::notes::{REMOVED_UNSTARTED, Removed};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
-use crate::plan::{Plan, Step};
+use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, foreign_deployment};
 use crate::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
@@ -56,12 +57,13 @@ impl DeploymentPass<'_> {
     /// Deletes the JobManager with this uid, and after it the TaskManagers that belong to it.
     pub(crate) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
         let task_managers = self.read_task_managers()?;
-        self.steps.extend(job_manager_uid.map(|uid| Step::DeleteJobManager { uid }));
+        self.steps
+            .extend(job_manager_uid.map(|uid| Step::Own(ClusterStep::DeleteJobManager { uid })));
         if let Some(task_managers) = task_managers
             && self.owns(&task_managers)
             && !task_managers.is_deleting
         {
-            self.steps.push(Step::DeleteTaskManagers { uid: task_managers.uid });
+            self.steps.push(Step::Own(ClusterStep::DeleteTaskManagers { uid: task_managers.uid }));
         }
         Ok(())
     }
@@ -77,7 +79,7 @@ impl DeploymentPass<'_> {
         let needs_metadata = self.is_session() || mode == UpgradeMode::LastState;
         match job_manager_uid {
             Some(uid) if needs_metadata && !self.leaves_orphans() => {
-                self.steps.push(Step::StopJobManager { uid, unstarted: None });
+                self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
                 Ok(())
             }
             job_manager_uid => self.delete_cluster(job_manager_uid),
@@ -86,7 +88,7 @@ impl DeploymentPass<'_> {
 
     /// What [`Self::delete_cluster_of`] began: the pods of the JobManager have ended, or do not end,
     /// so the rest may go.
-    pub(crate) fn delete_stopped_cluster(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn delete_stopped_cluster(&mut self) -> Maybe {
         let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
         let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
             return Ok(None);
@@ -101,7 +103,7 @@ impl DeploymentPass<'_> {
             if is_late || is_stopped_unstarted && has_started {
                 // Somebody gave it replicas again, and what those did nobody saw; or it came to run on
                 // its way out.
-                self.steps.push(Step::StopJobManager { uid, unstarted: None });
+                self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
             }
             return Ok(Some(self.await_old_pods()));
         }
@@ -118,13 +120,13 @@ impl DeploymentPass<'_> {
     pub(crate) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
         let Some(task_managers) = self.read_own_task_managers()? else { return Ok(false) };
         if !task_managers.is_deleting {
-            self.steps.push(Step::DeleteTaskManagers { uid: task_managers.uid });
+            self.steps.push(Step::Own(ClusterStep::DeleteTaskManagers { uid: task_managers.uid }));
         }
         Ok(true)
     }
 
     /// [`Self::has_old_task_managers`], as the plan that waits for them.
-    pub(crate) fn wait_for_old_task_managers(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn wait_for_old_task_managers(&mut self) -> Maybe {
         let is_waiting = self.has_old_task_managers()?;
         let pause = self.going();
         Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
@@ -137,10 +139,7 @@ impl DeploymentPass<'_> {
 
     /// Makes the TaskManagers follow the JobManager: lost ones are made again, and those whose
     /// JobManager was removed go.
-    pub(crate) fn maintain_task_managers(
-        &mut self,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn maintain_task_managers(&mut self, last: &ReconciledSpec) -> Maybe {
         let found = self.read_own_task_managers()?;
         let is_job_manager_gone =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
@@ -160,7 +159,7 @@ impl DeploymentPass<'_> {
         refuse_old_version(&spec)?;
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render_again(&spec, generation)?;
-        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         // Told afterwards: as long as Kubernetes refuses it is tried again and again.
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
@@ -172,11 +171,7 @@ impl DeploymentPass<'_> {
 
     /// In reactive mode a job takes the slots that there are, so that another number of
     /// TaskManagers is all that a change of the scale needs.
-    pub(crate) fn scale_task_managers(
-        &mut self,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn scale_task_managers(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Maybe {
         // What runs since a rollback is not what is stored, and would count as that from then on.
         let is_stored = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         let is_scale = diff.class() == ChangeClass::Scale
@@ -198,7 +193,7 @@ impl DeploymentPass<'_> {
             Component::Job,
             "In-place scaling triggered",
         )));
-        self.steps.push(Step::ScaleTaskManagers { uid, replicas });
+        self.steps.push(Step::Own(ClusterStep::ScaleTaskManagers { uid, replicas }));
         let mut scaled =
             ReconciledSpec::new(self.spec.clone().into_owned(), last.is_first_deployment());
         if let Some(job) = &mut scaled.spec.job {

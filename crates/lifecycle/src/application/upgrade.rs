@@ -9,12 +9,12 @@ use crate::blocker::{give_up_at, savepoint_patience};
 use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
-use crate::job_world::JobWorld;
+use crate::kind::{End, Maybe};
 use crate::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
 use crate::pass::DeploymentPass;
 use crate::pass::PROBLEM_INTERVAL_MAX;
 use crate::pauses::{GOING, SOON};
-use crate::plan::{Plan, Step};
+use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem};
 use crate::transitions::restore::HighAvailability;
 use crate::transitions::stop::OTHER_STATE;
@@ -36,7 +36,7 @@ use config::options;
 use state::restore_point::RestorePoint;
 
 impl DeploymentPass<'_> {
-    pub(crate) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+    pub(crate) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.maintain_as_it_is(last, halt);
         }
@@ -96,7 +96,7 @@ impl DeploymentPass<'_> {
         diff: &SpecDiff,
         decision: &StopDecision,
         mode: UpgradeMode,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         if let Some(plan) = self.stop_unstarted(decision)? {
             return Ok(plan);
         }
@@ -121,11 +121,7 @@ impl DeploymentPass<'_> {
         self.take_down(mode, false)
     }
 
-    fn stop_with_savepoint(
-        &mut self,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    fn stop_with_savepoint(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if let Some(plan) = self.pause_before_stop(last)? {
             return Ok(plan);
         }
@@ -135,11 +131,7 @@ impl DeploymentPass<'_> {
     }
 
     /// A change that is refused is told, and what runs is looked after meanwhile.
-    pub(crate) fn maintain_as_it_is(
-        &mut self,
-        last: &ReconciledSpec,
-        refusal: Halt,
-    ) -> Result<Plan, Halt> {
+    pub(crate) fn maintain_as_it_is(&mut self, last: &ReconciledSpec, refusal: Halt) -> End {
         let Halt::Problem(problem) = refusal else { return Err(refusal) };
         let because = problem.message.clone();
         self.problem = Some(*problem);
@@ -244,7 +236,7 @@ impl DeploymentPass<'_> {
     /// A JobManager that never ran may do so any moment, and its job then have newer state than what
     /// it started from. So it is kept from starting first, with the reason noted on it: what follows
     /// is decided when it is gone, whenever that is.
-    pub(crate) fn stop_unstarted(&mut self, decision: &StopDecision) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn stop_unstarted(&mut self, decision: &StopDecision) -> Maybe {
         if !matches!(decision, StopDecision::NeverStarted(_)) {
             return Ok(None);
         }
@@ -257,7 +249,7 @@ impl DeploymentPass<'_> {
         };
         // That its start is done may not be stored yet, and a stopped one is not taken for it.
         self.write_intent();
-        self.steps.push(Step::StopJobManager { uid, unstarted: Some(version) });
+        self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: Some(version) }));
         Ok(Some(self.finish("removing the JobManager, which never ran", Some(GOING))))
     }
 
@@ -327,7 +319,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The job has ended with its savepoint on record: its JobManager goes, unless that is kept.
-    pub(crate) fn take_down_stopped(&mut self) -> Result<Plan, Halt> {
+    pub(crate) fn take_down_stopped(&mut self) -> End {
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
             return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
@@ -335,7 +327,7 @@ impl DeploymentPass<'_> {
         self.take_down(UpgradeMode::Savepoint, false)
     }
 
-    pub(crate) fn continue_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    pub(crate) fn continue_cancel(&mut self, last: &ReconciledSpec) -> End {
         if let Some(plan) = self.continue_without_answer(last)? {
             return Ok(plan);
         }
@@ -349,10 +341,7 @@ impl DeploymentPass<'_> {
     /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
     /// answer: another state that its user names counts at once, and its newest state when the
     /// JobManager had its time. Nothing while there is hope.
-    pub(crate) fn continue_without_answer(
-        &mut self,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Maybe {
         let job_manager = self.status.job_manager_deployment_status;
         let is_away = matches!(
             job_manager,
@@ -390,7 +379,7 @@ impl DeploymentPass<'_> {
     /// The stop, or the cancellation, is forgotten, and the table decides again by HA metadata. It
     /// must name a checkpoint: a job that has ended takes its metadata along, the checkpoints first,
     /// and may leave a savepoint that nobody knows of.
-    fn decide_without_answer(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn decide_without_answer(&mut self, last: &ReconciledSpec) -> End {
         let deployed = self.deployed_spec(last);
         let is_version_changed = deployed.flink_version != self.spec.flink_version;
         let config = self.observe_config()?;
@@ -466,7 +455,7 @@ impl DeploymentPass<'_> {
         self.last_mode() == UpgradeMode::Stateless && path != Some(LAST_STATE_PATH) && !has_ended
     }
 
-    fn begin_cancel(&mut self, last: &ReconciledSpec) -> Result<Plan, Halt> {
+    fn begin_cancel(&mut self, last: &ReconciledSpec) -> End {
         let job_id = self.job_id()?;
         if self.has_started_empty() {
             // What the job started from, should it leave no checkpoint of its own.
@@ -485,7 +474,7 @@ impl DeploymentPass<'_> {
         &mut self,
         last: &ReconciledSpec,
         diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         let path = self.named_for_redeploy()?;
         self.refuse_what_cannot_be_made()?;
         let left = match self.left_behind(last)? {
@@ -521,7 +510,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
-    pub(crate) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> Result<Plan, Halt> {
+    pub(crate) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> End {
         let job_id = self.cancellable_job();
         // A new parallelism, or a restart, has no generation of its own: should this end before the
         // deletion, the Deployment that is there must not be taken for the new one.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Facts, Heed, Notice, told};
 use crate::event::{Component, Event};
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, StatusOfJob};
+use crate::kind::Kind;
 use crate::pass::Pass;
 use crate::plan::SnapshotStep;
 use crate::problem::Halt;
+use crate::resource::StatusOfJob;
 use crate::snapshots::AFTER_TRIGGER;
 use crate::trigger::known::{KnownSnapshot, SnapshotKind};
 use api::job::JobSpec;
@@ -24,7 +24,7 @@ impl<K: Kind> Pass<'_, K> {
         config: &FlinkConfig,
         (wanted, last, known): (&JobSpec, &JobSpec, &[KnownSnapshot]),
         is_asking: bool,
-    ) -> Result<Option<Duration>, Halt<K::Question>> {
+    ) -> Result<Option<Duration>, Halt> {
         let kind = match config.get(&options::SNAPSHOT)? {
             NoticeSnapshot::Nothing => return Ok(None),
             NoticeSnapshot::Savepoint => SnapshotKind::Savepoint,
@@ -37,10 +37,10 @@ impl<K: Kind> Pass<'_, K> {
         }
         let Ok(nodes) = self.world.nodes()? else { return Ok(None) };
         let facts = Facts {
-            now: self.world.now(),
+            now: self.world.now,
             cooldown: config.get(&options::COOLDOWN)?,
             known,
-            answered: &self.world.periodic().notices,
+            answered: &self.world.periodic.notices,
             is_asking,
         };
         let unanswered = facts.unanswered(nodes, &config.get(&options::TAINTS)?);

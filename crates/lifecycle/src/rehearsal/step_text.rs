@@ -2,8 +2,11 @@
 
 use serde::Serialize;
 
-use crate::plan::{SnapshotStep, Step, Superseded};
-use crate::session_job::plan as session_job;
+use super::Rehearsed;
+use crate::plan::{ClusterStep, SnapshotStep, Step};
+use crate::resource::OwnStep;
+use crate::session_job::plan::SessionJobStep;
+use api::state_snapshot::JobKind;
 
 /// One step that changes something beside a status.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -14,112 +17,75 @@ pub struct StepText {
     pub text: String,
 }
 
-impl StepText {
-    fn new(step: &'static str, text: impl Into<String>) -> Self {
-        Self { step, text: text.into() }
-    }
-}
-
 /// Nothing for what only tells.
-pub(super) fn of_deployment(step: &Step) -> Option<StepText> {
-    Some(match step {
+pub(super) fn of<K: Rehearsed>(step: &Step<K>) -> Option<StepText> {
+    let text = match step {
         Step::WriteStatus(_) | Step::Event(_) => return None,
-        Step::AddFinalizer => StepText::new("add-finalizer", "mark the resource as operated"),
-        Step::RemoveFinalizer => StepText::new("remove-finalizer", "let the resource go"),
-        Step::RecordRevision(superseded) => of_revision(superseded),
+        Step::Own(step) => return K::step_text(step),
         Step::Snapshot(step) => of_snapshot(step),
-        Step::TriggerStop { directory, .. } => of_stop(directory.as_deref()),
-        Step::CancelJob { is_best_effort, .. } => StepText::new(
-            "cancel-job",
-            if *is_best_effort {
-                "cancel the job, if its JobManager answers"
-            } else {
-                "cancel the job; its checkpoint is kept"
-            },
-        ),
-        Step::ScaleJob { bounds, .. } => of_scale(bounds.len()),
-        Step::StopJobManager { .. } => {
-            StepText::new("stop-job-manager", "end the JobManager, before its TaskManagers")
+        Step::AddFinalizer => "mark the resource as operated".to_owned(),
+        Step::RemoveFinalizer => "let the resource go".to_owned(),
+        Step::RecordRevision(superseded) => {
+            let state = superseded.restore_point.describe();
+            format!("keep the superseded spec in the history, with {state}")
         }
-        Step::DeleteJobManager { .. } => {
-            StepText::new("delete-job-manager", "delete the JobManager and what it owns")
+        Step::TriggerStop { directory, .. } => {
+            let to =
+                directory.as_ref().map_or(String::new(), |directory| format!(" in {directory}"));
+            format!("stop the job with a savepoint{to}")
         }
-        Step::DeleteTaskManagers { .. } => {
-            StepText::new("delete-task-managers", "delete the TaskManagers' Deployment")
+        Step::CancelJob { is_best_effort: true, .. } => {
+            "cancel the job, if its JobManager answers".to_owned()
         }
-        Step::ScaleTaskManagers { uid: _, replicas } => StepText::new(
-            "scale-task-managers",
-            format!("give the TaskManagers' Deployment {replicas} replicas"),
-        ),
-        Step::DeleteHaMetadata { .. } => {
-            StepText::new("delete-ha-metadata", "delete the HA metadata of the former run")
+        Step::CancelJob { .. } if K::JOB == JobKind::FlinkSessionJob => "cancel the job".to_owned(),
+        Step::CancelJob { .. } => "cancel the job; its checkpoint is kept".to_owned(),
+        Step::ScaleJob { bounds, .. } => {
+            format!("scale {} vertices of the running job in place", bounds.len())
         }
-        Step::ForgetJobGraphs { .. } => StepText::new(
-            "forget-job-graphs",
-            "delete the stored job graphs, so that the new job is the one that starts",
-        ),
-        Step::CreateCluster(_) => {
-            StepText::new("create-cluster", "create the JobManager and what belongs to it")
-        }
-        Step::FinishCluster(_) => {
-            StepText::new("finish-cluster", "create what is missing beside the JobManager")
-        }
-        Step::ApplyIngress(Some(_)) => StepText::new("apply-ingress", "put the Ingress in place"),
-        Step::ApplyIngress(None) => StepText::new("apply-ingress", "remove the Ingress"),
-    })
+    };
+    Some(StepText { step: step.name(), text })
 }
 
-pub(super) fn of_session_job(step: &session_job::Step) -> Option<StepText> {
-    use session_job::Step;
-    Some(match step {
-        Step::WriteStatus(_) | Step::Event(_) | Step::Remember(_) => return None,
-        Step::AddFinalizer => StepText::new("add-finalizer", "mark the resource as operated"),
-        Step::RemoveFinalizer => StepText::new("remove-finalizer", "let the resource go"),
-        Step::SetSessionLabel { cluster } => {
-            StepText::new("set-label", format!("label the resource with its cluster `{cluster}`"))
+pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
+    let text = match step {
+        ClusterStep::StopJobManager { .. } => "end the JobManager, before its TaskManagers",
+        ClusterStep::DeleteJobManager { .. } => "delete the JobManager and what it owns",
+        ClusterStep::DeleteTaskManagers { .. } => "delete the TaskManagers' Deployment",
+        ClusterStep::ScaleTaskManagers { uid: _, replicas } => {
+            let text = format!("give the TaskManagers' Deployment {replicas} replicas");
+            return StepText { step: step.name(), text };
         }
-        Step::RecordRevision(superseded) => of_revision(superseded),
-        Step::Snapshot(step) => of_snapshot(step),
-        Step::ScaleJob { bounds, .. } => of_scale(bounds.len()),
-        Step::TriggerStop { directory, .. } => of_stop(directory.as_deref()),
-        Step::CancelJob { .. } => StepText::new("cancel-job", "cancel the job"),
-        Step::Submit(submission) => StepText::new(
-            "submit-job",
-            match &submission.jar_uri {
-                Some(uri) => format!("upload `{uri}` and submit the job"),
-                None => "submit the job".to_owned(),
-            },
-        ),
-    })
+        ClusterStep::DeleteHaMetadata { .. } => "delete the HA metadata of the former run",
+        ClusterStep::ForgetJobGraphs { .. } => {
+            "delete the stored job graphs, so that the new job is the one that starts"
+        }
+        ClusterStep::CreateCluster(_) => "create the JobManager and what belongs to it",
+        ClusterStep::FinishCluster(_) => "create what is missing beside the JobManager",
+        ClusterStep::ApplyIngress(Some(_)) => "put the Ingress in place",
+        ClusterStep::ApplyIngress(None) => "remove the Ingress",
+    };
+    StepText { step: step.name(), text: text.to_owned() }
 }
 
-fn of_revision<S>(superseded: &Superseded<S>) -> StepText {
-    StepText::new(
-        "record-revision",
-        format!(
-            "keep the superseded spec in the history, with {}",
-            superseded.restore_point.describe()
-        ),
-    )
+pub(super) fn of_session_job(step: &SessionJobStep) -> Option<StepText> {
+    let text = match step {
+        SessionJobStep::Remember(_) => return None,
+        SessionJobStep::SetSessionLabel { cluster } => {
+            format!("label the resource with its cluster `{cluster}`")
+        }
+        SessionJobStep::Submit(submission) => match &submission.jar_uri {
+            Some(uri) => format!("upload `{uri}` and submit the job"),
+            None => "submit the job".to_owned(),
+        },
+    };
+    Some(StepText { step: step.name(), text })
 }
 
-fn of_snapshot(step: &SnapshotStep) -> StepText {
-    let name = step.name();
+fn of_snapshot(step: &SnapshotStep) -> String {
     match step {
-        SnapshotStep::Create(_) => StepText::new(name, "create a FlinkStateSnapshot"),
-        SnapshotStep::Delete { name: object, .. } => {
-            StepText::new(name, format!("delete the FlinkStateSnapshot `{object}`"))
-        }
-        SnapshotStep::Take(_) => StepText::new(name, "take a snapshot"),
-        SnapshotStep::Dispose { path, .. } => StepText::new(name, format!("dispose of {path}")),
+        SnapshotStep::Create(_) => "create a FlinkStateSnapshot".to_owned(),
+        SnapshotStep::Delete { name, .. } => format!("delete the FlinkStateSnapshot `{name}`"),
+        SnapshotStep::Take(_) => "take a snapshot".to_owned(),
+        SnapshotStep::Dispose { path, .. } => format!("dispose of {path}"),
     }
-}
-
-fn of_stop(directory: Option<&str>) -> StepText {
-    let to = directory.map_or(String::new(), |directory| format!(" in {directory}"));
-    StepText::new("stop-with-savepoint", format!("stop the job with a savepoint{to}"))
-}
-
-fn of_scale(vertices: usize) -> StepText {
-    StepText::new("scale-job", format!("scale {vertices} vertices of the running job in place"))
 }

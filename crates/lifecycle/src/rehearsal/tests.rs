@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::world::{self, JobManager};
+use api::DEPLOYMENT_FINALIZER;
 
 const NOW: &str = "2026-01-01T00:10:00Z";
 const JOB: &str = "0123456789abcdef0123456789abcdef";
@@ -44,7 +45,7 @@ fn from(value: Value) -> FlinkDeployment {
 /// Answers questions as a healthy cluster would, and writes the rehearsal down.
 fn rehearse(wanted: FlinkDeployment) -> String {
     let now = NOW.parse().unwrap();
-    let mut rehearsal = Rehearsal::new(wanted, now);
+    let mut rehearsal = Rehearsal::new(wanted, None, now);
     for _ in 0..40 {
         match rehearsal.go_on(&OperatorConfig::default()) {
             Ok(true) => {}
@@ -107,6 +108,8 @@ fn answer(question: Question, facts: &mut Facts) {
         | Question::References
         | Question::Nodes
         | Question::PodNodes
+        | Question::JobManagerStart
+        | Question::Jar
         | Question::Verdict => panic!("{question:?} is asked"),
     }
 }
@@ -200,7 +203,7 @@ fn a_new_resource_is_deployed_at_once() {
     let mut wanted = running("savepoint");
     wanted.status = None;
     wanted.metadata.finalizers = None;
-    let mut rehearsal = Rehearsal::new(wanted, NOW.parse().unwrap());
+    let mut rehearsal = Rehearsal::new(wanted, None, NOW.parse().unwrap());
     rehearsal.facts.job_manager = Fact::Known(None);
     rehearsal.facts.pods = Fact::Known(vec![]);
     rehearsal.facts.ha_metadata = Fact::Known(HaMetadata::default());
@@ -219,7 +222,7 @@ fn a_refusal_is_where_a_rehearsal_ends() {
     status.job_status.state = Some(JobStatusState::Reconciling);
     status.job_manager_deployment_status = api::status::JobManagerDeploymentStatus::Missing;
     wanted.spec.image = Some("flink:1.20-java17".to_owned());
-    let mut rehearsal = Rehearsal::new(wanted, NOW.parse().unwrap());
+    let mut rehearsal = Rehearsal::new(wanted, None, NOW.parse().unwrap());
     rehearsal.facts.job_manager = Fact::Known(None);
     rehearsal.facts.ha_metadata = Fact::Known(HaMetadata::default());
     while rehearsal.go_on(&OperatorConfig::default()).unwrap_or_else(|question| {

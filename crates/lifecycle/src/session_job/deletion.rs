@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::plan::{Plan, Step};
+use super::plan::{Plan, SessionJobStep, Step};
 use super::world::Tried;
-use super::{Halt, Pass};
+use super::{End, Maybe, Pass};
 use crate::blocker::WITHOUT_SAVEPOINT;
 use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
 use crate::pauses::{GOING, SOON};
+use crate::problem::Halt;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
 use api::status::{
@@ -28,11 +29,11 @@ use config::{FlinkConfig, options};
 const AWAY: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
-    pub(super) fn delete(&mut self) -> Result<Plan, Halt> {
+    pub(super) fn delete(&mut self) -> End {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }
 
-    fn continue_deletion(&mut self) -> Result<Plan, Halt> {
+    fn continue_deletion(&mut self) -> End {
         if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
@@ -50,7 +51,7 @@ impl Pass<'_> {
             self.write_intent();
         }
         let has_nothing_to_cancel = self.has_nothing_to_cancel() && self.unrecorded_job().is_none();
-        let Some(cluster) = self.world.cluster else {
+        let Some(cluster) = self.world.session_cluster else {
             if has_nothing_to_cancel {
                 return Ok(self.end("deleted: its session cluster does not exist"));
             }
@@ -109,11 +110,7 @@ impl Pass<'_> {
 
     /// Without high availability the job went with its JobManager. With it the job comes back,
     /// unless its cluster goes too.
-    fn delete_without_cluster(
-        &mut self,
-        cluster: &FlinkDeployment,
-        config: &FlinkConfig,
-    ) -> Result<Plan, Halt> {
+    fn delete_without_cluster(&mut self, cluster: &FlinkDeployment, config: &FlinkConfig) -> End {
         if is_down(cluster) && !self.may_bring_back(cluster, config)? {
             return Ok(self.leave("does not run and keeps no jobs", false));
         }
@@ -138,7 +135,7 @@ impl Pass<'_> {
         cluster: &FlinkDeployment,
         config: &FlinkConfig,
         what: &str,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         let wants_savepoint = config.get(&options::JOB_SAVEPOINT_ON_DELETION)?;
         let name = self.cluster_name();
         let may_bring_back = self.may_bring_back(cluster, config)?;
@@ -181,19 +178,20 @@ impl Pass<'_> {
     /// Since when this process waits for the cluster: in a time when nobody asked it, the cluster did
     /// not stay silent.
     fn waits_since(&mut self) -> Timestamp {
-        let tried = self.world.tried;
+        let tried = self.world.remembered.tried;
         tried.waits_since.unwrap_or_else(|| {
             let waits_since = Some(self.world.now);
-            self.steps.push(Step::Remember(Tried { waits_since, ..tried }));
+            self.steps.push(Step::Own(SessionJobStep::Remember(Tried { waits_since, ..tried })));
             self.world.now
         })
     }
 
     /// The cluster answers: should it fall silent again, it is waited for anew.
     fn forget_wait(&mut self) {
-        let tried = self.world.tried;
+        let tried = self.world.remembered.tried;
         if tried.waits_since.is_some() {
-            self.steps.push(Step::Remember(Tried { waits_since: None, ..tried }));
+            self.steps
+                .push(Step::Own(SessionJobStep::Remember(Tried { waits_since: None, ..tried })));
         }
     }
 
@@ -202,12 +200,7 @@ impl Pass<'_> {
     }
 
     /// Waits as long as it takes, and from `told_at` on says so in the status.
-    fn wait(
-        &mut self,
-        blocker: Blocker,
-        told_at: Timestamp,
-        pause: Duration,
-    ) -> Result<Plan, Halt> {
+    fn wait(&mut self, blocker: Blocker, told_at: Timestamp, pause: Duration) -> End {
         let problem = blocker.problem();
         self.blocker = Some(Box::new(blocker));
         if self.world.now >= told_at {
@@ -216,11 +209,7 @@ impl Pass<'_> {
         Ok(self.finish(problem.message, Some(pause)))
     }
 
-    fn delete_job(
-        &mut self,
-        cluster: &FlinkDeployment,
-        config: &FlinkConfig,
-    ) -> Result<Plan, Halt> {
+    fn delete_job(&mut self, cluster: &FlinkDeployment, config: &FlinkConfig) -> End {
         if self.world.jobs()?.is_err() {
             return self.wait_for_cluster(cluster, config, "to answer");
         }
@@ -264,7 +253,7 @@ impl Pass<'_> {
         let job_id = self.job_id()?;
         self.set_job_state(JobStatusState::Cancelling);
         self.write_intent();
-        self.steps.push(Step::CancelJob { job_id });
+        self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         Ok(self.finish("cancelling the job", Some(GOING)))
     }
 
@@ -283,7 +272,7 @@ impl Pass<'_> {
         state: JobStatusState,
         wants_savepoint: bool,
         config: &FlinkConfig,
-    ) -> Result<Option<Plan>, Halt> {
+    ) -> Maybe {
         let Some(trigger_id) = job::pending_stop(&self.status.job_status) else {
             if state == JobStatusState::Running {
                 let pause = self.pause_before_saving();
@@ -329,7 +318,7 @@ impl Pass<'_> {
     }
 
     /// What is on record has ended. So it must be with all that runs of this resource.
-    fn end_of_jobs(&mut self, because: &str) -> Result<Plan, Halt> {
+    fn end_of_jobs(&mut self, because: &str) -> End {
         let beside = self.put_job_beside_on_record()?;
         Ok(beside.unwrap_or_else(|| self.end(because)))
     }

@@ -11,12 +11,12 @@ use jiff::SignedDuration;
 
 use super::identity;
 use super::plan::Plan;
-use super::{Halt, Pass};
+use super::{Maybe, Pass};
 use crate::diff::{ChangeClass, diff_session_job};
 use crate::error_document::WentBack;
 use crate::event::{Component, Event};
 use crate::job;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use crate::transitions::etcd_restore::{is_alive, refusal};
 use crate::world::{Fact, Job};
 use api::job::{JobState, UpgradeMode};
@@ -28,7 +28,7 @@ const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
 impl Pass<'_> {
     /// Refuses to go on where the record does not tell what there is, until a person says what to
     /// start from: then that is done.
-    pub(super) fn settle_set_back_record(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(super) fn settle_set_back_record(&mut self) -> Maybe {
         let Some(set_back) = self.set_back() else {
             // A list that does not have the job yet may be older than its submission.
             if !self.is_just_submitted() || self.is_listed() {
@@ -142,7 +142,7 @@ impl Pass<'_> {
 
     /// A deletion ends what there is. Where the job that ran last is still alive, it is put on record
     /// as the one that runs, so that all that follows is about that one.
-    pub(super) fn put_unrecorded_job_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(super) fn put_unrecorded_job_on_record(&mut self) -> Maybe {
         self.problem = None;
         let Some(known) = self.unrecorded_job() else { return Ok(None) };
         let is_it = |job: &&Job| Some(&job.id) == known.job_id.as_ref();
@@ -153,7 +153,7 @@ impl Pass<'_> {
 
     /// The same with a job that only its id tells of, and with the one on record, which may be listed
     /// although the record has it ended or lost. Where the list cannot be had there is none.
-    pub(super) fn put_job_beside_on_record(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(super) fn put_job_beside_on_record(&mut self) -> Maybe {
         let on_record = job::id(&self.status.job_status);
         if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {
             let _asked = self.world.jobs()?;

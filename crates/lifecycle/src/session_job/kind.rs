@@ -1,30 +1,29 @@
 //! What a pass over a `FlinkSessionJob` has of its own: its configuration, and what its status
 //! derives from the rest.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::plan::{Plan, Step, Superseded};
-use super::world::{Question, Tried, World};
-use super::{Halt, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
+use super::leaving::is_ready;
+use super::plan::{Plan, SessionJobStep, Step};
+use super::world::{Remembered, Tried, World};
+use super::{End, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::application::started_with::{NOT_ON_RECORD, on_record};
 use crate::attempts::Attempts;
 use crate::diff::{SpecDiff, diff_session_job};
 use crate::error_document::{LostJob, StoredError, reason_of};
-use crate::event::Event;
-use crate::kind::{JobStep, Kind};
+use crate::kind::Kind;
 use crate::lifecycle::session_job_lifecycle_state;
-use crate::plan::SnapshotStep;
-use crate::problem::{VALIDATION_ERROR, invalid_configuration};
+use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
+use crate::resource::JobResource;
 use crate::transitions::stopping::may_be_cancelled;
 use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
-use crate::world::Bounds;
+use crate::world::Question;
 use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::reconciled::{ReconciledJob, running_spec};
-use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use api::state_snapshot::JobKind;
-use api::status::{JobManagerDeploymentStatus, JobStatusState, SavepointFormatType};
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use api::version::FlinkVersion;
 use config::FlinkConfig;
 use config::cluster::ResourceId;
@@ -45,14 +44,23 @@ impl OfSessionJob {
     }
 }
 
-impl Kind for FlinkSessionJob {
+impl JobResource for FlinkSessionJob {
     const JOB: JobKind = JobKind::FlinkSessionJob;
     const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
-    type Spec = FlinkSessionJobSpec;
-    type Status = SessionJobStatus;
-    type Question = Question;
-    type Step = Step;
-    type World<'w> = World<'w>;
+    type Step = SessionJobStep;
+    type Remembered = Remembered;
+    type Source = FlinkSessionJobSpec;
+
+    fn may_ask(world: &World<'_>) -> Result<bool, Question> {
+        Ok(world.session_cluster.is_some_and(is_ready))
+    }
+
+    fn decide(world: &World<'_>) -> Result<Plan, Question> {
+        Pass::new(world).decide()
+    }
+}
+
+impl Kind for FlinkSessionJob {
     type Own = OfSessionJob;
 
     fn observe_config(pass: &Pass<'_>) -> Result<Arc<FlinkConfig>, Halt> {
@@ -100,7 +108,7 @@ impl Kind for FlinkSessionJob {
     }
 
     fn may_be_cancelled(pass: &Pass<'_>, job_id: &str) -> Result<bool, Halt> {
-        if pass.world.cluster.is_none() {
+        if pass.world.session_cluster.is_none() {
             return Ok(false);
         }
         let jobs = if Self::is_answering(pass) { pass.world.jobs()? } else { Err("no answer") };
@@ -123,12 +131,15 @@ impl Kind for FlinkSessionJob {
     }
 
     fn attempts(pass: &Pass<'_>) -> Option<Attempts> {
-        pass.world.tried.restarts
+        pass.world.remembered.tried.restarts
     }
 
     fn note_attempts(pass: &mut Pass<'_>, restarts: Option<Attempts>) {
-        if restarts != pass.world.tried.restarts {
-            pass.steps.push(Step::Remember(Tried { restarts, ..pass.world.tried }));
+        if restarts != pass.world.remembered.tried.restarts {
+            pass.steps.push(Step::Own(SessionJobStep::Remember(Tried {
+                restarts,
+                ..pass.world.remembered.tried
+            })));
         }
     }
 
@@ -138,66 +149,21 @@ impl Kind for FlinkSessionJob {
     }
 
     fn scaled_to(pass: &Pass<'_>) -> Option<i64> {
-        pass.world.tried.scaled_to
+        pass.world.remembered.tried.scaled_to
     }
 
     fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
-        let tried = &pass.world.tried;
-        let is_noted =
-            |step: &Step| matches!(step, Step::Remember(tried) if tried.scaled_to.is_some());
+        let tried = &pass.world.remembered.tried;
+        let is_noted = |step: &Step| matches!(step, Step::Own(SessionJobStep::Remember(tried)) if tried.scaled_to.is_some());
         // Once it has worked, the same generation may be scaled again, by the autoscaler.
         if generation.is_some() || tried.scaled_to.is_some() || pass.steps.iter().any(is_noted) {
             let tried = Tried { scaled_to: generation, ..*tried };
-            pass.steps.push(Step::Remember(tried));
+            pass.steps.push(Step::Own(SessionJobStep::Remember(tried)));
         }
     }
 
-    fn maintain(pass: &mut Pass<'_>, last: &ReconciledJob) -> Result<Plan, Halt> {
+    fn maintain(pass: &mut Pass<'_>, last: &ReconciledJob) -> End {
         pass.maintain(last)
-    }
-}
-
-impl From<Event> for Step {
-    fn from(event: Event) -> Self {
-        Self::Event(event)
-    }
-}
-
-impl From<SnapshotStep> for Step {
-    fn from(step: SnapshotStep) -> Self {
-        Self::Snapshot(step)
-    }
-}
-
-impl JobStep<FlinkSessionJob> for Step {
-    fn add_finalizer() -> Self {
-        Self::AddFinalizer
-    }
-
-    fn remove_finalizer() -> Self {
-        Self::RemoveFinalizer
-    }
-
-    fn write_status(status: SessionJobStatus) -> Self {
-        Self::WriteStatus(Box::new(status))
-    }
-
-    fn record_revision(superseded: Superseded) -> Self {
-        Self::RecordRevision(Box::new(superseded))
-    }
-
-    fn scale_job(job_id: String, bounds: BTreeMap<String, Bounds>) -> Self {
-        Self::ScaleJob { job_id, bounds }
-    }
-
-    fn trigger_stop(
-        job_id: String,
-        trigger_id: String,
-        directory: Option<String>,
-        format: SavepointFormatType,
-        drain: bool,
-    ) -> Self {
-        Self::TriggerStop { job_id, trigger_id, directory, format, drain }
     }
 }
 
@@ -217,7 +183,8 @@ impl Pass<'_> {
     /// The options of high availability that the session cluster was started with; or why they are not
     /// known. What the job's own options say is nothing that its cluster has.
     pub(super) fn cluster_started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
-        let Some(status) = self.world.cluster.and_then(|cluster| cluster.status.as_ref()) else {
+        let Some(status) = self.world.session_cluster.and_then(|cluster| cluster.status.as_ref())
+        else {
             return Ok(Err(NOT_ON_RECORD.to_owned()));
         };
         let is_missing =
@@ -235,8 +202,10 @@ impl Pass<'_> {
 
     /// The configuration of `spec` in the cluster as it runs.
     pub(super) fn config(&self, spec: &FlinkSessionJobSpec) -> Result<Arc<FlinkConfig>, Halt> {
-        let cluster =
-            self.world.cluster.ok_or_else(|| Halt::cannot("the session cluster does not exist"))?;
+        let cluster = self
+            .world
+            .session_cluster
+            .ok_or_else(|| Halt::cannot("the session cluster does not exist"))?;
         let id = ResourceId {
             namespace: self.world.namespace().to_owned(),
             name: cluster.metadata.name.clone().unwrap_or_default(),

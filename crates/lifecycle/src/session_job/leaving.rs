@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::plan::Plan;
 use super::submission::is_not_submitted;
-use super::{Halt, Pass};
+use super::{Maybe, Pass};
 use crate::error_document::StoredError;
 use crate::event::{Component, Event};
 use crate::kind::Kind;
@@ -60,17 +60,17 @@ pub fn seen(job: &Value) -> Option<SessionJob> {
         && !has_ended
         && error.lost().is_none()
         && !is_not_submitted(status.error.as_deref());
-    let phase = Phase::of_session_job(&status);
+    let phase = Phase::of::<FlinkSessionJob>(&status);
     let is_stopping = matches!(phase, Phase::Stopping | Phase::Cancelling);
     Some(SessionJob { name, job_id, is_active, is_stopping })
 }
 
 impl Pass<'_> {
     /// Stops the job that would end with the JobManager of its cluster. Nothing while the upgrade table waits.
-    pub(super) fn leave_cluster(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+    pub(super) fn leave_cluster(&mut self, last: &ReconciledJob) -> Maybe {
         let runs = last.job_state() == JobState::Running
             && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
-        if !runs || self.own.is_lost() || !self.world.cluster.is_some_and(awaits_jobs) {
+        if !runs || self.own.is_lost() || !self.world.session_cluster.is_some_and(awaits_jobs) {
             return Ok(None);
         }
         let decision = self.decide_stop(self.job().upgrade_mode)?;
@@ -88,7 +88,8 @@ impl Pass<'_> {
     /// Nothing is submitted to a cluster that waits until its jobs have left it. A submission that a job may come
     /// of already is made again.
     pub(super) fn await_new_cluster(&mut self) -> Option<Plan> {
-        let waits = self.world.cluster.is_some_and(awaits_jobs) && self.may_arrive().is_none();
+        let waits =
+            self.world.session_cluster.is_some_and(awaits_jobs) && self.may_arrive().is_none();
         waits.then(|| {
             let because =
                 format!("waiting until the session cluster `{}` is replaced", self.cluster_name());

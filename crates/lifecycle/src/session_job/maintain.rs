@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::plan::Plan;
 use super::start::STARTING;
-use super::{Halt, Pass};
+use super::{End, Maybe, Pass};
 use crate::error_document::LostJob;
 use crate::pauses::SOON;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use crate::transitions::rollback::Due;
 use crate::transitions::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
@@ -16,7 +15,7 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::options;
 
 impl Pass<'_> {
-    pub(super) fn maintain(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+    pub(super) fn maintain(&mut self, last: &ReconciledJob) -> End {
         if let Some(plan) = self.leave_cluster(last)? {
             return Ok(plan);
         }
@@ -71,7 +70,7 @@ impl Pass<'_> {
         format!("the job is {state}")
     }
 
-    fn restart_failed(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+    fn restart_failed(&mut self, last: &ReconciledJob) -> Maybe {
         let mode = match self.decide_stop(self.job().upgrade_mode)? {
             StopDecision::AlreadyStopped(mode) => mode,
             StopDecision::Refuse(message) => {
@@ -97,11 +96,7 @@ impl Pass<'_> {
     }
 
     /// What failed starts again from what it left, whatever the user's spec says since a rollback.
-    fn start_failed_again(
-        &mut self,
-        last: &ReconciledJob,
-        mode: UpgradeMode,
-    ) -> Result<Plan, Halt> {
+    fn start_failed_again(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> End {
         if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
             return self.succeed(mode);
         }

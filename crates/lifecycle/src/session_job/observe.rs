@@ -7,13 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::plan::Step;
 use super::submission::START_TOLD_IN;
-use super::{Halt, Pass, identity};
+use super::{Pass, identity};
 use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::event::{Component, Event};
 use crate::job::{self, WithoutCheckpoint};
-use crate::job_world::JobWorld;
 use crate::pauses::SOON;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use crate::world::{Checkpoints, Job};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
@@ -250,7 +249,7 @@ impl Pass<'_> {
 
     /// When the session cluster was made, or last changed.
     fn cluster_since(&self) -> Option<Timestamp> {
-        let cluster = self.world.cluster?;
+        let cluster = self.world.session_cluster?;
         let made = cluster.metadata.creation_timestamp.as_ref().map(|at| at.0);
         let changed = cluster.status.as_ref()?.reconciliation_status.reconciliation_timestamp;
         let changed = Timestamp::from_millisecond(changed).unwrap_or(Timestamp::MAX);

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::world::{Arrival, Tried};
-use crate::event::Event;
-use crate::plan::{self, SnapshotStep};
-use crate::world::Bounds;
-use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
-use api::status::SavepointFormatType;
+use crate::plan::{self, PlanOf};
+use crate::resource::OwnStep;
+use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use api::version::FlinkVersion;
 
 /// A spec that is superseded, with the state it left.
@@ -33,64 +31,35 @@ pub struct Submission {
     pub flink_version: FlinkVersion,
 }
 
-/// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
-/// what the world then is.
+/// A step that is taken for a session job alone.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    AddFinalizer,
-    RemoveFinalizer,
+pub enum SessionJobStep {
     /// Labels the resource with its cluster.
-    SetSessionLabel {
-        cluster: String,
-    },
-    /// Writes the status now: an intent, before what follows it.
-    WriteStatus(Box<SessionJobStatus>),
-    Event(Event),
-    /// Keeps the superseded spec for `history` and `rollback`.
-    RecordRevision(Box<Superseded>),
-    Snapshot(SnapshotStep),
-    /// Gives the running job's vertices new bounds of parallelism.
-    ScaleJob {
-        job_id: String,
-        bounds: BTreeMap<String, Bounds>,
-    },
+    SetSessionLabel { cluster: String },
     /// Keeps in this process what was tried, as the status has no place for it.
     Remember(Tried),
-    /// Stop-with-savepoint; the trigger id is in the status already.
-    TriggerStop {
-        job_id: String,
-        trigger_id: String,
-        directory: Option<String>,
-        format: SavepointFormatType,
-        drain: bool,
-    },
-    /// Cancels the job. One that is not there, or has ended, needs no cancelling.
-    CancelJob {
-        job_id: String,
-    },
     /// Fetches and uploads the jar, runs it and deletes it; the job id is in the status already.
     Submit(Box<Submission>),
 }
 
-impl Step {
-    /// The step's name in logs.
-    pub fn name(&self) -> &'static str {
+impl OwnStep for SessionJobStep {
+    fn name(&self) -> &'static str {
         match self {
-            Self::AddFinalizer => "add-finalizer",
-            Self::RemoveFinalizer => "remove-finalizer",
             Self::SetSessionLabel { .. } => "set-label",
-            Self::WriteStatus(_) => "write-status",
-            Self::Event(_) => "event",
-            Self::RecordRevision(_) => "record-revision",
-            Self::Snapshot(step) => step.name(),
-            Self::ScaleJob { .. } => "scale-job",
             Self::Remember(_) => "remember",
-            Self::TriggerStop { .. } => "stop-with-savepoint",
-            Self::CancelJob { .. } => "cancel-job",
             Self::Submit(_) => "submit-job",
         }
     }
 }
 
+impl From<SessionJobStep> for Step {
+    fn from(step: SessionJobStep) -> Self {
+        Self::Own(step)
+    }
+}
+
+/// One idempotent effect on a session job.
+pub type Step = plan::Step<FlinkSessionJob>;
+
 /// What to do now, why, and when to look again.
-pub type Plan = plan::Plan<Step, SessionJobStatus>;
+pub type Plan = PlanOf<FlinkSessionJob>;

@@ -4,14 +4,14 @@
 //! the same table and the same choice of a restore point as in an upgrade. Where they would wait or
 //! refuse, nothing is rolled back, and it is said why. The failed spec stays the stored one.
 
-use super::plan::{Plan, Step};
+use super::plan::Step;
 use super::stop::STOPPING;
-use super::{Halt, Pass};
+use super::{End, Maybe, Pass};
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
 use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
 use crate::event::{Component, Event};
 use crate::kind::Kind;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use crate::transitions::rollback::{Due, rolled_back};
 use crate::transitions::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
@@ -21,7 +21,7 @@ use api::status::{JobStatusState, ReconciliationState};
 
 impl Pass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
-    pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Result<Option<Plan>, Halt> {
+    pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Maybe {
         if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
@@ -74,12 +74,7 @@ impl Pass<'_> {
     }
 
     /// Writes down that the spec failed and how its job is stopped, then cancels it.
-    fn begin_rollback(
-        &mut self,
-        last: &ReconciledJob,
-        mode: UpgradeMode,
-        cancels: bool,
-    ) -> Result<Plan, Halt> {
+    fn begin_rollback(&mut self, last: &ReconciledJob, mode: UpgradeMode, cancels: bool) -> End {
         let job_id = self.job_id()?;
         let event = Event::normal(
             "Rollback",
@@ -107,17 +102,13 @@ impl Pass<'_> {
         }
         self.write_intent();
         if cancels {
-            self.steps.push(Step::CancelJob { job_id });
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         }
         Ok(self.finish("rolling back: stopping the job of the failed spec", Some(STOPPING)))
     }
 
     /// The failed job goes, the last stable spec comes. A user who edits meanwhile wins.
-    pub(super) fn continue_rollback(
-        &mut self,
-        last: &ReconciledJob,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    pub(super) fn continue_rollback(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
             return self.continue_cancel();
         }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::identity;
-use super::plan::{Plan, Step, Submission};
+use super::plan::{Plan, SessionJobStep, Step, Submission};
 use super::submission::NOT_SUBMITTED;
 use super::world::FailedSubmission;
-use super::{Halt, Pass};
+use super::{End, Pass};
 use crate::event::{Component, Event};
 use crate::job;
 use crate::pauses::pause_after;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJobSpec;
@@ -22,7 +22,7 @@ use state::restore_point::RestorePoint;
 pub(super) const STARTING: Duration = Duration::from_secs(1);
 
 impl Pass<'_> {
-    pub(super) fn first_deployment(&mut self) -> Result<Plan, Halt> {
+    pub(super) fn first_deployment(&mut self) -> End {
         if self.desired_state() == JobState::Suspended {
             self.status.reconciliation_status.last_reconciled_spec = None;
             let because = "created suspended: waiting to be resumed";
@@ -32,7 +32,7 @@ impl Pass<'_> {
     }
 
     /// The job is stopped: start it from its restore point, or leave it suspended.
-    pub(super) fn start_again(&mut self, last: &ReconciledJob) -> Result<Plan, Halt> {
+    pub(super) fn start_again(&mut self, last: &ReconciledJob) -> End {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
@@ -42,7 +42,7 @@ impl Pass<'_> {
     }
 
     /// Submits the wanted spec from `restore`.
-    pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> Result<Plan, Halt> {
+    pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> End {
         if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
@@ -63,7 +63,7 @@ impl Pass<'_> {
         failed: &ReconciledJob,
         stable: &FlinkSessionJobSpec,
         restore: &RestorePoint,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
@@ -120,7 +120,7 @@ impl Pass<'_> {
         self.write_intent();
         let event = Event::normal("Submit", Component::Job, "Starting deployment");
         self.steps.push(Step::Event(event));
-        self.steps.push(Step::Submit(Box::new(submission)));
+        self.steps.push(Step::Own(SessionJobStep::Submit(Box::new(submission))));
     }
 
     /// A submission whose end is not known is made again with the same id, which Flink takes once.
@@ -158,7 +158,7 @@ impl Pass<'_> {
     /// The job was refused, or its jar cannot be had: say so, and try again later.
     fn pause_after_failure(&mut self) -> Option<Plan> {
         let FailedSubmission { job_id, generation, message, may_arrive, at, attempts } =
-            self.world.failed_submission.as_ref()?;
+            self.world.remembered.failed_submission.as_ref()?;
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
         let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();

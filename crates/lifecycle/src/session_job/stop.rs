@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use super::plan::{Plan, Step};
-use super::{Halt, Pass};
+use super::{End, Pass};
 use crate::diff::SpecDiff;
 use crate::error_document::LostJob;
 use crate::job;
-use crate::job_world::JobWorld;
 use crate::kind::Kind;
 use crate::pauses::SOON;
-use crate::problem::Problem;
+use crate::problem::{Halt, Problem};
 use crate::transitions::stop::lazy;
 use crate::transitions::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
 use crate::world::HaMetadata;
@@ -23,7 +22,7 @@ use config::options;
 use state::restore_point::RestorePoint;
 
 impl Pass<'_> {
-    pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> Result<Plan, Halt> {
+    pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         let decision = self.decide_stop(self.job().upgrade_mode)?;
         if let StopDecision::Wait(reason) = &decision {
             let plan = self.maintain(last)?;
@@ -38,7 +37,7 @@ impl Pass<'_> {
         decision: StopDecision,
         last: &ReconciledJob,
         diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         match decision {
             StopDecision::Wait(reason) => {
                 Err(Halt::cannot(format!("the job is not stopped: {reason}")))
@@ -97,7 +96,7 @@ impl Pass<'_> {
     }
 
     /// What runs has ended: its successor is stored, and started or left suspended.
-    pub(super) fn succeed(&mut self, mode: UpgradeMode) -> Result<Plan, Halt> {
+    pub(super) fn succeed(&mut self, mode: UpgradeMode) -> End {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
             return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
@@ -184,12 +183,12 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> Result<Plan, Halt> {
+    fn begin_cancel(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> End {
         let job_id = self.job_id()?;
         self.status.error = None;
         self.own.loss = None;
         self.store_cancelling(last, mode);
-        self.steps.push(Step::CancelJob { job_id });
+        self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         let because = match mode {
             UpgradeMode::Stateless => "cancelling the job, its state is not kept",
             UpgradeMode::Savepoint | UpgradeMode::LastState => {
@@ -199,10 +198,10 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(STOPPING)))
     }
 
-    pub(super) fn continue_cancel(&mut self) -> Result<Plan, Halt> {
+    pub(super) fn continue_cancel(&mut self) -> End {
         if self.is_cancel_lost {
             let job_id = self.job_id()?;
-            self.steps.push(Step::CancelJob { job_id });
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         }
         let because = self.unreachable.as_ref().map_or_else(
             || "waiting for the job to be cancelled".to_owned(),
@@ -212,11 +211,7 @@ impl Pass<'_> {
     }
 
     /// The state goes, and the job starts from the path that the user named.
-    pub(super) fn redeploy_from_savepoint(
-        &mut self,
-        last: &ReconciledJob,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    pub(super) fn redeploy_from_savepoint(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         let path = self.named_for_redeploy()?;
         let was_running = last.job_state() == JobState::Running;
         if was_running {
@@ -235,7 +230,7 @@ impl Pass<'_> {
             self.announce_stop();
             self.set_job_state(JobStatusState::Cancelling);
             self.write_intent();
-            self.steps.push(Step::CancelJob { job_id });
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
             return Ok(self.finish("cancelling the job, its state is not kept", Some(STOPPING)));
         }
         self.status.job_status.job_id = None;

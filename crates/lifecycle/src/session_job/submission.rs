@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::plan::Plan;
 use super::world::Arrival;
-use super::{Halt, Pass};
+use super::{Maybe, Pass};
 use crate::blocker::give_up_at;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::pauses::SOON;
+use crate::problem::Halt;
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
@@ -59,7 +59,7 @@ impl Pass<'_> {
             return None;
         }
         let id = self.status.job_status.job_id.as_ref();
-        let failed = self.world.failed_submission.as_ref();
+        let failed = self.world.remembered.failed_submission.as_ref();
         if let Some(failed) = failed.filter(|failed| Some(&failed.job_id) == id) {
             return failed.may_arrive;
         }
@@ -121,7 +121,7 @@ impl Pass<'_> {
     }
 
     /// Waits for what becomes of the submission on record, unless it is the one that is wanted.
-    pub(super) fn settle_submission(&mut self) -> Result<Option<Plan>, Halt> {
+    pub(super) fn settle_submission(&mut self) -> Maybe {
         if !self.is_submission_open() || self.is_submission_wanted()? {
             return Ok(None);
         }

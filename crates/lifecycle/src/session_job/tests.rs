@@ -17,25 +17,24 @@ mod upgrade;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::plan::Submission;
-use super::world::{Arrival, Facts, FailedSubmission, Tried};
+use super::world::{Arrival, FailedSubmission, Remembered, Tried};
 use super::*;
 use crate::error_document::JOB_NOT_FOUND;
 use crate::error_document::WentBack;
-use crate::memo::Memo;
 use crate::node_notice::Node;
 use crate::notes::STARTED_WITH;
 use crate::phase::Phase;
+use crate::reconcile::decide;
 use crate::trigger::known::KnownSnapshot;
 use crate::trigger::memory::Memory;
 use crate::verdict::{Opinion, Validators, Verdict};
-use crate::world::Trigger;
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
+use crate::world::{Facts, Trigger};
 use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
@@ -212,22 +211,22 @@ impl Case {
         self.asked.clear();
         for _ in 0..14 {
             let world = World {
-                now: self.now,
-                resource: &self.resource,
-                status: &self.status,
-                cluster: self.cluster.as_ref(),
-                operator: &self.operator,
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
-                told_exceptions: None,
                 periodic: self.periodic.clone(),
                 went_back: self.went_back.clone(),
-                zone: TimeZone::UTC,
                 validators: self.validators.clone(),
-                failed_submission: self.failed_submission.clone(),
-                tried: self.tried,
                 facts: facts.clone(),
-                memo: Memo::default(),
+                remembered: Remembered {
+                    failed_submission: self.failed_submission.clone(),
+                    tried: self.tried,
+                },
+                ..World::new(
+                    self.now,
+                    (&self.resource, &self.status),
+                    self.cluster.as_ref(),
+                    &self.operator,
+                )
             };
             match decide(&world) {
                 Ok(plan) => {
@@ -235,7 +234,7 @@ impl Case {
                     return plan;
                 }
                 Err(question) => {
-                    self.asked.push(question);
+                    self.asked.push(question.clone());
                     self.answer(question, &mut facts);
                 }
             }
@@ -248,8 +247,8 @@ impl Case {
         let written = plan.steps.iter().filter_map(|step| {
             if let Step::WriteStatus(status) = step { Some(&**status) } else { None }
         });
-        let mut last = Phase::of_session_job(&self.status);
-        for next in written.chain([&*plan.status]).map(Phase::of_session_job) {
+        let mut last = Phase::of::<FlinkSessionJob>(&self.status);
+        for next in written.chain([&*plan.status]).map(Phase::of::<FlinkSessionJob>) {
             assert!(last.may_lead_to(next), "a pass led from {last:?} to {next:?}");
             last = next;
         }
@@ -302,6 +301,7 @@ impl Case {
             Question::JobManagerStart => {
                 facts.job_manager_start = self.job_manager_start.clone();
             }
+            other => panic!("{other:?} is not asked of a session job"),
         }
     }
 
@@ -320,7 +320,7 @@ impl Case {
     fn pass(&mut self) -> Plan {
         let plan = self.plan();
         for step in &plan.steps {
-            if let Step::Remember(tried) = step {
+            if let Step::Own(SessionJobStep::Remember(tried)) = step {
                 self.tried = *tried;
             } else if let Step::Snapshot(step) = step {
                 if let Some(kind) = step.periodic() {
@@ -352,7 +352,7 @@ impl Case {
         for step in &plan.steps {
             match step {
                 Step::WriteStatus(status) => self.status = (**status).clone(),
-                Step::Submit(submission) => {
+                Step::Own(SessionJobStep::Submit(submission)) => {
                     let attempts = self.failed_submission.as_ref().map_or(1, |f| f.attempts + 1);
                     self.failed_submission = Some(FailedSubmission {
                         job_id: submission.job_id.clone(),
@@ -370,12 +370,12 @@ impl Case {
                 }
                 Step::AddFinalizer
                 | Step::RemoveFinalizer
-                | Step::SetSessionLabel { .. }
+                | Step::Own(SessionJobStep::SetSessionLabel { .. })
                 | Step::Event(_)
                 | Step::RecordRevision(_)
                 | Step::Snapshot(_)
                 | Step::ScaleJob { .. }
-                | Step::Remember(_)
+                | Step::Own(SessionJobStep::Remember(_))
                 | Step::TriggerStop { .. }
                 | Step::CancelJob { .. } => {}
             }
@@ -425,7 +425,7 @@ fn submitted(plan: &Plan) -> &Submission {
     plan.steps
         .iter()
         .find_map(|step| {
-            let Step::Submit(submission) = step else { return None };
+            let Step::Own(SessionJobStep::Submit(submission)) = step else { return None };
             Some(&**submission)
         })
         .unwrap_or_else(|| panic!("nothing submitted: {}: {:?}", plan.because, names(plan)))

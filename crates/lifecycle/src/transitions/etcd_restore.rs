@@ -13,10 +13,10 @@ use crate::error_document::WentBack;
 use crate::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
 use crate::error_document::{ErrorNote, StoredError};
 use crate::job;
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, StatusOfJob};
+use crate::kind::Kind;
 use crate::pass::{DeploymentPass, Pass};
 use crate::problem::{Halt, Problem};
+use crate::resource::StatusOfJob;
 use crate::world::Job;
 use api::reconciled::StoredSpec;
 
@@ -109,8 +109,8 @@ impl<K: Kind> Pass<'_, K> {
     /// What is known of a record that went back: by this process, or by the one that left its
     /// refusal in the status.
     pub(crate) fn set_back(&self) -> Option<WentBack> {
-        let left = || StoredError::read(self.world.status().error()).went_back();
-        self.world.went_back().cloned().or_else(left)
+        let left = || StoredError::read(self.world.status.error()).went_back();
+        self.world.went_back.clone().or_else(left)
     }
 
     /// Whether a person named the state to start from since then, and that is what the next start

@@ -12,17 +12,18 @@ use crate::blocker::{Blocker, Reason};
 use crate::error_document::wording::NOT_STOPPED;
 use crate::error_document::{ErrorNote, Part, StoredError};
 use crate::job;
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, PlanOf, StatusOfJob};
+use crate::kind::{Kind, Maybe};
 use crate::pass::Pass;
 use crate::plan::Plan;
+use crate::plan::PlanOf;
 use crate::problem::{Halt, Problem};
+use crate::resource::StatusOfJob;
 use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {
     /// Counts a stop that failed; the problem that this pass ends with tells it.
     pub(crate) fn note_failed_stop(&mut self) {
-        let now = self.world.now().as_millisecond();
+        let now = self.world.now.as_millisecond();
         let first = || Attempts { generation: self.generation, ..Attempts::default() };
         let before = self.failed_stops().unwrap_or_else(first);
         self.failed_stop = Some(before.recent(now).next(now));
@@ -35,15 +36,12 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     fn pause_after_failed_stop(&self) -> Option<Duration> {
-        let wait = self.failed_stops()?.wait(self.world.now().as_millisecond());
+        let wait = self.failed_stops()?.wait(self.world.now.as_millisecond());
         (!wait.is_zero()).then_some(wait)
     }
 
     /// The plan of a change whose stop failed a moment ago; nothing when it may be tried.
-    pub(crate) fn pause_before_stop(
-        &mut self,
-        last: &Reconciled<K::Spec>,
-    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
+    pub(crate) fn pause_before_stop(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
         self.wake_within(wait);
         let plan = K::maintain(self, last)?;
@@ -62,7 +60,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The deletion does not go on, as the savepoint before it failed.
-    pub(crate) fn refuse_deletion(&mut self, message: &str) -> Halt<K::Question> {
+    pub(crate) fn refuse_deletion(&mut self, message: &str) -> Halt {
         job::forget_stop(self.status.job_mut());
         self.note_failed_stop();
         let message = format!(

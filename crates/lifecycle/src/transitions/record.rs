@@ -11,11 +11,12 @@ use crate::diff::SpecDiff;
 use crate::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use crate::event::{Component, Event};
 use crate::job;
-use crate::job_world::JobWorld;
-use crate::kind::{JobStep, Kind, PlanOf, StatusOfJob};
+use crate::kind::{End, Kind};
 use crate::pass::Pass;
 use crate::plan::{Plan, Superseded};
+use crate::plan::{PlanOf, Step};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
+use crate::resource::StatusOfJob;
 use crate::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
@@ -68,13 +69,13 @@ impl<K: Kind> Pass<'_, K> {
         job::savepoint_path(self.status.job())
     }
 
-    pub(crate) fn job_id(&self) -> Result<String, Halt<K::Question>> {
+    pub(crate) fn job_id(&self) -> Result<String, Halt> {
         job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status names no job id"))
     }
 
     /// The configuration that what runs is looked at with, with the operator's options as they are
     /// wanted now.
-    pub(crate) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt<K::Question>> {
+    pub(crate) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt> {
         K::observe_config(self)
     }
 
@@ -88,13 +89,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     pub(crate) fn set_job_state(&mut self, state: JobStatusState) {
-        let event = job::set_state(self.status.job_mut(), state, self.world.now());
-        self.steps.extend(event.map(K::Step::from));
+        let event = job::set_state(self.status.job_mut(), state, self.world.now);
+        self.steps.extend(event.map(Step::from));
     }
 
     /// When the job got the state it has, or was deployed, whichever is later.
     pub(crate) fn job_state_since(&self) -> Timestamp {
-        job::state_since(self.status.job(), self.status.reconciliation(), self.world.now())
+        job::state_since(self.status.job(), self.status.reconciliation(), self.world.now)
     }
 
     /// Stores `last`, with the trigger nonces that were used up so far.
@@ -133,7 +134,7 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn store_deployed(&mut self, last: Reconciled<K::Spec>, state: ReconciliationState) {
         self.store_last(last);
         self.status.set_observed_generation(self.generation);
-        let now = self.world.now().as_millisecond();
+        let now = self.world.now.as_millisecond();
         let reconciliation = self.status.reconciliation_mut();
         reconciliation.state = state;
         reconciliation.reconciliation_timestamp = now;
@@ -188,7 +189,7 @@ impl<K: Kind> Pass<'_, K> {
         // The state that its successor starts from was named, and the successor is stored.
         let is_final =
             self.last.as_ref().is_some_and(|last| last.job_state() == JobState::Suspended);
-        let age = self.world.now().duration_since(self.job_state_since());
+        let age = self.world.now.duration_since(self.job_state_since());
         if is_lost && !is_final && age > CANCEL_ON_ITS_WAY_MAX {
             self.set_job_state(state);
             self.status.reconciliation_mut().state = ReconciliationState::Deployed;
@@ -205,19 +206,19 @@ impl<K: Kind> Pass<'_, K> {
         &self,
         started: Option<Timestamp>,
         ended: Option<Timestamp>,
-    ) -> Result<bool, Halt<K::Question>> {
+    ) -> Result<bool, Halt> {
         if self.is_stable() {
             return Ok(true);
         }
         let wait = job::resource_wait(&*self.observe_config()?);
         // Of a job that was cancelled without an execution graph, Flink does not tell when.
-        let ended = ended.filter(|ended| Some(*ended) >= started).unwrap_or(self.world.now());
+        let ended = ended.filter(|ended| Some(*ended) >= started).unwrap_or(self.world.now);
         let lived = started.map(|at| ended.duration_since(at));
         Ok(lived.is_none_or(|lived| lived > wait))
     }
 
     /// The statistics as the upgrade table takes them: it is blank only what may have had state.
-    pub(crate) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt<K::Question>> {
+    pub(crate) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt> {
         let mut checkpoints = lazy(self.world.checkpoints()?);
         if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {
             let status = self.status.job();
@@ -232,7 +233,7 @@ impl<K: Kind> Pass<'_, K> {
         let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
             self.status.reconciliation();
         match (last_reconciled_spec, last_stable_spec) {
-            (Some(last), Some(stable)) => self.world.is_same(stable, last),
+            (Some(last), Some(stable)) => self.world.memo.is_same(stable, last),
             (Some(_) | None, None) | (None, Some(_)) => false,
         }
     }
@@ -240,12 +241,12 @@ impl<K: Kind> Pass<'_, K> {
     /// The last spec that was stable.
     pub(crate) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
         let text = self.status.reconciliation().last_stable_spec.as_ref()?;
-        self.world.parse(text).ok().map(|stable| Reconciled::clone(&stable))
+        self.world.memo.parse(text).ok().map(|stable| Reconciled::clone(&stable))
     }
 
     /// Says once per generation what changed.
     pub(crate) fn announce(&mut self, diff: &SpecDiff) {
-        self.steps.extend(diff.announcement(self.generation).map(K::Step::from));
+        self.steps.extend(diff.announcement(self.generation).map(Step::from));
     }
 
     /// Says what changed in front of what `start` does about it. Where that is refused, the refusal
@@ -253,11 +254,11 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn announcing(
         &mut self,
         diff: &SpecDiff,
-        start: impl FnOnce(&mut Self) -> Result<PlanOf<K>, Halt<K::Question>>,
-    ) -> Result<PlanOf<K>, Halt<K::Question>> {
+        start: impl FnOnce(&mut Self) -> End<K>,
+    ) -> End<K> {
         let front = self.steps.len();
         let mut plan = start(self)?;
-        let announcement = diff.announcement(self.generation).map(K::Step::from);
+        let announcement = diff.announcement(self.generation).map(Step::from);
         let front = front.min(plan.steps.len());
         plan.steps.splice(front..front, announcement);
         Ok(plan)
@@ -277,28 +278,28 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Tells each exception of the job once, as an event.
-    pub(crate) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt<K::Question>> {
-        let (told, now) = (self.world.told_exceptions(), self.world.now());
+    pub(crate) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt> {
+        let (told, now) = (self.world.told_exceptions.as_ref(), self.world.now);
         if told.is_some_and(|told| told.is_complete_for(job)) {
             return Ok(());
         }
         let Ok(exceptions) = self.world.exceptions()? else { return Ok(()) };
         let config = self.observe_config()?;
         let events = job::exception_events(exceptions, told, &job.id, &config, now);
-        self.steps.extend(events.into_iter().map(K::Step::from));
+        self.steps.extend(events.into_iter().map(Step::from));
         Ok(())
     }
 
     /// Keeps the spec that ran, and the state that it leaves, for `history` and `rollback`.
     pub(crate) fn supersede(&mut self, last: &Reconciled<K::Spec>, restore_point: RestorePoint) {
         let spec = self.deployed_spec(last);
-        self.steps.push(K::Step::record_revision(Superseded { spec, restore_point }));
+        self.steps.push(Step::RecordRevision(Box::new(Superseded { spec, restore_point })));
     }
 
     /// The status as it is now must be stored before the steps that follow.
     pub(crate) fn write_intent(&mut self) {
         self.settle();
-        self.steps.push(K::Step::write_status(self.status.clone()));
+        self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
     }
 
     /// Brings the derived fields in line with the rest.
@@ -357,11 +358,11 @@ impl<K: Kind> Pass<'_, K> {
         if self.problem.is_some() || self.world.stopped_at().is_none() {
             return;
         }
-        let end = std::mem::replace(&mut self.status, self.world.status().clone());
+        let end = std::mem::replace(&mut self.status, self.world.status.clone());
         self.settle();
         let told = std::mem::replace(&mut self.status, end);
-        if told.error() != self.world.status().error() {
-            self.steps.insert(0, K::Step::write_status(told));
+        if told.error() != self.world.status.error() {
+            self.steps.insert(0, Step::WriteStatus(Box::new(told)));
         }
     }
 
@@ -373,7 +374,7 @@ impl<K: Kind> Pass<'_, K> {
             matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
         let note = ErrorNote::RolledBack;
         let is_told = self.problem.as_ref().is_some_and(|it| it.note.as_ref() == Some(&note));
-        let stored = self.world.status().error().filter(|_| is_back && !is_told);
+        let stored = self.world.status.error().filter(|_| is_back && !is_told);
         StoredError::read(stored).part(&note)
     }
 
@@ -383,7 +384,7 @@ impl<K: Kind> Pass<'_, K> {
         if self.problem.as_ref().is_some_and(is_told) {
             return None;
         }
-        StoredError::read(self.world.status().error()).went_back().map(Part::from)
+        StoredError::read(self.world.status.error()).went_back().map(Part::from)
     }
 
     /// The plan as it stands, with its reason.
@@ -399,7 +400,7 @@ impl<K: Kind> Pass<'_, K> {
             (pause, wake) => pause.or(wake),
         };
         if let Some(problem) = &self.problem
-            && self.status.error() != self.world.status().error()
+            && self.status.error() != self.world.status.error()
         {
             let event = job::problem_event(problem);
             self.tell(event);
@@ -417,7 +418,7 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
         Plan {
             steps: vec![],
-            status: Box::new(self.world.status().clone()),
+            status: Box::new(self.world.status.clone()),
             because: because.into(),
             look_again: None,
             blocker: None,

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use jiff::SignedDuration;
 
 use crate::job;
-use crate::job_world::JobWorld;
 use crate::kind::Kind;
 use crate::notes::{REDEPLOY_WAITS, Waiting};
 use crate::pass::{DeploymentPass, Pass};
@@ -27,9 +26,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 impl<K: Kind> Pass<'_, K> {
     /// Path of the newest state of a job that runs, if it outlives the job's cancellation; a reason
     /// where its JobManager does not tell.
-    pub(crate) fn state_to_drop(
-        &self,
-    ) -> Result<Result<Option<String>, String>, Halt<K::Question>> {
+    pub(crate) fn state_to_drop(&self) -> Result<Result<Option<String>, String>, Halt> {
         let latest = match self.world.checkpoints()? {
             Ok(checkpoints) => checkpoints.latest.as_ref().map(|latest| latest.path.clone()),
             Err(reason) => return Ok(Err(reason.to_owned())),
@@ -40,7 +37,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// True where checkpoints outlive a cancelled job; by its configuration where nobody answers.
-    pub(crate) fn retains_checkpoints(&self) -> Result<bool, Halt<K::Question>> {
+    pub(crate) fn retains_checkpoints(&self) -> Result<bool, Halt> {
         Ok(match self.world.retention()? {
             Ok(is_retained) => *is_retained,
             Err(_) => job::retains_checkpoints(&*self.observe_config()?),

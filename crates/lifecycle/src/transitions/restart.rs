@@ -10,13 +10,13 @@ use super::stop::StopDecision;
 use crate::attempts::Attempts;
 use crate::event::{Component, Event};
 use crate::health::{HealthRules, evaluate};
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, StatusOfJob};
+use crate::kind::{Kind, Maybe};
 use crate::notes::CLUSTER_HEALTH;
 use crate::pass::{DeploymentPass, Pass};
 use crate::pauses::GOING;
 use crate::plan::{Plan, Step};
 use crate::problem::{Halt, Problem};
+use crate::resource::StatusOfJob;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -38,7 +38,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Counts this attempt, or tells how long it has to wait.
     pub(crate) fn take_attempt(&mut self) -> Result<u32, Duration> {
-        let now = self.world.now().as_millisecond();
+        let now = self.world.now.as_millisecond();
         let attempts = self.attempts().recent(now);
         let wait = attempts.wait(now);
         if !wait.is_zero() {
@@ -64,7 +64,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl DeploymentPass<'_> {
     /// `job.restart.failed`: a job that failed for good is started again from what it left.
-    pub(crate) fn restart_failed(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn restart_failed(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_asked = self.observe_config()?.get(&options::JOB_RESTART_FAILED)?;
         if !is_asked || self.status.job_status.state != Some(JobStatusState::Failed) {
             return Ok(None);
@@ -126,10 +126,7 @@ impl DeploymentPass<'_> {
 
     /// `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery
     /// of lost ones then starts with the newest state.
-    pub(crate) fn restart_unhealthy(
-        &mut self,
-        last: &ReconciledSpec,
-    ) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn restart_unhealthy(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_ready =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;
         let is_asked = self.observe_config()?.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)?;

@@ -4,10 +4,11 @@
 use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::{LOST, MOVED};
 use crate::job;
+use crate::kind::Kind;
 use crate::kind::Lifecycle;
-use crate::kind::{Kind, StatusOfJob};
 use crate::pass::{DeploymentPass, Pass};
 use crate::problem::{Halt, Problem};
+use crate::resource::StatusOfJob;
 use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::UpgradeMode;
@@ -17,7 +18,7 @@ use config::cluster::is_high_availability_on;
 use state::restore_point::RestorePoint;
 
 /// Names the restore point, or says why not.
-fn point<Q>(facts: &RestoreFacts) -> Result<RestorePoint, Halt<Q>> {
+fn point(facts: &RestoreFacts) -> Result<RestorePoint, Halt> {
     restore_point(facts).map_err(|refusal| match refusal {
         Refusal::NotYet(message) => Halt::cannot(message),
         Refusal::NeedsPerson(message) => Halt::problem(Problem::upgrade("RestoreFailed", message)),
@@ -62,7 +63,7 @@ impl<K: Lifecycle> Pass<'_, K> {
     pub(crate) fn next_restore_point(
         &self,
         last: &Reconciled<K::Spec>,
-    ) -> Result<RestorePoint, Halt<K::Question>> {
+    ) -> Result<RestorePoint, Halt> {
         let wanted = if self.is_savepoint_redeploy(last) {
             UpgradeMode::Savepoint
         } else {
@@ -78,7 +79,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         stopped_as: UpgradeMode,
         last: &K::Spec,
         next: &K::Spec,
-    ) -> Result<RestorePoint, Halt<K::Question>> {
+    ) -> Result<RestorePoint, Halt> {
         let reads_metadata =
             stopped_as == UpgradeMode::LastState && wanted != UpgradeMode::Stateless;
         let high_availability = if reads_metadata {

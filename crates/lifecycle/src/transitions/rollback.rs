@@ -18,13 +18,13 @@ use crate::diff::{ChangeClass, SpecDiff};
 use crate::error_document::wording::{NOT_BACK, NOT_STABLE, ROLLED_BACK};
 use crate::error_document::{ErrorNote, ErrorType, StoredError, message_of};
 use crate::event::{Component, Event};
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, StatusOfJob};
+use crate::kind::{End, Kind, Maybe};
 use crate::notes::{REMOVED_UNSTARTED, STARTING_JOB};
 use crate::pass::{DeploymentPass, Pass};
 use crate::pauses::{GOING, SOON};
-use crate::plan::{Plan, Step};
+use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, Problem, foreign_deployment};
+use crate::resource::StatusOfJob;
 use crate::world::{JobManager, PodProblem};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
@@ -86,17 +86,14 @@ pub(crate) fn rolled_back(component: Component, message: String) -> Problem {
 
 impl<K: Kind> Pass<'_, K> {
     /// How long a spec has to become stable: to run, and then to prove itself.
-    pub(crate) fn patience(&self) -> Result<Duration, Halt<K::Question>> {
+    pub(crate) fn patience(&self) -> Result<Duration, Halt> {
         let config = self.observe_config()?;
         let ready: Duration = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
         Ok(ready.saturating_add(config.get(&options::DEPLOYMENT_STABLE_RUNNING_FOR)?))
     }
 
     /// How long the spec still has to become stable; `Never` where it is not rolled back.
-    pub(crate) fn rollback_due(
-        &self,
-        last: &Reconciled<K::Spec>,
-    ) -> Result<Due, Halt<K::Question>> {
+    pub(crate) fn rollback_due(&self, last: &Reconciled<K::Spec>) -> Result<Due, Halt> {
         let config = self.observe_config()?;
         let state = self.status.reconciliation().state;
         let is_enabled = config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?;
@@ -108,7 +105,7 @@ impl<K: Kind> Pass<'_, K> {
         let deployed = Timestamp::from_millisecond(self.deployed_since());
         let is_stopped = |spec: &Reconciled<K::Spec>| spec.job_state() == JobState::Suspended;
         Ok(due(&RollbackFacts {
-            now: self.world.now(),
+            now: self.world.now,
             is_enabled,
             state,
             is_stable: self.is_proven(last),
@@ -117,7 +114,7 @@ impl<K: Kind> Pass<'_, K> {
             is_version_changed: stable
                 .as_ref()
                 .is_some_and(|stable| K::is_version_changed(&stable.spec, &last.spec)),
-            deployed: deployed.unwrap_or(self.world.now()),
+            deployed: deployed.unwrap_or(self.world.now),
             patience: self.patience()?,
         }))
     }
@@ -132,7 +129,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl DeploymentPass<'_> {
     /// Begins a rollback when it is time for one and the newest state can be carried over.
-    pub(crate) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(crate) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Maybe {
         if self.rollback_due(last)? != Due::Now {
             return Ok(None);
         }
@@ -191,7 +188,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Writes down that the spec failed and how its job is stopped, then removes its JobManager.
-    fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> Result<Plan, Halt> {
+    fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> End {
         let cause = self.trouble();
         let patience = self.patience()?;
         self.steps.push(Step::Event(Event::normal(
@@ -214,7 +211,7 @@ impl DeploymentPass<'_> {
         last: &ReconciledSpec,
         mode: UpgradeMode,
         because: &str,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         let job_id = self.cancellable_job();
         let job_manager = self.read_job_manager()?.cloned();
         self.note_how_it_was_stopped(last, mode);
@@ -253,11 +250,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
-    pub(crate) fn continue_rollback(
-        &mut self,
-        last: &ReconciledSpec,
-        diff: &SpecDiff,
-    ) -> Result<Plan, Halt> {
+    pub(crate) fn continue_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         let Some(stable) = self.stable_spec() else {
             return Err(Halt::problem(Problem::upgrade(
                 "RestoreFailed",
@@ -342,7 +335,7 @@ impl DeploymentPass<'_> {
     }
 
     /// The rollback ends as an upgrade to what the user wants now, with the state at hand.
-    fn leave_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Result<Plan, Halt> {
+    fn leave_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(last, diff);
         }
@@ -364,7 +357,7 @@ impl DeploymentPass<'_> {
         last: &ReconciledSpec,
         stable: &FlinkDeploymentSpec,
         restore: &RestorePoint,
-    ) -> Result<Plan, Halt> {
+    ) -> End {
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.mode_of_rollback() != UpgradeMode::Stateless;
         refuse_old_version(stable)?;
@@ -404,11 +397,11 @@ impl DeploymentPass<'_> {
     }
 
     /// A crash came between the creation and the status that tells of it.
-    fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> Result<Plan, Halt> {
+    fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> End {
         let objects = self.render_deployed(stable)?;
         self.note_rollback_made(stable);
         self.put_on_record_how_it_was_started()?;
-        self.steps.push(Step::FinishCluster(Box::new(objects)));
+        self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok(self.finish("the JobManager was created already", Some(SOON)))
     }
 

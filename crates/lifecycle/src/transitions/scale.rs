@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use crate::event::{Component, Event};
-use crate::job_world::JobWorld;
-use crate::kind::{JobStep, Kind, PlanOf, StatusOfJob};
+use crate::kind::{Kind, Maybe};
 use crate::pass::Pass;
 use crate::pauses::SOON;
+use crate::plan::Step;
 use crate::problem::Halt;
+use crate::resource::StatusOfJob;
 use crate::world::Bounds;
 use api::reconciled::Reconciled;
 use api::status::{JobStatusState, ReconciliationState};
@@ -42,10 +43,7 @@ pub fn wanted_bounds(
 
 impl<K: Kind> Pass<'_, K> {
     /// Scales the running job in place; nothing where that cannot be done.
-    pub(crate) fn scale_in_place(
-        &mut self,
-        last: &Reconciled<K::Spec>,
-    ) -> Result<Option<PlanOf<K>>, Halt<K::Question>> {
+    pub(crate) fn scale_in_place(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         if !self.may_scale_in_place()? {
             return Ok(None);
         }
@@ -64,14 +62,14 @@ impl<K: Kind> Pass<'_, K> {
             K::note_scaling(self, Some(self.generation));
             self.write_intent();
             self.tell(Event::normal("Scaling", Component::Job, "In-place scaling triggered"));
-            self.steps.push(K::Step::scale_job(job_id, wanted));
+            self.steps.push(Step::ScaleJob { job_id, bounds: wanted });
         }
         K::note_scaling(self, None);
         self.store_running(self.last_mode(), last.is_first_deployment());
         Ok(Some(self.finish("scaled in place", Some(SOON))))
     }
 
-    fn may_scale_in_place(&self) -> Result<bool, Halt<K::Question>> {
+    fn may_scale_in_place(&self) -> Result<bool, Halt> {
         let config = self.observe_config()?;
         let is_adaptive = config
             .text_of(&options::SCHEDULER)
@@ -90,7 +88,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// The overrides that a spec leads to, the operator's defaults included.
-    fn overrides(&self, spec: &K::Spec) -> Result<Overrides, Halt<K::Question>> {
+    fn overrides(&self, spec: &K::Spec) -> Result<Overrides, Halt> {
         let config = K::submit_config(self, spec)?;
         Ok(config.find(&options::PARALLELISM_OVERRIDES)?.unwrap_or_default())
     }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::job_world::JobWorld;
 use crate::kind::Kind;
 use crate::pass::Pass;
 use crate::problem::Halt;
@@ -90,10 +89,7 @@ pub fn judge(
 
 impl<K: Kind> Pass<'_, K> {
     /// Marks the deployed spec as stable when the job has proven it.
-    pub(crate) fn mark_if_stable(
-        &mut self,
-        state: JobStatusState,
-    ) -> Result<(), Halt<K::Question>> {
+    pub(crate) fn mark_if_stable(&mut self, state: JobStatusState) -> Result<(), Halt> {
         if self.is_stable() {
             return Ok(());
         }
@@ -108,7 +104,7 @@ impl<K: Kind> Pass<'_, K> {
         } else {
             JobMetrics::default()
         };
-        match judge(&rules, self.world.now(), self.job_state_since(), &metrics) {
+        match judge(&rules, self.world.now, self.job_state_since(), &metrics) {
             Stability::Stable => self.mark_stable(),
             Stability::Unproven { because, look_again } => {
                 self.unproven = Some(because);

@@ -12,11 +12,12 @@ use crate::blocker::{give_up_at, savepoint_patience};
 use crate::diff::{ChangeClass, SpecDiff};
 use crate::error_document::wording::NOT_STOPPED;
 use crate::job::{self, StopOutcome};
-use crate::job_world::JobWorld;
-use crate::kind::{End, JobStep, Kind, Lifecycle, PlanOf, StatusOfJob};
+use crate::kind::{End, Kind, Lifecycle};
 use crate::pass::Pass;
 use crate::pauses::GOING;
+use crate::plan::{PlanOf, Step};
 use crate::problem::{Halt, Problem};
+use crate::resource::StatusOfJob;
 use crate::world::{Answer, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
@@ -29,12 +30,12 @@ use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
     /// Notes the trigger id, then asks Flink.
-    pub(crate) fn begin_stop(&mut self) -> Result<PlanOf<K>, Halt<K::Question>> {
+    pub(crate) fn begin_stop(&mut self) -> End<K> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
         self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
-        let trigger_id = self.world.fresh().trigger_id.clone();
-        let now = self.world.now();
+        let trigger_id = self.world.fresh.trigger_id.clone();
+        let now = self.world.now;
         job::note_stop(self.status.job_mut(), &trigger_id, format, now);
         self.write_intent();
         self.trigger_stop(&config, trigger_id, format)?;
@@ -46,12 +47,12 @@ impl<K: Kind> Pass<'_, K> {
         config: &FlinkConfig,
         trigger_id: String,
         format: SavepointFormatType,
-    ) -> Result<(), Halt<K::Question>> {
+    ) -> Result<(), Halt> {
         let job_id = self.job_id()?;
         let is_deleting = self.world.metadata().deletion_timestamp.is_some();
         let drain = is_deleting && config.get(&options::JOB_DRAIN_ON_SAVEPOINT_DELETION)?;
         let directory = savepoint_directory(config);
-        self.steps.push(K::Step::trigger_stop(job_id, trigger_id, directory, format, drain));
+        self.steps.push(Step::TriggerStop { job_id, trigger_id, directory, format, drain });
         Ok(())
     }
 
@@ -60,7 +61,7 @@ impl<K: Kind> Pass<'_, K> {
         &mut self,
         outcome: &StopOutcome,
         trigger_id: &str,
-    ) -> Result<(), Halt<K::Question>> {
+    ) -> Result<(), Halt> {
         if !matches!(outcome, StopOutcome::Resend) {
             return Ok(());
         }
@@ -82,7 +83,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
     /// dropped for must have a name.
-    pub(crate) fn named_for_redeploy(&self) -> Result<String, Halt<K::Question>> {
+    pub(crate) fn named_for_redeploy(&self) -> Result<String, Halt> {
         let path = self.named_state().ok_or_else(|| {
             let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
                            which it starts the job from: nothing is stopped";
@@ -94,7 +95,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// A job that does not retain its checkpoints deletes them all when it is cancelled, and its
     /// newest state may be the one that is named. Where nothing is cancelled, it stays.
-    fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt<K::Question>> {
+    fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt> {
         let Some(id) = job::id(self.status.job()) else { return Ok(()) };
         let is_own = is_checkpoint_of(path, &id) || is_checkpoint_of_nobody(path);
         if !is_own || !K::may_be_cancelled(self, &id)? {
@@ -117,7 +118,7 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn stopped_with(
         &mut self,
         outcome: StopOutcome,
-    ) -> Result<ControlFlow<PlanOf<K>, String>, Halt<K::Question>> {
+    ) -> Result<ControlFlow<PlanOf<K>, String>, Halt> {
         match outcome {
             StopOutcome::Saved(path) => Ok(ControlFlow::Continue(path)),
             StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.overdue()),
@@ -167,7 +168,7 @@ impl<K: Kind> Pass<'_, K> {
         &self,
         outcome: &StopOutcome,
         last: &Reconciled<K::Spec>,
-    ) -> Result<Option<SpecDiff>, Halt<K::Question>> {
+    ) -> Result<Option<SpecDiff>, Halt> {
         let is_over = matches!(outcome, StopOutcome::Pending) && self.is_savepoint_overdue()?;
         Ok(if is_over { self.named_redeploy(last) } else { None })
     }
@@ -179,25 +180,25 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Whether the stop that is under way was asked for as long ago as this option says.
-    fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt<K::Question>> {
+    fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt> {
         let patience = self.observe_config()?.get(patience)?;
-        Ok(self.world.now() >= self.stop_ends_at(patience))
+        Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
     /// Whether Flink should long have ended the savepoint that stops the job.
-    pub(crate) fn is_savepoint_overdue(&self) -> Result<bool, Halt<K::Question>> {
+    pub(crate) fn is_savepoint_overdue(&self) -> Result<bool, Halt> {
         let patience = savepoint_patience(&*self.observe_config()?);
-        Ok(self.world.now() >= self.stop_ends_at(patience))
+        Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
     /// When a stop that may take this long is over.
     pub(crate) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
         let since = job::stop_since(self.status.job());
-        give_up_at(self.world.metadata(), since, patience, self.world.now())
+        give_up_at(self.world.metadata(), since, patience, self.world.now)
     }
 
     /// Flink says, or may say, that the stop is under way: another one would not help.
-    fn overdue(&self) -> Halt<K::Question> {
+    fn overdue(&self) -> Halt {
         Halt::problem(Problem::upgrade(
             "SavepointError",
             format!(
@@ -211,10 +212,7 @@ impl<K: Kind> Pass<'_, K> {
 
 impl<K: Lifecycle> Pass<'_, K> {
     /// What became of the stop-with-savepoint, as far as it can be known.
-    pub(crate) fn stop_outcome(
-        &mut self,
-        trigger_id: &str,
-    ) -> Result<StopOutcome, Halt<K::Question>> {
+    pub(crate) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
         if let Some(outcome) = K::unanswered_stop(self) {
             return Ok(outcome);
         }

@@ -3,10 +3,10 @@
 
 use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
-use crate::job_world::JobWorld;
-use crate::kind::{Kind, StatusOfJob};
+use crate::kind::Kind;
 use crate::pass::{DeploymentPass, Pass};
 use crate::problem::Halt;
+use crate::resource::StatusOfJob;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::Reconciled;
 use api::status::JobStatusState;

@@ -19,7 +19,7 @@ pub enum Fact<T> {
 
 impl<T> Fact<T> {
     /// The fact, or `question`, to be answered first.
-    pub(crate) fn read<Q>(&self, question: Q) -> Result<Answer<'_, T>, Q> {
+    pub(crate) fn read(&self, question: Question) -> Result<Answer<'_, T>, Question> {
         match self {
             Self::NotAsked => Err(question),
             Self::Unknown(reason) => Ok(Err(reason)),
@@ -81,6 +81,10 @@ pub enum Question {
     Nodes,
     /// The nodes that the job's pods are on.
     PodNodes,
+    /// Since when the JobManager of the session cluster runs that answers now.
+    JobManagerStart,
+    /// Whether the jar of the wanted spec can be fetched.
+    Jar,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.

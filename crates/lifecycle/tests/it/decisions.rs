@@ -39,13 +39,12 @@ use api::status::{
 use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use lifecycle::application::decide;
 use lifecycle::error_document::WentBack;
-use lifecycle::memo::Memo;
-use lifecycle::plan::{Plan, Step};
+use lifecycle::plan::{ClusterStep, Plan, Step};
+use lifecycle::reconcile::decide;
 use lifecycle::world::{
-    Bounds, Checkpoints, CompletedState, DeploymentVersion, Fact, Fresh, HaMetadata, Job,
-    JobManager, JobMetrics, Pod, PodProblem, Stop, World,
+    Bounds, Checkpoints, CompletedState, DeploymentVersion, Fact, HaMetadata, Job, JobManager,
+    JobMetrics, Pod, PodProblem, Stop, World,
 };
 use serde_json::json;
 use state::restore_point::RestorePoint;

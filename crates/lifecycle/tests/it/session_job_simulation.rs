@@ -24,10 +24,10 @@ use lifecycle::error_document::WentBack;
 use lifecycle::memo::Memo;
 use lifecycle::notes::STARTED_WITH;
 use lifecycle::plan::SnapshotStep;
-use lifecycle::session_job::decide;
+use lifecycle::reconcile::decide;
 use lifecycle::session_job::identity;
-use lifecycle::session_job::plan::{Plan, Step, Submission};
-use lifecycle::session_job::world::{Arrival, Facts, FailedSubmission, Question, Tried, World};
+use lifecycle::session_job::plan::{Plan, SessionJobStep, Step, Submission};
+use lifecycle::session_job::world::{Arrival, FailedSubmission, Remembered, Tried, World};
 use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::snapshots::are_held;
 use lifecycle::transitions::etcd_restore::{self, Record};
@@ -36,7 +36,8 @@ use lifecycle::trigger::memory::Memory;
 use lifecycle::verdict::Validators;
 use lifecycle::world::Trigger;
 use lifecycle::world::{
-    Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobMetrics, Stop,
+    Bounds, Checkpoints, CompletedState, Fact, Facts, Failure, Fresh, Job, JobMetrics, Question,
+    Stop,
 };
 use serde_json::json;
 use state::restore_point::RestorePoint;
@@ -421,22 +422,23 @@ impl Sim {
         let mut memo = Memo::default();
         for _ in 0..14 {
             let world = World {
-                now: self.operator_now(),
-                resource: self.wanted.as_ref().unwrap_or(&self.resource),
-                status: &self.status,
-                cluster: Some(&self.cluster),
-                operator: &self.operator,
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
-                told_exceptions: None,
                 periodic: self.periodic.clone(),
                 went_back: self.went_back.clone(),
-                zone: TimeZone::UTC,
-                tried: self.tried,
                 validators: self.validators.clone(),
-                failed_submission: self.failed_submission.clone(),
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),
+                remembered: Remembered {
+                    failed_submission: self.failed_submission.clone(),
+                    tried: self.tried,
+                },
+                ..World::new(
+                    self.operator_now(),
+                    (self.wanted.as_ref().unwrap_or(&self.resource), &self.status),
+                    Some(&self.cluster),
+                    &self.operator,
+                )
             };
             let decision = decide(&world);
             memo = world.memo;
@@ -491,7 +493,7 @@ impl Sim {
                 let options = [("high-availability.type", kind)];
                 facts.deployed_config = Fact::Known(options.into_iter().collect());
             }
-            Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
+            other => panic!("{other:?} is not asked of a session job"),
         }
     }
 
@@ -609,7 +611,7 @@ impl Sim {
                 self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
             Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::SetSessionLabel { cluster } => {
+            Step::Own(SessionJobStep::SetSessionLabel { cluster }) => {
                 let label = ("target.session".to_owned(), cluster.clone());
                 self.resource.metadata.labels = Some([label].into());
             }
@@ -629,7 +631,7 @@ impl Sim {
                 }
             }
             Step::Snapshot(step) => self.take_snapshot_step(step),
-            Step::Remember(tried) => self.tried = *tried,
+            Step::Own(SessionJobStep::Remember(tried)) => self.tried = *tried,
             Step::ScaleJob { job_id, bounds } => {
                 // One in two is refused.
                 let is_refused = self.now.as_second() % 2 == 0;
@@ -644,13 +646,13 @@ impl Sim {
                     self.flink_stop(job_id, trigger_id);
                 }
             }
-            Step::CancelJob { job_id } => {
+            Step::CancelJob { job_id, .. } => {
                 // Flink lets a cancelled job's tasks end first.
                 if let Some(job) = self.flink_job(job_id) {
                     job.state = JobStatusState::Cancelling;
                 }
             }
-            Step::Submit(submission) => return self.submit(submission),
+            Step::Own(SessionJobStep::Submit(submission)) => return self.submit(submission),
         }
         true
     }

@@ -20,10 +20,10 @@ use api::status::{
 };
 use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::application::decide;
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
-use lifecycle::plan::{Plan, SnapshotStep, Step};
+use lifecycle::plan::{ClusterStep, Plan, SnapshotStep, Step};
+use lifecycle::reconcile::decide;
 use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::snapshots::are_held;
 use lifecycle::trigger::known::{Cause, KnownSnapshot, SnapshotKind};
@@ -576,19 +576,18 @@ impl Sim {
         let mut memo = Memo::default();
         for _ in 0..20 {
             let world = World {
-                now: self.now + self.upheaval.skew,
-                resource: &self.resource,
-                status: &self.status,
-                operator: &self.operator,
                 has_snapshot_resources: self.has_snapshot_resources,
-                went_back: None,
                 fresh: fresh.clone(),
-                told_exceptions: None,
                 validators: self.validators.clone(),
                 periodic: self.periodic.clone(),
-                zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),
+                ..World::new(
+                    self.now + self.upheaval.skew,
+                    (&self.resource, &self.status),
+                    None,
+                    &self.operator,
+                )
             };
             let decision = decide(&world);
             memo = world.memo;
@@ -671,7 +670,10 @@ impl Sim {
                 let foreign = self.foreign.as_deref();
                 facts.references = Fact::Known(referred_to(&self.status.job_status, foreign));
             }
-            Question::Nodes | Question::PodNodes => panic!("nobody asks for it"),
+            other @ (Question::Nodes
+            | Question::PodNodes
+            | Question::JobManagerStart
+            | Question::Jar) => panic!("{other:?} is not asked of an application"),
         }
     }
 
@@ -833,9 +835,9 @@ impl Sim {
             }
             Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
             Step::Event(_)
-            | Step::ScaleTaskManagers { .. }
-            | Step::ForgetJobGraphs { .. }
-            | Step::ApplyIngress(_) => {}
+            | Step::Own(ClusterStep::ScaleTaskManagers { .. })
+            | Step::Own(ClusterStep::ForgetJobGraphs { .. })
+            | Step::Own(ClusterStep::ApplyIngress(_)) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {
                 // One in two is refused.
@@ -854,23 +856,27 @@ impl Sim {
                     self.flink_cancel(job_id);
                 }
             }
-            Step::StopJobManager { uid, unstarted } => {
+            Step::Own(ClusterStep::StopJobManager { uid, unstarted }) => {
                 self.stop_job_manager(uid, unstarted.as_ref());
             }
-            Step::DeleteJobManager { uid } => {
+            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
                     self.delete_job_manager();
                 }
             }
-            Step::DeleteTaskManagers { uid } => {
+            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
                 if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
                     workers.fact.is_deleting = true;
                 }
             }
-            Step::DeleteHaMetadata { .. } => self.ha.clear(),
-            Step::FinishCluster(objects) => self.finish(objects),
-            Step::CreateCluster(_) if self.upheaval.stops_at(Refused::JobManager) => return false,
-            Step::CreateCluster(objects) => self.create(objects),
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => self.ha.clear(),
+            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
+            Step::Own(ClusterStep::CreateCluster(_))
+                if self.upheaval.stops_at(Refused::JobManager) =>
+            {
+                return false;
+            }
+            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
         }
         true
     }

@@ -5,12 +5,11 @@ use api::job::JobState;
 use api::status::JobStatusState;
 use api::version::FlinkVersion;
 use config::OperatorConfig;
-use lifecycle::application::decide;
-use lifecycle::memo::Memo;
 use lifecycle::plan::{Plan, Step};
+use lifecycle::reconcile::decide;
 use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
-    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Question, TaskManagers, World,
+    Cluster, Fact, Facts, HaMetadata, Job, JobManager, Question, TaskManagers, World,
 };
 use serde_json::Value;
 use testing::scene::phases_of;
@@ -39,20 +38,15 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
     let mut facts = Facts::default();
     for _ in 0..15 {
         let world = World {
-            now: "2026-12-01T00:00:00Z".parse().unwrap(),
-            resource,
-            status: &status,
-            operator,
-            has_snapshot_resources: true,
-            went_back: None,
-            fresh: Fresh::default(),
-            told_exceptions: None,
             // It must not matter to what runs.
             validators: Validators { has_any: true, remembered: None },
-            periodic: lifecycle::trigger::memory::Memory::default(),
-            zone: jiff::tz::TimeZone::UTC,
             facts: facts.clone(),
-            memo: Memo::default(),
+            ..World::new(
+                "2026-12-01T00:00:00Z".parse().unwrap(),
+                (resource, &status),
+                None,
+                operator,
+            )
         };
         match decide(&world) {
             Ok(plan) => {

@@ -14,8 +14,10 @@ use tracing::Instrument as _;
 use super::books::{Decided, InForce, Work};
 use super::in_force::{Switch, switch};
 use super::report::{Failure, report_event, report_failure};
-use super::{Cluster, Scaled};
+use super::{Cluster, Scaled, signs};
 use crate::context::Context;
+use crate::observe::Subject;
+use api::state_snapshot::JobKind;
 use api::status::JobStatus;
 use autoscaler::advice;
 use autoscaler::cost::{self, Pods};
@@ -34,6 +36,7 @@ use clients::flink::scaling::{Measured, Unmeasured};
 use config::options::{FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL};
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::{FlinkConfig, OperatorConfig};
+use lifecycle::resource::StatusOfJob as _;
 use metrics::scaling::{Ended, Figure};
 
 /// How long measuring a job may take in all.
@@ -54,7 +57,7 @@ pub(crate) fn follow<K: Scaled>(
         tracing::debug!(%hold, "the autoscaler holds");
         context.metrics.forget_scaling_figures(&uid);
     };
-    let job_id = job_to_measure(&resource.signs(status)).map_err(hold).ok()?.to_owned();
+    let job_id = job_to_measure(&signs(resource, status)).map_err(hold).ok()?.to_owned();
     let interval = config.get(&RECONCILE_INTERVAL).ok()?;
     let now = Instant::now();
     let begun = context.autoscalers.with(&uid, |book| {
@@ -84,7 +87,7 @@ pub(crate) fn follow<K: Scaled>(
     let turn = Turn {
         resource: resource.clone(),
         flink: client(resource, status, cluster, (operator, &config), context),
-        started: since(resource.signs(status).status),
+        started: since(status.job()),
         job_id,
         config,
         number,
@@ -106,7 +109,8 @@ fn client<K: Scaled>(
     (operator, config): (&OperatorConfig, &FlinkConfig),
     context: &Context,
 ) -> Result<Client, String> {
-    let client = resource.flink(status, cluster, operator, context)?.without_retries();
+    let client =
+        K::flink(&Subject::new((resource, status), cluster, operator), context)?.without_retries();
     let operators = config.get(&FLINK_CLIENT_TIMEOUT).map_err(|error| error.to_string())?;
     let timeout = rest_timeout(config, operators).map_err(|error| error.to_string())?;
     Ok(client.with_request_deadline(timeout))
@@ -178,7 +182,7 @@ impl<K: Scaled> Turn<K> {
             running_since,
             reading: &reading,
             task_manager,
-            pods: Pods::of(&self.config, K::IS_IN_CLUSTER),
+            pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
         };
         let before = work.stored.state.clone();
         let cycle = cycle::run(before.clone(), &facts);
@@ -323,7 +327,7 @@ impl<K: Scaled> Turn<K> {
         let status = now.status().unwrap_or(&none);
         now.meta().uid.as_deref() == Some(&self.uid)
             && now.meta().generation == self.resource.meta().generation
-            && job_to_measure(&now.signs(status)) == Ok(&self.job_id)
+            && job_to_measure(&signs(now, status)) == Ok(&self.job_id)
     }
 }
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
-use super::{Cluster, Scaled};
+use super::{Cluster, Scaled, signs};
 use crate::context::Context;
+use crate::observe::Subject;
 use crate::observe::tell;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::{Reconciled, StoredSpec, running_spec};
+use api::state_snapshot::JobKind;
 use autoscaler::advice;
 use autoscaler::effects::{self, tune_memory, with_parallelism};
 use autoscaler::state;
@@ -37,7 +39,7 @@ pub(super) fn switch<K: Scaled>(
     cluster: Cluster<'_>,
     operator: &OperatorConfig,
 ) -> Switch {
-    if K::IS_IN_CLUSTER && cluster.is_none() {
+    if K::JOB == JobKind::FlinkSessionJob && cluster.is_none() {
         // It may be there that the autoscaler is on.
         return Switch::Unknown;
     }
@@ -65,7 +67,14 @@ fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
         return Cow::Borrowed(cluster);
     }
     // The pass of the cluster itself reports a record that cannot be read.
-    running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(cluster.with(spec)))
+    running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(with(cluster, spec)))
+}
+
+/// The resource with another spec.
+fn with<K: Scaled>(resource: &K, spec: K::Spec) -> K {
+    let mut with = resource.clone();
+    *with.spec_mut() = spec;
+    with
 }
 
 /// True if the option may be among these, flat or nested.
@@ -82,7 +91,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     operator: &OperatorConfig,
     context: &Context,
 ) -> cluster::Result<Cow<'a, K>> {
-    let signs = resource.signs(status);
+    let signs = signs(resource, status);
     let Some(last) = &signs.reconciliation.last_reconciled_spec else {
         return Ok(Cow::Borrowed(resource));
     };
@@ -120,7 +129,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     if is_tuned && let Some(spec) = K::application(&mut spec) {
         tune_memory(spec, K::application(&mut last).as_deref(), in_force);
     }
-    Ok(Cow::Owned(resource.with(spec)))
+    Ok(Cow::Owned(with(resource, spec)))
 }
 
 /// Returns the decision in force, from the ConfigMap where this process has not read it yet.
@@ -180,7 +189,7 @@ pub(crate) async fn tidy<K: Scaled>(
     operator: &OperatorConfig,
     context: &Context,
 ) -> cluster::Result<()> {
-    let signs = resource.signs(status);
+    let signs = signs(resource, status);
     let Some(last) = signs.reconciliation.last_reconciled_spec.as_deref() else { return Ok(()) };
     if signs.is_deleting {
         return Ok(());
@@ -201,7 +210,7 @@ pub(crate) async fn tidy<K: Scaled>(
             None => {
                 speaks_of_scaling(last)
                     && Reconciled::<K::Spec>::parse(last).is_ok_and(|last| {
-                        let was_on = resource.with(last.spec.clone());
+                        let was_on = with(resource, last.spec.clone());
                         matches!(switch(&was_on, cluster, operator), Switch::On(_))
                             || !has_same_overrides(
                                 K::configuration(&last.spec),
@@ -221,7 +230,7 @@ pub(crate) async fn tidy<K: Scaled>(
         return Ok(());
     }
     if !is_owed {
-        match admitted(resource, status, cluster, context).await {
+        match admitted(resource, status, cluster, operator, context).await {
             Some(true) => {}
             Some(false) => return Ok(()),
             None => {
@@ -248,9 +257,11 @@ async fn admitted<K: Scaled>(
     resource: &K,
     status: &K::Status,
     cluster: Cluster<'_>,
+    operator: &OperatorConfig,
     context: &Context,
 ) -> Option<bool> {
-    let judging = resource.judging(status, cluster);
+    let subject = Subject::new((resource, status), cluster, operator);
+    let judging = subject.judging();
     let (kind, uid, version) = (judging.subject.kind, judging.uid, judging.version);
     let known = context.validators.known(kind, uid);
     if !known.has_any || known.were_asked(version) {

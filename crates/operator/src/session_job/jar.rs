@@ -74,12 +74,12 @@ fn config(
 }
 
 /// A submission that did not succeed.
-pub(super) struct NotSubmitted {
-    pub(super) job_id: String,
+pub(crate) struct NotSubmitted {
+    pub(crate) job_id: String,
     /// Describes the error.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// Where a job may come of it all the same, or of an attempt before.
-    pub(super) may_arrive: Option<Arrival>,
+    pub(crate) may_arrive: Option<Arrival>,
 }
 
 /// A failed attempt, which Flink may carry out all the same.

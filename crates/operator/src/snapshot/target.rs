@@ -7,6 +7,7 @@ use kube::ResourceExt;
 
 use crate::context::Context;
 use crate::observe::Subject;
+use crate::reconcile::OperatedJob as _;
 use api::deployment::FlinkDeployment;
 use api::reconciled::session_cluster_of;
 use api::session_job::FlinkSessionJob;
@@ -61,13 +62,13 @@ async fn of_deployment(
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = deployment.status.clone().unwrap_or_default();
-    let resource = &deployment;
-    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let resource: &FlinkDeployment = &deployment;
+    let subject = Subject::new((resource, &status), None, operator);
     let config = match subject.config() {
         Ok(config) => config,
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
     };
-    Ok(match subject.flink(context) {
+    Ok(match FlinkDeployment::flink(&subject, context) {
         Ok(client) => present(&deployment, &status.job_status, &config, client),
         Err(reason) => (Fact::Unknown(reason), None),
     })
@@ -91,15 +92,15 @@ async fn of_session_job(
         Deployment::Unreadable(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     let status = cluster.status.clone().unwrap_or_default();
-    let (resource, name) = (&cluster, &*cluster_name);
-    let subject = Subject { resource, status: &status, namespace, name, operator, memo: None };
+    let resource: &FlinkDeployment = &cluster;
+    let subject = Subject::new((resource, &status), None, operator);
     let mut config = match subject.config() {
         Ok(config) => Arc::unwrap_or_clone(config),
         Err(reason) => return Ok((Fact::Unknown(reason), None)),
     };
     config.overlay(&FlinkConfig::flatten(&job.spec.flink_configuration));
     let job_status = job.status.clone().unwrap_or_default().job_status;
-    Ok(match subject.flink(context) {
+    Ok(match FlinkDeployment::flink(&subject, context) {
         Ok(client) => present(&cluster, &job_status, &config, client),
         Err(reason) => (Fact::Unknown(reason), None),
     })

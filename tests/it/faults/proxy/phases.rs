@@ -23,11 +23,11 @@ impl Stored {
         let phase = match object["kind"].as_str() {
             Some("FlinkDeployment") => {
                 let read = serde_json::from_value::<FlinkDeployment>(object).unwrap();
-                Phase::of_deployment(&read.status.unwrap_or_default())
+                Phase::of::<FlinkDeployment>(&read.status.unwrap_or_default())
             }
             Some("FlinkSessionJob") => {
                 let read = serde_json::from_value::<FlinkSessionJob>(object).unwrap();
-                Phase::of_session_job(&read.status.unwrap_or_default())
+                Phase::of::<FlinkSessionJob>(&read.status.unwrap_or_default())
             }
             _ => return,
         };

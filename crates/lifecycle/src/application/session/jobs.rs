@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::event::{Component, Event};
+use crate::kind::Maybe;
 use crate::notes::AWAITS_JOBS;
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
@@ -20,7 +21,7 @@ const JOBS_SHOWN: usize = 20;
 
 impl DeploymentPass<'_> {
     /// Waits until no job is in the cluster that would be lost with its JobManager, or is being stopped.
-    pub(super) fn await_jobs(&mut self, last: &ReconciledSpec) -> Result<Option<Plan>, Halt> {
+    pub(super) fn await_jobs(&mut self, last: &ReconciledSpec) -> Maybe {
         let config = self.observe_config()?;
         if self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
             || !config.get(&options::SESSION_UPGRADE_WAIT_FOR_JOBS)?

@@ -1,14 +1,10 @@
 //! A redeploy that names no state, with validation passed over.
 
-use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::*;
 use crate::diff::{ChangeClass, diff};
-use crate::memo::Memo;
-use crate::trigger::memory::Memory;
-use crate::verdict::Validators;
-use crate::world::{Facts, Fresh, World};
+use crate::world::World;
 use api::deployment::FlinkDeployment;
 use api::status::DeploymentStatus;
 use config::OperatorConfig;
@@ -32,21 +28,13 @@ fn a_redeploy_without_a_path_takes_nothing_down() {
         }))
         .unwrap();
         let status = DeploymentStatus::default();
-        let world = World {
-            now: "2026-01-01T00:00:00Z".parse().unwrap(),
-            resource: &resource,
-            status: &status,
-            operator: &OperatorConfig::default(),
-            has_snapshot_resources: true,
-            fresh: Fresh::default(),
-            told_exceptions: None,
-            validators: Validators::default(),
-            periodic: Memory::default(),
-            went_back: None,
-            zone: TimeZone::UTC,
-            facts: Facts::default(),
-            memo: Memo::default(),
-        };
+        let operator = OperatorConfig::default();
+        let world = World::new(
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            (&resource, &status),
+            None,
+            &operator,
+        );
         let mut pass = DeploymentPass::new(&world);
         let mut last = ReconciledSpec::new(resource.spec.clone(), false);
         last.spec.job.as_mut().unwrap().savepoint_redeploy_nonce = None;

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::*;
-use crate::plan::{SnapshotStep, TakeSnapshot};
+use crate::plan::{SnapshotStep, Step, TakeSnapshot};
 use crate::snapshot::request::Wanted;
 use crate::snapshots::are_held;
 use crate::trigger::known::{Cause, SnapshotKind};

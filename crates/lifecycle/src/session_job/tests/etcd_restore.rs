@@ -214,7 +214,7 @@ fn a_job_that_runs_and_one_without_state_go_on() {
 
 pub(super) fn cancelled(plan: &Plan) -> Option<&str> {
     plan.steps.iter().find_map(|step| {
-        let Step::CancelJob { job_id } = step else { return None };
+        let Step::CancelJob { job_id, .. } = step else { return None };
         Some(job_id.as_str())
     })
 }

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::node_notice::Taint;
-use crate::plan::SnapshotStep;
+use crate::plan::{SnapshotStep, Step};
 use crate::trigger::known::SnapshotKind;
 use api::NODE_NOTICES_ANNOTATION;
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};

@@ -218,7 +218,7 @@ fn an_edited_cluster_name_is_told_and_the_job_stays_where_it_is() {
         let mut case = Case::running(mode);
         case.edit(|spec| spec.deployment_name = Some("another".to_owned()));
         let plan = case.pass();
-        let label = Step::SetSessionLabel { cluster: "cluster".to_owned() };
+        let label = Step::Own(SessionJobStep::SetSessionLabel { cluster: "cluster".to_owned() });
         assert!(plan.steps.contains(&label), "{:?}", plan.steps);
         let error = case.status.error.clone().unwrap();
         assert!(error.contains("cannot change from `cluster`"), "{error}");

@@ -1,5 +1,6 @@
 //! What is done in each phase when the user wants this or that: `docs/lifecycle.md`.
 
+use api::deployment::FlinkDeployment;
 use expect_test::expect_file;
 use lifecycle::phase::Phase;
 use lifecycle::reads;
@@ -63,7 +64,7 @@ fn cell(phase: Phase, wish: Wish) -> String {
         return "–".to_owned();
     }
     let scene = with(scene(phase), wish);
-    assert_eq!(Phase::of_deployment(&scene.status), phase);
+    assert_eq!(Phase::of::<FlinkDeployment>(&scene.status), phase);
     let plan = scene.plan();
     let ends = [". ", "; ", " ("].map(|end| plan.because.find(end).unwrap_or(plan.because.len()));
     let because = &plan.because[..ends.into_iter().min().unwrap_or_default()];
@@ -78,7 +79,7 @@ fn what_is_read_at_once_is_looked_at() {
         let scene = scene(phase);
         let mut world = scene.world(Facts::default());
         let mut read = Vec::new();
-        while let Some(question) = reads::of_deployment(phase, &world) {
+        while let Some(question) = reads::next(phase, &world) {
             let all = scene.answers();
             match question {
                 Question::JobManager => world.facts.job_manager = all.job_manager,

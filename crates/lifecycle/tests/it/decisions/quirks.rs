@@ -34,7 +34,7 @@ fn q02_what_failed_stays_failed() {
 /// The generation annotation of the Deployment that is created.
 fn annotation(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
-        Step::CreateCluster(objects) => {
+        Step::Own(ClusterStep::CreateCluster(objects)) => {
             let annotations = &objects.deployment["metadata"]["annotations"];
             annotations[api::GENERATION_ANNOTATION].as_str().map(str::to_owned)
         }
@@ -122,7 +122,7 @@ fn q13_a_recovered_job_keeps_its_checkpoint_interval() {
     scene.store(JobState::Running, UpgradeMode::Stateless);
     let plan = scene.plan();
     let text = plan.steps.iter().find_map(|step| match step {
-        Step::CreateCluster(objects) => {
+        Step::Own(ClusterStep::CreateCluster(objects)) => {
             objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().map(str::to_owned)
         }
         _ => None,

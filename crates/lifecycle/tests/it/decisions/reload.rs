@@ -27,7 +27,7 @@ fn operator(text: &str) -> OperatorConfig {
 /// What Flink is given by the plan.
 fn configuration(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
-        Step::CreateCluster(objects) => {
+        Step::Own(ClusterStep::CreateCluster(objects)) => {
             objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().map(str::to_owned)
         }
         _ => None,

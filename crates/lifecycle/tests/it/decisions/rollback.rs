@@ -538,7 +538,7 @@ fn t31_an_ingress_that_changes_with_it_is_moved_next() {
     let record = plan.status.reconciliation_status.last_reconciled_spec.clone().unwrap();
     assert!(!record.contains("a.example.com"), "what is not there yet is not on record: {record}");
     let next = scene.after(&plan).plan();
-    let moves = |step: &Step| matches!(step, Step::ApplyIngress(Some(_)));
+    let moves = |step: &Step| matches!(step, Step::Own(ClusterStep::ApplyIngress(Some(_))));
     assert!(next.steps.iter().any(moves), "{:?}", next.steps);
 }
 

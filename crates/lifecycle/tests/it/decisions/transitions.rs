@@ -523,8 +523,8 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
 fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     let removed = |plan: &Plan| {
         plan.steps.iter().find_map(|step| match step {
-            Step::DeleteHaMetadata { jobs } => jobs.clone(),
-            Step::ForgetJobGraphs { jobs } => Some(jobs.clone()),
+            Step::Own(ClusterStep::DeleteHaMetadata { jobs }) => jobs.clone(),
+            Step::Own(ClusterStep::ForgetJobGraphs { jobs }) => Some(jobs.clone()),
             _ => None,
         })
     };

@@ -63,7 +63,7 @@ fn unfinished(mode: &str) -> Scene {
 /// The REST Service that the plan makes beside the JobManager.
 fn rest_service(plan: &Plan) -> serde_json::Value {
     let made = plan.steps.iter().find_map(|step| match step {
-        Step::FinishCluster(objects) => objects.services.last().cloned(),
+        Step::Own(ClusterStep::FinishCluster(objects)) => objects.services.last().cloned(),
         _ => None,
     });
     made.unwrap_or_else(|| panic!("{}", told(plan)))

@@ -62,7 +62,8 @@ fn start_of(scene: &Scene) -> String {
 fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
     let scene = to_another_image(unstarted());
     let plan = scene.plan();
-    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: Some(seen()) };
+    let stop =
+        Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: Some(seen()) });
     assert!(plan.steps.contains(&stop), "{}", told(&plan));
     assert_eq!(
         deeds(&plan),
@@ -107,7 +108,7 @@ fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
     assert_eq!(deeds(&ending.plan()), [""; 0]);
     ending.facts.pods = Fact::Known(vec![ending_pod(true)]);
     let plan = ending.plan();
-    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: None };
+    let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
     assert!(plan.steps.contains(&stop), "{}", told(&plan));
 }
 
@@ -137,7 +138,7 @@ fn an_unstarted_job_manager_that_had_replicas_again_is_none() {
     ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
     // A pod that is there for long belongs to replicas that somebody gave it.
     ending.facts.pods = Fact::Known(vec![Pod { ending_since: None, ..pod() }]);
-    let stop = Step::StopJobManager { uid: job_manager().uid, unstarted: None };
+    let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
     assert!(ending.plan().steps.contains(&stop), "{}", told(&ending.plan()));
 }
 

@@ -35,19 +35,9 @@ fn question(scene: &Scene) -> Option<Question> {
     scene.facts.verdict = Fact::NotAsked;
     scene.validators.has_any = true;
     let world = World {
-        now: NOW.parse().unwrap(),
-        resource: &scene.resource,
-        status: &scene.status,
-        operator: &scene.operator,
-        has_snapshot_resources: true,
-        went_back: None,
-        fresh: Fresh::default(),
-        told_exceptions: None,
         validators: scene.validators.clone(),
-        periodic: lifecycle::trigger::memory::Memory::default(),
-        zone: jiff::tz::TimeZone::UTC,
         facts: scene.answers(),
-        memo: Memo::default(),
+        ..World::new(NOW.parse().unwrap(), (&scene.resource, &scene.status), None, &scene.operator)
     };
     decide(&world).err()
 }

@@ -147,7 +147,7 @@ impl State {
                 Step::WriteStatus(_)
                     | Step::AddFinalizer
                     | Step::RemoveFinalizer
-                    | Step::SetSessionLabel { .. }
+                    | Step::Own(SessionJobStep::SetSessionLabel { .. })
             );
             if is_versioned && sim.status != known {
                 return state;

@@ -10,11 +10,10 @@ use api::version::FlinkVersion;
 use config::cluster::is_high_availability_on;
 use config::file::{parse_config_yaml, parse_flink_conf};
 use config::{FlinkConfig, OperatorConfig};
-use lifecycle::application::decide;
 use lifecycle::memo::Memo;
 use lifecycle::notes::AWAITS_JOBS;
-use lifecycle::plan::{Plan, Step};
-use lifecycle::verdict::Validators;
+use lifecycle::plan::{ClusterStep, Plan, Step};
+use lifecycle::reconcile::decide;
 use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question,
     SessionJob, World,
@@ -169,19 +168,15 @@ impl Session {
         let mut memo = Memo::default();
         for _ in 0..15 {
             let world = World {
-                now: self.now + self.upheaval.skew,
-                resource: &self.resource,
-                status: &self.status,
-                operator: &self.operator,
-                has_snapshot_resources: true,
-                went_back: None,
                 fresh: fresh.clone(),
-                told_exceptions: None,
-                validators: Validators::default(),
-                periodic: lifecycle::trigger::memory::Memory::default(),
-                zone: jiff::tz::TimeZone::UTC,
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),
+                ..World::new(
+                    self.now + self.upheaval.skew,
+                    (&self.resource, &self.status),
+                    None,
+                    &self.operator,
+                )
             };
             let decision = decide(&world);
             memo = world.memo;
@@ -245,6 +240,8 @@ impl Session {
             | Question::References
             | Question::Nodes
             | Question::PodNodes
+            | Question::JobManagerStart
+            | Question::Jar
             | Question::Verdict
             | Question::Exceptions) => panic!("{other:?} is about a job"),
         }
@@ -291,8 +288,8 @@ impl Session {
             Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
             Step::RecordRevision(_) if self.upheaval.stops_at(Refused::Records) => return false,
             Step::Event(_) | Step::RecordRevision(_) => {}
-            Step::ApplyIngress(_) => self.ingresses_moved += 1,
-            Step::StopJobManager { uid, .. } => {
+            Step::Own(ClusterStep::ApplyIngress(_)) => self.ingresses_moved += 1,
+            Step::Own(ClusterStep::StopJobManager { uid, .. }) => {
                 self.assert_loses_no_job();
                 let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
                 if let Some(job_manager) = found {
@@ -303,33 +300,37 @@ impl Session {
                     self.end_jobs_that_nothing_keeps();
                 }
             }
-            Step::DeleteJobManager { uid } => {
+            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
                 if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
                     self.delete_job_manager();
                 }
             }
-            Step::DeleteTaskManagers { uid } => {
+            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
                 if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
                     workers.fact.is_deleting = true;
                 }
             }
-            Step::ScaleTaskManagers { uid: _, replicas } => {
+            Step::Own(ClusterStep::ScaleTaskManagers { uid: _, replicas }) => {
                 assert!(self.workers.is_some(), "nothing to scale");
                 self.replicas = *replicas;
             }
-            Step::DeleteHaMetadata { .. } => {
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => {
                 let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
                 assert!(is_deleting, "HA metadata is what brings the jobs back");
                 self.has_ha_metadata = false;
             }
-            Step::FinishCluster(objects) => self.finish(objects),
-            Step::CreateCluster(_) if self.upheaval.stops_at(Refused::JobManager) => return false,
-            Step::CreateCluster(objects) => self.create(objects),
+            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
+            Step::Own(ClusterStep::CreateCluster(_))
+                if self.upheaval.stops_at(Refused::JobManager) =>
+            {
+                return false;
+            }
+            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
             Step::Snapshot(_)
             | Step::TriggerStop { .. }
             | Step::ScaleJob { .. }
             | Step::CancelJob { .. }
-            | Step::ForgetJobGraphs { .. } => {
+            | Step::Own(ClusterStep::ForgetJobGraphs { .. }) => {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
             }
         }

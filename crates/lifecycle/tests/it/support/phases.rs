@@ -1,16 +1,18 @@
 //! Stores a status as a pass does: its phase must be one that the phase before may lead to.
 
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
 use api::session_job::SessionJobStatus;
 use api::status::DeploymentStatus;
 use lifecycle::phase::Phase;
 
 pub(crate) fn store_deployment(stored: &mut DeploymentStatus, next: DeploymentStatus) {
-    assert_follows(Phase::of_deployment(stored), Phase::of_deployment(&next));
+    assert_follows(Phase::of::<FlinkDeployment>(stored), Phase::of::<FlinkDeployment>(&next));
     *stored = next;
 }
 
 pub(crate) fn store_session_job(stored: &mut SessionJobStatus, next: SessionJobStatus) {
-    assert_follows(Phase::of_session_job(stored), Phase::of_session_job(&next));
+    assert_follows(Phase::of::<FlinkSessionJob>(stored), Phase::of::<FlinkSessionJob>(&next));
     *stored = next;
 }
 

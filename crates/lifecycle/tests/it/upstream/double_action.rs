@@ -3,7 +3,7 @@
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::JobStatusState;
-use lifecycle::session_job::plan::{Plan, Step};
+use lifecycle::session_job::plan::{Plan, SessionJobStep, Step};
 use lifecycle::world::{Fact, JobManager};
 use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
 
@@ -27,7 +27,7 @@ fn flink_35831_only_a_start_from_ha_metadata_keeps_the_job_id() {
 
 fn submitted(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
-        Step::Submit(submission) => Some(submission.job_id.clone()),
+        Step::Own(SessionJobStep::Submit(submission)) => Some(submission.job_id.clone()),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::deployment::DeploymentMode;
 use api::job::UpgradeMode;
 use api::status::{JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType};
-use lifecycle::plan::Step;
+use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::snapshots::keep_undisposed;
 use lifecycle::world::{Fact, JobManager, TaskManagers};
 use testing::scene::{
@@ -164,7 +164,7 @@ fn flink_39559_a_session_cluster_that_was_recovered_still_has_its_owner() {
         let objects = (0..30).find_map(|_| {
             cluster.tick();
             cluster.pass(None).steps.into_iter().find_map(|step| match step {
-                Step::CreateCluster(objects) => Some(objects),
+                Step::Own(ClusterStep::CreateCluster(objects)) => Some(objects),
                 _ => None,
             })
         });

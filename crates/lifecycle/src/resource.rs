@@ -1,0 +1,105 @@
+//! Resources that have a job, `FlinkDeployment` and `FlinkSessionJob`, as everything about both of them looks at them.
+
+use std::fmt::Debug;
+
+use kube_core::Resource;
+use kube_core::object::{HasSpec, HasStatus};
+
+use super::plan::PlanOf;
+use super::world::{Question, World};
+use api::reconciled::StoredSpec;
+use api::state_snapshot::JobKind;
+use api::status::{JobStatus, LifecycleState, ReconciliationStatus};
+
+/// A kind of resource that has a job.
+pub trait JobResource:
+    Resource<DynamicType = ()>
+    + HasSpec<Spec: StoredSpec + PartialEq>
+    + HasStatus<Status: StatusOfJob>
+    + Clone
+    + Debug
+{
+    const JOB: JobKind;
+    const FINALIZER: &'static str;
+    /// A step that is taken for this kind alone.
+    type Step: OwnStep;
+    /// What this process knows of a resource of this kind, and no status has a place for.
+    type Remembered: Clone + Debug + Default;
+    /// All that a configuration is made of, beside what is the same for a whole pass.
+    type Source: Debug;
+
+    /// Whether the JobManager can be asked for the job.
+    ///
+    /// # Errors
+    /// The question to answer before that is known.
+    fn may_ask(world: &World<'_, Self>) -> Result<bool, Question>;
+
+    /// Decides what to do now.
+    ///
+    /// # Errors
+    /// The question to answer before the decision can be made.
+    fn decide(world: &World<'_, Self>) -> Result<PlanOf<Self>, Question>;
+}
+
+/// A step of one kind of resource.
+pub trait OwnStep: Clone + Debug + PartialEq {
+    /// Its name in logs.
+    fn name(&self) -> &'static str;
+}
+
+/// The parts of a status that every resource with a job has.
+pub trait StatusOfJob: Clone + Debug + Default + PartialEq {
+    fn job(&self) -> &JobStatus;
+    fn job_mut(&mut self) -> &mut JobStatus;
+    fn reconciliation(&self) -> &ReconciliationStatus;
+    fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus;
+    fn error(&self) -> Option<&str>;
+    fn set_error(&mut self, error: Option<String>);
+    fn observed_generation(&self) -> Option<i64>;
+    fn set_observed_generation(&mut self, generation: i64);
+    fn lifecycle_state(&self) -> Option<LifecycleState>;
+}
+
+macro_rules! status_of_job {
+    ($($status:ty),*) => {$(
+        impl StatusOfJob for $status {
+            fn job(&self) -> &JobStatus {
+                &self.job_status
+            }
+
+            fn job_mut(&mut self) -> &mut JobStatus {
+                &mut self.job_status
+            }
+
+            fn reconciliation(&self) -> &ReconciliationStatus {
+                &self.reconciliation_status
+            }
+
+            fn reconciliation_mut(&mut self) -> &mut ReconciliationStatus {
+                &mut self.reconciliation_status
+            }
+
+            fn error(&self) -> Option<&str> {
+                self.error.as_deref()
+            }
+
+            fn set_error(&mut self, error: Option<String>) {
+                self.error = error;
+            }
+
+            fn observed_generation(&self) -> Option<i64> {
+                self.observed_generation
+            }
+
+            fn set_observed_generation(&mut self, generation: i64) {
+                self.observed_generation = Some(generation);
+            }
+
+            fn lifecycle_state(&self) -> Option<LifecycleState> {
+                self.lifecycle_state
+            }
+        }
+    )*};
+}
+
+status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
