@@ -106,7 +106,7 @@ async fn names_of(connection: &Connection, present: &Deployment) -> BTreeSet<(St
     let pods = pods.map(|name| ("Pod".to_owned(), name));
     let is_mine = |snapshot: &serde_json::Value| {
         snapshot["spec"]["jobReference"]["name"] == present.name()
-            && snapshot["spec"]["jobReference"]["kind"] == present.job_kind().as_str()
+            && snapshot["spec"]["jobReference"]["kind"] == present.job_kind().into_str()
     };
     let snapshots = snapshots.unwrap_or_default().into_iter().filter(is_mine);
     let snapshots = snapshots.filter_map(|it| it["metadata"]["name"].as_str().map(str::to_owned));
@@ -118,7 +118,7 @@ fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, Strin
     let object = &event.involved_object;
     let kind = object.kind.clone().unwrap_or_default();
     let name = object.name.clone().unwrap_or_default();
-    if kind == present.job_kind().as_str() {
+    if kind == present.job_kind().into_str() {
         return name == present.name();
     }
     if names.contains(&(kind.clone(), name.clone())) {

@@ -273,7 +273,7 @@ fn table_of_stored(findings: &[decide::Finding], now: Timestamp) -> String {
         };
         vec![
             finding.path.clone(),
-            finding.kind.as_str().to_owned(),
+            finding.kind.into_str().to_owned(),
             table::bytes(i64::try_from(finding.size_bytes).unwrap_or(i64::MAX)),
             table::age(now.duration_since(finding.changed).as_secs()),
             action.to_owned(),
@@ -290,7 +290,7 @@ fn table_of(findings: &[Finding], now: Timestamp) -> String {
         vec![
             finding.namespace.clone(),
             finding.name.clone(),
-            finding.kind.as_str().to_owned(),
+            finding.kind.into_str().to_owned(),
             table::age(now.duration_since(finding.changed).as_secs()),
             action.to_owned(),
             finding.why.clone(),

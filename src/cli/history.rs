@@ -183,10 +183,10 @@ fn row(entry: &Entry, is_wide: bool, now: Timestamp) -> Vec<String> {
 pub(super) fn restore_point(point: &RestorePoint) -> String {
     match (&point.kind, &point.path) {
         (RestoreKind::None, _) => NONE.to_owned(),
-        (kind, Some(path)) => format!("{} {path}", kind.as_str()),
+        (kind, Some(path)) => format!("{} {path}", kind.into_str()),
         (kind, None) => match &point.job_id {
-            Some(id) => format!("{} of job {id}", kind.as_str()),
-            None => kind.as_str().to_owned(),
+            Some(id) => format!("{} of job {id}", kind.into_str()),
+            None => kind.into_str().to_owned(),
         },
     }
 }

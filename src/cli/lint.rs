@@ -130,9 +130,10 @@ pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result
     let failures = found.iter().filter(|found| found.severity >= severity).count();
     match failures {
         0 => Ok(()),
-        1 => Err(Failure::new(format!("1 finding is {} or worse", severity.as_str())).into()),
+        1 => Err(Failure::new(format!("1 finding is {} or worse", severity.into_str())).into()),
         count => {
-            Err(Failure::new(format!("{count} findings are {} or worse", severity.as_str())).into())
+            Err(Failure::new(format!("{count} findings are {} or worse", severity.into_str()))
+                .into())
         }
     }
 }
@@ -269,7 +270,7 @@ fn print(found: &[Found], resources: usize, printer: &Printer) -> anyhow::Result
         let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
         printer.line(format_args!(
             "{place}: {} {code} {path}{message}",
-            styled(style, severity.as_str())
+            styled(style, severity.into_str())
         ))?;
     }
     if found.is_empty() {
@@ -320,7 +321,7 @@ pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
             return printer.value(&json!({ "rules": all }), format);
         }
         for Explained { code, severity, title, .. } in &all {
-            printer.line(format_args!("{code}  {:<8} {title}", severity.as_str()))?;
+            printer.line(format_args!("{code}  {:<8} {title}", severity.into_str()))?;
         }
         return Ok(());
     };
@@ -334,7 +335,7 @@ pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
         return printer.value(&explained, format);
     }
     let Explained { code, severity, title, why, remedy } = explained;
-    printer.line(format_args!("{} {}: {title}", styled(BOLD, code), severity.as_str()))?;
+    printer.line(format_args!("{} {}: {title}", styled(BOLD, code), severity.into_str()))?;
     printer.line(format_args!("\nWhy:    {why}\nRemedy: {remedy}"))?;
     Ok(())
 }
@@ -355,7 +356,7 @@ webhook and `deploy` refuse in the same words; the rest is advice. A code never 
     .to_owned();
     for rule in Rule::ALL {
         let Text { severity, title, why, remedy } = rule.text();
-        let severity = severity.as_str();
+        let severity = severity.into_str();
         text.extend([
             "| ",
             &rule.code(),

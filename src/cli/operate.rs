@@ -397,7 +397,7 @@ fn unsettled(resources: &[Seen]) -> String {
                 _ if settled(std::slice::from_ref(seen)).is_some() => return None,
                 Some(LifecycleState::Stable) if seen.is_current => "STABLE, and does not run yet",
                 Some(_) if !seen.is_current => "not seen since its last change",
-                state => state.map_or("not seen", LifecycleState::as_str),
+                state => state.map_or("not seen", |it| it.into_str()),
             };
             Some((seen.name.as_str(), state))
         })

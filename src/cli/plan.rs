@@ -16,6 +16,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use self::assess::{Downtime, Replay, Restore};
 use self::assignment::Assignment;
@@ -75,6 +76,7 @@ pub struct PlanArgs {
 }
 
 /// What one resource has to expect. `-o json` shows a list of these.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Plan {
@@ -88,14 +90,10 @@ struct Plan {
     /// What the operator would do, pass after pass, until the new job starts.
     passes: Vec<Scene>,
     /// Why the operator would go no further.
-    #[serde(skip_serializing_if = "Option::is_none")]
     halt: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     restore: Option<Restore>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<Replay>,
     stops_job: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     downtime: Option<Downtime>,
     warnings: Vec<String>,
 }
@@ -220,7 +218,7 @@ async fn plan(
     let class = match &difference {
         None => "CREATE",
         Some(difference) if difference.changes.is_empty() => "NONE",
-        Some(difference) => difference.class().as_str(),
+        Some(difference) => difference.class().into_str(),
     };
     let changes = difference.map(|difference| fields(&difference)).unwrap_or_default();
     // A job at rest is no news.
@@ -314,7 +312,7 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
         .iter()
         .map(|change| {
             let (from, to) = change.shown();
-            Field { path: change.field.clone(), from, to, class: change.class.as_str() }
+            Field { path: change.field.clone(), from, to, class: change.class.into_str() }
         })
         .collect()
 }
@@ -370,5 +368,5 @@ fn class_text(plan: &Plan) -> &'static str {
 
 /// Whether the class drops the state of a job.
 fn drops_state(class: &str) -> bool {
-    class == ChangeClass::SavepointRedeploy.as_str()
+    class == ChangeClass::SavepointRedeploy.into_str()
 }

@@ -263,8 +263,8 @@ fn manifest(
     set("entryClass", args.class.clone().map(Value::from), None);
     set("args", (!args.args.is_empty()).then(|| json!(args.args)), None);
     set("parallelism", args.parallelism.map(Value::from), Some(json!(1)));
-    let mode = args.upgrade_mode.map(|mode| Value::from(mode.as_str()));
-    set("upgradeMode", mode, Some(json!(Mode::Stateless.as_str())));
+    let mode = args.upgrade_mode.map(|mode| Value::from(mode.into_str()));
+    set("upgradeMode", mode, Some(json!(Mode::Stateless.into_str())));
     set("initialSavepointPath", args.from_savepoint.clone().map(Value::from), None);
     json!({
         "apiVersion": API_VERSION,

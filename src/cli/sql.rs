@@ -189,7 +189,7 @@ async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<
     }
     let version = cluster.flink_version().and_then(FlinkVersion::parse);
     if let Some(version) = version.filter(|version| *version < VERSION_MIN) {
-        let (version, least) = (version.as_str(), VERSION_MIN.as_str());
+        let (version, least) = (version.into_str(), VERSION_MIN.into_str());
         return Err(Failure::new(format!(
             "`{shown}` has Flink {version}: it takes {least} or later"
         ))

@@ -9,6 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use serde::Serialize;
 use serde_json::json;
+use serde_with::skip_serializing_none;
 
 use super::args::{Global, Output};
 use super::connection::Connection;
@@ -50,13 +51,12 @@ pub struct VersionArgs {
     output: Output<ValueFormat>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Versions {
     client_version: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     kubernetes_version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     installed_resources: Option<Vec<String>>,
 }
 

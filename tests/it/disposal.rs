@@ -208,7 +208,7 @@ async fn a_savepoint_of_the_history_is_kept_that_the_job_names_since_the_watch_s
         let stored = serde_json::from_value(resource["spec"].clone()).unwrap();
         resource["status"]["reconciliationStatus"]["lastReconciledSpec"] =
             json!(ReconciledSpec::new(stored, false).to_text());
-        let preview = operating.would(serde_json::from_value(resource).unwrap()).await;
+        let preview = Box::pin(operating.would(serde_json::from_value(resource).unwrap())).await;
         assert_eq!(preview.steps, steps, "{}", preview.because);
         operating.stop().await;
     }

@@ -6,12 +6,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::deployment::{FlinkDeploymentSpec, IngressSpec};
 use super::null_as_default;
 use super::status::{Condition, JobStatus};
 
 /// Template of the children, and how to switch between them.
+#[skip_serializing_none]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -31,21 +33,17 @@ use super::status::{Condition, JobStatus};
 )]
 pub struct FlinkBlueGreenDeploymentSpec {
     /// Options `kubernetes.operator.bluegreen.*`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<BTreeMap<String, String>>,
     /// One Ingress that follows the active child.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<IngressSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<FlinkDeploymentTemplate>,
 }
 
 /// Template of a child.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FlinkDeploymentTemplate {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ObjectMeta>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<FlinkDeploymentSpec>,
 }
 
@@ -63,29 +61,23 @@ pub enum BlueGreenState {
 }
 
 /// Status of a `FlinkBlueGreenDeployment`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlueGreenStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub job_status: JobStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blue_green_state: Option<BlueGreenState>,
     /// `{"spec":<FlinkBlueGreenDeploymentSpec>}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconciled_spec: Option<String>,
     /// ISO-8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconciled_timestamp: Option<String>,
     /// ISO-8601; the epoch means unset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_timestamp: Option<String>,
     /// ISO-8601; the epoch means unset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_ready_timestamp: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_trigger_id: Option<String>,
     /// Plain text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Says `NotOperated` where this operator has seen it.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,7 @@ use kube_derive::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 use super::job::JobSpec;
 use super::null_as_default;
@@ -45,6 +46,7 @@ impl JsonSchema for FlinkConfiguration {
 }
 
 /// Desired cluster and job.
+#[skip_serializing_none]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
@@ -70,41 +72,29 @@ impl JsonSchema for FlinkConfiguration {
 )]
 pub struct FlinkDeploymentSpec {
     /// Present: application cluster. Absent: session cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobSpec>,
     /// A new value forces a redeploy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_nonce: Option<i64>,
     /// Flink and operator options.
     #[serde(default, deserialize_with = "null_as_default")]
     pub flink_configuration: FlinkConfiguration,
     /// Image of JobManager and TaskManagers; blank for Flink's default image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// `IfNotPresent`, `Always` or `Never`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
     /// Service account of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
     /// The Flink version that the image holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_version: Option<FlinkVersion>,
     /// Ingress of the web UI.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress: Option<IngressSpec>,
     /// Base template of JobManager and TaskManager pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_manager: Option<JobManagerSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_manager: Option<TaskManagerSpec>,
     /// `log4j-console.properties` and `logback-console.xml` by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_configuration: Option<BTreeMap<String, String>>,
     /// Absent means native.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<DeploymentMode>,
 }
 
@@ -130,62 +120,51 @@ impl Serialize for FlinkDeploymentSpec {
 }
 
 /// The JobManager.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobManagerSpec {
     /// Deprecated form of `resources`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// Default 1; more need high availability.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Merged over `spec.podTemplate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
 }
 
 /// The TaskManagers.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerSpec {
     /// Deprecated form of `resources`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// Wins over `job.parallelism`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Merged over `spec.podTemplate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
 }
 
 /// Ingress of the web UI.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressSpec {
     /// URL with `{{name}}` and `{{namespace}}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Vec<IngressTls>>,
 }
 
 /// One TLS entry of an Ingress.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressTls {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
 }

@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use strum::IntoStaticStr;
 
 use super::null_as_default;
 
@@ -15,7 +17,10 @@ pub enum JobState {
 }
 
 /// How state is carried over an upgrade.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpgradeMode {
     /// Start empty.
@@ -27,29 +32,17 @@ pub enum UpgradeMode {
     LastState,
 }
 
-impl UpgradeMode {
-    /// The spelling in YAML.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stateless => "stateless",
-            Self::Savepoint => "savepoint",
-            Self::LastState => "last-state",
-        }
-    }
-}
-
 /// The job of an application cluster or of a session job.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobSpec {
     /// Application: path in the container (`local://…`). Session job: fetched and uploaded.
-    #[serde(default, rename = "jarURI", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "jarURI")]
     pub jar_uri: Option<String>,
     /// Ignored when `taskManager.replicas` is set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i32>,
     /// Main class; from the jar's manifest when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
     /// Program arguments.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
@@ -58,24 +51,18 @@ pub struct JobSpec {
     #[serde(default, deserialize_with = "null_as_default")]
     pub state: JobState,
     /// Deprecated: a new value takes a savepoint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_trigger_nonce: Option<i64>,
     /// State for the first start and for a savepoint redeploy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_savepoint_path: Option<String>,
     /// Deprecated: a new value takes a checkpoint (Flink 1.17 and newer).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_trigger_nonce: Option<i64>,
     /// How state is carried over an upgrade.
     #[serde(default, deserialize_with = "null_as_default")]
     pub upgrade_mode: UpgradeMode,
     /// Start although some state of the restore point has no operator any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
     /// A new value throws the state away and starts from `initialSavepointPath`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_redeploy_nonce: Option<i64>,
     /// A new value wipes the autoscaler's state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_reset_nonce: Option<i64>,
 }

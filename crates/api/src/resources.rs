@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// The deprecated `resource` block.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
     /// CPU cores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
     /// Memory in Flink's syntax (`2048m`, binary units), else Kubernetes' (`2Gi`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Kubernetes quantity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral_storage: Option<String>,
 }
 

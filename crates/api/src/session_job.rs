@@ -3,6 +3,7 @@
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::skip_serializing_none;
 
 use super::deployment::FlinkConfiguration;
 use super::job::JobSpec;
@@ -10,6 +11,7 @@ use super::null_as_default;
 use super::status::{JobStatus, LifecycleState, ReconciliationStatus};
 
 /// Desired job in a session cluster of the same namespace.
+#[skip_serializing_none]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 #[kube(
@@ -29,16 +31,13 @@ use super::status::{JobStatus, LifecycleState, ReconciliationStatus};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct FlinkSessionJobSpec {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobSpec>,
     /// A new value forces a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_nonce: Option<i64>,
     /// Overlays the cluster's options for this job.
     #[serde(default, deserialize_with = "null_as_default")]
     pub flink_configuration: FlinkConfiguration,
     /// The session cluster; cannot change after the first deploy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
 }
 
@@ -63,16 +62,14 @@ impl Serialize for FlinkSessionJobSpec {
 }
 
 /// Status of a `FlinkSessionJob`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionJobStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub job_status: JobStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_state: Option<LifecycleState>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub reconciliation_status: ReconciliationStatus,

@@ -3,11 +3,14 @@
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use strum::IntoStaticStr;
 
 use super::null_as_default;
 use super::status::SavepointFormatType;
 
 /// The snapshot wanted.
+#[skip_serializing_none]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -33,57 +36,42 @@ use super::status::SavepointFormatType;
 )]
 pub struct FlinkStateSnapshotSpec {
     /// The job, in the same namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_reference: Option<JobReference>,
     /// Exactly one of `savepoint` and `checkpoint`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint: Option<SavepointSpec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointSpec>,
     /// Retries; absent or −1 means without limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
 }
 
 /// Kind of job that a snapshot is of.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize, IntoStaticStr,
+)]
+#[strum(const_into_str)]
 pub enum JobKind {
     FlinkDeployment,
     FlinkSessionJob,
 }
 
-impl JobKind {
-    /// The spelling in YAML.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FlinkDeployment => "FlinkDeployment",
-            Self::FlinkSessionJob => "FlinkSessionJob",
-        }
-    }
-}
-
 /// The job that a snapshot is of.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobReference {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<JobKind>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 /// A savepoint wanted, or an existing one to record.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavepointSpec {
     /// Target directory, or with `alreadyExists` the savepoint itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<SavepointFormatType>,
     /// Absent means true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispose_on_delete: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub already_exists: Option<bool>,
 }
 
@@ -92,7 +80,10 @@ pub struct SavepointSpec {
 pub struct CheckpointSpec {}
 
 /// State of a snapshot.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SnapshotState {
     #[default]
@@ -111,36 +102,21 @@ impl SnapshotState {
             Self::Completed | Self::Failed | Self::Abandoned => true,
         }
     }
-
-    /// The spelling in status.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TriggerPending => "TRIGGER_PENDING",
-            Self::InProgress => "IN_PROGRESS",
-            Self::Completed => "COMPLETED",
-            Self::Failed => "FAILED",
-            Self::Abandoned => "ABANDONED",
-        }
-    }
 }
 
 /// Status of a `FlinkStateSnapshot`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateSnapshotStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub state: SnapshotState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
     /// ISO-8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_timestamp: Option<String>,
     /// ISO-8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_timestamp: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub failures: i32,

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use strum::{EnumString, IntoStaticStr};
 
 use super::null_as_default;
 
@@ -11,7 +13,10 @@ use super::null_as_default;
 pub const LAST_STATE_PATH: &str = "KUBERNETES_OPERATOR_LAST_STATE";
 
 /// Flink's job states.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "UPPERCASE", const_into_str)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JobStatusState {
     Initializing,
@@ -31,23 +36,6 @@ impl JobStatusState {
     /// `FAILED`, `CANCELED` and `FINISHED`: the job will not run again by itself.
     pub fn is_globally_terminal(self) -> bool {
         matches!(self, Self::Failed | Self::Canceled | Self::Finished)
-    }
-
-    /// Flink's spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Initializing => "INITIALIZING",
-            Self::Created => "CREATED",
-            Self::Running => "RUNNING",
-            Self::Failing => "FAILING",
-            Self::Failed => "FAILED",
-            Self::Cancelling => "CANCELLING",
-            Self::Canceled => "CANCELED",
-            Self::Finished => "FINISHED",
-            Self::Restarting => "RESTARTING",
-            Self::Suspended => "SUSPENDED",
-            Self::Reconciling => "RECONCILING",
-        }
     }
 }
 
@@ -75,7 +63,10 @@ pub enum ReconciliationState {
 }
 
 /// The one word for a resource's condition.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize, IntoStaticStr,
+)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LifecycleState {
     Created,
@@ -90,26 +81,9 @@ pub enum LifecycleState {
     Deleted,
 }
 
-impl LifecycleState {
-    /// The spelling in status.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "CREATED",
-            Self::Suspended => "SUSPENDED",
-            Self::Upgrading => "UPGRADING",
-            Self::Deployed => "DEPLOYED",
-            Self::Stable => "STABLE",
-            Self::RollingBack => "ROLLING_BACK",
-            Self::RolledBack => "ROLLED_BACK",
-            Self::Failed => "FAILED",
-            Self::Deleting => "DELETING",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
-
 /// Who asked for a snapshot.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE", const_into_str)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum SnapshotTriggerType {
     Manual,
@@ -118,30 +92,23 @@ pub enum SnapshotTriggerType {
     Unknown,
 }
 
-impl SnapshotTriggerType {
-    /// The spelling in status and labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Manual => "MANUAL",
-            Self::Periodic => "PERIODIC",
-            Self::Upgrade => "UPGRADE",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
 /// Format of a savepoint.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize, EnumString,
+)]
+#[strum(serialize_all = "UPPERCASE", ascii_case_insensitive)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum SavepointFormatType {
     #[default]
     Canonical,
     Native,
+    #[strum(disabled)]
     Unknown,
 }
 
 /// Format of a checkpoint.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, EnumString)]
+#[strum(serialize_all = "UPPERCASE", ascii_case_insensitive)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CheckpointType {
     Full,
@@ -150,18 +117,16 @@ pub enum CheckpointType {
 }
 
 /// Status of a `FlinkDeployment`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub job_status: JobStatus,
     /// A JSON document with `type`, `message` and the causes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Generation of the spec in `lastReconciledSpec`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle_state: Option<LifecycleState>,
     /// `flink-version`, `flink-revision`, `total-cpu`, `total-memory`, `state-size`, …
     #[serde(
@@ -174,54 +139,42 @@ pub struct DeploymentStatus {
     pub job_manager_deployment_status: JobManagerDeploymentStatus,
     #[serde(default, deserialize_with = "null_as_default")]
     pub reconciliation_status: ReconciliationStatus,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_manager: Option<TaskManagerInfo>,
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 /// Status of the job.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStatus {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
     /// 32 hex digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobStatusState>,
     /// Milliseconds since the epoch, as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
     /// Milliseconds since the epoch, as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_time: Option<String>,
     /// State to restore on the next start, or [`LAST_STATE_PATH`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_savepoint_path: Option<String>,
     /// Deprecated: used where snapshot resources are off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub savepoint_info: Option<SavepointInfo>,
     /// Deprecated: used where snapshot resources are off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_info: Option<CheckpointInfo>,
 }
 
 /// Deprecated savepoint bookkeeping.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavepointInfo {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_savepoint: Option<Savepoint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
     /// Milliseconds since the epoch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_timestamp: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_type: Option<SnapshotTriggerType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<SavepointFormatType>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub savepoint_history: Vec<Savepoint>,
@@ -231,36 +184,29 @@ pub struct SavepointInfo {
 }
 
 /// A savepoint in the deprecated history.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Savepoint {
     /// Milliseconds since the epoch.
     #[serde(default, deserialize_with = "null_as_default")]
     pub time_stamp: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_type: Option<SnapshotTriggerType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<SavepointFormatType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_nonce: Option<i64>,
 }
 
 /// Deprecated checkpoint bookkeeping.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointInfo {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_checkpoint: Option<Checkpoint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
     /// Milliseconds since the epoch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_timestamp: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_type: Option<SnapshotTriggerType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<CheckpointType>,
     /// Milliseconds since the epoch.
     #[serde(default, deserialize_with = "null_as_default")]
@@ -268,21 +214,20 @@ pub struct CheckpointInfo {
 }
 
 /// A checkpoint in the deprecated bookkeeping.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
     /// Milliseconds since the epoch.
     #[serde(default, deserialize_with = "null_as_default")]
     pub time_stamp: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_type: Option<SnapshotTriggerType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<CheckpointType>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_nonce: Option<i64>,
 }
 
 /// What was reconciled, and how far.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReconciliationStatus {
@@ -290,10 +235,8 @@ pub struct ReconciliationStatus {
     #[serde(default, deserialize_with = "null_as_default")]
     pub reconciliation_timestamp: i64,
     /// `{"spec":{…},"resource_metadata":{…}}`; absent means never deployed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconciled_spec: Option<String>,
     /// Copy of `lastReconciledSpec` when it was judged stable: the target of a rollback.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_stable_spec: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub state: ReconciliationState,
@@ -310,20 +253,16 @@ pub struct TaskManagerInfo {
 }
 
 /// A Kubernetes condition; the fields are optional as stored objects may lack any.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub type_: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -2,11 +2,25 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// A Flink version, ordered by (major, minor).
 #[derive(
-    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Deserialize,
+    Eq,
+    Hash,
+    JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    IntoStaticStr,
+    VariantArray,
 )]
+#[strum(serialize_all = "lowercase", const_into_str)]
 #[serde(rename_all = "snake_case")]
 pub enum FlinkVersion {
     #[serde(rename = "v1_13")]
@@ -39,45 +53,15 @@ pub enum FlinkVersion {
 
 impl FlinkVersion {
     /// Every version that the CRD accepts, oldest first.
-    pub const ALL: [Self; 13] = [
-        Self::V1_13,
-        Self::V1_14,
-        Self::V1_15,
-        Self::V1_16,
-        Self::V1_17,
-        Self::V1_18,
-        Self::V1_19,
-        Self::V1_20,
-        Self::V2_0,
-        Self::V2_1,
-        Self::V2_2,
-        Self::V2_3,
-        Self::V2_4,
-    ];
-
-    /// The spelling in YAML, such as `v1_20`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V1_13 => "v1_13",
-            Self::V1_14 => "v1_14",
-            Self::V1_15 => "v1_15",
-            Self::V1_16 => "v1_16",
-            Self::V1_17 => "v1_17",
-            Self::V1_18 => "v1_18",
-            Self::V1_19 => "v1_19",
-            Self::V1_20 => "v1_20",
-            Self::V2_0 => "v2_0",
-            Self::V2_1 => "v2_1",
-            Self::V2_2 => "v2_2",
-            Self::V2_3 => "v2_3",
-            Self::V2_4 => "v2_4",
-        }
-    }
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The version spelled `text`, such as `v1_20`; also `1.20`, as people type it.
     pub fn parse(text: &str) -> Option<Self> {
         let wanted = text.trim_start_matches('v').replace('.', "_");
-        Self::ALL.into_iter().find(|version| version.as_str().trim_start_matches('v') == wanted)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|version| version.into_str().trim_start_matches('v') == wanted)
     }
 
     /// Whether this operator manages such clusters (1.15 and newer).
@@ -88,6 +72,6 @@ impl FlinkVersion {
 
 impl std::fmt::Display for FlinkVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }

@@ -1,12 +1,17 @@
 //! The figures of a job, by the names under which they are stored and exported.
 
+use strum::VariantArray;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::rate::round3;
 
 /// A figure of a vertex or of the whole job.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, strum::IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 pub enum Metric {
     Load,
     TrueProcessingRate,
@@ -34,68 +39,16 @@ pub enum Metric {
 }
 
 impl Metric {
-    pub const ALL: [Self; 23] = [
-        Self::Load,
-        Self::TrueProcessingRate,
-        Self::ObservedTpr,
-        Self::TargetDataRate,
-        Self::CatchUpDataRate,
-        Self::Lag,
-        Self::Parallelism,
-        Self::RecommendedParallelism,
-        Self::MaxParallelism,
-        Self::NumSourcePartitions,
-        Self::ScaleUpRateThreshold,
-        Self::ScaleDownRateThreshold,
-        Self::ExpectedProcessingRate,
-        Self::NumRecordsIn,
-        Self::NumRecordsInPerSecond,
-        Self::NumRecordsOut,
-        Self::AccumulatedBusyTime,
-        Self::GcPressure,
-        Self::HeapMemoryUsed,
-        Self::ManagedMemoryUsed,
-        Self::MetaspaceMemoryUsed,
-        Self::HeapMaxUsageRatio,
-        Self::NumTaskSlotsUsed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Load => "LOAD",
-            Self::TrueProcessingRate => "TRUE_PROCESSING_RATE",
-            Self::ObservedTpr => "OBSERVED_TPR",
-            Self::TargetDataRate => "TARGET_DATA_RATE",
-            Self::CatchUpDataRate => "CATCH_UP_DATA_RATE",
-            Self::Lag => "LAG",
-            Self::Parallelism => "PARALLELISM",
-            Self::RecommendedParallelism => "RECOMMENDED_PARALLELISM",
-            Self::MaxParallelism => "MAX_PARALLELISM",
-            Self::NumSourcePartitions => "NUM_SOURCE_PARTITIONS",
-            Self::ScaleUpRateThreshold => "SCALE_UP_RATE_THRESHOLD",
-            Self::ScaleDownRateThreshold => "SCALE_DOWN_RATE_THRESHOLD",
-            Self::ExpectedProcessingRate => "EXPECTED_PROCESSING_RATE",
-            Self::NumRecordsIn => "NUM_RECORDS_IN",
-            Self::NumRecordsInPerSecond => "NUM_RECORDS_IN_PER_SECOND",
-            Self::NumRecordsOut => "NUM_RECORDS_OUT",
-            Self::AccumulatedBusyTime => "ACCUMULATED_BUSY_TIME",
-            Self::GcPressure => "GC_PRESSURE",
-            Self::HeapMemoryUsed => "HEAP_MEMORY_USED",
-            Self::ManagedMemoryUsed => "MANAGED_MEMORY_USED",
-            Self::MetaspaceMemoryUsed => "METASPACE_MEMORY_USED",
-            Self::HeapMaxUsageRatio => "HEAP_MAX_USAGE_RATIO",
-            Self::NumTaskSlotsUsed => "NUM_TASK_SLOTS_USED",
-        }
-    }
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.as_str() == text)
+        Self::ALL.iter().copied().find(|metric| metric.into_str() == text)
     }
 }
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }
 
@@ -202,7 +155,7 @@ impl Values {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
-        Metric::ALL.into_iter().filter_map(|metric| Some((metric, self.get(metric)?)))
+        Metric::ALL.iter().copied().filter_map(|metric| Some((metric, self.get(metric)?)))
     }
 }
 
@@ -212,8 +165,8 @@ mod tests {
 
     #[test]
     fn every_figure_has_a_name_of_its_own() {
-        for metric in Metric::ALL {
-            assert_eq!(Metric::parse(metric.as_str()), Some(metric));
+        for metric in Metric::ALL.iter().copied() {
+            assert_eq!(Metric::parse(metric.into_str()), Some(metric));
         }
         assert_eq!(Metric::parse("load"), None);
     }
@@ -230,7 +183,7 @@ mod tests {
     #[test]
     fn figures_are_found_in_whatever_order_they_were_set() {
         let mut values = Values::default();
-        let figures = || Metric::ALL.into_iter().zip((0_u32..).map(f64::from)).step_by(2);
+        let figures = || Metric::ALL.iter().copied().zip((0_u32..).map(f64::from)).step_by(2);
         for (metric, figure) in figures().collect::<Vec<_>>().into_iter().rev() {
             values.set(metric, figure);
         }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use config::memory::MemorySize;
 use config::{FlinkConfig, secret};
@@ -45,6 +46,7 @@ const OPTIONS: [&str; 11] = [
 ];
 
 /// The first line of a recording, which describes the job.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
@@ -58,9 +60,7 @@ pub struct Header {
     /// Its JobManager is there for others as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_session_job: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_cpu: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_manager_memory_bytes: Option<u64>,
     /// The names of the vertices, for people.
     pub vertex_names: BTreeMap<VertexId, String>,
@@ -145,13 +145,12 @@ struct Version {
     version: u32,
 }
 
+#[skip_serializing_none]
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EntryText {
     at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     measured: Option<MeasuredText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     unmeasured: Option<String>,
 }
 

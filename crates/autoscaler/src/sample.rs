@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use config::options::autoscaler::BusyTimeAggregator;
 
@@ -14,16 +15,13 @@ use super::window::{Samples, average, seconds};
 
 /// A metric over the subtasks of a vertex, or over all TaskManagers; nothing where Flink has no
 /// number.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Aggregate {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
 }
 
@@ -44,45 +42,33 @@ impl Aggregate {
 }
 
 /// The metrics of one vertex, as far as it has them.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VertexReading {
     /// Milliseconds per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<Aggregate>,
     /// Milliseconds per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backpressure: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_in_per_second: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_in: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_out: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_per_second: Option<Aggregate>,
 }
 
 /// Metrics of the processes.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProcessReading {
     /// Milliseconds per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gc: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_used: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heap_max: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_used: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metaspace_used: Option<Aggregate>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_total: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_available: Option<f64>,
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Id of a vertex, 32 hexadecimal digits as Flink writes them.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -91,6 +92,7 @@ fn null_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Err
 }
 
 /// One vertex, as the job runs it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vertex {
@@ -99,9 +101,7 @@ pub struct Vertex {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<VertexId, ShipStrategy>,
     /// Partitions that a source reads, where they can be counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_sharing_group: Option<String>,
     #[serde(default)]
     pub is_finished: bool,

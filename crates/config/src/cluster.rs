@@ -206,7 +206,7 @@ fn derive_for_any_cluster(
     config.set_default(&options::REST_SERVICE_EXPOSED_TYPE, "ClusterIP");
     config.set_default(&options::WEB_CANCEL_ENABLE, "false");
     if let Some(version) = spec.flink_version {
-        config.force(&options::FLINK_VERSION, version.as_str());
+        config.force(&options::FLINK_VERSION, version.into_str());
     }
     if let Some(image) = stated(spec.image.as_ref()) {
         force_versioned(config, &options::CONTAINER_IMAGE, image, is_legacy);

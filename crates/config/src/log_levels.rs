@@ -1,6 +1,8 @@
 //! The levels of the operator's own log: one for the operator, and others for its modules.
 
-use super::option::OptionValue;
+use strum::EnumString;
+
+use super::option::{OptionValue, values_from_str};
 
 /// The operator's own lines.
 const OWN: &str = "kubectl_flink";
@@ -39,7 +41,8 @@ impl OptionValue for LogLevels {
 }
 
 /// Form of a log line.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString)]
+#[strum(ascii_case_insensitive)]
 pub enum LogForm {
     /// One readable line per event.
     #[default]
@@ -48,16 +51,8 @@ pub enum LogForm {
     Json,
 }
 
-impl OptionValue for LogForm {
-    const EXPECTED: &str = "`text` or `json`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_lowercase().as_str() {
-            "text" => Some(Self::Text),
-            "json" => Some(Self::Json),
-            _ => None,
-        }
-    }
+values_from_str! {
+    LogForm: "`text` or `json`";
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl OperatorConfig {
                 key.strip_prefix(prefix.as_str()).is_some_and(|rest| {
                     let name = rest.split('.').next().unwrap_or_default();
                     let version = name.strip_suffix('+').unwrap_or(name);
-                    !FlinkVersion::ALL.iter().any(|known| known.as_str() == version)
+                    !FlinkVersion::ALL.iter().any(|known| known.into_str() == version)
                 })
             })
             .collect()
@@ -95,7 +95,7 @@ fn prefixes(
     version: Option<FlinkVersion>,
 ) -> impl Iterator<Item = String> {
     let of_namespace = namespace.map(|name| format!("namespace.{name}"));
-    let known = FlinkVersion::ALL.into_iter().filter(move |known| version >= Some(*known));
+    let known = FlinkVersion::ALL.iter().copied().filter(move |known| version >= Some(*known));
     let up_to = known.map(|known| format!("flink-version.{known}+"));
     let exact = version.map(|version| format!("flink-version.{version}"));
     of_namespace.into_iter().chain(up_to).chain(exact)

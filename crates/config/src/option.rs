@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use strum::EnumString;
+
 use api::status::{CheckpointType, SavepointFormatType};
 
 use super::memory::MemorySize;
@@ -121,36 +123,30 @@ impl OptionValue for bool {
     }
 }
 
-impl OptionValue for i32 {
-    const EXPECTED: &str = "a whole number";
+/// Types whose `FromStr` reads a value, with the form of one.
+macro_rules! values_from_str {
+    ($($type:ty: $expected:expr;)*) => {$(
+        impl $crate::option::OptionValue for $type {
+            const EXPECTED: &str = $expected;
 
-    fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
-    }
+            fn parse(text: &str) -> Option<Self> {
+                text.trim().parse().ok()
+            }
+        }
+    )*};
 }
+pub(crate) use values_from_str;
 
-impl OptionValue for i64 {
-    const EXPECTED: &str = "a whole number";
-
-    fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
-    }
-}
-
-impl OptionValue for u32 {
-    const EXPECTED: &str = "a whole number";
-
-    fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
-    }
-}
-
-impl OptionValue for u16 {
-    const EXPECTED: &str = "a port number";
-
-    fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
-    }
+values_from_str! {
+    i32: "a whole number";
+    i64: "a whole number";
+    u32: "a whole number";
+    u16: "a port number";
+    SavepointFormatType: "`CANONICAL` or `NATIVE`";
+    CheckpointType: "`FULL`, `INCREMENTAL` or `UNKNOWN`";
+    DeletionPropagation: "`Foreground`, `Background` or `Orphan`";
+    PullPolicy: "`IfNotPresent`, `Always` or `Never`";
+    ServiceExposedType: "`ClusterIP`, `NodePort`, `LoadBalancer` or `Headless_ClusterIP`";
 }
 
 impl OptionValue for f64 {
@@ -202,104 +198,33 @@ impl OptionValue for Vec<BTreeMap<String, String>> {
     }
 }
 
-impl OptionValue for SavepointFormatType {
-    const EXPECTED: &str = "`CANONICAL` or `NATIVE`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_uppercase().as_str() {
-            "CANONICAL" => Some(Self::Canonical),
-            "NATIVE" => Some(Self::Native),
-            _ => None,
-        }
-    }
-}
-
-impl OptionValue for CheckpointType {
-    const EXPECTED: &str = "`FULL`, `INCREMENTAL` or `UNKNOWN`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_uppercase().as_str() {
-            "FULL" => Some(Self::Full),
-            "INCREMENTAL" => Some(Self::Incremental),
-            "UNKNOWN" => Some(Self::Unknown),
-            _ => None,
-        }
-    }
-}
-
 /// How dependents of a deleted Deployment are treated.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(ascii_case_insensitive)]
 pub enum DeletionPropagation {
     Foreground,
     Background,
     Orphan,
 }
 
-impl OptionValue for DeletionPropagation {
-    const EXPECTED: &str = "`Foreground`, `Background` or `Orphan`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_lowercase().as_str() {
-            "foreground" => Some(Self::Foreground),
-            "background" => Some(Self::Background),
-            "orphan" => Some(Self::Orphan),
-            _ => None,
-        }
-    }
-}
-
 /// When kubelet pulls an image.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr, EnumString)]
+#[strum(ascii_case_insensitive, const_into_str)]
 pub enum PullPolicy {
     IfNotPresent,
     Always,
     Never,
 }
 
-impl PullPolicy {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::IfNotPresent => "IfNotPresent",
-            Self::Always => "Always",
-            Self::Never => "Never",
-        }
-    }
-}
-
-impl OptionValue for PullPolicy {
-    const EXPECTED: &str = "`IfNotPresent`, `Always` or `Never`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_lowercase().as_str() {
-            "ifnotpresent" => Some(Self::IfNotPresent),
-            "always" => Some(Self::Always),
-            "never" => Some(Self::Never),
-            _ => None,
-        }
-    }
-}
-
 /// How the REST service is reached.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(ascii_case_insensitive)]
 pub enum ServiceExposedType {
     ClusterIp,
     NodePort,
     LoadBalancer,
+    #[strum(serialize = "Headless_ClusterIP")]
     HeadlessClusterIp,
-}
-
-impl OptionValue for ServiceExposedType {
-    const EXPECTED: &str = "`ClusterIP`, `NodePort`, `LoadBalancer` or `Headless_ClusterIP`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_lowercase().as_str() {
-            "clusterip" => Some(Self::ClusterIp),
-            "nodeport" => Some(Self::NodePort),
-            "loadbalancer" => Some(Self::LoadBalancer),
-            "headless_clusterip" => Some(Self::HeadlessClusterIp),
-            _ => None,
-        }
-    }
 }
 
 /// A Gateway of the Gateway API, or one of its listeners.

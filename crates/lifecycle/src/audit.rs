@@ -26,21 +26,21 @@ fn of_job(state: Option<LifecycleState>, error: Option<&str>) -> String {
         Some(error) => ("Error", message_of(error)),
         None => ("Info", description(state).to_owned()),
     };
-    line("Status[Job]", level, state.as_str(), &text)
+    line("Status[Job]", level, state.into_str(), &text)
 }
 
 /// The line of a snapshot's status: each change of it counts.
 pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
     let StateSnapshotStatus { state, error, path, .. } = status;
     let text = error.as_deref().map(message_of).or_else(|| path.clone()).unwrap_or_default();
-    line("Status[Snapshot]", if error.is_some() { "Error" } else { "Info" }, state.as_str(), &text)
+    line("Status[Snapshot]", if error.is_some() { "Error" } else { "Info" }, state.into_str(), &text)
 }
 
 /// The line of a resource that the operator has cleaned up after and lets go.
 pub fn of_release(is_snapshot: bool) -> String {
     let what = if is_snapshot { "Status[Snapshot]" } else { "Status[Job]" };
     let state = LifecycleState::Deleted;
-    line(what, "Info", state.as_str(), description(state))
+    line(what, "Info", state.into_str(), description(state))
 }
 
 /// The line of an event that was recorded.

@@ -13,7 +13,8 @@ use config::secret::{self, HIDDEN, hide_in, is_secret};
 use validation::extension::subject::hide_secrets;
 
 /// How a change is brought about; the greatest of all changes decides.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 pub enum ChangeClass {
     /// Nothing to do for the running cluster.
     Ignore,
@@ -23,18 +24,6 @@ pub enum ChangeClass {
     Upgrade,
     /// Drop the state and start from `initialSavepointPath`.
     SavepointRedeploy,
-}
-
-impl ChangeClass {
-    /// The word in events, as the Java operator writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ignore => "IGNORE",
-            Self::Scale => "SCALE",
-            Self::Upgrade => "UPGRADE",
-            Self::SavepointRedeploy => "SAVEPOINT_REDEPLOY",
-        }
-    }
 }
 
 /// One field that changed.
@@ -75,7 +64,7 @@ impl SpecDiff {
         }
         let message = format!(
             "{} change(s) detected ({self}), starting reconciliation.",
-            self.class().as_str()
+            self.class().into_str()
         );
         let mut event = Event::normal("SpecChanged", Component::JobManagerDeployment, message);
         event.key = Some(format!("SpecChange: {generation}"));
@@ -166,7 +155,7 @@ fn changes_of_job(from: &JobSpec, to: &JobSpec, mode: DeploymentMode) -> Vec<Cha
     let mut changes = Vec::new();
     let as_wanted = JobSpec { upgrade_mode: to.upgrade_mode, ..from.clone() };
     if as_wanted == *to {
-        let [from, to] = [from, to].map(|job| Value::from(job.upgrade_mode.as_str()));
+        let [from, to] = [from, to].map(|job| Value::from(job.upgrade_mode.into_str()));
         push_change("job.upgradeMode".to_owned(), &from, &to, mode, &mut changes);
         return changes;
     }

@@ -3,24 +3,13 @@
 use std::collections::BTreeMap;
 
 /// Which part an event is about, in the Java operator's words; the first part of the event's name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum Component {
     Operator,
     JobManagerDeployment,
     Job,
     Snapshot,
-}
-
-impl Component {
-    /// The word in the event.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "Operator",
-            Self::JobManagerDeployment => "JobManagerDeployment",
-            Self::Job => "Job",
-            Self::Snapshot => "Snapshot",
-        }
-    }
 }
 
 /// A Kubernetes event on the resource.

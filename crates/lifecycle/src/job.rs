@@ -67,8 +67,8 @@ pub(super) fn set_state(
         return None;
     }
     let message = before.map_or_else(
-        || format!("Job status changed to {}", state.as_str()),
-        |before| format!("Job status changed from {} to {}", before.as_str(), state.as_str()),
+        || format!("Job status changed to {}", state.into_str()),
+        |before| format!("Job status changed from {} to {}", before.into_str(), state.into_str()),
     );
     Some(Event::normal("JobStatusChanged", Component::Job, message))
 }
@@ -252,7 +252,7 @@ pub(super) fn note_last_state(
     let checkpoints = checkpoints.map_err(|reason| {
         Halt::cannot(format!(
             "the job is {}, but its last checkpoint cannot be read yet: {reason}",
-            state.as_str()
+            state.into_str()
         ))
     })?;
     // There was state, and nobody can start from it: the next start must be refused.

@@ -106,8 +106,8 @@ pub fn running_condition(
 ) -> Option<Condition> {
     let (is_true, reason, message) = if is_application {
         let state = status.job_status.state?;
-        let message = format!("Job status {}", state.as_str());
-        (state == JobStatusState::Running, capitalised(state.as_str()), message)
+        let message = format!("Job status {}", state.into_str());
+        (state == JobStatusState::Running, capitalised(state.into_str()), message)
     } else {
         let (reason, message) = match status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready => {

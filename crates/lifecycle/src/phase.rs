@@ -3,6 +3,8 @@
 //! [`Phase`] is a total function of what is stored, whoever stored it: this operator, an older version
 //! of it, or the Java operator. [`Phase::next`] says which phases a pass may store after it.
 
+use strum::VariantArray;
+
 use api::job::JobState;
 use api::status::{JobStatusState, LifecycleState, ReconciliationState};
 
@@ -12,7 +14,7 @@ use super::world::World;
 use api::reconciled::{CorruptSpec, Reconciled};
 
 /// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 pub enum Phase {
     New,
     Unreadable,
@@ -27,18 +29,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub const ALL: [Self; 10] = [
-        Self::New,
-        Self::Unreadable,
-        Self::Running,
-        Self::Stopping,
-        Self::Cancelling,
-        Self::Starting,
-        Self::Suspended,
-        Self::RollingBack,
-        Self::RolledBack,
-        Self::Deleting,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// What it means that a resource is in this phase.
     pub const fn text(self) -> &'static str {

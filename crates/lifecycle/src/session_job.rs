@@ -79,7 +79,7 @@ impl Pass<'_> {
     }
 
     fn refuse_version(&mut self, cluster: &FlinkDeployment) -> Plan {
-        let version = cluster.spec.flink_version.map_or("null", FlinkVersion::as_str);
+        let version = cluster.spec.flink_version.map_or("null", |it| it.into_str());
         let message = format!(
             "Flink version {version} of the session cluster `{}` is not supported by this \
              operator version",

@@ -90,7 +90,7 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
         SnapshotState::TriggerPending => pass.begin(),
         SnapshotState::InProgress => pass.follow(),
         state @ (SnapshotState::Completed | SnapshotState::Failed | SnapshotState::Abandoned) => {
-            let because = format!("the snapshot is {}", state.as_str());
+            let because = format!("the snapshot is {}", state.into_str());
             Ok(pass.finish(because, None))
         }
     }
@@ -425,7 +425,7 @@ impl<'w> Pass<'w> {
 
     fn abandon(&mut self, what: &str) -> Plan {
         let reference = self.spec().job_reference.clone().unwrap_or_default();
-        let kind = reference.kind.map_or("unknown kind", |kind| kind.as_str());
+        let kind = reference.kind.map_or("unknown kind", |kind| kind.into_str());
         let job = reference.name.unwrap_or_default();
         let snapshot = if self.spec().savepoint.is_some() { "savepoint" } else { "checkpoint" };
         let name = self.world.name();

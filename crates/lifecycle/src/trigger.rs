@@ -282,15 +282,18 @@ fn resource_of(
     trigger_type: SnapshotTriggerType,
     suffix: &str,
 ) -> FlinkStateSnapshot {
-    let object_name =
-        format!("{name}-{}-{}-{suffix}", snapshot.as_str(), trigger_type.as_str().to_lowercase());
+    let object_name = format!(
+        "{name}-{}-{}-{suffix}",
+        snapshot.into_str(),
+        trigger_type.into_str().to_lowercase()
+    );
     let job_reference = Some(JobReference { kind: Some(kind), name: Some(name.to_owned()) });
     let spec = FlinkStateSnapshotSpec { job_reference, ..spec };
     let mut resource = FlinkStateSnapshot::new(&object_name, spec);
     resource.metadata.namespace = Some(namespace.to_owned());
     resource.metadata.labels = Some(BTreeMap::from([
-        (LABEL_TYPE.to_owned(), snapshot.as_str().to_uppercase()),
-        (LABEL_TRIGGER_TYPE.to_owned(), trigger_type.as_str().to_owned()),
+        (LABEL_TYPE.to_owned(), snapshot.into_str().to_uppercase()),
+        (LABEL_TRIGGER_TYPE.to_owned(), trigger_type.into_str().to_owned()),
     ]));
     resource
 }

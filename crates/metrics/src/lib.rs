@@ -35,7 +35,8 @@ pub use facts::Facts;
 pub use fleet::Sighting;
 
 /// A kind of resource that is operated.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum Kind {
     FlinkDeployment,
     FlinkSessionJob,
@@ -44,14 +45,6 @@ pub enum Kind {
 
 impl Kind {
     const ALL: [Self; 3] = [Self::FlinkDeployment, Self::FlinkSessionJob, Self::FlinkStateSnapshot];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FlinkDeployment => "FlinkDeployment",
-            Self::FlinkSessionJob => "FlinkSessionJob",
-            Self::FlinkStateSnapshot => "FlinkStateSnapshot",
-        }
-    }
 
     /// True if its resources have a lifecycle state.
     fn has_lifecycle(self) -> bool {

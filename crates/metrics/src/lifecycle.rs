@@ -2,6 +2,7 @@
 //! Java operator's `ResourceLifecycleMetricTracker`.
 
 use jiff::Timestamp;
+use strum::VariantArray;
 
 use api::status::LifecycleState;
 
@@ -20,7 +21,10 @@ pub const STATES: [LifecycleState; 10] = [
 ];
 
 /// Ways from one state to another that are timed.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(
+    Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::IntoStaticStr, VariantArray,
+)]
+#[strum(const_into_str)]
 pub enum Transition {
     Resume,
     Upgrade,
@@ -31,25 +35,7 @@ pub enum Transition {
 }
 
 impl Transition {
-    pub const ALL: [Self; 6] = [
-        Self::Resume,
-        Self::Upgrade,
-        Self::Suspend,
-        Self::Stabilization,
-        Self::Rollback,
-        Self::Submission,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Resume => "Resume",
-            Self::Upgrade => "Upgrade",
-            Self::Suspend => "Suspend",
-            Self::Stabilization => "Stabilization",
-            Self::Rollback => "Rollback",
-            Self::Submission => "Submission",
-        }
-    }
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 /// From when a transition is timed.

@@ -40,8 +40,8 @@ fn value(value: &Value) -> String {
 fn name(family: &Family, point: &Point, identity: &Identity, scopes: &Scopes) -> String {
     let (namespace, kind, resource) = match &point.of {
         Of::Operator => ("", "", ""),
-        Of::Namespace(kind, namespace) => (&**namespace, kind.as_str(), ""),
-        Of::Resource(id) => (&*id.namespace, id.kind.as_str(), &*id.name),
+        Of::Namespace(kind, namespace) => (&**namespace, kind.into_str(), ""),
+        Of::Resource(id) => (&*id.namespace, id.kind.into_str(), &*id.name),
     };
     let format = match family.scope {
         Scope::System | Scope::Process => &scopes.system,

@@ -116,11 +116,11 @@ fn labels(point: &Point) -> Json {
     match &point.of {
         Of::Operator => {}
         Of::Namespace(kind, namespace) => {
-            labels.extend([("resourcens", &**namespace), ("resourcetype", kind.as_str())]);
+            labels.extend([("resourcens", &**namespace), ("resourcetype", kind.into_str())]);
         }
         Of::Resource(id) => labels.extend([
             ("resourcens", &*id.namespace),
-            ("resourcetype", id.kind.as_str()),
+            ("resourcetype", id.kind.into_str()),
             ("resourcename", &*id.name),
         ]),
     }

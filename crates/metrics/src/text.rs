@@ -147,11 +147,11 @@ impl EncodeLabelSet for Labels<'_> {
             Of::Operator => {}
             Of::Namespace(kind, namespace) => {
                 tell("resourcens", namespace)?;
-                tell("resourcetype", kind.as_str())?;
+                tell("resourcetype", kind.into_str())?;
             }
             Of::Resource(id) => {
                 tell("resourcens", &id.namespace)?;
-                tell("resourcetype", id.kind.as_str())?;
+                tell("resourcetype", id.kind.into_str())?;
                 tell("resourcename", &id.name)?;
             }
         }

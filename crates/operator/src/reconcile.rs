@@ -20,7 +20,7 @@ use super::validator;
 use api::deployment::FlinkDeployment;
 use api::reconciled::StoredSpec as _;
 use api::state_snapshot::JobKind;
-use api::status::{JobStatusState, LifecycleState};
+use api::status::JobStatusState;
 use clients::cluster;
 use clients::flink::{Client, Deadlines, new_trigger_id};
 use config::{FlinkConfig, OperatorConfig, options};
@@ -262,7 +262,7 @@ fn hyphenated(hex: &str) -> String {
 /// One line for each decision that does something or changes the status.
 fn report<K: OperatedJob>(resource: &K, before: &K::Status, plan: &PlanOf<K>, context: &Context) {
     let steps: Vec<&'static str> = plan.steps.iter().map(Step::name).collect();
-    let lifecycle = plan.status.lifecycle_state().map(LifecycleState::as_str);
+    let lifecycle = plan.status.lifecycle_state().map(|it| it.into_str());
     let state = lifecycle.unwrap_or("-");
     if steps.is_empty() && *plan.status == *before {
         tracing::debug!(state, because = plan.because, "nothing to do");
@@ -270,7 +270,7 @@ fn report<K: OperatedJob>(resource: &K, before: &K::Status, plan: &PlanOf<K>, co
         tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
     }
     context.tell(Progress {
-        kind: K::JOB.as_str(),
+        kind: K::JOB.into_str(),
         namespace: resource.namespace().unwrap_or_default(),
         name: resource.name_any(),
         state: lifecycle,

@@ -339,7 +339,7 @@ pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
 /// One line for each decision that does something or changes the status.
 fn report(resource: &FlinkStateSnapshot, plan: &Plan, context: &Context) {
     let steps: Vec<&'static str> = plan.steps.iter().map(step_name).collect();
-    let state = plan.status.state.as_str();
+    let state = plan.status.state.into_str();
     let before = resource.status.clone().unwrap_or_default();
     if steps.is_empty() && *plan.status == before {
         tracing::debug!(state, because = plan.because, "nothing to do");

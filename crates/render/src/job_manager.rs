@@ -86,7 +86,7 @@ fn lay_container(
         ImageChoice::Default(image) => defaults.image = Some(image),
     }
     match pod::configured_pull_policy(config)? {
-        Some(policy) => own.image_pull_policy = Some(policy.as_str().to_owned()),
+        Some(policy) => own.image_pull_policy = Some(policy.into_str().to_owned()),
         None => defaults.image_pull_policy = Some("IfNotPresent".to_owned()),
     }
     if config.get(&options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED)? {

@@ -303,7 +303,7 @@ pub(super) fn image(cluster: &Cluster, config: &FlinkConfig) -> Result<ImageChoi
         return Ok(ImageChoice::Configured(image));
     }
     let version = cluster.spec.flink_version.map_or("latest".to_owned(), |version| {
-        format!("{}-scala_2.12", version.as_str().trim_start_matches('v').replace('_', "."))
+        format!("{}-scala_2.12", version.into_str().trim_start_matches('v').replace('_', "."))
     });
     Ok(ImageChoice::Default(format!("apache/flink:{version}")))
 }

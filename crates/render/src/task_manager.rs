@@ -47,7 +47,7 @@ fn lay_container(
     };
     pod.lay_main(Container {
         image: Some(image),
-        image_pull_policy: Some(policy.as_str().to_owned()),
+        image_pull_policy: Some(policy.into_str().to_owned()),
         command: Some(vec![config.get(&options::ENTRY_PATH)?]),
         args: Some(vec!["taskmanager".to_owned()]),
         env: Some(pod::env(config, "containerized.taskmanager.env.", None)?),

@@ -77,20 +77,12 @@ pub struct Rules {
 }
 
 /// What a finding is about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 #[serde(rename_all = "PascalCase")]
 pub enum Kind {
     HaMetadata,
     AutoscalerState,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::HaMetadata => "HaMetadata",
-            Self::AutoscalerState => "AutoscalerState",
-        }
-    }
 }
 
 /// A ConfigMap that nothing needs as far as is known.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
 use super::restore_point;
 use api::deployment::FlinkConfiguration;
@@ -46,16 +47,15 @@ pub struct Content {
 }
 
 /// The state that a spec left behind.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestorePoint {
     pub kind: RestoreKind,
     /// Absent where only HA metadata knows it, and where there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The job whose checkpoints they are, where the path is absent and there are some: Flink keeps
     /// them in a folder of that name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
     /// How the job was stopped.
     pub upgrade_mode: UpgradeMode,
@@ -78,7 +78,10 @@ impl RestorePoint {
 }
 
 /// What kind of state it is.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestoreKind {
     Savepoint,
@@ -88,18 +91,6 @@ pub enum RestoreKind {
     /// The spec left no state.
     #[default]
     None,
-}
-
-impl RestoreKind {
-    /// The spelling in the object.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Savepoint => "savepoint",
-            Self::Checkpoint => "checkpoint",
-            Self::LastState => "last-state",
-            Self::None => "none",
-        }
-    }
 }
 
 /// What to write and what to delete so that a spec is in the history.

@@ -69,7 +69,7 @@ pub(super) fn check_job(
     {
         violations.push(Rule::CheckpointDirectory.found(
             missing_place(config, places, &options::CHECKPOINT_DIRECTORY, "state.checkpoints.dir"),
-            format!("must be set: upgrade mode `{}` restores from it", job.upgrade_mode.as_str()),
+            format!("must be set: upgrade mode `{}` restores from it", job.upgrade_mode.into_str()),
         ));
     }
     let reasons = savepoint_directory_needs(job, config);
@@ -417,7 +417,7 @@ impl Check<'_> {
             && job.upgrade_mode != UpgradeMode::Stateless
             && last.flink_version != self.spec.flink_version
         {
-            let before = last.flink_version.map_or("the former one", FlinkVersion::as_str);
+            let before = last.flink_version.map_or("the former one", |it| it.into_str());
             violations.push(Rule::VersionWhileSuspended.found(
                 "spec.flinkVersion",
                 format!(

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::{Finding, Violation};
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
@@ -19,17 +20,6 @@ pub enum Severity {
     Warning,
     /// The operator refuses it.
     Error,
-}
-
-impl Severity {
-    /// The word in findings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
 }
 
 /// What people read of a rule.
@@ -269,7 +259,7 @@ mod tests {
     fn codes_keep_their_meaning() {
         let table: Vec<String> = Rule::ALL
             .iter()
-            .map(|rule| format!("{rule} {rule:?} {}", rule.text().severity.as_str()))
+            .map(|rule| format!("{rule} {rule:?} {}", rule.text().severity.into_str()))
             .collect();
         expect![[r#"
             FK0001 Name error

@@ -54,7 +54,7 @@ fn absent(kind: Option<JobKind>, name: Option<&str>) -> String {
         return "needs both `kind`, which is `FlinkDeployment` or `FlinkSessionJob`, and `name`"
             .to_owned();
     };
-    let kind = kind.as_str();
+    let kind = kind.into_str();
     format!("there is no {kind} `{name}` in this namespace: create it first, or correct the name")
 }
 

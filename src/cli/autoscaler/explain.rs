@@ -258,16 +258,16 @@ fn rates(figures: &Figures) -> BTreeMap<&'static str, Number> {
         Metric::ScaleDownRateThreshold,
         Metric::ExpectedProcessingRate,
     ];
-    let average = average.map(|of| (of.as_str(), Number(figures.average(of))));
+    let average = average.map(|of| (of.into_str(), Number(figures.average(of))));
     average
         .into_iter()
-        .chain(current.map(|of| (of.as_str(), Number(figures.current(of)))))
+        .chain(current.map(|of| (of.into_str(), Number(figures.current(of)))))
         .collect()
 }
 
 fn render(report: &Report, is_wide: bool) -> String {
     let rate = |vertex: &Vertex, metric: Metric| {
-        number::shown(vertex.rates.get(metric.as_str()).map_or(f64::NAN, |of| of.0))
+        number::shown(vertex.rates.get(metric.into_str()).map_or(f64::NAN, |of| of.0))
     };
     let rows = report
         .vertices

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use crate::cli::table::{self, NONE};
 use autoscaler::cost::Cost;
@@ -45,17 +46,16 @@ struct Hours {
     decided: f64,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToldDecision<'a> {
     at: Timestamp,
     /// Why it is not carried out, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     prevented: Option<String>,
     vertices: Vec<ToldVertex<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     configuration: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
 }
 

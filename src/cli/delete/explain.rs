@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use crate::cli::args::{Global, Output};
 use crate::cli::connection::Connection;
@@ -57,15 +58,14 @@ const fn operation(
 }
 
 /// Something that keeps the resource from going.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Blocker {
     /// A stable word.
     reason: String,
     message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<Deadline>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 

@@ -115,13 +115,16 @@ fn ask_rest(name: String) -> dialoguer::Result<Flags> {
     };
     let image = text("Image", "flink:1.20")?;
     let guessed = version_of_image(&image);
-    let supported =
-        FlinkVersion::ALL.into_iter().filter(|version| version.is_supported()).collect::<Vec<_>>();
+    let supported = FlinkVersion::ALL
+        .iter()
+        .copied()
+        .filter(|version| version.is_supported())
+        .collect::<Vec<_>>();
     let version = match guessed {
         Some(version) => Some(version),
         None => FuzzySelect::with_theme(&theme)
             .with_prompt("Flink version in the image")
-            .items(supported.iter().map(|version| version.as_str()).collect::<Vec<_>>())
+            .items(supported.iter().map(FlinkVersion::into_str).collect::<Vec<_>>())
             .default(supported.len().saturating_sub(1))
             .interact_opt()?
             .and_then(|index| supported.get(index).copied()),

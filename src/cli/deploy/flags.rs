@@ -60,7 +60,8 @@ pub(super) struct Flags {
 }
 
 /// Upgrade modes as the resource spells them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub(in crate::cli) enum Mode {
     /// Start empty
     Stateless,
@@ -68,16 +69,6 @@ pub(in crate::cli) enum Mode {
     Savepoint,
     /// Start from the latest checkpoint
     LastState,
-}
-
-impl Mode {
-    pub(in crate::cli) fn as_str(self) -> &'static str {
-        match self {
-            Self::Stateless => "stateless",
-            Self::Savepoint => "savepoint",
-            Self::LastState => "last-state",
-        }
-    }
 }
 
 impl Flags {
@@ -150,7 +141,7 @@ impl Flags {
         };
         let text = |text: &Option<String>| text.clone().map(Value::from);
         set("image", text(&self.image));
-        set("flinkVersion", self.flink_version.map(|version| Value::from(version.as_str())));
+        set("flinkVersion", self.flink_version.map(|version| Value::from(version.into_str())));
         set("serviceAccount", text(&self.service_account));
         let config: Map<String, Value> = self
             .config
@@ -173,7 +164,7 @@ impl Flags {
         set_job("entryClass", text(&self.class));
         set_job("args", (!self.args.is_empty()).then(|| json!(self.args)));
         set_job("parallelism", self.parallelism.map(Value::from));
-        set_job("upgradeMode", self.upgrade_mode.map(|mode| Value::from(mode.as_str())));
+        set_job("upgradeMode", self.upgrade_mode.map(|mode| Value::from(mode.into_str())));
         set_job("initialSavepointPath", text(&self.from_savepoint));
         if !job.is_empty() {
             spec.insert("job".to_owned(), Value::Object(job));
@@ -194,7 +185,8 @@ pub(super) fn version_of_image(image: &str) -> Option<FlinkVersion> {
 }
 
 pub(in crate::cli) fn flink_version(text: &str) -> Result<FlinkVersion, String> {
-    let known = || FlinkVersion::ALL.map(FlinkVersion::as_str).join(", ");
+    let known =
+        || FlinkVersion::ALL.iter().map(FlinkVersion::into_str).collect::<Vec<_>>().join(", ");
     // `1.20` is what people type.
     let spelled = if text.starts_with('v') {
         text.to_owned()

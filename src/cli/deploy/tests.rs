@@ -5,7 +5,6 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use api::version::FlinkVersion;
 
 #[derive(Parser)]
 struct Line {
@@ -76,7 +75,7 @@ fn what_a_new_deployment_lacks_is_a_usage_error() {
 
 #[test]
 fn version_is_guessed_from_flink_images_only() {
-    let guessed = |image| flags::version_of_image(image).map(FlinkVersion::as_str);
+    let guessed = |image| flags::version_of_image(image).map(|it| it.into_str());
     assert_eq!(guessed("flink:1.20"), Some("v1_20"));
     assert_eq!(guessed("registry:5000/library/flink:2.0.1-scala_2.12"), Some("v2_0"));
     assert_eq!(guessed("my-job:1.20"), None);

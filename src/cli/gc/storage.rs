@@ -100,7 +100,7 @@ fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), 
     let mut places: BTreeMap<(Kind, String), Named> = BTreeMap::new();
     for (cluster, user) in &users.users {
         // Defaults may be those of one version of Flink alone.
-        let versions = FlinkVersion::ALL.into_iter().filter(|of| user.mentions(of.as_str()));
+        let versions = FlinkVersion::ALL.iter().copied().filter(|of| user.mentions(of.into_str()));
         let versions: Vec<_> = std::iter::once(None).chain(versions.map(Some)).collect();
         for own in &user.configurations {
             let mut found = BTreeMap::new();

@@ -5,6 +5,7 @@
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use crate::cli::deployment::Deployment;
 use api::deployment::FlinkDeployment;
@@ -76,6 +77,7 @@ struct JobSpec {
     parallelism: Leaf,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[allow(clippy::struct_field_names, reason = "the names are those of the resource")]
@@ -84,9 +86,7 @@ struct Status {
     job_manager_deployment_status: Leaf,
     observed_generation: Leaf,
     error: Leaf,
-    #[serde(skip_serializing_if = "Option::is_none")]
     job_status: Option<JobStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task_manager: Option<TaskManagers>,
 }
 

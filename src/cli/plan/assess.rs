@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
 use serde_json::Value;
+use serde_with::skip_serializing_none;
 
 use super::facts::{Facts, Superseded};
 use clients::cluster::events::last_seen;
@@ -17,17 +18,16 @@ use state::restore_point::RestorePoint;
 const DOWNTIME_MAX_SECONDS: i64 = 3600;
 
 /// The state that the new job would start from.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Restore {
     /// `savepoint`, `checkpoint`, `last-state` or `none`.
     pub(super) kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<String>,
     /// It will be taken when the job is stopped.
     pub(super) is_planned: bool,
     /// Absent where nobody knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) age_seconds: Option<i64>,
 }
 

@@ -90,7 +90,7 @@ fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<So
             path: path.clone(),
             what: format!(
                 "the {} that revision {number} left, `{}`",
-                point.kind.as_str(),
+                point.kind.into_str(),
                 storage::shown(path)
             ),
             // What is on record is when the spec began, not when it left its state.
@@ -122,7 +122,7 @@ fn of_snapshot(snapshot: &FlinkStateSnapshot, name: &str) -> Result<Source, Fail
     if status.state != SnapshotState::Completed {
         let error = status.error.as_deref().map(message_of);
         let error = error.map_or_else(String::new, |error| format!(": {error}"));
-        return Err(refused(format!("it is {}{error}", status.state.as_str())));
+        return Err(refused(format!("it is {}{error}", status.state.into_str())));
     }
     let Some(path) = status.path.filter(|path| !path.is_empty()) else {
         return Err(refused("its path is not known".to_owned()));

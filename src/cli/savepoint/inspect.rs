@@ -141,7 +141,7 @@ async fn of_snapshot(
     let Some(path) = status.path.filter(|path| !path.is_empty()) else {
         return Err(Failure::new(format!(
             "FlinkStateSnapshot `{name}` is {} and has no path",
-            status.state.as_str()
+            status.state.into_str()
         ))
         .into());
     };

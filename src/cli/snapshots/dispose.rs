@@ -133,7 +133,7 @@ fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String,
     let (SnapshotState::Completed, Some(path)) = (status.state, path) else {
         return Err(refused(format!(
             "it is {}, and no savepoint is on record",
-            status.state.as_str()
+            status.state.into_str()
         ))
         .hint(format!("delete the record with: kubectl delete flinkstatesnapshot {name}")));
     };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, SnapshotState};
-use api::status::{JobStatus, SnapshotTriggerType};
+use api::status::JobStatus;
 use clients::cluster::read::{self, Scope};
 use clients::cluster::revisions;
 use lifecycle::error_document::message_of;
@@ -157,11 +157,11 @@ pub(super) fn of_resource(
         name: resource.metadata.name.clone(),
         job,
         kind: type_label(&resource.spec).unwrap_or("UNKNOWN"),
-        trigger: trigger_type(resource).as_str(),
+        trigger: trigger_type(resource).into_str(),
         state: if resource.metadata.deletion_timestamp.is_some() {
             "DELETING"
         } else {
-            status.state.as_str()
+            status.state.into_str()
         },
         created: resource.metadata.creation_timestamp.as_ref().map(|at| at.0),
         is_disposed_on_delete: savepoint
@@ -214,8 +214,8 @@ fn of_status(
             name: None,
             job: Some(job.to_owned()),
             kind: "SAVEPOINT",
-            trigger: savepoint.trigger_type.map_or("UNKNOWN", SnapshotTriggerType::as_str),
-            state: SnapshotState::Completed.as_str(),
+            trigger: savepoint.trigger_type.map_or("UNKNOWN", |it| it.into_str()),
+            state: SnapshotState::Completed.into_str(),
             created: Timestamp::from_millisecond(savepoint.time_stamp).ok(),
             path: Some(path.to_owned()),
             is_disposed_on_delete: None,

@@ -128,7 +128,7 @@ async fn last_checkpoint(
         job: Some(job.shown_name()),
         kind: "CHECKPOINT",
         trigger: "PERIODIC",
-        state: SnapshotState::Completed.as_str(),
+        state: SnapshotState::Completed.into_str(),
         created: point.timestamp.and_then(|at| Timestamp::from_millisecond(at).ok()),
         path: Some(point.path),
         is_disposed_on_delete: None,

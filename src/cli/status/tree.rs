@@ -313,7 +313,7 @@ fn running_job(details: &JobDetails, job: Option<&JobFacts>, now: Timestamp) -> 
 
 fn state_text(state: &JobState) -> String {
     match state {
-        JobState::Known(known) => known.as_str().to_owned(),
+        JobState::Known(known) => known.into_str().to_owned(),
         JobState::Unknown(text) => text.clone(),
     }
 }

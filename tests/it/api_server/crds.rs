@@ -171,8 +171,8 @@ async fn what_the_java_operator_takes_is_taken() {
     for object in [canary, record, by_replicas, everything_null, blue_green] {
         assert_eq!(server.refusal(&object).await, None, "{object}");
     }
-    for version in api::version::FlinkVersion::ALL {
-        let object = with(deployment("a"), "/spec/flinkVersion", json!(version.as_str()));
+    for version in api::version::FlinkVersion::ALL.iter().copied() {
+        let object = with(deployment("a"), "/spec/flinkVersion", json!(version.into_str()));
         assert_eq!(server.refusal(&object).await.is_none(), version.is_supported(), "{version}");
     }
     server.clean_up().await;

@@ -47,7 +47,7 @@ pub(super) fn history(history: &ScalingHistory) -> Option<String> {
             yaml.line(4, format_args!("newParallelism: {}", scaling.new));
             yaml.open(4, "metrics", scaling.figures.0.is_empty());
             for (metric, evaluated) in &scaling.figures.0 {
-                yaml.open(6, metric.as_str(), false);
+                yaml.open(6, metric.into_str(), false);
                 yaml.line(8, format_args!("current: {}", double(evaluated.current)));
                 yaml.line(8, format_args!("average: {}", double(evaluated.average)));
             }

@@ -25,20 +25,11 @@ const EVENTS_MAX: u32 = 1000;
 const ATTEMPTS: usize = 3;
 
 /// The type of an event: something went as it should, or it did not.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum EventType {
     Normal,
     Warning,
-}
-
-impl EventType {
-    /// Kubernetes' spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
 }
 
 /// How a second event of the same name is treated.
@@ -97,13 +88,13 @@ impl EventRequest {
         let text = [
             self.reason.as_str(),
             self.key.as_deref().unwrap_or(&self.message),
-            self.event_type.as_str(),
+            self.event_type.into_str(),
             self.regarding.kind.as_deref().unwrap_or_default(),
             self.regarding.name.as_deref().unwrap_or_default(),
             self.regarding.uid.as_deref().unwrap_or_default(),
         ]
         .concat();
-        format!("{}.{}", self.component.as_str(), java_hash(&text) & i32::MAX)
+        format!("{}.{}", self.component.into_str(), java_hash(&text) & i32::MAX)
     }
 }
 
@@ -226,14 +217,14 @@ fn new_event(request: &EventRequest, namespace: &str) -> Event {
             ..ObjectMeta::default()
         },
         involved_object: request.regarding.clone(),
-        type_: Some(request.event_type.as_str().to_owned()),
+        type_: Some(request.event_type.into_str().to_owned()),
         reason: Some(request.reason.clone()),
         message: Some(cut(&request.message)),
         count: Some(1),
         first_timestamp: Some(Time(request.now)),
         last_timestamp: Some(Time(request.now)),
         source: Some(EventSource {
-            component: Some(request.component.as_str().to_owned()),
+            component: Some(request.component.into_str().to_owned()),
             host: None,
         }),
         ..Event::default()

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::Method;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{
     client::{Call, Client, Payload, new_trigger_id, path},
@@ -41,24 +42,18 @@ pub enum RunAnswer {
     JarMissing,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RunBody<'a> {
     job_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     entry_class: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     program_args_list: Option<&'a [String]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parallelism: Option<u32>,
     allow_non_restored_state: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     savepoint_path: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     restore_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     claim_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     flink_configuration: Option<&'a BTreeMap<String, String>>,
 }
 

@@ -45,7 +45,7 @@ impl JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Known(state) => f.write_str(state.as_str()),
+            Self::Known(state) => f.write_str(state.into_str()),
             Self::Unknown(text) => f.write_str(text),
         }
     }

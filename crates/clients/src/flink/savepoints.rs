@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{
     checkpoints::{Checkpoints, StatePoint},
@@ -89,12 +90,11 @@ struct StopBody<'a> {
 }
 
 /// The body that Flink takes since 1.15. Earlier versions refuse unknown fields.
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Trigger<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     format_type: Option<SavepointFormatType>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     trigger_id: Option<&'a str>,
 }
 

@@ -64,7 +64,7 @@ fn the_layers_are_what_the_defaults_are_made_of() {
         ("kubernetes.operator.default-configuration.flink-version.v1_18+.k", "from 1.18"),
         ("kubernetes.operator.default-configuration.flink-version.v1_20.k", "1.20"),
     ]);
-    let versions = FlinkVersion::ALL.into_iter().map(Some).chain([None]);
+    let versions = FlinkVersion::ALL.iter().copied().map(Some).chain([None]);
     for version in versions {
         for namespace in ["shop", "default"] {
             let base = Layer { name: "file".to_owned(), config: operator.base.clone() };

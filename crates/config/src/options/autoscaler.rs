@@ -2,34 +2,25 @@
 
 use std::time::Duration;
 
+use strum::EnumString;
+
 use super::List;
 use crate::flink_config::OPERATOR_PREFIX;
 use crate::memory::MemorySize;
-use crate::option::{ConfigOption, OptionValue};
+use crate::option::{ConfigOption, values_from_str};
 
 /// Which figure of the subtasks counts as a vertex's busy time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(ascii_case_insensitive)]
 pub enum BusyTimeAggregator {
     Max,
     Min,
     Avg,
 }
 
-impl OptionValue for BusyTimeAggregator {
-    const EXPECTED: &str = "`MAX`, `MIN` or `AVG`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_uppercase().as_str() {
-            "MAX" => Some(Self::Max),
-            "MIN" => Some(Self::Min),
-            "AVG" => Some(Self::Avg),
-            _ => None,
-        }
-    }
-}
-
-/// How a computed parallelism is fitted to key groups or partitions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// How a computed parallelism is fitted to key groups or partitions. Names in another case are names of plugins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum AlignmentMode {
     /// The next one up under which a subtask has less to do.
     Balanced,
@@ -38,38 +29,18 @@ pub enum AlignmentMode {
     Off,
 }
 
-impl OptionValue for AlignmentMode {
-    const EXPECTED: &str =
-        "`BALANCED`, `EVENLY_SPREAD` or `OFF`; modes that are Java classes do not run here";
-
-    fn parse(text: &str) -> Option<Self> {
-        // Exactly so: other names are names of plugins.
-        match text.trim() {
-            "BALANCED" => Some(Self::Balanced),
-            "EVENLY_SPREAD" => Some(Self::EvenlySpread),
-            "OFF" => Some(Self::Off),
-            _ => None,
-        }
-    }
-}
-
 /// The older form of [`AlignmentMode`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", ascii_case_insensitive)]
 pub enum AdjustMode {
     EvenlySpread,
     MaximizeUtilisation,
 }
 
-impl OptionValue for AdjustMode {
-    const EXPECTED: &str = "`EVENLY_SPREAD` or `MAXIMIZE_UTILISATION`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_uppercase().as_str() {
-            "EVENLY_SPREAD" => Some(Self::EvenlySpread),
-            "MAXIMIZE_UTILISATION" => Some(Self::MaximizeUtilisation),
-            _ => None,
-        }
-    }
+values_from_str! {
+    BusyTimeAggregator: "`MAX`, `MIN` or `AVG`";
+    AlignmentMode: "`BALANCED`, `EVENLY_SPREAD` or `OFF`; modes that are Java classes do not run here";
+    AdjustMode: "`EVENLY_SPREAD` or `MAXIMIZE_UTILISATION`";
 }
 
 options! {

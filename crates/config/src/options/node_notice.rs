@@ -3,28 +3,23 @@
 
 use std::time::Duration;
 
+use strum::EnumString;
+
 use super::List;
-use crate::option::{ConfigOption, OptionValue};
+use crate::option::{ConfigOption, values_from_str};
 
 /// The snapshot that is taken of a job whose node is about to go.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
+#[strum(ascii_case_insensitive)]
 pub enum NoticeSnapshot {
+    #[strum(serialize = "NONE")]
     Nothing,
     Savepoint,
     Checkpoint,
 }
 
-impl OptionValue for NoticeSnapshot {
-    const EXPECTED: &str = "`NONE`, `SAVEPOINT` or `CHECKPOINT`";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim().to_uppercase().as_str() {
-            "NONE" => Some(Self::Nothing),
-            "SAVEPOINT" => Some(Self::Savepoint),
-            "CHECKPOINT" => Some(Self::Checkpoint),
-            _ => None,
-        }
-    }
+values_from_str! {
+    NoticeSnapshot: "`NONE`, `SAVEPOINT` or `CHECKPOINT`";
 }
 
 options! {

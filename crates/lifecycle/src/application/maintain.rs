@@ -127,7 +127,7 @@ impl DeploymentPass<'_> {
     }
 
     pub(crate) fn resting_because(&self) -> String {
-        let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
+        let state = self.status.job_status.state.map_or("not seen yet", |it| it.into_str());
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready if self.is_session() => {
                 "the session cluster is ready".to_owned()

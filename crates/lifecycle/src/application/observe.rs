@@ -388,7 +388,7 @@ impl DeploymentPass<'_> {
             format!(
                 "the job is {}, but its last checkpoint cannot be read: {reason}. Nothing is started \
                  until it can be. {OTHER_STATE}",
-                state.as_str()
+                state.into_str()
             ),
         ))
     }

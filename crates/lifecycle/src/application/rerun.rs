@@ -85,7 +85,7 @@ impl DeploymentPass<'_> {
             }
             (None, state) => {
                 let path = self.savepoint_path().map(|path| format!(" with `{path}`"));
-                let state = state.map_or("unknown", JobStatusState::as_str);
+                let state = state.map_or("unknown", |it| it.into_str());
                 format!("the job had ended ({state}){}", path.unwrap_or_default())
             }
         };
@@ -163,10 +163,10 @@ impl DeploymentPass<'_> {
         let is_list_newer = self.world.now.duration_since(ended) > RUNS_AGAIN_AFTER;
         let found = match self.job_before_removal(job_manager)? {
             Some(job) if self.is_of_another_start(job)? => {
-                format!("ran again and is {}", job.state.as_str())
+                format!("ran again and is {}", job.state.into_str())
             }
             Some(job) if !job.state.is_globally_terminal() && is_list_newer => {
-                format!("is {} again", job.state.as_str())
+                format!("is {} again", job.state.into_str())
             }
             None if self.may_run_again_since(ended)? => "may run again in its pod".to_owned(),
             Some(_) | None => return Ok(()),

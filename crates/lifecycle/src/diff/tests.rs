@@ -29,7 +29,7 @@ fn check(path: &str, value: Value, expected: Expect) {
     let parent = if parent.is_empty() { &mut wanted } else { wanted.pointer_mut(parent).unwrap() };
     parent[name] = value;
     let diff = diff(&spec(base()), &spec(wanted));
-    expected.assert_eq(&format!("{} {diff}", diff.class().as_str()));
+    expected.assert_eq(&format!("{} {diff}", diff.class().into_str()));
 }
 
 /// With the defaults that storing writes into it.

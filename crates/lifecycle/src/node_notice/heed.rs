@@ -76,7 +76,7 @@ impl<K: Kind> Pass<'_, K> {
         let message = format!(
             "{}: a {} of the job is taken, as FlinkStateSnapshot `{name}`",
             told(notices),
-            kind.as_str()
+            kind.into_str()
         );
         self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
         self.tell(Event::normal("NodeNotice", Component::Operator, message));

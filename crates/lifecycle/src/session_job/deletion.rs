@@ -282,7 +282,7 @@ impl Pass<'_> {
                 Reason::JobNotRunning,
                 format!(
                     "deletion waits for the job, which is {}, to run, to take a savepoint",
-                    state.as_str()
+                    state.into_str()
                 ),
             );
             let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);

@@ -66,7 +66,7 @@ impl Pass<'_> {
         if !is_running {
             return "suspended".to_owned();
         }
-        let state = self.status.job_status.state.map_or("not seen yet", JobStatusState::as_str);
+        let state = self.status.job_status.state.map_or("not seen yet", |it| it.into_str());
         format!("the job is {state}")
     }
 

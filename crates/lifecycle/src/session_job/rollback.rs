@@ -69,7 +69,7 @@ impl Pass<'_> {
         if let Some(because) = &self.unproven {
             return format!("the job runs, but {because}");
         }
-        let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
+        let state = self.status.job_status.state.map_or("unknown", |it| it.into_str());
         format!("the job is {state}")
     }
 

@@ -301,7 +301,14 @@ impl Case {
             Question::JobManagerStart => {
                 facts.job_manager_start = self.job_manager_start.clone();
             }
-            other => panic!("{other:?} is not asked of a session job"),
+            Question::JobManager
+            | Question::TaskManagers
+            | Question::Pods
+            | Question::HaMetadata
+            | Question::Cluster
+            | Question::TaskManagerPods
+            | Question::SessionJobs
+            | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }
 
@@ -370,12 +377,11 @@ impl Case {
                 }
                 Step::AddFinalizer
                 | Step::RemoveFinalizer
-                | Step::Own(SessionJobStep::SetSessionLabel { .. })
                 | Step::Event(_)
                 | Step::RecordRevision(_)
                 | Step::Snapshot(_)
                 | Step::ScaleJob { .. }
-                | Step::Own(SessionJobStep::Remember(_))
+                | Step::Own(SessionJobStep::SetSessionLabel { .. } | SessionJobStep::Remember(_))
                 | Step::TriggerStop { .. }
                 | Step::CancelJob { .. } => {}
             }

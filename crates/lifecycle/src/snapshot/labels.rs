@@ -21,15 +21,15 @@ pub(super) fn changes(
 ) -> Vec<(&'static str, Option<String>)> {
     let labels = resource.metadata.labels.as_ref();
     let present = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
-    let manual = present(LABEL_TRIGGER_TYPE).unwrap_or(SnapshotTriggerType::Manual.as_str());
+    let manual = present(LABEL_TRIGGER_TYPE).unwrap_or(SnapshotTriggerType::Manual.into_str());
     let mut wanted = vec![
         (LABEL_TYPE, type_label(&resource.spec).map(str::to_owned)),
         (LABEL_TRIGGER_TYPE, Some(manual.to_owned())),
-        (LABEL_STATE, Some(state.as_str().to_owned())),
+        (LABEL_STATE, Some(state.into_str().to_owned())),
     ];
     if let Some(has_job) = has_job {
         let reference = resource.spec.job_reference.clone().filter(|_| has_job).unwrap_or_default();
-        let kind = reference.kind.map(|kind| kind.as_str().to_owned());
+        let kind = reference.kind.map(|kind| kind.into_str().to_owned());
         wanted.extend([(LABEL_JOB_KIND, kind), (LABEL_JOB_NAME, reference.name)]);
     }
     wanted.retain(|(key, value)| present(key) != value.as_deref());

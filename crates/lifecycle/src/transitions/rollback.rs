@@ -421,7 +421,7 @@ impl DeploymentPass<'_> {
         if let Some(because) = &self.unproven {
             return format!("the job runs, but {because}");
         }
-        let state = self.status.job_status.state.map_or("unknown", JobStatusState::as_str);
+        let state = self.status.job_status.state.map_or("unknown", |it| it.into_str());
         let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
             || REMOVED_UNSTARTED.get(&self.status.cluster_info).is_some();
         if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {

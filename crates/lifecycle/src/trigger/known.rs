@@ -10,7 +10,8 @@ use config::option::ConfigOption;
 use config::options;
 
 /// A savepoint or a checkpoint.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum SnapshotKind {
     Savepoint,
     Checkpoint,
@@ -19,14 +20,6 @@ pub enum SnapshotKind {
 impl SnapshotKind {
     /// Savepoints come first.
     pub const ALL: [Self; 2] = [Self::Savepoint, Self::Checkpoint];
-
-    /// As in names of resources.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Savepoint => "savepoint",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
 
     /// The option with its schedule.
     pub fn schedule_option(self) -> ConfigOption<String> {

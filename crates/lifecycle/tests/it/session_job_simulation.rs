@@ -493,7 +493,16 @@ impl Sim {
                 let options = [("high-availability.type", kind)];
                 facts.deployed_config = Fact::Known(options.into_iter().collect());
             }
-            other => panic!("{other:?} is not asked of a session job"),
+            Question::Nodes
+            | Question::PodNodes
+            | Question::JobManager
+            | Question::TaskManagers
+            | Question::Pods
+            | Question::HaMetadata
+            | Question::Cluster
+            | Question::TaskManagerPods
+            | Question::SessionJobs
+            | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }
 

@@ -835,9 +835,11 @@ impl Sim {
             }
             Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
             Step::Event(_)
-            | Step::Own(ClusterStep::ScaleTaskManagers { .. })
-            | Step::Own(ClusterStep::ForgetJobGraphs { .. })
-            | Step::Own(ClusterStep::ApplyIngress(_)) => {}
+            | Step::Own(
+                ClusterStep::ScaleTaskManagers { .. }
+                | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::ApplyIngress(_),
+            ) => {}
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {
                 // One in two is refused.
@@ -1408,7 +1410,7 @@ pub(super) fn phase(reconciliation: &ReconciliationStatus, job: &JobStatus) -> S
     let last: serde_json::Value = serde_json::from_str(last).unwrap();
     let part = |name: &str| last["spec"]["job"][name].as_str().unwrap_or("none").to_owned();
     let (mode, wanted) = (part("upgradeMode"), part("state"));
-    let state = job.state.map_or("none", JobStatusState::as_str);
+    let state = job.state.map_or("none", |it| it.into_str());
     let info = job.savepoint_info.as_ref();
     let is_stopping = info.is_some_and(|info| info.trigger_id.is_some());
     let stop = if is_stopping { ", triggered" } else { "" };

@@ -137,7 +137,7 @@ impl Fleet {
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));
-                tell(format!("Lifecycle.State.{}.Count", state.as_str()), points);
+                tell(format!("Lifecycle.State.{}.Count", state.into_str()), points);
             }
         }
         let kind = Kind::FlinkDeployment;
@@ -170,7 +170,7 @@ impl Fleet {
             tell(format!("{name}.Count"), all);
             for (place, state) in SNAPSHOT.iter().enumerate() {
                 let points = gauges(kind, &snapshots, &|tally| at(read(tally), place));
-                tell(format!("{name}.State.{}.Count", state.as_str()), points);
+                tell(format!("{name}.State.{}.Count", state.into_str()), points);
             }
         }
     }
@@ -181,7 +181,7 @@ impl Fleet {
         for (name, place) in times() {
             for (kind, timings) in &self.systems {
                 let Some(histogram) = place.of(timings) else { continue };
-                let name = format!("{}.{name}", kind.as_str());
+                let name = format!("{}.{name}", kind.into_str());
                 families.push(Family::of_operator(name, Value::Summary(histogram.summary())));
             }
             let of_group = |((kind, namespace), group): (&(Kind, Arc<str>), &super::Group)| {
@@ -237,10 +237,10 @@ impl Place {
 /// All histograms of the lifecycle, by name.
 fn times() -> impl Iterator<Item = (String, Place)> {
     let states = STATES.iter().enumerate().map(|(place, state)| {
-        (format!("Lifecycle.State.{}.TimeSeconds", state.as_str()), Place::State(place))
+        (format!("Lifecycle.State.{}.TimeSeconds", state.into_str()), Place::State(place))
     });
     let transitions = Transition::ALL.iter().enumerate().map(|(place, transition)| {
-        let name = format!("Lifecycle.Transition.{}.TimeSeconds", transition.as_str());
+        let name = format!("Lifecycle.Transition.{}.TimeSeconds", transition.into_str());
         (name, Place::Transition(place))
     });
     states.chain(transitions)

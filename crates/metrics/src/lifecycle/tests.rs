@@ -16,9 +16,9 @@ fn history(sightings: &[(LifecycleState, i64)]) -> Vec<String> {
     let mut told = Vec::new();
     for (state, second) in sightings {
         told.extend(tracker.see(*state, at(*second)).iter().map(|timed| match timed {
-            Timed::State(state, seconds) => format!("{second}: in {} {seconds}", state.as_str()),
+            Timed::State(state, seconds) => format!("{second}: in {} {seconds}", state.into_str()),
             Timed::Transition(transition, seconds) => {
-                format!("{second}: {} {seconds}", transition.as_str())
+                format!("{second}: {} {seconds}", transition.into_str())
             }
         }));
         assert_eq!(tracker.state(), *state);

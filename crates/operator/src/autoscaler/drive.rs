@@ -360,7 +360,7 @@ fn figures(evaluation: &Evaluation) -> Vec<Figure> {
         for (metric, has_average) in TOLD {
             told.push(Figure {
                 vertex: Arc::clone(&vertex),
-                metric: metric.as_str(),
+                metric: metric.into_str(),
                 current: figures.current(metric),
                 average: has_average.then(|| figures.average(metric)),
             });

@@ -82,7 +82,7 @@ fn told(event: &Event) -> Value {
     json!({
         "type": if *is_warning { "Warning" } else { "Normal" },
         "reason": reason,
-        "component": component.as_str(),
+        "component": component.into_str(),
         "message": message,
         "annotations": annotations,
     })

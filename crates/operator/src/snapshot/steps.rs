@@ -73,7 +73,7 @@ impl SnapshotSteps {
                 act.context.note_taken(&act.uid, &snapshot);
                 // Asking for the trigger shows the outcome.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
-                    let kind = snapshot.kind.as_str();
+                    let kind = snapshot.kind.into_str();
                     tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
                 }
             }

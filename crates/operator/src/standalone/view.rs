@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
 use autoscaler::metric::{Figures, TOLD};
@@ -35,6 +36,7 @@ pub(super) struct ClusterView {
 }
 
 /// A job as it was seen last.
+#[skip_serializing_none]
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JobView {
@@ -42,11 +44,8 @@ pub(super) struct JobView {
     pub(super) state: String,
     /// `in place`, `off`, or `advice` and why.
     pub(super) effect: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) outcome: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) measured_at: Option<Timestamp>,
     pub(super) scalings: u64,
     pub(super) balanced: u64,
@@ -66,11 +65,10 @@ pub(super) struct VertexView {
 }
 
 /// A figure; absent where it is not known, or without end.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct FigureView {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) current: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) average: Option<f64>,
 }
 
@@ -82,7 +80,7 @@ impl VertexView {
             let current = known(figures.current(*metric));
             let average = if *has_average { known(figures.average(*metric)) } else { None };
             let is_known = current.is_some() || average.is_some();
-            is_known.then(|| (metric.as_str(), FigureView { current, average }))
+            is_known.then(|| (metric.into_str(), FigureView { current, average }))
         });
         Self { parallelism, decided, metrics: metrics.collect() }
     }

@@ -122,7 +122,7 @@ fn judge(
     let job = job_of(snapshot);
     let path = status.path.clone().filter(|path| !path.is_empty());
     let (loss, verdict) = match &path {
-        None => (Loss::Record, Ok(format!("it is {} and left no state", status.state.as_str()))),
+        None => (Loss::Record, Ok(format!("it is {} and left no state", status.state.into_str()))),
         Some(path) => fate(snapshot, path, &uid, job.as_deref(), facts, rules),
     };
     let (is_removable, why) = match verdict {

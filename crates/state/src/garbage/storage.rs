@@ -20,7 +20,8 @@ const UUID_CHARS: usize = 36;
 
 /// What is kept in a place, in the order in which it is removed: what leads to state goes before
 /// the state.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 #[serde(rename_all = "PascalCase")]
 pub enum Kind {
     /// HA metadata of a cluster, below ZooKeeper's root path.
@@ -35,16 +36,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ZooKeeperNodes => "ZooKeeperNodes",
-            Self::HaStorage => "HaStorage",
-            Self::JobResultStore => "JobResultStore",
-            Self::Checkpoints => "Checkpoints",
-            Self::Savepoint => "Savepoint",
-        }
-    }
-
     /// Whether a folder is named after a cluster, not after a run.
     fn is_of_cluster(self) -> bool {
         matches!(self, Self::ZooKeeperNodes | Self::HaStorage)

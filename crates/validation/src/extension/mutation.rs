@@ -83,7 +83,7 @@ fn check_form(kind: Kind, object: &Value) -> Result<(), String> {
         let told = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
         format!(
             "the object it makes is no {}: {}",
-            kind.as_str(),
+            kind.into_str(),
             told.collect::<Vec<_>>().join("; ")
         )
     })

@@ -128,7 +128,7 @@ fn message(options: Options<'_>) -> Result<String, InvalidPlugin> {
 fn kinds(options: Options<'_>) -> Result<Vec<Kind>, InvalidPlugin> {
     let Some(text) = options.text("kinds") else { return Ok(KINDS.to_vec()) };
     let expected = || {
-        let known = Kind::ALL.map(Kind::as_str).join("`, `");
+        let known = Kind::ALL.map(|it| it.into_str()).join("`, `");
         options.invalid("kinds", format!("expected a list, separated by `;`, of `{known}`"))
     };
     let names = <Vec<String> as OptionValue>::parse(text).ok_or_else(expected)?;

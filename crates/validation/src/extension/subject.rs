@@ -15,7 +15,8 @@ use config::secret::{HIDDEN, is_secret};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Kinds that rules can be about.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum Kind {
     FlinkDeployment,
     FlinkSessionJob,
@@ -26,18 +27,9 @@ impl Kind {
     pub const ALL: [Self; 3] =
         [Self::FlinkDeployment, Self::FlinkSessionJob, Self::FlinkStateSnapshot];
 
-    /// Kubernetes' spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::FlinkDeployment => "FlinkDeployment",
-            Self::FlinkSessionJob => "FlinkSessionJob",
-            Self::FlinkStateSnapshot => "FlinkStateSnapshot",
-        }
-    }
-
     /// The kind of that name.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+        Self::ALL.into_iter().find(|kind| kind.into_str() == text)
     }
 }
 
@@ -104,7 +96,7 @@ impl Subject {
     pub fn request(&self) -> Value {
         let mut body = json!({
             "apiVersion": API_VERSION,
-            "kind": self.kind.as_str(),
+            "kind": self.kind.into_str(),
             "object": self.object,
             "oldObject": self.old_object,
             "session": self.session,

@@ -46,7 +46,7 @@ fn a_cluster_runs_the_version_that_is_deployed_and_not_the_one_that_is_wanted() 
         cluster.spec.flink_version = serde_json::from_value(json!(wanted)).ok();
         assert_eq!(cluster.spec.flink_version.is_some_and(FlinkVersion::is_supported), is_known);
         let plan = case.pass();
-        assert_eq!(submitted(&plan).flink_version.as_str(), "v1_20", "{}", plan.because);
+        assert_eq!(submitted(&plan).flink_version.into_str(), "v1_20", "{}", plan.because);
     }
 }
 

@@ -61,7 +61,7 @@ fn s02_a_ready_cluster_gets_the_job_and_running_is_stable() {
     let plan = case.pass();
     assert_eq!(events(&plan)[0].1, "Job status changed from RECONCILING to RUNNING");
     assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Stable));
-    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.as_str(), "stateless");
+    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.into_str(), "stateless");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn the_first_start_takes_the_initial_savepoint() {
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://old"));
     assert_eq!(case.path(), Some("s3://old"));
-    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.as_str(), "savepoint");
+    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.into_str(), "savepoint");
 }
 
 #[test]

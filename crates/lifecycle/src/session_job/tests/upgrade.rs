@@ -14,7 +14,7 @@ fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
     assert_eq!(case.reconciliation(), ReconciliationState::Upgrading);
     let last = case.last();
     assert_eq!(last.job_state(), JobState::Running, "the old spec stays until the job has ended");
-    assert_eq!(last.spec.job.unwrap().upgrade_mode.as_str(), "savepoint");
+    assert_eq!(last.spec.job.unwrap().upgrade_mode.into_str(), "savepoint");
     assert_eq!(last.spec.restart_nonce, None);
     // One more completes before the end.
     case.checkpoints = Some(at("s3://lake/chk/2"));
@@ -22,7 +22,7 @@ fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/2"));
     assert_ne!(submitted(&plan).job_id, FIRST_ID);
-    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.as_str(), "savepoint");
+    assert_eq!(case.last().spec.job.unwrap().upgrade_mode.into_str(), "savepoint");
     assert!(names(&plan).contains(&"record-revision"));
 }
 

@@ -75,7 +75,7 @@ fn cell(phase: Phase, wish: Wish) -> String {
 /// Nothing is read at once in vain: the decision would ask for it.
 #[test]
 fn what_is_read_at_once_is_looked_at() {
-    for phase in Phase::ALL {
+    for phase in Phase::ALL.iter().copied() {
         let scene = scene(phase);
         let mut world = scene.world(Facts::default());
         let mut read = Vec::new();
@@ -105,8 +105,9 @@ fn what_is_read_at_once_is_looked_at() {
 
 #[test]
 fn the_page_of_the_lifecycle_is_up_to_date() {
-    let phases =
-        Phase::ALL.map(|phase| format!("| {phase:?} | {} | {} |\n", phase.text(), phase.record()));
+    let phases = Phase::ALL
+        .iter()
+        .map(|phase| format!("| {phase:?} | {} | {} |\n", phase.text(), phase.record()));
     let arrows = Phase::ALL.iter().flat_map(|phase| {
         phase.next().iter().map(move |next| format!("    {phase:?} --> {next:?}\n"))
     });
@@ -129,8 +130,8 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
     });
     let head = Wish::ALL.map(Wish::text).join(" | ");
     let line = "---|".repeat(Wish::ALL.len() + 1);
-    let rows = Phase::ALL.map(|phase| {
-        let cells = Wish::ALL.map(|wish| cell(phase, wish)).join(" | ");
+    let rows = Phase::ALL.iter().map(|phase| {
+        let cells = Wish::ALL.map(|wish| cell(*phase, wish)).join(" | ");
         format!("| {phase:?} | {cells} |\n")
     });
     let page = format!(
@@ -171,11 +172,11 @@ Of an application that is upgraded by savepoints, in a usual state of its cluste
 | phase | {head} |
 |{line}
 {}",
-        phases.concat(),
+        phases.collect::<String>(),
         arrows.collect::<String>(),
         rules.collect::<String>(),
         reads.collect::<String>(),
-        rows.concat(),
+        rows.collect::<String>(),
     );
     expect_file!["../../../../../docs/lifecycle.md"].assert_eq(&page);
 }
@@ -183,7 +184,7 @@ Of an application that is upgraded by savepoints, in a usual state of its cluste
 /// Whatever its user wants, a phase has a rule that always has a plan.
 #[test]
 fn each_phase_decides_whatever_is_wanted() {
-    for phase in Phase::ALL.into_iter().filter(|phase| !phase.rules().is_empty()) {
+    for phase in Phase::ALL.iter().copied().filter(|phase| !phase.rules().is_empty()) {
         for wish in Wish::ALL {
             let last = phase.rules().iter().rfind(|rule| rule.is_for(wish)).unwrap();
             let decides = [

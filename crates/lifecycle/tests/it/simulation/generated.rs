@@ -159,7 +159,7 @@ fn what_the_schema_refuses_is_refused_by_its_field() {
 /// What the simulated Flink does not play: other clusters, HA that comes and goes, jobs that end.
 fn is_playable(deployment: &FlinkDeployment) -> bool {
     let spec = &deployment.spec;
-    let version = spec.flink_version.map(api::version::FlinkVersion::as_str);
+    let version = spec.flink_version.map(|it| it.into_str());
     let plays = |job: &JobSpec| {
         job.state == JobState::Running
             && job.parallelism != Some(FAILING_PARALLELISM)
