@@ -157,6 +157,10 @@ impl DeploymentPass<'_> {
 }
 
 impl Lifecycle for FlinkDeployment {
+    fn enter_deletion(pass: &mut DeploymentPass<'_>, begins: bool) -> Result<(), Halt> {
+        if begins { pass.put_on_record_how_it_was_started() } else { Ok(()) }
+    }
+
     fn delete(pass: &mut DeploymentPass<'_>) -> End {
         pass.delete()
     }

@@ -3,37 +3,34 @@
 
 use super::error_document::message_of;
 use super::event::{Component, Event};
-use api::session_job::SessionJobStatus;
+use super::resource::StatusOfJob;
 use api::state_snapshot::StateSnapshotStatus;
-use api::status::{DeploymentStatus, LifecycleState};
+use api::status::LifecycleState;
 use config::secret::hide_in;
 
 /// The line of a status that was written; none where its lifecycle state is as before.
-pub fn of_deployment(previous: &DeploymentStatus, current: &DeploymentStatus) -> Option<String> {
-    let DeploymentStatus { lifecycle_state: state, error, .. } = current;
-    (*state != previous.lifecycle_state).then(|| of_job(*state, error.as_deref()))
-}
-
-/// The same of a session job.
-pub fn of_session_job(previous: &SessionJobStatus, current: &SessionJobStatus) -> Option<String> {
-    let SessionJobStatus { lifecycle_state: state, error, .. } = current;
-    (*state != previous.lifecycle_state).then(|| of_job(*state, error.as_deref()))
-}
-
-fn of_job(state: Option<LifecycleState>, error: Option<&str>) -> String {
-    let state = state.unwrap_or(LifecycleState::Created);
-    let (level, text) = match error {
+pub fn of_job<S: StatusOfJob>(previous: &S, current: &S) -> Option<String> {
+    if current.lifecycle_state() == previous.lifecycle_state() {
+        return None;
+    }
+    let state = current.lifecycle_state().unwrap_or(LifecycleState::Created);
+    let (level, text) = match current.error() {
         Some(error) => ("Error", message_of(error)),
         None => ("Info", description(state).to_owned()),
     };
-    line("Status[Job]", level, state.into_str(), &text)
+    Some(line("Status[Job]", level, state.into_str(), &text))
 }
 
 /// The line of a snapshot's status: each change of it counts.
 pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
     let StateSnapshotStatus { state, error, path, .. } = status;
     let text = error.as_deref().map(message_of).or_else(|| path.clone()).unwrap_or_default();
-    line("Status[Snapshot]", if error.is_some() { "Error" } else { "Info" }, state.into_str(), &text)
+    line(
+        "Status[Snapshot]",
+        if error.is_some() { "Error" } else { "Info" },
+        state.into_str(),
+        &text,
+    )
 }
 
 /// The line of a resource that the operator has cleaned up after and lets go.
@@ -85,6 +82,7 @@ mod tests {
 
     use super::*;
     use api::state_snapshot::SnapshotState;
+    use api::status::DeploymentStatus;
 
     fn status(state: LifecycleState, error: Option<&str>) -> DeploymentStatus {
         let error = error.map(str::to_owned);
@@ -101,8 +99,8 @@ mod tests {
             ..StateSnapshotStatus::default()
         };
         let lines = [
-            of_deployment(&none, &status(LifecycleState::Stable, None)).unwrap(),
-            of_deployment(&none, &status(LifecycleState::Failed, Some(document))).unwrap(),
+            of_job(&none, &status(LifecycleState::Stable, None)).unwrap(),
+            of_job(&none, &status(LifecycleState::Failed, Some(document))).unwrap(),
             of_snapshot(&snapshot),
             of_event(&Event::warning("SpecChanged", Component::Job, "password: x")),
             of_event(&Event::warning("SnapshotError", Component::Snapshot, "")),
@@ -121,6 +119,6 @@ mod tests {
     fn a_state_that_stays_is_not_told_again() {
         let before = status(LifecycleState::Stable, None);
         let now = status(LifecycleState::Stable, Some("restarts"));
-        assert_eq!(of_deployment(&before, &now), None);
+        assert_eq!(of_job(&before, &now), None);
     }
 }

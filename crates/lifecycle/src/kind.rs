@@ -12,6 +12,7 @@ use super::plan::PlanOf;
 use super::problem::{Halt, Problem};
 use super::resource::JobResource;
 use super::transitions::restore::HighAvailability;
+use super::world::Job;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
 use api::reconciled::Reconciled;
@@ -44,6 +45,12 @@ pub(super) trait Kind: JobResource {
     fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
         false
     }
+
+    /// Puts the state that a job leaves that has just ended on record, while its JobManager knows it.
+    fn record_end(pass: &mut Pass<'_, Self>, job: &Job) -> Result<(), Halt>;
+
+    /// The job ended on request: the stored spec no longer runs.
+    fn note_stopped(pass: &mut Pass<'_, Self>);
 
     /// Whether the JobManager can be asked and told anything.
     fn is_answering(pass: &Pass<'_, Self>) -> bool;
@@ -99,6 +106,9 @@ pub(super) type Maybe<K = FlinkDeployment> = Result<Option<PlanOf<K>>, Halt>;
 
 /// How a kind of resource is observed, and how the rules of its phases are carried out.
 pub(super) trait Lifecycle: Kind {
+    /// A deletion begins, or goes on.
+    fn enter_deletion(pass: &mut Pass<'_, Self>, begins: bool) -> Result<(), Halt>;
+
     fn delete(pass: &mut Pass<'_, Self>) -> End<Self>;
 
     /// The record cannot be read, for this reason.

@@ -2,67 +2,32 @@
 
 use jiff::Timestamp;
 
-use super::error_document::StoredError;
 use super::error_document::refusals::asks_for_state;
-use super::memo::{Memo, Source};
-use api::deployment::FlinkDeploymentSpec;
+use super::memo::Memo;
+use super::resource::StatusOfJob;
 use api::job::JobState;
 use api::reconciled::StoredSpec;
-use api::session_job::{FlinkSessionJobSpec, SessionJobStatus};
 use api::status::{
     Condition, DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
-    ReconciliationState, ReconciliationStatus,
+    ReconciliationState,
 };
 
-/// What a lifecycle state follows from.
-struct Signs<'a> {
-    now: Option<LifecycleState>,
-    reconciliation: &'a ReconciliationStatus,
-    job: Option<JobStatusState>,
-    has_error: bool,
-    /// Nothing will change until somebody chooses the state to restore.
+/// The lifecycle state that the other fields imply; the first rule that matches wins. Beyond the Java operator, it is
+/// `FAILED` where nothing changes until somebody chooses the state to restore.
+pub(super) fn lifecycle_state<C, S: StoredSpec>(
+    status: &impl StatusOfJob,
+    memo: &Memo<C, S>,
     needs_a_person: bool,
-}
-
-/// The lifecycle state that the other fields imply; the first rule that matches wins.
-pub fn lifecycle_state(
-    status: &DeploymentStatus,
-    memo: &Memo<Source, FlinkDeploymentSpec>,
 ) -> LifecycleState {
-    let signs = Signs {
-        now: status.lifecycle_state,
-        reconciliation: &status.reconciliation_status,
-        job: status.job_status.state,
-        has_error: status.error.is_some(),
-        needs_a_person: needs_a_person(status),
-    };
-    state_of(&signs, memo)
-}
-
-/// The same of a session job. Beyond the Java operator, one whose job is lost with its state is
-/// `FAILED`: nothing runs, and nothing will until a person acts.
-pub fn session_job_lifecycle_state(
-    status: &SessionJobStatus,
-    memo: &Memo<FlinkSessionJobSpec, FlinkSessionJobSpec>,
-) -> LifecycleState {
-    let error = status.error.as_deref().unwrap_or_default();
-    let signs = Signs {
-        now: status.lifecycle_state,
-        reconciliation: &status.reconciliation_status,
-        job: status.job_status.state,
-        has_error: status.error.is_some(),
-        needs_a_person: StoredError::read(Some(error)).lost().is_some() || asks_for_state(error),
-    };
-    state_of(&signs, memo)
-}
-
-fn state_of<C, S: StoredSpec>(signs: &Signs<'_>, memo: &Memo<C, S>) -> LifecycleState {
-    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) = signs.now {
+    if let Some(state @ (LifecycleState::Deleting | LifecycleState::Deleted)) =
+        status.lifecycle_state()
+    {
         return state;
     }
-    let reconciliation = signs.reconciliation;
+    let reconciliation = status.reconciliation();
     let Some(last_reconciled) = &reconciliation.last_reconciled_spec else {
-        return if signs.has_error { LifecycleState::Failed } else { LifecycleState::Created };
+        let has_error = status.error().is_some();
+        return if has_error { LifecycleState::Failed } else { LifecycleState::Created };
     };
     match reconciliation.state {
         ReconciliationState::Upgrading => return LifecycleState::Upgrading,
@@ -75,7 +40,7 @@ fn state_of<C, S: StoredSpec>(signs: &Signs<'_>, memo: &Memo<C, S>) -> Lifecycle
     if is_suspended {
         return LifecycleState::Suspended;
     }
-    if signs.job == Some(JobStatusState::Failed) || signs.needs_a_person {
+    if status.job().state == Some(JobStatusState::Failed) || needs_a_person {
         return LifecycleState::Failed;
     }
     if reconciliation.state == ReconciliationState::RolledBack {
@@ -87,7 +52,8 @@ fn state_of<C, S: StoredSpec>(signs: &Signs<'_>, memo: &Memo<C, S>) -> Lifecycle
     }
 }
 
-fn needs_a_person(status: &DeploymentStatus) -> bool {
+/// Nothing runs of the cluster, and nothing will until somebody chooses the state to restore.
+pub(super) fn needs_a_person(status: &DeploymentStatus) -> bool {
     let is_gone = matches!(
         status.job_manager_deployment_status,
         JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error

@@ -40,7 +40,7 @@ impl<K: Lifecycle> Pass<'_, K> {
             return Ok(self.leave_canary());
         }
         if self.world.metadata().deletion_timestamp.is_some() {
-            return K::delete(self);
+            return self.delete_resource();
         }
         if let Err(error) = self.read_last() {
             return Err(Halt::problem(K::unreadable(&error.reason)));

@@ -58,6 +58,7 @@ pub trait StatusOfJob: Clone + Debug + Default + PartialEq {
     fn observed_generation(&self) -> Option<i64>;
     fn set_observed_generation(&mut self, generation: i64);
     fn lifecycle_state(&self) -> Option<LifecycleState>;
+    fn set_lifecycle_state(&mut self, state: LifecycleState);
 }
 
 macro_rules! status_of_job {
@@ -97,6 +98,10 @@ macro_rules! status_of_job {
 
             fn lifecycle_state(&self) -> Option<LifecycleState> {
                 self.lifecycle_state
+            }
+
+            fn set_lifecycle_state(&mut self, state: LifecycleState) {
+                self.lifecycle_state = Some(state);
             }
         }
     )*};

@@ -158,6 +158,14 @@ impl Pass<'_> {
 }
 
 impl Lifecycle for FlinkSessionJob {
+    fn enter_deletion(pass: &mut Pass<'_>, begins: bool) -> Result<(), Halt> {
+        pass.keep_in_mind_set_back_record();
+        if begins {
+            pass.forget_cancel_of_upgrade();
+        }
+        Ok(())
+    }
+
     fn delete(pass: &mut Pass<'_>) -> End {
         pass.delete()
     }

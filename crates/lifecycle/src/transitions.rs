@@ -1,7 +1,9 @@
 //! What happens to any resource that has a job: how it is stopped, what its next start is from, and what is put on record.
 
+pub(crate) mod deletion;
 pub mod etcd_restore;
 pub(crate) mod failed_stop;
+pub(crate) mod observe;
 pub mod record;
 pub(crate) mod redeploy;
 pub mod restart;

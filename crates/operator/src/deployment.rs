@@ -34,7 +34,7 @@ impl Operated for FlinkDeployment {
     }
 
     fn audit(previous: &DeploymentStatus, current: &DeploymentStatus) -> Option<String> {
-        audit::of_deployment(previous, current)
+        audit::of_job(previous, current)
     }
 
     fn kept(context: &Context) -> &Kept<Self> {
@@ -51,7 +51,7 @@ impl Operated for FlinkDeployment {
     }
 
     async fn pass(resource: Self, context: &Context) -> Result<Again, pass::Error> {
-        reconcile::pass(resource, context).await
+        Box::pin(reconcile::pass(resource, context)).await
     }
 }
 

@@ -43,7 +43,7 @@ impl Operated for FlinkSessionJob {
     }
 
     fn audit(previous: &SessionJobStatus, current: &SessionJobStatus) -> Option<String> {
-        audit::of_session_job(previous, current)
+        audit::of_job(previous, current)
     }
 
     fn kept(context: &Context) -> &Kept<Self> {
@@ -65,7 +65,7 @@ impl Operated for FlinkSessionJob {
     }
 
     async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
-        reconcile::pass(resource, context).await
+        Box::pin(reconcile::pass(resource, context)).await
     }
 }
 

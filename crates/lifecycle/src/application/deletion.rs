@@ -10,9 +10,9 @@ use jiff::Timestamp;
 
 use super::session::Jobs;
 use crate::blocker::WITHOUT_SAVEPOINT;
-use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience};
 use crate::event::{Component, Event};
-use crate::job::{self, StopOutcome};
+use crate::job::{self};
 use crate::kind::{End, Maybe};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, SOON};
@@ -20,7 +20,7 @@ use crate::plan::{Plan, Step};
 use crate::problem::Halt;
 use crate::transitions::stop::is_cancellable;
 use api::job::{JobState, UpgradeMode};
-use api::status::{JobStatusState, LifecycleState, ReconciliationState};
+use api::status::{JobStatusState, ReconciliationState};
 use config::option::DeletionPropagation;
 use config::options;
 
@@ -33,25 +33,6 @@ const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost
 
 impl DeploymentPass<'_> {
     pub(crate) fn delete(&mut self) -> End {
-        self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
-    }
-
-    fn continue_deletion(&mut self) -> End {
-        if !self.has_finalizer() {
-            return Ok(self.untouched("being deleted without this operator's finalizer"));
-        }
-        let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
-        if !self.is_marked_deleting() {
-            self.put_on_record_how_it_was_started()?;
-            self.status.lifecycle_state = Some(LifecycleState::Deleting);
-            self.steps.push(Step::Event(Event::normal(
-                "Cleanup",
-                Component::Operator,
-                "Cleaning up FlinkDeployment",
-            )));
-            self.write_intent();
-        }
         let job_manager = self.read_job_manager()?.cloned();
         let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
         let is_unheard = self.was_deployed() && self.is_session() && !is_under_way && {
@@ -289,28 +270,13 @@ impl DeploymentPass<'_> {
             };
         }
         if let Some(trigger_id) = self.pending_stop() {
-            return match self.stop_outcome(&trigger_id)? {
-                StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
-                    let since = job::stop_since(&self.status.job_status);
-                    let because = "waiting for the savepoint before deletion";
-                    let blocker = Blocker::new(Reason::Savepoint, because);
-                    let patience = savepoint_patience(&config);
-                    let at =
-                        give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
-                    self.wait_for_savepoint(blocker, at).map(Some)
-                }
-                StopOutcome::Saved(path) => {
-                    self.record_savepoint(&path);
-                    self.set_job_state(JobStatusState::Finished);
-                    self.write_intent();
-                    Ok(None)
-                }
-                StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
-                StopOutcome::Lost => {
-                    self.forget_stop();
-                    Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
-                }
-            };
+            return self.finish_saving(&trigger_id, |pass| {
+                let since = job::stop_since(&pass.status.job_status);
+                let because = "waiting for the savepoint before deletion";
+                let patience = savepoint_patience(&config);
+                let at = give_up_at(pass.world.metadata(), since, patience, pass.world.now);
+                pass.wait_for_savepoint(Blocker::new(Reason::Savepoint, because), at).map(Some)
+            });
         }
         let is_running = self.status.job_status.state == Some(JobStatusState::Running);
         if is_running {
@@ -330,16 +296,9 @@ impl DeploymentPass<'_> {
         self.wait_for_savepoint(blocker, at)
     }
 
-    /// Waits as long as it takes, and from `told_at` on says so in the status.
     fn wait_for_savepoint(&mut self, blocker: Blocker, told_at: Timestamp) -> End {
-        let blocker = blocker.remedy(WITHOUT_SAVEPOINT);
-        let problem = blocker.problem();
         let pause = if blocker.reason == Reason::Savepoint { GOING } else { SOON };
-        self.blocker = Some(Box::new(blocker));
-        if self.world.now >= told_at {
-            return Err(Halt::problem(problem));
-        }
-        Ok(self.finish(problem.message, Some(pause)))
+        self.wait(blocker.remedy(WITHOUT_SAVEPOINT), told_at, pause)
     }
 
     fn refuse_unsaved(&mut self, because: impl Into<String>) -> Halt {

@@ -11,7 +11,7 @@ use crate::diff::{SpecDiff, diff};
 use crate::error_document::reason_of;
 use crate::job;
 use crate::kind::{End, Kind};
-use crate::lifecycle::{lifecycle_state, running_condition};
+use crate::lifecycle::{lifecycle_state, needs_a_person, running_condition};
 use crate::memo::{Memo, Source};
 use crate::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
 use crate::pass::{DeploymentPass, Pass};
@@ -20,7 +20,7 @@ use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
 use crate::resource::JobResource;
 use crate::transitions::stopping::may_be_cancelled;
 use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
-use crate::world::{PodProblem, Question, World};
+use crate::world::{Job, PodProblem, Question, World};
 use api::DEPLOYMENT_FINALIZER;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -93,7 +93,9 @@ impl Kind for FlinkDeployment {
     }
 
     fn settle(pass: &mut DeploymentPass<'_>) {
-        pass.status.lifecycle_state = Some(lifecycle_state(&pass.status, &pass.world.memo));
+        let needs_a_person = needs_a_person(&pass.status);
+        let state = lifecycle_state(&pass.status, &pass.world.memo, needs_a_person);
+        pass.status.lifecycle_state = Some(state);
         let is_application = !pass.is_session();
         let before = std::mem::take(&mut pass.status.conditions);
         let (own, now) = (&pass.own, pass.world.now);
@@ -139,6 +141,14 @@ impl Kind for FlinkDeployment {
                 is_missing && !has_ended && pass.desired_state() == JobState::Running
             }
         }
+    }
+
+    fn record_end(pass: &mut DeploymentPass<'_>, job: &Job) -> Result<(), Halt> {
+        pass.record_last_state(job)
+    }
+
+    fn note_stopped(pass: &mut DeploymentPass<'_>) {
+        pass.store_stopped();
     }
 
     fn is_answering(pass: &DeploymentPass<'_>) -> bool {

@@ -294,36 +294,8 @@ impl DeploymentPass<'_> {
 
     fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
         let before = self.status.job_status.state;
-        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
-        if job.state.is_globally_terminal() && !was_terminal {
-            self.record_last_state(job)?;
-        }
-        if job.state == JobStatusState::Failed {
-            self.report_failure(before)?;
-        }
-        if !was_terminal {
-            self.report_exceptions(job)?;
-        }
-        self.status.job_status.job_name = Some(job.name.clone());
-        self.status.job_status.start_time = Some(job.start_time.to_string());
-        let was_cancelling = before == Some(JobStatusState::Cancelling);
-        if was_cancelling
-            && !job.state.is_globally_terminal()
-            && self.is_cancel_on_its_way(job.state)
-        {
-            // Only its end counts now.
+        if !self.follow_listed_job(job)? {
             return Ok(());
-        }
-        self.set_job_state(job.state);
-        if job.state == JobStatusState::Canceled
-            || (was_cancelling && job.state.is_globally_terminal())
-        {
-            self.store_stopped();
-        }
-        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
-        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
-        if is_up && is_deployed {
-            self.mark_if_stable(job.state)?;
         }
         if !job.state.is_globally_terminal() {
             self.observe_health()?;
@@ -391,14 +363,6 @@ impl DeploymentPass<'_> {
                 state.into_str()
             ),
         ))
-    }
-
-    fn report_failure(&mut self, before: Option<JobStatusState>) -> Result<(), Halt> {
-        if before == Some(JobStatusState::Failed) && self.status.error.is_some() {
-            return Ok(());
-        }
-        self.problem = Some(job::failure(self.world.failure()?));
-        Ok(())
     }
 
     fn observe_absent_job(&mut self) {

@@ -31,7 +31,6 @@ use api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
 };
 use config::cluster;
-use config::cluster::savepoint_directory;
 use config::options;
 use state::restore_point::RestorePoint;
 
@@ -141,14 +140,8 @@ impl DeploymentPass<'_> {
 
     /// What the upgrade table looks at, without the facts that it has to ask for.
     pub(crate) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
-        let config = self.observe_config()?;
-        let now = self.world.now;
         let deployed = self.deployed_spec(last);
         Ok(StopFacts {
-            now,
-            mode: self.job().upgrade_mode,
-            started_as: self.last_mode(),
-            state: self.status.job_status.state,
             job_manager: self.status.job_manager_deployment_status,
             // Where nobody knows what runs, its metadata tell.
             is_high_availability_on: self.is_high_availability_on()?
@@ -156,18 +149,9 @@ impl DeploymentPass<'_> {
             moves_metadata: self.moves_metadata(&deployed, &self.spec)?
                 || self.keeps_metadata_elsewhere(&self.spec)?,
             is_version_changed: deployed.flink_version != self.spec.flink_version,
-            has_savepoint_directory: savepoint_directory(&config).is_some(),
-            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
-            may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
-            retains_checkpoints: job::retains_checkpoints(&config),
-            retention: Lazy::NotAsked,
-            checkpoint_age_max: config
-                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
-            job_started: job::started(&self.status.job_status),
-            path: self.savepoint_path(),
             ha_metadata: Lazy::NotAsked,
-            checkpoints: Lazy::NotAsked,
             never_started: Lazy::NotAsked,
+            ..self.stop_facts_of_job(self.job().upgrade_mode)?
         })
     }
 

@@ -12,9 +12,9 @@ use super::plan::{Plan, SessionJobStep, Step};
 use super::world::Tried;
 use super::{End, Maybe, Pass};
 use crate::blocker::WITHOUT_SAVEPOINT;
-use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience, told};
+use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience};
 use crate::event::{Component, Event};
-use crate::job::{self, StopOutcome};
+use crate::job::{self};
 use crate::pauses::{GOING, SOON};
 use crate::problem::Halt;
 use api::deployment::FlinkDeployment;
@@ -30,26 +30,6 @@ const AWAY: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
     pub(super) fn delete(&mut self) -> End {
-        self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
-    }
-
-    fn continue_deletion(&mut self) -> End {
-        if !self.has_finalizer() {
-            return Ok(self.untouched("being deleted without this operator's finalizer"));
-        }
-        let text = self.status.reconciliation_status.last_reconciled_spec.as_deref();
-        self.last = text.and_then(|text| self.world.memo.parse(text).ok());
-        self.keep_in_mind_set_back_record();
-        if !self.is_marked_deleting() {
-            self.forget_cancel_of_upgrade();
-            self.status.lifecycle_state = Some(LifecycleState::Deleting);
-            self.steps.push(Step::Event(Event::normal(
-                "Cleanup",
-                Component::Operator,
-                "Cleaning up FlinkSessionJob",
-            )));
-            self.write_intent();
-        }
         let has_nothing_to_cancel = self.has_nothing_to_cancel() && self.unrecorded_job().is_none();
         let Some(cluster) = self.world.session_cluster else {
             if has_nothing_to_cancel {
@@ -71,7 +51,7 @@ impl Pass<'_> {
     }
 
     /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
-    fn forget_cancel_of_upgrade(&mut self) {
+    pub(super) fn forget_cancel_of_upgrade(&mut self) {
         let wants_savepoint =
             self.config_or_defaults().get(&options::JOB_SAVEPOINT_ON_DELETION) == Ok(true);
         let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
@@ -199,16 +179,6 @@ impl Pass<'_> {
         &self.world.resource.metadata
     }
 
-    /// Waits as long as it takes, and from `told_at` on says so in the status.
-    fn wait(&mut self, blocker: Blocker, told_at: Timestamp, pause: Duration) -> End {
-        let problem = blocker.problem();
-        self.blocker = Some(Box::new(blocker));
-        if self.world.now >= told_at {
-            return Err(Halt::problem(problem));
-        }
-        Ok(self.finish(problem.message, Some(pause)))
-    }
-
     fn delete_job(&mut self, cluster: &FlinkDeployment, config: &FlinkConfig) -> End {
         if self.world.jobs()?.is_err() {
             return self.wait_for_cluster(cluster, config, "to answer");
@@ -288,33 +258,18 @@ impl Pass<'_> {
             let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
             return self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, SOON).map(Some);
         };
-        match self.stop_outcome(&trigger_id)? {
-            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
-                let since = job::stop_since(&self.status.job_status);
-                let blocker =
-                    Blocker::new(Reason::Savepoint, "waiting for the savepoint before deletion");
-                let patience = savepoint_patience(config);
-                let at = give_up_at(self.metadata(), since, patience, self.world.now);
-                if !wants_savepoint && self.world.now >= at {
-                    // It was an upgrade's, and nobody needs it any more.
-                    job::forget_stop(&mut self.status.job_status);
-                    return Ok(None);
-                }
-                self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
+        self.finish_saving(&trigger_id, |pass| {
+            let since = job::stop_since(&pass.status.job_status);
+            let because = "waiting for the savepoint before deletion";
+            let at = give_up_at(pass.metadata(), since, savepoint_patience(config), pass.world.now);
+            if !wants_savepoint && pass.world.now >= at {
+                // It was an upgrade's, and nobody needs it any more.
+                job::forget_stop(&mut pass.status.job_status);
+                return Ok(None);
             }
-            StopOutcome::Saved(path) => {
-                // Its id stays: the list that shows the job may be older than its end.
-                self.record_savepoint(&path);
-                self.set_job_state(JobStatusState::Finished);
-                self.write_intent();
-                Ok(None)
-            }
-            StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
-            StopOutcome::Lost => {
-                job::forget_stop(&mut self.status.job_status);
-                Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
-            }
-        }
+            let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
+            pass.wait(blocker, at, GOING).map(Some)
+        })
     }
 
     /// What is on record has ended. So it must be with all that runs of this resource.

@@ -10,14 +10,15 @@ use super::{End, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::application::started_with::{NOT_ON_RECORD, on_record};
 use crate::attempts::Attempts;
 use crate::diff::{SpecDiff, diff_session_job};
+use crate::error_document::refusals::asks_for_state;
 use crate::error_document::{LostJob, StoredError, reason_of};
 use crate::kind::Kind;
-use crate::lifecycle::session_job_lifecycle_state;
+use crate::lifecycle::lifecycle_state;
 use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
 use crate::resource::JobResource;
 use crate::transitions::stopping::may_be_cancelled;
 use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
-use crate::world::Question;
+use crate::world::{Job, Question};
 use api::SESSION_JOB_FINALIZER;
 use api::job::JobState;
 use api::reconciled::{ReconciledJob, running_spec};
@@ -76,7 +77,10 @@ impl Kind for FlinkSessionJob {
         {
             pass.status.error = Some(loss.document());
         }
-        let state = session_job_lifecycle_state(&pass.status, &pass.world.memo);
+        let error = pass.status.error.as_deref();
+        let needs_a_person =
+            StoredError::read(error).lost().is_some() || asks_for_state(error.unwrap_or_default());
+        let state = lifecycle_state(&pass.status, &pass.world.memo, needs_a_person);
         pass.status.lifecycle_state = Some(state);
     }
 
@@ -95,6 +99,14 @@ impl Kind for FlinkSessionJob {
         let is_settled =
             pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
         pass.loss_on_record().is_none() && (was_invalid || (!is_failed && is_settled))
+    }
+
+    fn record_end(pass: &mut Pass<'_>, job: &Job) -> Result<(), Halt> {
+        pass.note_end(job).map_err(|halt| pass.report_unknown_end(halt))
+    }
+
+    fn note_stopped(pass: &mut Pass<'_>) {
+        pass.note_stopped();
     }
 
     fn is_answering(pass: &Pass<'_>) -> bool {

@@ -106,7 +106,7 @@ impl Pass<'_> {
             return Ok(());
         }
         if let Some(job) = self.listed_job()? {
-            return self.observe_listed_job(&job);
+            return self.follow_listed_job(&job).map(drop);
         }
         self.observe_absent_job()
     }
@@ -118,41 +118,8 @@ impl Pass<'_> {
         self.unreachable = Some(reason);
     }
 
-    fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
-        let before = self.status.job_status.state;
-        let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);
-        let was_cancelling = before == Some(JobStatusState::Cancelling);
-        let has_ended = job.state.is_globally_terminal();
-        if has_ended && !was_terminal {
-            self.note_end(job).map_err(|halt| self.report_unknown_end(halt))?;
-        }
-        let is_told = before == Some(JobStatusState::Failed) && self.status.error.is_some();
-        if job.state == JobStatusState::Failed && !is_told {
-            self.problem = Some(job::failure(self.world.failure()?));
-        }
-        if !was_terminal {
-            self.report_exceptions(job)?;
-        }
-        self.status.job_status.job_name = Some(job.name.clone());
-        self.status.job_status.start_time = Some(job.start_time.to_string());
-        if was_cancelling && !has_ended && self.is_cancel_on_its_way(job.state) {
-            // Only its end counts now.
-            return Ok(());
-        }
-        self.set_job_state(job.state);
-        if job.state == JobStatusState::Canceled || (was_cancelling && has_ended) {
-            self.note_stopped();
-        }
-        let is_up = matches!(job.state, JobStatusState::Running | JobStatusState::Finished);
-        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
-        if is_up && is_deployed {
-            self.mark_if_stable(job.state)?;
-        }
-        Ok(())
-    }
-
     /// An end that cannot be noted is told: until it is the status shows a job that runs.
-    fn report_unknown_end(&mut self, halt: Halt) -> Halt {
+    pub(super) fn report_unknown_end(&mut self, halt: Halt) -> Halt {
         let Halt::Cannot(message) = halt else { return halt };
         self.wake_within(SOON);
         Halt::problem(Problem::of_job(message))
@@ -171,7 +138,7 @@ impl Pass<'_> {
     }
 
     /// The state that an ended job leaves, read while its JobManager still knows it.
-    fn note_end(&mut self, job: &Job) -> Result<(), Halt> {
+    pub(super) fn note_end(&mut self, job: &Job) -> Result<(), Halt> {
         let state = job.state;
         let was_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
         if was_cancelling && self.is_state_dropped() {
@@ -269,7 +236,7 @@ impl Pass<'_> {
     }
 
     /// The job ended on request: the stored spec no longer runs.
-    fn note_stopped(&mut self) {
+    pub(super) fn note_stopped(&mut self) {
         let Some(last) = self.last.clone() else { return };
         if last.job_state() == JobState::Suspended {
             // Its successor is stored already.

@@ -8,15 +8,12 @@ use super::plan::Step;
 use super::stop::STOPPING;
 use super::{End, Maybe, Pass};
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
-use crate::error_document::wording::{NOT_STABLE, ROLLED_BACK};
-use crate::event::{Component, Event};
-use crate::kind::Kind;
-use crate::problem::{Halt, Problem};
-use crate::transitions::rollback::{Due, rolled_back};
+use crate::event::Component;
+use crate::problem::Problem;
+use crate::transitions::rollback::Due;
 use crate::transitions::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
-use api::session_job::FlinkSessionJob;
 use api::status::{JobStatusState, ReconciliationState};
 
 impl Pass<'_> {
@@ -76,17 +73,8 @@ impl Pass<'_> {
     /// Writes down that the spec failed and how its job is stopped, then cancels it.
     fn begin_rollback(&mut self, last: &ReconciledJob, mode: UpgradeMode, cancels: bool) -> End {
         let job_id = self.job_id()?;
-        let event = Event::normal(
-            "Rollback",
-            Component::JobManagerDeployment,
-            "Rolling back failed deployment.",
-        );
-        self.steps.push(Step::Event(event));
         let cause = self.trouble();
-        let message = format!("{NOT_STABLE} time{ROLLED_BACK}{cause}");
-        self.problem = Some(rolled_back(Component::Job, message));
-        // The counts of the failed spec mean nothing for the one that comes.
-        FlinkSessionJob::note_attempts(self, None);
+        self.announce_rollback(Component::Job, "time", &cause);
         let mut failed = last.clone();
         failed.first_deployment = Some(false);
         if let Some(job) = &mut failed.spec.job {
@@ -125,14 +113,7 @@ impl Pass<'_> {
             let stored = self.last.clone();
             return self.start_again(stored.as_deref().unwrap_or(last));
         }
-        let Some(stable) = self.stable_spec() else {
-            return Err(Halt::problem(Problem::upgrade(
-                "RestoreFailed",
-                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
-                 readable: the job stays stopped, its state is kept. Change the spec to one that \
-                 works",
-            )));
-        };
+        let stable = self.spec_to_roll_back_to()?;
         let restore = self.next_restore_point(last)?;
         self.start_stable(last, &stable.spec, &restore)
     }

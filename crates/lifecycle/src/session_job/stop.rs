@@ -11,14 +11,11 @@ use crate::kind::Kind;
 use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
 use crate::transitions::stop::lazy;
-use crate::transitions::stop::{Lazy, Need, StopDecision, StopFacts, decide_stop};
-use crate::world::HaMetadata;
+use crate::transitions::stop::{Need, StopDecision, StopFacts, decide_stop};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
-use api::status::{JobManagerDeploymentStatus, JobStatusState};
-use config::cluster::savepoint_directory;
-use config::options;
+use api::status::JobStatusState;
 use state::restore_point::RestorePoint;
 
 impl Pass<'_> {
@@ -113,37 +110,12 @@ impl Pass<'_> {
             // It kept no state, whatever the next one is to keep.
             return Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless));
         }
-        let config = self.observe_config()?;
-        let state = self.status.job_status.state;
-        let mut facts = StopFacts {
-            now: self.world.now,
-            mode,
-            started_as: self.last_mode(),
-            // A job that is being made or recovered has no statistics yet: cancelled now, it would
-            // end without telling its last state.
-            state: if mode != UpgradeMode::Stateless && state == Some(JobStatusState::Initializing)
-            {
-                Some(JobStatusState::Reconciling)
-            } else {
-                state
-            },
-            job_manager: JobManagerDeploymentStatus::Ready,
-            is_high_availability_on: false,
-            moves_metadata: false,
-            is_version_changed: false,
-            has_savepoint_directory: savepoint_directory(&config).is_some(),
-            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
-            may_cancel: true,
-            retains_checkpoints: job::retains_checkpoints(&config),
-            retention: Lazy::NotAsked,
-            checkpoint_age_max: config
-                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
-            job_started: job::started(&self.status.job_status),
-            path: job::savepoint_path(&self.status.job_status),
-            ha_metadata: Lazy::Known(HaMetadata::default()),
-            checkpoints: Lazy::NotAsked,
-            never_started: Lazy::Known(false),
-        };
+        let mut facts = StopFacts { may_cancel: true, ..self.stop_facts_of_job(mode)? };
+        if mode != UpgradeMode::Stateless && facts.state == Some(JobStatusState::Initializing) {
+            // A job that is being made or recovered has no statistics yet: cancelled now, it would end without
+            // telling its last state.
+            facts.state = Some(JobStatusState::Reconciling);
+        }
         loop {
             // Each need is met once, so this ends after at most three rounds.
             match decide_stop(&facts) {

@@ -26,7 +26,7 @@ use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, Problem, foreign_deployment};
 use crate::resource::StatusOfJob;
 use crate::world::{JobManager, PodProblem};
-use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::{Reconciled, ReconciledSpec};
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
@@ -78,12 +78,6 @@ pub fn due(facts: &RollbackFacts) -> Due {
     }
 }
 
-/// The spec failed, and the last stable one comes back.
-pub(crate) fn rolled_back(component: Component, message: String) -> Problem {
-    let problem = Problem::new(ErrorType::DeploymentFailed, "RolledBack", component, message);
-    Problem { note: Some(ErrorNote::RolledBack), ..problem }
-}
-
 impl<K: Kind> Pass<'_, K> {
     /// How long a spec has to become stable: to run, and then to prove itself.
     pub(crate) fn patience(&self) -> Result<Duration, Halt> {
@@ -117,6 +111,30 @@ impl<K: Kind> Pass<'_, K> {
             deployed: deployed.unwrap_or(self.world.now),
             patience: self.patience()?,
         }))
+    }
+
+    /// The last spec that was stable, without which nothing is rolled back.
+    pub(crate) fn spec_to_roll_back_to(&self) -> Result<Reconciled<K::Spec>, Halt> {
+        self.stable_spec().ok_or_else(|| {
+            Halt::problem(Problem::upgrade(
+                "RestoreFailed",
+                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
+                 readable: the job stays stopped, its state is kept. Change the spec to one that \
+                 works",
+            ))
+        })
+    }
+
+    /// Tells that the spec failed for this cause, although it was given so much time.
+    pub(crate) fn announce_rollback(&mut self, component: Component, time: &str, cause: &str) {
+        let message = "Rolling back failed deployment.";
+        self.tell(Event::normal("Rollback", Component::JobManagerDeployment, message));
+        let message = format!("{NOT_STABLE} {time}{ROLLED_BACK}{cause}");
+        let kind = ErrorType::DeploymentFailed;
+        let problem = Problem::new(kind, "RolledBack", component, message);
+        self.problem = Some(Problem { note: Some(ErrorNote::RolledBack), ..problem });
+        // The counts of the failed spec mean nothing for the one that comes.
+        K::note_attempts(self, None);
     }
 
     /// Whether nothing that matters has changed since a spec was stable.
@@ -190,17 +208,9 @@ impl DeploymentPass<'_> {
     /// Writes down that the spec failed and how its job is stopped, then removes its JobManager.
     fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> End {
         let cause = self.trouble();
-        let patience = self.patience()?;
-        self.steps.push(Step::Event(Event::normal(
-            "Rollback",
-            Component::JobManagerDeployment,
-            "Rolling back failed deployment.",
-        )));
-        let message = format!("{NOT_STABLE} {patience:?}{ROLLED_BACK}{cause}");
-        self.problem = Some(rolled_back(Component::JobManagerDeployment, message));
+        let time = format!("{:?}", self.patience()?);
+        self.announce_rollback(Component::JobManagerDeployment, &time, &cause);
         let because = "rolling back: removing the JobManager of the failed spec";
-        // The counts of the failed spec mean nothing for the one that comes.
-        FlinkDeployment::note_attempts(self, None);
         self.take_down_as(ReconciliationState::RollingBack, last, mode, because)
     }
 
@@ -251,14 +261,7 @@ impl DeploymentPass<'_> {
 
     /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
     pub(crate) fn continue_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
-        let Some(stable) = self.stable_spec() else {
-            return Err(Halt::problem(Problem::upgrade(
-                "RestoreFailed",
-                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
-                 readable: the job stays stopped, its state is kept. Change the spec to one that \
-                 works",
-            )));
-        };
+        let stable = self.spec_to_roll_back_to()?;
         let job_manager = self.read_job_manager()?.cloned();
         if let Some(job_manager) = &job_manager
             && job_manager.owner_uid.as_deref() != Some(self.world.uid())

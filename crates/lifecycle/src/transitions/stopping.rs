@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::failed_stop::not_stopped;
-use super::stop::OTHER_STATE;
+use super::stop::{Lazy, OTHER_STATE, StopFacts};
 use crate::blocker::{give_up_at, savepoint_patience};
 use crate::diff::{ChangeClass, SpecDiff};
 use crate::error_document::wording::NOT_STOPPED;
@@ -18,10 +18,12 @@ use crate::pauses::GOING;
 use crate::plan::{PlanOf, Step};
 use crate::problem::{Halt, Problem};
 use crate::resource::StatusOfJob;
-use crate::world::{Answer, Job};
+use crate::world::{Answer, HaMetadata, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
-use api::status::{JobStatus, JobStatusState, ReconciliationState, SavepointFormatType};
+use api::status::{
+    JobManagerDeploymentStatus, JobStatus, JobStatusState, ReconciliationState, SavepointFormatType,
+};
 use config::cluster::savepoint_directory;
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
@@ -29,6 +31,33 @@ use state::references::{is_checkpoint, is_checkpoint_of};
 use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
+    /// What the upgrade table looks at of any job, in a JobManager that answers and keeps no HA metadata.
+    pub(crate) fn stop_facts_of_job(&self, mode: UpgradeMode) -> Result<StopFacts, Halt> {
+        let config = self.observe_config()?;
+        Ok(StopFacts {
+            now: self.world.now,
+            mode,
+            started_as: self.last_mode(),
+            state: self.status.job().state,
+            job_manager: JobManagerDeploymentStatus::Ready,
+            is_high_availability_on: false,
+            moves_metadata: false,
+            is_version_changed: false,
+            has_savepoint_directory: savepoint_directory(&config).is_some(),
+            may_fall_back: config.get(&options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED)?,
+            may_cancel: config.get(&options::JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED)?,
+            retains_checkpoints: job::retains_checkpoints(&config),
+            retention: Lazy::NotAsked,
+            checkpoint_age_max: config
+                .find(&options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE)?,
+            job_started: job::started(self.status.job()),
+            path: self.savepoint_path(),
+            ha_metadata: Lazy::Known(HaMetadata::default()),
+            checkpoints: Lazy::NotAsked,
+            never_started: Lazy::Known(false),
+        })
+    }
+
     /// Notes the trigger id, then asks Flink.
     pub(crate) fn begin_stop(&mut self) -> End<K> {
         let config = self.observe_config()?;

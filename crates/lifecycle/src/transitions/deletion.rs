@@ -1,0 +1,73 @@
+//! The end of any resource that has a job.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::blocker::{Blocker, told};
+use crate::event::{Component, Event};
+use crate::job::{self, StopOutcome};
+use crate::kind::{End, Lifecycle, Maybe};
+use crate::pass::Pass;
+use crate::pauses::GOING;
+use crate::problem::Halt;
+use crate::resource::StatusOfJob;
+use api::status::{JobStatusState, LifecycleState};
+
+impl<K: Lifecycle> Pass<'_, K> {
+    /// A deletion begins, or goes on.
+    pub(crate) fn delete_resource(&mut self) -> End<K> {
+        self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
+    }
+
+    fn continue_deletion(&mut self) -> End<K> {
+        if !self.has_finalizer() {
+            return Ok(self.untouched("being deleted without this operator's finalizer"));
+        }
+        // A record that cannot be read holds up no deletion.
+        let _unreadable = self.read_last();
+        let begins = !self.is_marked_deleting();
+        K::enter_deletion(self, begins)?;
+        if begins {
+            self.status.set_lifecycle_state(LifecycleState::Deleting);
+            let message = format!("Cleaning up {}", K::JOB.into_str());
+            self.tell(Event::normal("Cleanup", Component::Operator, message));
+            self.write_intent();
+        }
+        K::delete(self)
+    }
+
+    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    pub(crate) fn wait(&mut self, blocker: Blocker, told_at: Timestamp, pause: Duration) -> End<K> {
+        let problem = blocker.problem();
+        self.blocker = Some(Box::new(blocker));
+        if self.world.now >= told_at {
+            return Err(Halt::problem(problem));
+        }
+        Ok(self.finish(problem.message, Some(pause)))
+    }
+
+    /// The stop with the savepoint that the deletion waits for has come to this end; nothing where the job is saved.
+    /// `wait` goes on waiting for it.
+    pub(crate) fn finish_saving(
+        &mut self,
+        trigger_id: &str,
+        wait: impl FnOnce(&mut Self) -> Maybe<K>,
+    ) -> Maybe<K> {
+        match self.stop_outcome(trigger_id)? {
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => wait(self),
+            StopOutcome::Saved(path) => {
+                // Its id stays: the list that shows the job may be older than its end.
+                self.record_savepoint(&path);
+                self.set_job_state(JobStatusState::Finished);
+                self.write_intent();
+                Ok(None)
+            }
+            StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
+            StopOutcome::Lost => {
+                job::forget_stop(self.status.job_mut());
+                Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
+            }
+        }
+    }
+}
