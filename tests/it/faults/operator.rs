@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-use crate::support::program::program;
+use crate::support::program::{PROGRAM, other};
 
 /// Lines of the log that a failing test prints.
 const TAIL: usize = 120;
@@ -17,6 +17,17 @@ struct State {
     is_wanted: bool,
     /// Times that it ended although it was wanted.
     ends: usize,
+}
+
+/// The program of this build, or another version before or after the first kill: `KUBECTL_FLINK_FAULT_FIRST_PROGRAM` and
+/// `KUBECTL_FLINK_FAULT_NEXT_PROGRAM` are paths.
+fn program_of_life(lives: usize) -> String {
+    let name = if lives == 0 {
+        "KUBECTL_FLINK_FAULT_FIRST_PROGRAM"
+    } else {
+        "KUBECTL_FLINK_FAULT_NEXT_PROGRAM"
+    };
+    std::env::var(name).unwrap_or_else(|_| PROGRAM.to_owned())
 }
 
 /// One `kubectl-flink operate`, through all its lives.
@@ -69,7 +80,7 @@ impl Operator {
             return;
         }
         let log = OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
-        let mut command = program();
+        let mut command = other(program_of_life(state.starts));
         command.args(self.arguments.get().unwrap()).stdin(Stdio::null());
         command.env("KUBECTL_FLINK_LOG", "info,kubectl_flink=debug,kube_client=off");
         command.stdout(log.try_clone().unwrap()).stderr(log);
