@@ -135,7 +135,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the command chooses form and level of the log itself, as one that runs for long.
+    /// True if the command chooses form and level of the log itself, as one that runs for long.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
             Self::Operate(_) => true,
@@ -331,7 +331,7 @@ pub enum DryRunMode {
 }
 
 impl DryRunMode {
-    /// What kubectl adds to the line that reports the change.
+    /// Text that kubectl adds to the line that reports the change.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",

@@ -33,7 +33,7 @@ pub struct AutoscalerArgs {
 }
 
 impl AutoscalerArgs {
-    /// Whether the command writes a log of its own.
+    /// True if the command writes a log of its own.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.command, Command::Run(_))
     }

@@ -1,4 +1,4 @@
-//! What commands that write one object share: how the result is told, and waited for.
+//! Common parts of commands that write one object: how the result is told, and waited for.
 
 use serde::Serialize;
 use serde_json::{Value, json};

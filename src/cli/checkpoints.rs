@@ -44,7 +44,7 @@ struct Line {
     duration_milliseconds: Option<i64>,
     state_bytes: Option<i64>,
     path: Option<String>,
-    /// Whether its files are gone.
+    /// Its files are gone.
     is_discarded: bool,
     /// Why it failed.
     error: Option<String>,

@@ -35,7 +35,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What a command with `--all-namespaces`, or without it, is about.
+    /// Returns the namespaces that a command with `--all-namespaces`, or without it, is about.
     pub fn scope(&self, all_namespaces: bool) -> Scope<'_> {
         if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&self.namespace) }
     }

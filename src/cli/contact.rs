@@ -1,4 +1,4 @@
-//! Whether the API server answers, said once when that changes.
+//! Contact with the API server: its loss and its return are each reported once.
 //!
 //! Watches make lost connections again by themselves and report each attempt. A person wants to know that
 //! it is lost, and that it is back: a watch says nothing then until the next change. The API server is asked
@@ -49,7 +49,7 @@ impl Contact {
         true
     }
 
-    /// The same, told on stderr.
+    /// Like [`Self::lose`], told on stderr.
     pub(super) fn lose_aloud(&mut self, error: &cluster::Error, printer: &Printer) {
         if self.lose(error) {
             printer.warning(format_args!("connection lost, trying again: {error}"));
@@ -61,14 +61,14 @@ impl Contact {
         self.lost.take().is_some()
     }
 
-    /// The same, told on stderr.
+    /// Like [`Self::regain`], told on stderr.
     pub(super) fn regain_aloud(&mut self, printer: &Printer) {
         if self.regain() {
             printer.note("connected again");
         }
     }
 
-    /// What to show while the connection is lost.
+    /// Message to show while the connection is lost.
     pub(super) fn notice(&self) -> Option<String> {
         self.lost.as_ref().map(|lost| format!("connection lost, trying again: {}", lost.message))
     }

@@ -67,7 +67,7 @@ pub struct DeleteArgs {
     output: Output<ValueFormat>,
 }
 
-/// What becomes of the job's state.
+/// Outcome of the deletion for the job's state.
 #[derive(Debug, Eq, PartialEq)]
 enum State {
     /// A savepoint can be taken of the running job.
@@ -118,7 +118,7 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
     }
 }
 
-/// Whether the job was stopped, to be suspended, upgraded or rolled back, with nothing but its HA
+/// True if the job was stopped, to be suspended, upgraded or rolled back, with nothing but its HA
 /// metadata.
 fn is_stopped_by_ha_metadata(deployment: &Deployment) -> bool {
     let spec = deployment.last_reconciled_spec().unwrap_or_default();
@@ -252,7 +252,7 @@ fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
     }
 }
 
-/// What a person is asked before anything happens.
+/// Words the question that a person answers before anything happens.
 fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: &str) -> String {
     let about_state = match state {
         State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
@@ -291,7 +291,7 @@ async fn saving_cluster(
     }
 }
 
-/// Whether the job, its cluster, or the defaults of what runs say where savepoints go.
+/// True if the job, its cluster, or the defaults of the running cluster say where savepoints go.
 async fn has_directory(
     connection: &Connection,
     present: &Deployment,
@@ -305,7 +305,7 @@ async fn has_directory(
             && is_directory_configured(connection, cluster, access.flink_access).await)
 }
 
-/// Whether the running cluster has a savepoint directory that its spec does not name: the
+/// True if the running cluster has a savepoint directory that its spec does not name: the
 /// operator's own configuration may set one. A JobManager that does not answer has none to use.
 async fn is_directory_configured(
     connection: &Connection,

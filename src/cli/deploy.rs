@@ -63,7 +63,7 @@ pub struct DeployArgs {
     change: ChangeFlags,
 }
 
-/// What is to be sent for one deployment.
+/// A manifest or a patch that is to be sent for one deployment.
 pub(super) enum Request {
     /// A whole manifest, by server-side apply.
     Manifest { manifest: Value, source: Option<Source> },
@@ -148,7 +148,7 @@ pub(super) async fn send_all(
     Ok(())
 }
 
-/// What is in force where objects are taken in, and where to say what it did.
+/// Configuration and extensions in force where objects are taken in, and where to say what they did.
 pub(super) type Rules<'a> = (&'a OperatorConfig, &'a Extensions, &'a Printer);
 
 /// The requests as they would be sent, and everything that is wrong with any of them, each with the
@@ -355,7 +355,7 @@ pub(super) fn refusal(nothing_done: &str, violations: &[(String, Violation)]) ->
     }
 }
 
-/// What came of a request.
+/// The object that a request wrote, and the verb that reports it.
 struct Written {
     object: Value,
     verb: &'static str,

@@ -26,7 +26,7 @@ const NAMES_SHOWN: usize = 8;
 /// How much alike a name is to the one that is meant by it: two letters of eight in the wrong order
 /// have 0.97.
 const LIKENESS_MIN: f64 = 0.85;
-/// What stands before the name of a session job, as `kubectl get` knows it.
+/// Type that stands before the name of a session job, as `kubectl get` knows it.
 const SESSION_JOB: &str = "sessionjob";
 
 /// One stored object.
@@ -72,7 +72,7 @@ impl Deployment {
         self.number("/status/observedGeneration")
     }
 
-    /// Whether the operator has reconciled this spec, or at least begun to.
+    /// True if the operator has reconciled this spec, or at least begun to.
     pub fn is_taken_up(&self) -> bool {
         self.observed_generation().is_some_and(|observed| observed >= self.generation())
     }
@@ -104,12 +104,12 @@ impl Deployment {
         Some(document.get("spec").cloned().unwrap_or(document))
     }
 
-    /// Whether the operator has ever deployed it.
+    /// True if the operator has ever deployed it.
     pub fn was_deployed(&self) -> bool {
         self.text("/status/reconciliationStatus/lastReconciledSpec").is_some()
     }
 
-    /// Whether the last stable spec takes the place of the reconciled one.
+    /// True if the last stable spec takes the place of the reconciled one.
     pub fn is_rolling_back(&self) -> bool {
         self.text("/status/reconciliationStatus/state") == Some("ROLLING_BACK")
     }
@@ -165,12 +165,12 @@ impl Deployment {
         }
     }
 
-    /// Whether the operator starts the TaskManagers, not Flink.
+    /// True if the operator starts the TaskManagers, not Flink.
     pub fn is_standalone(&self) -> bool {
         self.text("/spec/mode") == Some("standalone")
     }
 
-    /// What the spec wants the job to be; `running` when it does not say.
+    /// Desired state of the job; `running` when the spec does not say.
     pub fn desired_state(&self) -> &str {
         self.text("/spec/job/state").unwrap_or("running")
     }

@@ -1,4 +1,4 @@
-//! What commands share that change a few fields of a deployment's spec.
+//! Common parts of commands that change a few fields of a deployment's spec.
 //!
 //! Such a change is one merge patch. Before it is sent, the spec that would come of it is checked,
 //! and where the job would stop without its state somebody has to agree. The patch carries the
@@ -133,7 +133,7 @@ pub(super) fn next_nonce(present: &Deployment, path: &str) -> i64 {
     greatest.checked_add(1).unwrap_or(1)
 }
 
-/// What the change would throw away, as a sentence; nothing where the state is carried over.
+/// Describes what the change would throw away, in a sentence; nothing where the state is carried over.
 ///
 /// `jobs` are those of a session cluster, or why they are not known.
 fn decide_loss(
@@ -173,7 +173,7 @@ fn decide_loss(
     })
 }
 
-/// Whether the operator of the session cluster stops its jobs with their state first. The Java operator does not, and
+/// True if the operator of the session cluster stops its jobs with their state first. The Java operator does not, and
 /// leaves no note of how it started a cluster.
 fn saves_jobs(present: &Deployment, wanted: &Deployment) -> bool {
     let info = present.0.pointer("/status/clusterInfo");
@@ -181,7 +181,7 @@ fn saves_jobs(present: &Deployment, wanted: &Deployment) -> bool {
         && wanted.flink_config().get(&options::SESSION_UPGRADE_WAIT_FOR_JOBS).unwrap_or(true)
 }
 
-/// What bringing the change about takes; a spec that our types refuse may take anything.
+/// Classifies the change by what it takes; a spec that our types refuse may take anything.
 fn class_of(present: &Deployment, wanted: &Deployment) -> ChangeClass {
     let class = if present.is_session_job() {
         let typed = |it: &Deployment| FlinkSessionJobSpec::deserialize(&it.0["spec"]);
@@ -193,7 +193,7 @@ fn class_of(present: &Deployment, wanted: &Deployment) -> ChangeClass {
     class.unwrap_or(ChangeClass::Upgrade)
 }
 
-/// What is wrong with the wanted spec and not with the present one: the defaults of the operator,
+/// Returns violations of the wanted spec that the present one does not have: the operator's defaults,
 /// which are not known here, may make good what was wrong before.
 fn new_violations(present: &Deployment, wanted: &Deployment) -> Vec<Violation> {
     if present.is_session_job() {

@@ -1,4 +1,4 @@
-//! What `--dry-run` shows: the same change with kubectl alone, without secrets.
+//! Equivalent kubectl commands, as `--dry-run` shows them, without secrets.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(super) fn spec_without_secrets(spec: &Value) -> Value {
     object["spec"].take()
 }
 
-/// The same value as it may be shown, and what to say of it.
+/// Returns the value as it may be shown, and the note to put beside it.
 fn without_secrets(value: &Value) -> (Value, &'static str) {
     let mut shown = value.clone();
     subject::hide_secrets(&mut shown, None);

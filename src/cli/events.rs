@@ -113,7 +113,7 @@ async fn names_of(connection: &Connection, present: &Deployment) -> BTreeSet<(St
     pods.chain(snapshots.map(|name| ("FlinkStateSnapshot".to_owned(), name))).collect()
 }
 
-/// Whether it is about the deployment or what belongs to it; of a pod that is gone the name tells.
+/// True if it is about the deployment or what belongs to it; of a pod that is gone the name tells.
 fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, String)>) -> bool {
     let object = &event.involved_object;
     let kind = object.kind.clone().unwrap_or_default();
@@ -138,7 +138,7 @@ fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, Strin
     }
 }
 
-/// Whether it is what Flink and Kubernetes put after the cluster's name: `-6d4c7b9f8-x2x7k` or
+/// True if it is what Flink and Kubernetes put after the cluster's name: `-6d4c7b9f8-x2x7k` or
 /// `-taskmanager-1-1`. A longer name of another cluster is not.
 fn is_generated(rest: &str) -> bool {
     let Some(rest) = rest.strip_prefix('-') else { return false };

@@ -32,7 +32,7 @@ const NAMES_SHOWN: usize = 8;
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 /// A shell, the better one where there are two.
 const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"];
-/// What shells add to the number of a signal that ended a program.
+/// Offset that shells add to the number of a signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 
 /// Arguments of `exec`.
@@ -149,7 +149,7 @@ fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&
     })
 }
 
-/// What the pod says is its main container, else Flink's.
+/// Returns the container that the pod says is its main one, else Flink's.
 fn container_of(pod: &Pod) -> String {
     let annotations = pod.metadata.annotations.as_ref();
     let stated = annotations.and_then(|annotations| annotations.get(DEFAULT_CONTAINER));

@@ -15,7 +15,7 @@ use validation::extension::judge::judge_by_rule;
 use validation::extension::settings::{self, Source, Validator};
 use validation::extension::subject::{Kind, Subject};
 
-/// What an installation adds to the built-in rules. Validators over HTTP are the operator's to ask.
+/// Additions of an installation to the built-in rules. Validators over HTTP are the operator's to ask.
 pub(super) struct Extensions {
     validators: Vec<Validator>,
     mutators: Vec<Arc<dyn Mutator>>,
@@ -55,7 +55,7 @@ impl Extensions {
         Ok(object)
     }
 
-    /// What the rules say against it, in the order of their names.
+    /// Returns the violations that the rules find, in the order of the rules' names.
     pub(super) fn violations(&self, subject: &Subject) -> Vec<Violation> {
         let mut violations = Vec::new();
         for Validator { name, kinds, on_failure, source } in &self.validators {

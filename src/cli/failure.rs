@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use super::printer::Printer;
 use clients::cluster;
 
-/// What was asked for could not be done.
+/// The command could not do what it was asked for.
 pub const FAILED: u8 = 1;
 /// There is a difference, as `diff(1)` reports it.
 pub const DIFFERENT: u8 = 1;
@@ -25,7 +25,7 @@ pub const TIMED_OUT: u8 = 124;
 /// Ctrl-C while waiting, as shells report it.
 pub const INTERRUPTED: u8 = 130;
 
-/// What kind of failure it is, which decides the exit code.
+/// Kind of a failure, which decides the exit code.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Kind {
     #[default]
@@ -35,7 +35,7 @@ pub enum Kind {
     Interrupted,
     /// Not a failure: there is a difference, which scripts ask for by the exit code.
     Differs,
-    /// What was run elsewhere ended with this code and has said why itself.
+    /// A command that was run elsewhere ended with this code and has said why itself.
     Exited(u8),
 }
 
@@ -93,12 +93,12 @@ impl Failure {
         self
     }
 
-    /// What would help.
+    /// Returns hints on what would help.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind, which decides the exit code.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -158,7 +158,7 @@ pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode 
     }
 }
 
-/// What helps against an answer of the API server, whichever command met it.
+/// Returns a remedy for an answer of the API server, whichever command met it.
 fn cluster_hint(error: &cluster::Error) -> Option<&'static str> {
     match error {
         cluster::Error::KindMissing { .. } => {

@@ -159,7 +159,7 @@ async fn look(
     Ok(Some(storages))
 }
 
-/// What all namespaces name: files are not judged without that.
+/// Reads what all namespaces name: files are not judged without that.
 async fn read_users(client: &Client, printer: &Printer) -> Option<Users> {
     match users(client).await {
         Ok(users) => Some(users),
@@ -179,7 +179,7 @@ impl Storages {
         findings
     }
 
-    /// Whether a cluster of the namespace uses the place.
+    /// True if a cluster of the namespace uses the place.
     fn is_in_scope(&self, finding: &decide::Finding) -> bool {
         let Some(namespace) = &self.namespace else { return true };
         self.seen.places.iter().any(|place| {

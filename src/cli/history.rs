@@ -80,7 +80,7 @@ async fn entries(connection: &Connection, present: &Deployment) -> anyhow::Resul
         // A suspended deployment's last revision is its present spec.
         let is_recorded = entries.last().is_some_and(|last| same_job(&last.spec, &spec));
         if !is_recorded {
-            // What is stored says how the job was started, not how it will be upgraded.
+            // The stored spec says how the job was started, not how it will be upgraded.
             if let Some(mode) = present.0.pointer("/spec/job/upgradeMode")
                 && let Some(stored) = spec.pointer_mut("/job/upgradeMode")
             {
@@ -106,7 +106,7 @@ fn from_revision(revision: Revision) -> Entry {
     }
 }
 
-/// Whether two specs are the same apart from what the operator itself changes in a stored one.
+/// True if two specs are the same apart from what the operator itself changes in a stored one.
 fn same_job(one: &Value, other: &Value) -> bool {
     let stripped = |spec: &Value| {
         let mut spec = without_nulls(spec);
@@ -119,12 +119,12 @@ fn same_job(one: &Value, other: &Value) -> bool {
     is_same_spec(&stripped(one), &stripped(other))
 }
 
-/// Whether two specs ask for the same; a default that only one of them spells out is no difference.
+/// True if two specs ask for the same; a default that only one of them spells out is no difference.
 pub(super) fn is_same_spec(one: &Value, other: &Value) -> bool {
     let typed = |spec: &Value| serde_json::from_value::<FlinkDeploymentSpec>(spec.clone());
     match (typed(one), typed(other)) {
         (Ok(one), Ok(other)) => diff(&one, &other).changes.is_empty(),
-        // What our types refuse is compared as it stands.
+        // A spec that our types refuse is compared as it stands.
         _ => without_nulls(one) == without_nulls(other),
     }
 }

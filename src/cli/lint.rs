@@ -211,7 +211,7 @@ fn findings(
             found
         }
         Resource::StateSnapshot(snapshot) => {
-            // Whether its job exists is for the cluster to say.
+            // Only the cluster can say whether its job exists.
             let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
             validation::state_snapshot::find(&input)
         }

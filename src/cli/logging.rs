@@ -32,7 +32,7 @@ impl From<LogForm> for LogFormat {
     }
 }
 
-/// What is written, which may become something else at any time.
+/// Levels of the log, which may change at any time.
 #[derive(Clone)]
 pub(super) struct Levels {
     default: &'static str,
@@ -72,7 +72,7 @@ where
     if is_fixed { Levels { default, put: None } } else { levels }
 }
 
-/// What writes lines, and the way to have it write others.
+/// Returns the subscriber that writes lines, and the way to have it write others.
 fn subscriber<W>(
     filter: EnvFilter,
     default: &'static str,

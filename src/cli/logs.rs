@@ -196,7 +196,7 @@ struct Readers<'a> {
     namespace: String,
     args: &'a LogsArgs,
     is_prefixed: bool,
-    /// What is, or was, read of the present pods: see [`incarnation`].
+    /// Incarnations of the present pods that are, or were, read: see [`incarnation`].
     seen: HashSet<String>,
     tasks: JoinSet<()>,
 }

@@ -46,8 +46,8 @@ use operator::listener;
 use operator::run::{Operator, Part, Watch, start_part};
 use operator::validator;
 
-/// What is logged, beside what the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's own lines repeat errors
-/// that are told with their consequences.
+/// Log levels beside those that the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's
+/// own lines repeat errors that are told with their consequences.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
 
 /// How long the API server has to begin an answer, unless `--request-timeout` says otherwise: it
@@ -115,7 +115,7 @@ pub struct OperateArgs {
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
     let (live, levels) = speak(&args, &operator.base, printer)?;
-    // What is wrong with them is told now, and not by one that has just been elected.
+    // Invalid options are told now, and not by a process that has just been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
     let reporting = Reporting::new(&args.metrics, &operator.base, printer)?;
@@ -301,7 +301,7 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
     }
 }
 
-/// What being asked to stop means: the usual end, or that what was waited for did not come.
+/// Ends as usual when asked to stop, or with an error where the awaited state did not come.
 fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()> {
     if !args.until_stable {
         return Ok(());
@@ -314,7 +314,7 @@ fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()
     Err(Failure::new(format!("stopped before all resources were STABLE or SUSPENDED{left}")).into())
 }
 
-/// What `--until-stable` looks at.
+/// A resource as `--until-stable` sees it.
 struct Seen {
     name: String,
     /// The status is about the present spec.

@@ -20,11 +20,11 @@ const DIRECTORY: &str = "FLINK_CONF_DIR";
 /// Names a directory that is laid over it, key by key.
 const OVERRIDES: &str = "CONF_OVERRIDE_DIR";
 
-/// What the files say, a later one laid over an earlier one.
+/// Content of the files, a later one laid over an earlier one.
 #[derive(Debug, Default)]
 pub struct Files {
     pub files: Vec<File>,
-    /// What has no effect, for whoever wrote it.
+    /// Settings that have no effect, for whoever wrote them.
     pub remarks: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub fn read(path: Option<&Path>) -> anyhow::Result<Files> {
 }
 
 impl Files {
-    /// What the text of one file says, wherever it came from.
+    /// Reads the text of one file, wherever it came from.
     pub fn of_text(name: &str, shown: String, text: &str) -> anyhow::Result<Self> {
         let mut files = Self::default();
         files.add_text(name == OLD_NAME, shown, text)?;

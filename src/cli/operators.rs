@@ -26,7 +26,7 @@ pub(super) struct Installed {
     pub(super) wanted: i32,
     /// As its label says, else its image's tag.
     pub(super) version: Option<String>,
-    /// Whether it is this program, and not the Java operator.
+    /// It is this program, and not the Java operator.
     pub(super) is_ours: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Leading {
 }
 
 impl Leading {
-    /// Whether somebody holds it now.
+    /// True if somebody holds it now.
     pub(super) fn is_held(&self) -> bool {
         !self.holder.is_empty() && self.age_seconds.is_some_and(|age| age <= STALE_SECONDS)
     }
@@ -98,7 +98,7 @@ fn of_lease(lease: Lease, now: Timestamp) -> Leading {
     }
 }
 
-/// Whether an operator runs, as far as one may look. An operator in a terminal without a Lease is not
+/// State of the operators, as far as one may look. An operator in a terminal without a Lease is not
 /// seen: then nobody knows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum State {

@@ -61,7 +61,7 @@ pub struct Needs {
     /// As in `--help`.
     pub command: &'static str,
     grants: Vec<Grant>,
-    /// What is not said by rights.
+    /// Conditions that rights do not express.
     pub note: &'static str,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Right {
     pub(super) commands: Vec<&'static str>,
 }
 
-/// What working with jobs needs in a namespace.
+/// Rights that working with jobs needs in a namespace.
 pub(super) fn to_use() -> Vec<Right> {
     const USES: [&str; 12] = [
         "deploy",
@@ -93,7 +93,7 @@ pub(super) fn to_use() -> Vec<Right> {
     rights(|needs| USES.contains(&needs.command))
 }
 
-/// What an installation needs.
+/// Rights that an installation needs.
 pub(super) fn to_install() -> Vec<Right> {
     rights(|needs| needs.command == "init")
 }

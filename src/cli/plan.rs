@@ -75,7 +75,7 @@ pub struct PlanArgs {
     output: Output<ValueFormat>,
 }
 
-/// What one resource has to expect. `-o json` shows a list of these.
+/// Expected effects on one resource. `-o json` shows a list of these.
 #[skip_serializing_none]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +87,7 @@ struct Plan {
     /// `NONE`, `IGNORE`, `SCALE`, `UPGRADE`, `SAVEPOINT_REDEPLOY` or `CREATE`.
     class: &'static str,
     changes: Vec<Field>,
-    /// What the operator would do, pass after pass, until the new job starts.
+    /// Steps of the operator, pass after pass, until the new job starts.
     passes: Vec<Scene>,
     /// Why the operator would go no further.
     halt: Option<String>,
@@ -110,7 +110,7 @@ struct Field {
 }
 
 impl Plan {
-    /// Whether something is started at its end.
+    /// True if something is started at its end.
     fn starts(&self) -> bool {
         let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
         steps.any(|step| matches!(step.step, "create-cluster" | "submit-job"))
@@ -240,7 +240,7 @@ async fn plan(
     })
 }
 
-/// What server-side apply would store. Who may not ask for it sees the manifest laid over what there is.
+/// The object after server-side apply. Who may not ask for it sees the manifest laid over what there is.
 async fn applied(
     manifest: &Value,
     present: Option<&Deployment>,
@@ -290,7 +290,7 @@ fn difference(wanted: &Value, present: Option<&Deployment>) -> anyhow::Result<Op
     else {
         return Ok(None);
     };
-    // What is stored says how the job was started, not how it will be upgraded.
+    // The stored mode says how the job was started, not how it will be upgraded.
     if let (Some(mode), Some(stored)) =
         (present.0.pointer("/spec/job/upgradeMode"), last.pointer_mut("/job/upgradeMode"))
     {
@@ -366,7 +366,7 @@ fn class_text(plan: &Plan) -> &'static str {
     }
 }
 
-/// Whether the class drops the state of a job.
+/// True if the class drops the state of a job.
 fn drops_state(class: &str) -> bool {
     class == ChangeClass::SavepointRedeploy.into_str()
 }

@@ -54,11 +54,11 @@ pub struct Terminals {
 pub struct Printer {
     output: Mutex<Box<dyn Write + Send>>,
     error: Mutex<Box<dyn Write + Send>>,
-    /// The same streams for what is passed on untouched.
+    /// Both streams again, for bytes that are passed on untouched.
     bare_output: Mutex<Box<dyn Write + Send>>,
     bare_error: Mutex<Box<dyn Write + Send>>,
     terminals: Terminals,
-    /// Whether notes, hints and progress are left out.
+    /// Notes, hints and progress are left out.
     is_quiet: bool,
 }
 
@@ -130,7 +130,7 @@ impl Printer {
         output.flush()
     }
 
-    /// The same for its stderr.
+    /// Like [`Printer::pass_on`], for its stderr.
     pub fn pass_on_error(&self, bytes: &[u8]) -> io::Result<()> {
         let mut error = lock(&self.bare_error);
         error.write_all(bytes)?;
@@ -158,7 +158,7 @@ impl Printer {
         self.to_error(&format!("{} {text}", styled(YELLOW, "warning:")));
     }
 
-    /// What a person can do next.
+    /// Tells what a person can do next.
     pub fn hint(&self, text: impl Display) {
         if !self.is_quiet {
             self.to_error(&format!("{} {text}", styled(DIM, "hint:")));
@@ -299,7 +299,7 @@ pub enum ValueFormat {
     Yaml,
 }
 
-/// What a printer in memory was given.
+/// Everything that a printer in memory was given.
 #[derive(Clone, Default)]
 pub struct Transcript {
     output: Buffer,
@@ -307,12 +307,12 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// What went to stdout.
+    /// Returns the text that went to stdout.
     pub fn output(&self) -> String {
         self.output.text()
     }
 
-    /// What went to stderr.
+    /// Returns the text that went to stderr.
     pub fn error(&self) -> String {
         self.error.text()
     }

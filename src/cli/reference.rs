@@ -1,4 +1,4 @@
-//! What is made from the command line itself: help, `docs/commands.md`, and man pages for packages.
+//! Texts made from the command line itself: help, `docs/commands.md`, and man pages for packages.
 //!
 //! Flags that every command takes are described once, at the root. Below it one line says where.
 
@@ -15,7 +15,7 @@ use super::printer::Printer;
 
 /// Columns of the help texts in the reference.
 const WIDTH: usize = 100;
-/// What stands at the head of the reference.
+/// Text at the head of the reference.
 const HEAD: &str = "\
 # Commands
 
@@ -121,7 +121,7 @@ fn examples(command: &Command) -> Vec<String> {
     lines.map(|it| plain(it).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The same help with shared flags left to the root's; any other error as it is.
+/// Returns the help with shared flags left to the root's; any other error as it is.
 ///
 /// The whole tree is made for it, which a command that is run need not wait for.
 pub(super) fn shortened(error: clap::Error) -> clap::Error {

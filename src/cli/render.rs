@@ -112,7 +112,7 @@ fn resource_id(deployment: &FlinkDeployment, global: &Global) -> anyhow::Result<
     Ok(id)
 }
 
-/// What the operator would refuse has no objects; everything that is wrong with it is said at once.
+/// Refuses what the operator would refuse; everything that is wrong with it is said at once.
 fn refuse_invalid(
     id: &ResourceId,
     deployment: &FlinkDeployment,
@@ -201,7 +201,7 @@ fn uuid(digits: &str) -> String {
     uuid
 }
 
-/// The same value with the keys of every object in order.
+/// Sorts the keys of every object in the value.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

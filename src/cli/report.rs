@@ -49,14 +49,14 @@ pub struct ReportArgs {
     output: Output<ValueFormat>,
 }
 
-/// What was written, as `-o json` shows it.
+/// A report that was written, as `-o json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
     file: String,
     bytes: u64,
     entries: Vec<String>,
-    /// What is not in it, and why.
+    /// Parts that are not in it, and why.
     left_out: Vec<String>,
 }
 

@@ -80,7 +80,7 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
     }
 }
 
-/// Whether the request does more than ask. Flink ends jobs by GET below `yarn-cancel` and `yarn-stop`.
+/// True if the request does more than ask. Flink ends jobs by GET below `yarn-cancel` and `yarn-stop`.
 fn changes(method: &Method, path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     method != Method::GET || path.contains('%') || path.split('/').any(|it| it.starts_with("yarn-"))

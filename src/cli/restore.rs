@@ -80,7 +80,7 @@ pub struct RestoreFlags {
     change: ChangeFlags,
 }
 
-/// Whether there is a savepoint or checkpoint at a path.
+/// Result of looking for a savepoint or checkpoint at a path.
 #[derive(Debug, Eq, PartialEq)]
 enum Look {
     Found,
@@ -201,7 +201,7 @@ async fn restore(
     edit::send(connection, present, &wanted, "restored", change, printer).await
 }
 
-/// What the job has that is newer, as a sentence; nothing where it never ran.
+/// Tells of newer state that the job loses, as a sentence; nothing where it never ran.
 fn left_behind(
     present: &Deployment,
     what: &str,
@@ -219,7 +219,7 @@ fn left_behind(
     ))
 }
 
-/// Whether an upgrade, a suspension or a rollback is under way: a restore would come too late for it,
+/// True if an upgrade, a suspension or a rollback is under way: a restore would come too late for it,
 /// and be taken for done. One that ended in an error waits for a word of its user.
 fn is_on_its_way(present: &Deployment) -> bool {
     let of_status = |path: &str| present.0.pointer(path).and_then(Value::as_str);
@@ -230,7 +230,7 @@ fn is_on_its_way(present: &Deployment) -> bool {
     is_moving && of_status("/status/error").is_none_or(str::is_empty)
 }
 
-/// Whether the path is a checkpoint that the running job took: it need not live until it is needed.
+/// True if the path is a checkpoint that the running job took: it need not live until it is needed.
 fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
     let is_over = matches!(present.job_state(), Some("FINISHED" | "FAILED" | "CANCELED"));
     let is_stopped = present.lifecycle() == Some("SUSPENDED") || is_over;

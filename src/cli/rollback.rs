@@ -90,8 +90,8 @@ fn is_session(spec: &Value) -> bool {
     spec.get("job").is_none_or(Value::is_null)
 }
 
-/// What the autoscaler has in force, as stored: the operator's defaults may have switched it on. Of
-/// what cannot be read it may be anything.
+/// Reads what the autoscaler has in force: the operator's defaults may have switched it on. If it
+/// cannot be read it may be anything.
 async fn autoscaled(
     connection: &Connection,
     present: &Deployment,

@@ -115,7 +115,7 @@ pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::R
     }
 }
 
-/// Whether whoever runs the jar can get at it.
+/// Fails unless whoever runs the jar can get at it.
 fn where_from(args: &RunArgs, is_here: bool) -> Result<(), Failure> {
     match (is_here, args.direct, &args.stage) {
         (true, false, None) => Err(Failure::usage(format!(
@@ -243,7 +243,7 @@ async fn put(
     })
 }
 
-/// What the flags say, over what is there: an upgrade to another jar keeps the rest.
+/// Lays the flags over what is there: an upgrade to another jar keeps the rest.
 fn manifest(
     args: &RunArgs,
     name: &str,

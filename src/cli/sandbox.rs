@@ -214,7 +214,7 @@ async fn up(args: UpArgs, global: &Global, printer: &Printer) -> anyhow::Result<
             running.context
         ));
     }
-    // What a script asks for: `export KUBECONFIG=$(kubectl flink sandbox up ...)`.
+    // For scripts: `export KUBECONFIG=$(kubectl flink sandbox up ...)`.
     printer.line(running.kubeconfig.display())?;
     Ok(())
 }

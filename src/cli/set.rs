@@ -182,7 +182,7 @@ pub(super) fn configuration_patch(
     Ok(patch)
 }
 
-/// Whether what stands under the key is not a value but more options.
+/// True if more options, and not a value, stand under the key.
 fn has_options_below(configuration: &Map<String, Value>, key: &str) -> bool {
     configuration.iter().any(|(name, value)| {
         let Value::Object(inner) = value else { return false };

@@ -16,7 +16,7 @@ pub(super) async fn asked_to_stop() {
     }
 }
 
-/// What came since this was made, for commands that have something to tidy up: a signal that comes while
+/// Signals since this was made, for commands that have something to tidy up: a signal that comes while
 /// nobody waits for one is not lost.
 #[derive(Debug)]
 pub(super) struct Signals(watch::Receiver<Heard>);

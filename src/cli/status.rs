@@ -59,7 +59,7 @@ pub struct StatusArgs {
     output: Output,
 }
 
-/// What a list covers.
+/// Scope of a list.
 #[derive(Clone, Copy)]
 struct Listing<'a> {
     scope: Scope<'a>,

@@ -5,7 +5,7 @@ use dialoguer::console::{measure_text_width, truncate_str};
 
 /// Spaces between columns.
 const GAP: u16 = 3;
-/// What a cell that is cut keeps at least.
+/// Length that a cut cell keeps at least.
 const CUT_MIN: usize = 20;
 
 /// Stands for a column of a coloured cell while columns are laid out; of private use, so that no name

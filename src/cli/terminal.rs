@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// What the terminal was set to before; absent while it is as it was.
+/// The terminal's former settings; absent while it is as it was.
 static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// As long as it lives, the terminal at stdin hands on keys without a look at them.

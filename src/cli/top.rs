@@ -137,7 +137,7 @@ async fn watch(
     interval: Duration,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    // What goes wrong at once is told without a screen.
+    // Errors at the start are told without a screen.
     let mut sample = sampler.take().await?;
     let has_namespaces = sampler.is_everywhere();
     let mut histories = Histories::default();

@@ -19,7 +19,7 @@ use clients::cluster::read;
 /// After this time without a sign of an operator the person is told.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is waited for.
+/// The goal that a command waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Goal {
     /// The spec, as it stands in this object, is carried out: `STABLE`, or `SUSPENDED` where it
@@ -29,7 +29,7 @@ pub enum Goal {
     Deleted { uid: Option<String> },
 }
 
-/// What one look at the object says.
+/// Result of one look at the object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     Reached,
@@ -38,7 +38,7 @@ pub enum Verdict {
     Waiting {
         /// For the progress line.
         phase: String,
-        /// Whether an operator has shown itself since the write.
+        /// An operator has shown itself since the write.
         is_taken_up: bool,
     },
 }
@@ -182,7 +182,7 @@ pub async fn until(
     }
 }
 
-/// What to do about a change that nobody has taken up.
+/// Advice about a change that nobody has taken up.
 fn untaken(seen: Option<&Deployment>, namespace: &str) -> String {
     // Only an operator says so of what was never deployed, and then it waits for something else.
     let waiting = seen.filter(|seen| !seen.was_deployed() && seen.lifecycle() == Some("CREATED"));
@@ -202,7 +202,7 @@ fn failed(name: &str, cause: &str) -> Failure {
         .hint(format!("look closer with: kubectl flink status {name}; kubectl flink logs {name}"))
 }
 
-/// What goes on in the cluster when the person who waits has left.
+/// Tells what goes on in the cluster when the person who waits has left.
 fn interrupted(name: &str, goal: &Goal, seen: Option<&Deployment>) -> Failure {
     let state = seen.map_or_else(String::new, |seen| format!(", which is {}", phase(seen)));
     let what = match goal {

@@ -43,7 +43,7 @@ struct Answer<'a> {
     name: &'a str,
     #[serde(flatten)]
     verdict: &'a Verdict,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     unread: &'a [String],
 }
 

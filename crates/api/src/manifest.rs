@@ -1,9 +1,9 @@
 //! Manifests: YAML or JSON text to resources, strictly.
 //!
-//! What the API server would drop without a word (a misspelt field) or refuse without a line number
-//! (a wrong type) is told here with file, line and field. The schema that is checked is the one of
-//! the resource definitions, so it cannot differ from what the API server checks; inside pod
-//! templates and Flink configurations unknown fields are kept, as there.
+//! Fields that the API server would drop without a word (misspelt ones) or refuse without a line
+//! number (those of a wrong type) are told here with file, line and field. The schema that is checked
+//! is the one of the resource definitions, so it cannot differ from what the API server checks; inside
+//! pod templates and Flink configurations unknown fields are kept, as there.
 
 mod check;
 mod node;

@@ -110,7 +110,7 @@ impl<S: StoredSpec> Reconciled<S> {
         Self::parse_any(text)
     }
 
-    /// The same of a text in whatever form, or what is wrong with it.
+    /// Reads a text in whatever form, or tells what is wrong with it.
     fn parse_any(text: &str) -> Result<Self, CorruptSpec> {
         let corrupt = |reason: String| CorruptSpec { reason };
         let value: Value =
@@ -135,7 +135,7 @@ impl<S: StoredSpec> Reconciled<S> {
         Ok(Self { spec, first_deployment })
     }
 
-    /// Whether nothing has replaced the first deployment yet.
+    /// True if nothing has replaced the first deployment yet.
     pub fn is_first_deployment(&self) -> bool {
         self.first_deployment.unwrap_or(false)
     }
@@ -145,7 +145,7 @@ impl<S: StoredSpec> Reconciled<S> {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
-    /// Whether both are the same spec, in whatever form they were stored.
+    /// True if both are the same spec, in whatever form they were stored.
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.spec.to_value() == other.spec.to_value()
     }
@@ -162,12 +162,12 @@ impl<S: StoredSpec> Reconciled<S> {
     }
 }
 
-/// What is noted in a stored spec's `resource_metadata`.
+/// Reads `firstDeployment` from a stored spec's `resource_metadata`.
 fn first(metadata: &Value) -> Option<bool> {
     metadata.get("firstDeployment").and_then(Value::as_bool)
 }
 
-/// What runs: after a rollback not the last spec but the last stable one.
+/// Returns the spec that runs: after a rollback not the last one but the last stable one.
 pub fn deployed<'a, S: StoredSpec>(
     status: &ReconciliationStatus,
     last: &'a Reconciled<S>,

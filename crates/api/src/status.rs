@@ -39,7 +39,7 @@ impl JobStatusState {
     }
 }
 
-/// What is known of the JobManager Deployment.
+/// State of the JobManager Deployment, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobManagerDeploymentStatus {
@@ -226,7 +226,7 @@ pub struct Checkpoint {
     pub trigger_nonce: Option<i64>,
 }
 
-/// What was reconciled, and how far.
+/// The specs that were reconciled, and how far.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

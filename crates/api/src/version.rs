@@ -64,7 +64,7 @@ impl FlinkVersion {
             .find(|version| version.into_str().trim_start_matches('v') == wanted)
     }
 
-    /// Whether this operator manages such clusters (1.15 and newer).
+    /// True if this operator manages such clusters (1.15 and newer).
     pub fn is_supported(self) -> bool {
         self >= Self::V1_15
     }

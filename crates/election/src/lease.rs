@@ -55,7 +55,7 @@ impl Rules {
     }
 }
 
-/// What is looked at of a lease.
+/// The facts of a Lease that matter here.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lease {
     /// Nobody's, once it was given back.
@@ -77,7 +77,7 @@ pub enum Lost {
     Taken(String),
 }
 
-/// What a candidate does next.
+/// Next action of a candidate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Reads the lease.
@@ -107,7 +107,7 @@ pub struct Candidate {
     identity: String,
     rules: Rules,
     seen: Option<Seen>,
-    /// What was seen is not what is there.
+    /// The lease may not be as it was seen.
     must_look: bool,
     /// When the last renewal that succeeded was asked for.
     held_since: Option<Duration>,
@@ -240,7 +240,7 @@ impl Candidate {
         self.must_look = true;
     }
 
-    /// What to do now.
+    /// Decides what to do now.
     pub fn next(&self, now: Duration) -> Action {
         if let Some(until) = self.holds_until() {
             if now >= until {

@@ -48,7 +48,7 @@ pub struct Roster {
     count: u64,
     /// For how long one counts that does not tell of itself any more.
     patience: Duration,
-    /// What each told last, and when that was seen first.
+    /// The count that each told last, and when that was seen first.
     seen: BTreeMap<String, (u64, Duration)>,
     /// When others came or went last.
     changed: Duration,
@@ -74,7 +74,7 @@ impl Roster {
         }
     }
 
-    /// What the next renewal tells: those who do not count any more are left out.
+    /// Returns what the next renewal tells: those who do not count any more are left out.
     pub fn next(&mut self, now: Duration) -> BTreeMap<String, u64> {
         self.count += 1;
         let mut told = self.others(now);
@@ -82,7 +82,7 @@ impl Roster {
         told
     }
 
-    /// What is told by one that leaves.
+    /// Returns the others that still count, which one that leaves tells.
     pub fn others(&self, now: Duration) -> BTreeMap<String, u64> {
         let live = self.seen.iter().filter(|(_, (_, since))| now < *since + self.patience);
         live.map(|(name, (count, _))| (name.clone(), *count)).collect()
@@ -106,7 +106,7 @@ pub fn roster_text(told: &BTreeMap<String, u64>) -> String {
     entries.join(",")
 }
 
-/// What such a text says; whatever is no entry is none.
+/// Reads such a text; whatever is no entry is left out.
 pub fn parse_roster(text: &str) -> BTreeMap<String, u64> {
     let entry = |entry: &str| {
         let (name, count) = entry.rsplit_once('=')?;
@@ -129,7 +129,7 @@ pub enum Tenure {
     Mine,
 }
 
-/// What a process knows when it asks itself which shards it should have.
+/// Facts by which a process decides which shards it should have.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     pub me: &'a str,
@@ -146,7 +146,7 @@ pub struct View<'a> {
     pub patience: Duration,
 }
 
-/// What to do about a shard.
+/// Step to take about a shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Move {
     /// Asks for its Lease: it is a part of this one's share.
@@ -157,7 +157,7 @@ pub enum Move {
     GiveUp(u16),
 }
 
-/// What a process does next. Shares differ by one at most; of two who have the same the one whose name
+/// Decides the next moves. Shares differ by one at most; of two who have the same the one whose name
 /// comes first has the larger. Who holds more keeps the larger share: so nothing moves that need not.
 pub fn moves(view: &View<'_>) -> Vec<Move> {
     let View { me, members, same_since, shards, helped, now, patience } = view;

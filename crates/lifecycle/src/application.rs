@@ -41,7 +41,7 @@ use config::options;
 use state::restore_point::RestorePoint;
 
 impl DeploymentPass<'_> {
-    /// Whether the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
+    /// True if the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
     /// that will be refused drops none.
     pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
@@ -52,7 +52,7 @@ impl DeploymentPass<'_> {
         Ok(violations.is_empty() && hold.is_none())
     }
 
-    /// What is wrong with the spec, and what it waits for to be known.
+    /// Finds what is wrong with the spec, and what is not known of that yet.
     fn judge(&self) -> Result<Outcome, Halt> {
         let input = validation::ValidationInput {
             name: self.world.name(),
@@ -71,7 +71,7 @@ impl DeploymentPass<'_> {
         Ok(Outcome { violations, hold })
     }
 
-    /// What validators outside say. What is reconciled already they are not asked about.
+    /// Asks validators outside, but not about what is reconciled already.
     fn consult(&self) -> Result<Outcome, Halt> {
         let World { now, facts, validators, .. } = self.world;
         if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {

@@ -1,4 +1,4 @@
-//! What a deletion waits for: the same for those who read it and for programs.
+//! Blockers of a deletion: the same for those who read them and for programs.
 //!
 //! Every wait of a deletion has a [`Deadline`], or is a refusal that a person ends and that the
 //! status tells: state is at stake there, and no time that passes makes it worth less.
@@ -21,7 +21,7 @@ const OVERDUE: Duration = Duration::from_mins(1);
 pub(super) const WITHOUT_SAVEPOINT: &str =
     "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
 
-/// What kind of thing is waited for; part of the output for programs.
+/// Kind of thing that is waited for; part of the output for programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Reason {
     /// Session jobs refer to the session cluster.
@@ -42,7 +42,7 @@ pub enum Reason {
     SessionCluster,
     /// The job was cancelled and has not ended.
     Cancellation,
-    /// Whether the job was submitted is not known.
+    /// It is not known if the job was submitted.
     Submission,
     /// A snapshot is being taken.
     SnapshotInProgress,
@@ -58,18 +58,18 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Deadline {
     pub at: Timestamp,
-    /// What happens then.
+    /// The effect of the deadline.
     pub then: &'static str,
 }
 
-/// What a deletion waits for.
+/// Something that a deletion waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blocker {
     pub reason: Reason,
     pub message: String,
     /// Absent: only what `remedy` says ends it.
     pub deadline: Option<Deadline>,
-    /// What a person can do, and what it costs.
+    /// Action that a person can take, and its cost.
     pub remedy: Option<String>,
 }
 
@@ -86,7 +86,7 @@ impl Blocker {
         Self { remedy: Some(remedy.into()), ..self }
     }
 
-    /// The same as something that is wrong, for the status.
+    /// The blocker as a problem, for the status.
     pub(super) fn problem(&self) -> Problem {
         let message = match &self.remedy {
             Some(remedy) => format!("{}: {remedy}", self.message),

@@ -11,7 +11,7 @@ use validation::lint::BLUE_GREEN;
 /// Reason of the event and of the condition.
 pub const NOT_OPERATED: &str = "NotOperated";
 
-/// What is told about one generation.
+/// Notice about one generation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     pub event: Event,
@@ -19,7 +19,7 @@ pub struct Notice {
     pub status: Value,
 }
 
-/// What is to be told about the resource with this status; nothing where that says it already.
+/// Returns the notice for the resource with this status; none where the status says it already.
 pub fn notice(metadata: &ObjectMeta, status: Option<&Value>, now: Timestamp) -> Option<Notice> {
     if metadata.deletion_timestamp.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! What changed between two specs, and how much it takes to bring the change about.
+//! Changes between two specs, and how much it takes to bring them about.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What it was and what it is to be, as people may see it: without secrets.
+    /// The values before and after, as people may see them: without secrets.
     pub fn shown(&self) -> (String, String) {
         (plain(&self.field, &self.from), plain(&self.field, &self.to))
     }
@@ -130,7 +130,7 @@ pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDif
     SpecDiff { of: OF, changes }
 }
 
-/// The same for session jobs; they change as in native mode, since no TaskManager is theirs.
+/// Like [`diff`], for session jobs; they change as in native mode, since no TaskManager is theirs.
 pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
     const OF: &str = "FlinkSessionJobSpec";
     if last == wanted {
@@ -208,7 +208,7 @@ fn is_same_job_manager(last: Option<&JobManagerSpec>, wanted: Option<&JobManager
         && *pod_template == wanted.pod_template
 }
 
-/// The same of session jobs.
+/// Like [`only_jobs`], for session jobs.
 fn only_jobs_of_session<'a>(
     last: &'a FlinkSessionJobSpec,
     wanted: &'a FlinkSessionJobSpec,

@@ -227,7 +227,7 @@ impl StoredError {
         self.parts.iter().find(|part| part.note.as_ref() == Some(note)).cloned()
     }
 
-    /// What is known of a record that went back.
+    /// Returns the facts that are known of a record that went back.
     pub(super) fn went_back(&self) -> Option<WentBack> {
         self.parts.iter().find_map(|part| match &part.note {
             Some(ErrorNote::WentBack(went_back)) => Some(went_back.clone()),
@@ -235,7 +235,7 @@ impl StoredError {
         })
     }
 
-    /// Whether the session job is lost, and how.
+    /// The loss of the session job, if it is lost.
     pub(super) fn lost(&self) -> Option<LostJob> {
         [LostJob::OfState, LostJob::EndedUnseen]
             .into_iter()
@@ -243,7 +243,7 @@ impl StoredError {
     }
 }
 
-/// What a stored error says to a person: its message, or the text itself where it is no document.
+/// Returns the message of a stored error for a person, or the text itself where it is no document.
 pub fn message_of(error: &str) -> String {
     serde_json::from_str::<Value>(error)
         .ok()
@@ -261,11 +261,11 @@ fn cut(text: &str) -> String {
     text.chars().take(FIELD_LENGTH_MAX).collect()
 }
 
-/// What is known of a job whose record went back.
+/// Facts that are known of a job whose record went back.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WentBack {
-    /// What happened, and what to do.
+    /// Says what happened, and what to do.
     pub message: String,
     /// The job that ran last, by what was known of it.
     pub job_id: Option<String>,

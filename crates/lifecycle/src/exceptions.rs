@@ -18,7 +18,7 @@ const ANNOTATION_LENGTH_MAX: usize = 256;
 const ANSWERS_SETTLE_IN: SignedDuration = SignedDuration::from_secs(30);
 
 impl ToldExceptions {
-    /// What is told once these exceptions of the job are.
+    /// Returns the record after these exceptions of the job are told.
     pub fn after(
         before: Option<&Self>,
         job_id: &str,
@@ -36,7 +36,7 @@ impl ToldExceptions {
         }
     }
 
-    /// Whether the job cannot have another exception: each changes the state of a task.
+    /// True if the job cannot have another exception: each changes the state of a task.
     /// Rule: `JobDetails.createDetailsForJob` of Flink.
     pub(super) fn is_complete_for(&self, job: &Job) -> bool {
         self.job_id == job.id

@@ -1,6 +1,6 @@
-//! Whether a running job is healthy, by its restarts and its checkpoints over time.
+//! Health of a running job, by its restarts and its checkpoints over time.
 //!
-//! What was seen before is in `status.clusterInfo.ClusterHealthInfo`, in the Java operator's form.
+//! Earlier observations are in `status.clusterInfo.ClusterHealthInfo`, in the Java operator's form.
 //! A figure that is lower than before comes from a new JobManager, and the count starts over.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::world::JobMetrics;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// What counts as healthy.
+/// Rules by which a job counts as healthy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HealthRules {
     pub restarts_window: Duration,

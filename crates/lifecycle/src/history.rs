@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What the configuration says; the operator's thresholds cap what a job asks for.
+    /// Reads the limits from the configuration; the operator's thresholds cap what a job asks for.
     pub fn of(kind: SnapshotKind, config: &FlinkConfig, operator: &OperatorConfig) -> Self {
         let (count, age) = match kind {
             SnapshotKind::Savepoint => {

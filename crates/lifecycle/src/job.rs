@@ -20,10 +20,10 @@ use state::references::is_same_location;
 
 /// Flink's default of how long the adaptive scheduler waits for the first resources of a job.
 const RESOURCE_WAIT: SignedDuration = SignedDuration::from_mins(5);
-/// What it takes a JobManager to make a job and to give it up.
+/// Time that a JobManager needs to make a job and to give it up.
 const MADE_IN: SignedDuration = SignedDuration::from_secs(30);
 
-/// What became of a stop-with-savepoint.
+/// Outcome of a stop-with-savepoint.
 pub(super) enum StopOutcome {
     Pending,
     Saved(String),
@@ -32,7 +32,7 @@ pub(super) enum StopOutcome {
     Lost,
     /// Flink never got it, or lost it with its JobManager: the same id is safe to send.
     Resend,
-    /// The same of a job that does not run: it is sent again when the job does.
+    /// Like [`Self::Resend`], but the job does not run: it is sent again when the job does.
     Unheard,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn forget_stop(job: &mut JobStatus) {
     }
 }
 
-/// What became of a stop-with-savepoint, by what Flink says of its trigger and its job.
+/// Decides the outcome of a stop-with-savepoint, by what Flink says of its trigger and its job.
 ///
 /// # Errors
 /// The question for the checkpoints of a job that ended otherwise than it was asked to.
@@ -206,7 +206,7 @@ pub(super) fn note_in_history(
     info.last_savepoint = Some(savepoint);
 }
 
-/// What it means that an ended job's statistics name no state.
+/// Meaning of an ended job's statistics that name no state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WithoutCheckpoint {
     /// It had none.
@@ -268,7 +268,7 @@ pub(super) fn note_last_state(
     Ok(())
 }
 
-/// Whether `job` was stored to be started from the path that its user named: then that counts, in
+/// True if `job` was stored to be started from the path that its user named: then that counts, in
 /// whatever mode the job is upgraded otherwise.
 pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
     job.savepoint_redeploy_nonce.is_some()
@@ -314,7 +314,7 @@ pub(super) fn exception_events(
     )
 }
 
-/// Whether a cancelled job leaves its checkpoint, by its configuration; what this operator sets
+/// True if a cancelled job leaves its checkpoint, by its configuration; this operator sets that
 /// unless the user does. Its `main()` has the last word: the job itself is asked before it is
 /// cancelled.
 pub(super) fn retains_checkpoints(config: &FlinkConfig) -> bool {

@@ -1,4 +1,4 @@
-//! What differs between the kinds of resources that have a job: where they get what they decide by
+//! Differences between the kinds of resources that have a job: where they get what they decide by
 //! ([`Kind`]), and how they carry out the rules of their phases ([`Lifecycle`]).
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use config::FlinkConfig;
 
 /// Where a kind of resource gets what it decides by.
 pub(super) trait Kind: JobResource {
-    /// What only passes over this kind come to know.
+    /// Facts that only passes over this kind come to know.
     type Own: Default;
 
     /// The configuration that the running job is looked at with.
@@ -33,7 +33,7 @@ pub(super) trait Kind: JobResource {
     /// Brings what follows from the rest of the status in line with it.
     fn settle(pass: &mut Pass<'_, Self>);
 
-    /// Whether the job is lost, by this pass or by what is on record.
+    /// The loss of the job, found by this pass or on record.
     fn lost(_pass: &Pass<'_, Self>) -> Option<LostJob> {
         None
     }
@@ -41,7 +41,7 @@ pub(super) trait Kind: JobResource {
     /// Nothing is wrong any more with what the stored error was about.
     fn has_recovered(pass: &Pass<'_, Self>) -> bool;
 
-    /// Whether nothing runs until the decision can go on, and that has been so for long.
+    /// True if nothing runs until the decision can go on, and that has been so for long.
     fn is_held_up(_pass: &Pass<'_, Self>) -> bool {
         false
     }
@@ -52,14 +52,14 @@ pub(super) trait Kind: JobResource {
     /// The job ended on request: the stored spec no longer runs.
     fn note_stopped(pass: &mut Pass<'_, Self>);
 
-    /// Whether the JobManager can be asked and told anything.
+    /// True if the JobManager can be asked and told anything.
     fn is_answering(pass: &Pass<'_, Self>) -> bool;
 
-    /// Whether the job that runs, or ran, will not answer for its snapshots any more.
+    /// True if the job that runs, or ran, will not answer for its snapshots any more.
     fn is_job_over(pass: &Pass<'_, Self>) -> bool;
 
-    /// Whether a cancellation would meet a job of this id that has not ended. Nobody may be there to
-    /// answer that, and then it would; not where there is no JobManager.
+    /// True if a cancellation would meet a job of this id that has not ended, or could where nobody
+    /// can tell; false where there is no JobManager.
     fn may_be_cancelled(pass: &Pass<'_, Self>, job_id: &str) -> Result<bool, Halt>;
 
     /// The version of Flink that the job runs on.
@@ -70,7 +70,7 @@ pub(super) trait Kind: JobResource {
 
     fn changes(last: &Self::Spec, wanted: &Self::Spec) -> SpecDiff;
 
-    /// Whether the two specs are for different versions of Flink.
+    /// True if the two specs are for different versions of Flink.
     fn is_version_changed(_one: &Self::Spec, _other: &Self::Spec) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub(super) trait Kind: JobResource {
     /// Puts attempts on record, or none.
     fn note_attempts(pass: &mut Pass<'_, Self>, attempts: Option<Attempts>);
 
-    /// Whether TaskManagers follow when a running job asks for more slots, or fewer.
+    /// True if TaskManagers follow when a running job asks for more slots, or fewer.
     fn has_elastic_slots(pass: &Pass<'_, Self>) -> bool;
 
     /// The generation of the spec that Flink was asked to scale to. A second try would meet the
@@ -127,7 +127,7 @@ pub(super) trait Lifecycle: Kind {
     /// The first start.
     fn deploy(pass: &mut Pass<'_, Self>) -> End<Self>;
 
-    /// What became of the stop where nobody can be asked.
+    /// The outcome of the stop where nobody can be asked.
     fn unanswered_stop(_pass: &Pass<'_, Self>) -> Option<StopOutcome> {
         None
     }

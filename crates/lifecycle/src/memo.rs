@@ -1,5 +1,4 @@
-//! What a decision has put together already: it asks for the same many times, and again after each
-//! question.
+//! Results that a decision keeps: it asks for the same many times, and again after each question.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +8,7 @@ use api::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use config::FlinkConfig;
 use validation::Violation;
 
-/// What runs, what is wanted, and what is rolled back to, in both views.
+/// Configurations of what runs, what is wanted, and what is rolled back to, in both views.
 const CONFIGS_MAX: usize = 6;
 /// The last spec and the last stable one, as they were before the pass and as it leaves them.
 const STORED_MAX: usize = 4;
@@ -24,7 +23,7 @@ pub enum Source {
     Deploy { spec: FlinkDeploymentSpec, mode: Option<UpgradeMode>, generation: i64 },
 }
 
-/// What is wrong with the wanted spec, by the one that was reconciled before.
+/// Violations of the wanted spec, by the one that was reconciled before.
 type Judged<S> = Option<(Option<S>, Vec<Violation>)>;
 
 /// The configurations and the stored specs of one pass, and what is wrong with the wanted one, each by
@@ -77,8 +76,8 @@ fn keep<T>(known: &mut Vec<T>, one: T, max: usize) {
 }
 
 impl<C, S: StoredSpec + PartialEq> Memo<C, S> {
-    /// What is wrong with the wanted spec beside this one, by `judge`: each question makes the decision
-    /// anew, and this is the dearest part of it.
+    /// Returns the violations of the wanted spec beside this one, by `judge`: each question makes the
+    /// decision anew, and this is the dearest part of it.
     pub(super) fn violations(
         &self,
         last: Option<&S>,
@@ -109,7 +108,7 @@ impl<C, S: StoredSpec> Memo<C, S> {
         Ok(spec)
     }
 
-    /// Whether two stored texts mean the same spec. Upstream compares the texts; comparing what
+    /// True if two stored texts mean the same spec. Upstream compares the texts; comparing what
     /// they say keeps a job stable when only field order or nulls differ.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
         if one == other {

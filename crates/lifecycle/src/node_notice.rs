@@ -1,4 +1,4 @@
-//! Whether a job is given a snapshot because a node that it runs on is about to go.
+//! Snapshots that a job is given because a node that it runs on is about to go.
 //!
 //! A notice is answered once: the snapshot that answers it bears the uids of its nodes, so that
 //! another operator knows. Notices that come together share a snapshot, and those that come after it
@@ -27,7 +27,7 @@ const TAINTS: [&str; 10] = [
     "cloud.google.com/impending-node-termination",
     "remediator.kubernetes.azure.com/unschedulable",
 ];
-/// What Kubernetes puts on a node that is cordoned.
+/// Taint that Kubernetes puts on a node that is cordoned.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Its value is the second since the epoch at which it was put there.
 const CLUSTER_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
@@ -73,7 +73,7 @@ impl Taint {
 pub struct Notice {
     pub node: String,
     pub uid: String,
-    /// What says so.
+    /// The taint that says so, or that the node is cordoned.
     pub sign: String,
     /// Since when, where that is told.
     pub since: Option<Timestamp>,
@@ -115,7 +115,7 @@ impl Answered {
     }
 }
 
-/// What the decision looks at.
+/// Facts that the decision looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub now: Timestamp,
@@ -127,7 +127,7 @@ pub struct Facts<'a> {
     pub is_asking: bool,
 }
 
-/// What is done about notices.
+/// Response to notices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Heed {
     Nothing,
@@ -151,7 +151,7 @@ impl Facts<'_> {
         of_snapshots.map(|it| it.created).chain(remembered).any(covers)
     }
 
-    /// What is done about unanswered notices, given the nodes that the job's pods are on.
+    /// Decides what is done about unanswered notices, given the nodes that the job's pods are on.
     pub fn heed(&self, mut unanswered: Vec<Notice>, pod_nodes: &BTreeSet<String>) -> Heed {
         unanswered.retain(|notice| pod_nodes.contains(&notice.node));
         if unanswered.is_empty() {
@@ -181,7 +181,7 @@ impl Facts<'_> {
 /// How soon to look whether another snapshot has come to its end.
 const WHILE_OPEN: Duration = Duration::from_secs(10);
 
-/// What is told of notices, in a sentence: `Node … is`, or `Nodes … are about to go`.
+/// Tells of notices in a sentence: `Node … is`, or `Nodes … are about to go`.
 pub fn told(notices: &[Notice]) -> String {
     const SHOWN: usize = 5;
     let one = |notice: &Notice| format!("`{}` ({})", notice.node, notice.sign);

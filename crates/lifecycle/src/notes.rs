@@ -1,4 +1,4 @@
-//! What the operator remembers of a `FlinkDeployment` between passes.
+//! Notes that the operator keeps on a `FlinkDeployment` between passes.
 //!
 //! Each note is an entry of `status.clusterInfo`, where Flink's own facts stand, too. The Java operator keeps
 //! entries that it does not know. What has to stand in the status as long as an error does is part of
@@ -93,7 +93,7 @@ impl<T: Serialize + DeserializeOwned> Note<T> {
 }
 
 impl<T> Note<T> {
-    /// What is noted. An entry that cannot be read counts as none.
+    /// Reads the note. An entry that cannot be read counts as none.
     pub fn get(&self, info: &ClusterInfo) -> Option<T> {
         (self.parse)(info.get(self.key)?)
     }
@@ -137,7 +137,7 @@ pub struct Removed {
     pub start: Option<LastStart>,
 }
 
-/// What is on record of the last start, in milliseconds since the epoch. It is compared and not ordered:
+/// Record of the last start, in milliseconds since the epoch. It is compared and not ordered:
 /// the clocks of two operators, and of Flink, differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LastStart {
@@ -194,7 +194,7 @@ impl Display for Waiting {
     }
 }
 
-/// What is remembered between two looks; times are milliseconds since the epoch.
+/// Figures that are remembered between two looks; times are milliseconds since the epoch.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthInfo {

@@ -34,7 +34,7 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) world: &'w World<'w, K>,
     pub(super) status: K::Status,
     pub(super) steps: Vec<Step<K>>,
-    /// What is stored; shared, as each question makes the decision anew.
+    /// The stored spec; shared, as each question makes the decision anew.
     pub(super) last: Option<Arc<Reconciled<K::Spec>>>,
     /// The spec to bring about: the user's, or the last good one while the user's is invalid.
     pub(super) spec: Cow<'w, K::Spec>,
@@ -51,7 +51,7 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) wake: Option<Duration>,
     /// Stops of the job that failed, the last one in this pass.
     pub(super) failed_stop: Option<Attempts>,
-    /// What the deletion waits for.
+    /// The blocker that the deletion waits for.
     pub(super) blocker: Option<Box<Blocker>>,
     pub(super) own: K::Own,
 }
@@ -147,7 +147,7 @@ impl<'w, K: Kind> Pass<'w, K> {
         let mut spec = job::in_force(last, self.world.spec());
         if let Some(job) = spec.job_mut() {
             match self.status.reconciliation().state {
-                // What is stored is stopped whatever comes next: that the user says, as for the mode.
+                // The stored job is stopped whatever comes next: that the user says, as for the mode.
                 ReconciliationState::Upgrading => {
                     let wanted = self.world.spec().job();
                     job.state = wanted.map_or(JobState::Running, |wanted| wanted.state);

@@ -31,7 +31,7 @@ pub enum Phase {
 impl Phase {
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// What it means that a resource is in this phase.
+    /// Explains what it means that a resource is in this phase.
     pub const fn text(self) -> &'static str {
         match self {
             Self::New => "Nothing was deployed yet.",
@@ -131,7 +131,7 @@ impl Phase {
         }
     }
 
-    /// Whether a pass over a resource in this phase may leave it in the `next` one.
+    /// True if a pass over a resource in this phase may leave it in the `next` one.
     pub fn may_lead_to(self, next: Self) -> bool {
         self == next || self.next().contains(&next)
     }

@@ -64,7 +64,7 @@ impl SnapshotStep {
         }
     }
 
-    /// What kind of periodic snapshot it asks for, if it does.
+    /// The kind of the periodic snapshot that it asks for, if it does.
     pub fn periodic(&self) -> Option<SnapshotKind> {
         match self {
             Self::Create(snapshot)
@@ -151,7 +151,7 @@ impl<K: JobResource> From<SnapshotStep> for Step<K> {
     }
 }
 
-/// What is done to the cluster of a `FlinkDeployment`.
+/// Step that is taken on the cluster of a `FlinkDeployment`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterStep {
     /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
@@ -208,7 +208,7 @@ impl From<ClusterStep> for Step {
 /// The plan for a resource of this kind.
 pub type PlanOf<K> = Plan<Step<K>, <K as HasStatus>::Status>;
 
-/// What to do now, why, and when to look again.
+/// Steps to take now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<T = Step, S = DeploymentStatus> {
     pub steps: Vec<T>,
@@ -218,6 +218,6 @@ pub struct Plan<T = Step, S = DeploymentStatus> {
     pub because: String,
     /// `None`: wait for a change.
     pub look_again: Option<Duration>,
-    /// What a deletion waits for.
+    /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
 }

@@ -1,4 +1,4 @@
-//! What keeps a pass from its end: a question, something that cannot be read, or something that is wrong.
+//! Obstacles of a pass: a question, something that cannot be read, or something that is wrong.
 
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::event::Component;
@@ -42,7 +42,7 @@ impl Problem {
         Self::new(kind, reason, Component::JobManagerDeployment, message)
     }
 
-    /// What was to be done was refused; who was to do it has told the event.
+    /// A step was refused; whoever was to take it has told the event.
     pub(super) fn not_carried_out(message: &str) -> Self {
         let detail = Some(NOT_CARRIED_OUT.to_owned());
         Self { detail, ..Self::of_resource(message) }

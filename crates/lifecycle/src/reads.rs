@@ -15,7 +15,7 @@ pub enum Read {
 }
 
 impl Read {
-    /// What is read, and on which condition.
+    /// Names what is read, and on which condition.
     pub const fn text(self) -> &'static str {
         match self {
             Self::JobManager => "the JobManager's Deployment",
@@ -27,7 +27,7 @@ impl Read {
 }
 
 impl Phase {
-    /// What each pass in this phase looks at.
+    /// The facts that each pass in this phase looks at.
     pub const fn reads(self) -> &'static [Read] {
         use Read::{JobManager, Jobs, Snapshots, Stop};
         match self {

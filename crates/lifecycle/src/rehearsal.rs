@@ -1,4 +1,4 @@
-//! What a change would lead to: the operator's own decision, pass after pass.
+//! Rehearsal of a change: the operator's own decision, pass after pass.
 //!
 //! The first pass is made on facts that were read. What a pass would do is taken to succeed, and the
 //! next one is made on what it leaves behind: a stopped job with its savepoint, a JobManager that is
@@ -46,7 +46,7 @@ pub struct Scene {
     pub steps: Vec<StepText>,
 }
 
-/// What a rehearsal comes to.
+/// Result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub scenes: Vec<Scene>,
@@ -73,7 +73,7 @@ pub struct Rehearsal<K: JobResource = FlinkDeployment> {
     resource: K,
     status: K::Status,
     cluster: Option<FlinkDeployment>,
-    /// What is known: read, or left behind by the steps so far.
+    /// Known facts: read, or left behind by the steps so far.
     pub facts: Facts,
     now: Timestamp,
     outcome: Outcome,
@@ -110,7 +110,7 @@ impl<K: Rehearsed> Rehearsal<K> {
         Ok(!self.is_over)
     }
 
-    /// What came of it.
+    /// Ends the rehearsal and returns its outcome.
     pub fn outcome(self) -> Outcome {
         self.outcome
     }
@@ -125,7 +125,7 @@ impl<K: Rehearsed> Rehearsal<K> {
         } else if is_at_rest && status.observed_generation() != self.resource.meta().generation {
             self.outcome.halt = Some(because.clone());
         }
-        // What follows where it is the last step is waiting.
+        // Nothing but waiting follows where it is the last step.
         let finishes = texts.last().is_some_and(|text| text.step == "finish-cluster");
         self.is_over = is_at_rest || finishes;
         self.status = *status;
@@ -156,7 +156,7 @@ impl<K: Rehearsed> Rehearsal<K> {
                 self.outcome.stops_job = true;
                 end_job(&mut self.facts.jobs, job_id, JobStatusState::Canceled, self.now);
             }
-            // What follows is waiting.
+            // Nothing but waiting follows.
             Step::ScaleJob { .. } | Step::RemoveFinalizer => self.is_over = true,
             Step::Own(step) => K::imagine(self, step),
             Step::WriteStatus(_) | Step::Event(_) | Step::RecordRevision(_) | Step::Snapshot(_) => {
@@ -200,7 +200,7 @@ impl Rehearsed for FlinkDeployment {
                 }
                 rehearsal.is_over = true;
             }
-            // What follows is waiting.
+            // Nothing but waiting follows.
             ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,
             ClusterStep::FinishCluster(_)
             | ClusterStep::ForgetJobGraphs { .. }

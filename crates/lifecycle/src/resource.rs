@@ -23,12 +23,12 @@ pub trait JobResource:
     const FINALIZER: &'static str;
     /// A step that is taken for this kind alone.
     type Step: OwnStep;
-    /// What this process knows of a resource of this kind, and no status has a place for.
+    /// Facts that this process knows of a resource of this kind, and no status has a place for.
     type Remembered: Clone + Debug + Default;
     /// All that a configuration is made of, beside what is the same for a whole pass.
     type Source: Debug;
 
-    /// Whether the JobManager can be asked for the job.
+    /// Returns true if the JobManager can be asked for the job.
     ///
     /// # Errors
     /// The question to answer before that is known.

@@ -1,13 +1,13 @@
-//! What is looked at in each phase, in which order: `docs/lifecycle.md` is made from this.
+//! Rules that are looked at in each phase, in their order: `docs/lifecycle.md` is made from this.
 
 use super::diff::ChangeClass;
 use super::phase::Phase;
 use api::job::JobState;
 
-/// What the user wants, beside what is on record.
+/// Wish of the user, beside what is on record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wish {
-    /// What is on record, or what makes no difference.
+    /// The spec on record, or a change that makes no difference.
     Same,
     /// Another parallelism, which may be had without a restart.
     Rescale,
@@ -71,7 +71,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What the rule does.
+    /// Says what the rule does.
     pub const fn text(self) -> &'static str {
         match self {
             Self::SettleRecord => "refuse or wait where the record does not tell what runs",
@@ -95,7 +95,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is looked at when the user wants this.
+    /// True if the rule is looked at when the user wants this.
     pub const fn is_for(self, wish: Wish) -> bool {
         match self {
             Self::Maintain => matches!(wish, Wish::Same),
@@ -119,7 +119,7 @@ impl Rule {
 }
 
 impl Phase {
-    /// What is looked at in this phase, in this order. What was begun is continued before an edit is carried
+    /// The rules that are looked at in this phase, in order. What was begun is continued before an edit is carried
     /// out, but that a start which was begun gives way to another state that its user names.
     pub const fn rules(self) -> &'static [Rule] {
         use Rule::{

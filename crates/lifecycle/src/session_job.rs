@@ -95,7 +95,7 @@ impl Pass<'_> {
         self.finish(message, None)
     }
 
-    /// Whether the cluster can be asked and told anything.
+    /// True if the cluster can be asked and told anything.
     fn is_cluster_ready(&self) -> bool {
         self.world.session_cluster.is_some_and(leaving::is_ready)
     }
@@ -147,7 +147,7 @@ impl Pass<'_> {
         Ok(because)
     }
 
-    /// What validators outside say. What is reconciled already they are not asked about.
+    /// Asks validators outside, but not about what is reconciled already.
     fn consult(&self) -> Result<Outcome, Halt> {
         let World { now, facts, validators, .. } = self.world;
         if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {

@@ -64,7 +64,7 @@ pub enum Step {
     RemoveFinalizer,
 }
 
-/// What to do now, why, and when to look again.
+/// Steps to take now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub steps: Vec<Step>,
@@ -73,7 +73,7 @@ pub struct Plan {
     pub because: String,
     /// `None`: wait for a change.
     pub look_again: Option<Duration>,
-    /// What a deletion waits for.
+    /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
 }
 
@@ -117,7 +117,7 @@ struct Pass<'w> {
     has_job: Option<bool>,
 }
 
-/// What a job that does not run will come to.
+/// Prospect of a job that is to run for a snapshot.
 enum Readiness {
     Running,
     /// On its way back; there is still time.
@@ -142,7 +142,7 @@ impl<'w> Pass<'w> {
                 Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
                 Ok(Target::Absent) => self.has_job = Some(false),
                 Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
-                // What is there already needs no job.
+                // A savepoint that is there already needs no job.
                 Err(_) if self.record().is_some() => {}
                 Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
             }
@@ -255,7 +255,7 @@ impl<'w> Pass<'w> {
         self.abandon(&format!("is not running: {why}"))
     }
 
-    /// What to ask for, or why nothing can be asked for.
+    /// Decides what to ask for, or why nothing can be asked for.
     fn wanted(&self, job: &Job) -> Result<Wanted, String> {
         let Some(savepoint) = &self.spec().savepoint else {
             let is_able = job.flink_version.is_none_or(|version| version >= FlinkVersion::V1_17);

@@ -38,7 +38,7 @@ const DELETIONS_MAX: usize = 10;
 const HELD: SignedDuration = SignedDuration::from_mins(5);
 
 impl<K: Kind> Pass<'_, K> {
-    /// Whether snapshots of this job are resources.
+    /// True if snapshots of this job are resources.
     pub(super) fn uses_resources(&self, config: &FlinkConfig) -> bool {
         self.world.has_snapshot_resources
             && config.get(&options::SNAPSHOT_RESOURCE_ENABLED).unwrap_or(true)
@@ -341,8 +341,8 @@ impl<K: Kind> Pass<'_, K> {
         Ok(())
     }
 
-    /// What was just seen may have taken the place of what goes now: should the status be lost in a
-    /// crash, it would name a savepoint that is no more.
+    /// Writes what was just seen, as it may replace what goes now: should it be lost in a crash, the
+    /// stored status would name a savepoint that is no more.
     fn write_what_is_known(&mut self) {
         if self.status != *self.world.status {
             self.write_intent();
@@ -359,8 +359,8 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Whether the job, or a former version of it, could start from the savepoint. Beside its entry
-    /// in the history, that is.
+    /// True if the job, or a former version of it, could start from the savepoint, its entry in the
+    /// history aside.
     fn is_referred_to(&self, path: &str) -> Result<bool, Halt> {
         let mut status = self.status.job().clone();
         if let Some(info) = &mut status.savepoint_info {
@@ -376,7 +376,7 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
-    /// Whether a savepoint of the history can go, and nobody needs it, here or elsewhere.
+    /// True if a savepoint of the history can go, and nobody needs it, here or elsewhere.
     fn may_be_disposed_of(&mut self, path: &str) -> Result<bool, Halt> {
         let now = self.world.now;
         let is_held = |at: Timestamp| now.duration_since(at) < HELD;
@@ -410,7 +410,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(false)
     }
 
-    /// Whether the job could have to go on from the savepoint: Flink's statistics name also one that
+    /// True if the job could have to go on from the savepoint: Flink's statistics name also one that
     /// was deleted, until there is a newer state.
     fn may_be_newest_state(&self, path: &str) -> Result<bool, Halt> {
         let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(true) };
@@ -464,7 +464,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 }
 
-/// Whether somebody else holds savepoints of the history, or may.
+/// True if somebody else holds savepoints of the history, or may.
 pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
     match references {
         Fact::NotAsked => false,

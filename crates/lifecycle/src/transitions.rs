@@ -1,4 +1,4 @@
-//! What happens to any resource that has a job: how it is stopped, what its next start is from, and what is put on record.
+//! Transitions of any resource with a job: how it is stopped, what its next start is from, and what is put on record.
 
 pub(crate) mod deletion;
 pub mod etcd_restore;

@@ -1,6 +1,6 @@
-//! Whether a job asks for a snapshot now: by a new nonce, or by its schedule.
+//! Snapshots that a job asks for: by a new nonce, or by its schedule.
 //!
-//! The same for deployments and session jobs. Where snapshots are resources one is created and its
+//! Deployments and session jobs are alike. Where snapshots are resources one is created and its
 //! controller takes it; elsewhere Flink is asked directly and the job's status keeps the books.
 
 pub mod known;
@@ -70,7 +70,7 @@ pub struct JobFacts<'a> {
 }
 
 impl JobFacts<'_> {
-    /// What asks for a snapshot of this kind now.
+    /// The cause that asks for a snapshot of this kind now, if there is one.
     pub fn due(&self, kind: SnapshotKind) -> Option<Cause> {
         let is_running = self.status.state == Some(JobStatusState::Running);
         if !is_running || !self.can_take(kind) || self.has_trigger(kind) {
@@ -166,7 +166,7 @@ impl JobFacts<'_> {
         noted.map_or(self.created, |noted| noted.max(self.created))
     }
 
-    /// Whether a resource for this nonce was created before a crash. The same number may have been
+    /// True if a resource for this nonce was created before a crash. The same number may have been
     /// used before, by an earlier spec or by another resource of the same name.
     pub fn was_created(&self, kind: SnapshotKind, cause: Cause) -> bool {
         let Cause::Manual { nonce } = cause else { return false };
@@ -198,7 +198,7 @@ impl JobFacts<'_> {
         };
         let job = (self.kind, self.namespace, self.name);
         let suffix = match cause {
-            // The same request is the same resource, whatever became of the first try.
+            // One request is one resource, whatever became of the first try.
             Cause::Manual { nonce } => {
                 let uid = self.uid.split('-').next().unwrap_or_default();
                 format!("{uid}-{}-{nonce}", self.generation)

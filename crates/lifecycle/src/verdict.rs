@@ -1,4 +1,4 @@
-//! What validators outside say of a change, when they are asked, and what comes of it.
+//! Validators outside: what they say of a change, when they are asked, and what comes of it.
 //!
 //! They are asked once for each version of a resource that was not reconciled yet: what runs is
 //! never asked about again, so that at rest nobody is called. One that gives no answer holds the
@@ -11,28 +11,28 @@ use jiff::Timestamp;
 use validation::Violation;
 use validation::extension::FailurePolicy;
 
-/// What was judged: a resource at a generation, and the session cluster of a session job at its.
+/// Subject of a verdict: a resource at a generation, and the session cluster of a session job at its.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Version {
     pub generation: i64,
     pub session: Option<i64>,
 }
 
-/// What one validator says.
+/// Opinion of one validator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opinion {
     pub validator: String,
     pub on_failure: FailurePolicy,
-    /// What is wrong with the resource; or why the validator gave no answer.
+    /// The violations of the resource, or why the validator gave no answer.
     pub answer: Result<Vec<Violation>, String>,
 }
 
-/// What all validators say of one version.
+/// Opinions of all validators on one version.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Not all have answered yet; the resource is looked at when they have.
     Pending {
-        /// What they said the last time, where this is another try.
+        /// Opinions of the last time, where this is another try.
         before: Vec<Opinion>,
     },
     /// In the order of their names.
@@ -40,7 +40,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What is known of what they say.
+    /// Returns the opinions that are known.
     pub fn opinions(&self) -> &[Opinion] {
         match self {
             Self::Pending { before: opinions } | Self::Given(opinions) => opinions,
@@ -58,10 +58,10 @@ pub struct Remembered {
     pub attempts: u32,
 }
 
-/// What a decision knows of validators before it asks.
+/// Facts that a decision knows of validators before it asks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validators {
-    /// Whether any is about the resource's kind.
+    /// At least one is about the resource's kind.
     pub has_any: bool,
     /// Absent after a start of the operator.
     pub remembered: Option<Remembered>,

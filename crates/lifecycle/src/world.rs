@@ -1,4 +1,4 @@
-//! What a decision may look at, and how it asks for what nobody has looked up yet.
+//! Facts that a decision may look at, and how it asks for those that nobody has looked up yet.
 //!
 //! A fact is read only when a decision depends on it: a decision that meets one that was not asked
 //! for returns the question, the shell answers it and asks for the decision again. Each question is
@@ -38,7 +38,7 @@ pub struct Facts {
     pub pods: Fact<Vec<Pod>>,
     pub jobs: Fact<Vec<Job>>,
     pub checkpoints: Fact<Checkpoints>,
-    /// Whether the running job's checkpoints outlive it when it is cancelled.
+    /// The running job's checkpoints outlive its cancellation.
     pub retention: Fact<bool>,
     pub ha_metadata: Fact<HaMetadata>,
     /// Options of high availability that the cluster's pods are given.
@@ -71,8 +71,8 @@ pub struct Facts {
     pub job_manager_start: Fact<Timestamp>,
     /// Unknown: why the jar of the wanted spec cannot be fetched.
     pub jar: Fact<()>,
-    /// What the last plan for this generation stopped at, where it does not pass by itself. Absent
-    /// after a start of the operator, and after a plan that was carried out.
+    /// The obstacle that the last plan for this generation stopped at, where it does not pass by itself.
+    /// Absent after a start of the operator, and after a plan that was carried out.
     pub stopped_at: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     /// Of a session job. Absent only when it was looked for and is not there.
     pub session_cluster: Option<&'a FlinkDeployment>,
     pub operator: &'a OperatorConfig,
-    /// Whether `FlinkStateSnapshot` is installed.
+    /// `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
     pub fresh: Fresh,
     /// Absent after a start of the operator.
@@ -219,7 +219,7 @@ impl<'a, K: JobResource> World<'a, K> {
         self.metadata().generation.unwrap_or_default()
     }
 
-    /// What the last plan stopped at, and nobody has mended since.
+    /// Returns what the last plan stopped at, and nobody has mended since.
     pub(super) fn stopped_at(&self) -> Option<&str> {
         self.facts.stopped_at.as_deref()
     }

@@ -166,7 +166,7 @@ impl Taken {
     }
 }
 
-/// What a plan stopped at.
+/// Reason that a plan stopped.
 pub(super) enum Stopped {
     Error(Error),
     /// The job was not submitted, or nobody knows whether it was.

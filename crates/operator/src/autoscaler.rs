@@ -144,7 +144,7 @@ impl Scaled for FlinkSessionJob {
     }
 }
 
-/// What decides about the eligibility of a job.
+/// Gathers the facts that decide about the eligibility of a job.
 fn signs<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Signs<'a> {
     Signs {
         job: resource.spec().job(),

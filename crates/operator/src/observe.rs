@@ -106,7 +106,7 @@ impl<K: OperatedJob> Subject<'_, K> {
         Asked { status: self.status.job(), flink }
     }
 
-    /// What validators are asked.
+    /// Gathers the facts that validators are asked about.
     pub(super) fn judging(&self) -> Judging<'_> {
         let metadata = self.resource.meta();
         let generation = metadata.generation.unwrap_or_default();

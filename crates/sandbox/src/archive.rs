@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What a container of an image starts with.
+/// Settings that a container of an image starts with.
 #[derive(Clone, Debug, Default)]
 pub struct Start<'a> {
     pub entrypoint: &'a [&'a str],
@@ -47,7 +47,7 @@ pub fn manifest(tag: &str, digests: &[&str]) -> Value {
     json!([{"Config": "config.json", "RepoTags": [tag], "Layers": files}])
 }
 
-/// What a layer is called in an archive.
+/// Returns the name of a layer in an archive.
 pub fn layer_file(digest: &str) -> String {
     format!("{digest}.tar")
 }

@@ -119,7 +119,7 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Whether any group of the instance exists.
+    /// True if any group of the instance exists.
     pub(super) fn exist(&self, group: &str) -> bool {
         self.roots(group).iter().any(|root| root.exists())
     }
@@ -177,7 +177,7 @@ fn members(group: &Path) -> Vec<ProcessId> {
     found
 }
 
-/// Whether a process is in `group`, by what it says of itself.
+/// True if a process is in `group`, as its `/proc/PID/cgroup` says.
 fn is_in(pid: i32, group: &Path) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     groups
@@ -190,7 +190,7 @@ fn remove_groups(group: &Path) {
     for child in children(group) {
         remove_groups(&child);
     }
-    // Whether it worked is seen by the caller: the folder is gone or not.
+    // The caller sees if it worked: the folder is gone or not.
     drop(fs::remove_dir(group));
 }
 
@@ -220,7 +220,7 @@ fn enable_controllers(group: &Path) -> Result<(), Error> {
     let available = read("cgroup.controllers");
     let control = group.join("cgroup.subtree_control");
     for controller in WANTED.iter().filter(|wanted| has_word(&available, wanted)) {
-        // Whether it worked is asked below.
+        // Success is checked below.
         drop(fs::write(&control, format!("+{controller}")));
     }
     let enabled = read("cgroup.subtree_control");

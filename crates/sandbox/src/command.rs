@@ -111,11 +111,11 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
 pub(super) fn system_path() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    // What was split joins again.
+    // Folders that were split join again.
     std::env::join_paths(folders).unwrap_or(path)
 }
 
-/// Whether the file at `path` can be run.
+/// True if the file at `path` can be run.
 pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }

@@ -36,7 +36,7 @@ pub(super) async fn clear(folder: &Folder, progress: &Progress<'_>) -> Result<bo
         return Ok(false);
     }
     let task = progress.task(format!("removing all of sandbox `{name}`"));
-    // What cannot be read names no kubeconfig and no network; all else is found without it.
+    // An unreadable instance names no kubeconfig and no network; all else is found without it.
     let instance = folder.read().unwrap_or_default();
 
     let running: Vec<ProcessId> = folder

@@ -1,4 +1,4 @@
-//! What can go wrong with a sandbox, with what would help.
+//! Errors of a sandbox, with hints at what would help.
 //!
 //! Every variant says what was being done; a part that failed brings the end of its log.
 
@@ -59,7 +59,7 @@ impl Error {
         move |source| Self::File { action, path, source }
     }
 
-    /// What the reader can do about it, a line each.
+    /// Returns what the reader can do about it, a line each.
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Missing(missing) => {
@@ -75,7 +75,7 @@ impl Error {
         }
     }
 
-    /// Whether a wait ran out, rather than something going wrong.
+    /// True if a wait ran out, rather than something going wrong.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut { .. })
     }

@@ -69,7 +69,7 @@ pub struct FlinkImage {
     /// Flink itself, with `lib`, `bin` and `conf`, where it was made from packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<PathBuf>,
-    /// Whether it was imported just now, rather than being there.
+    /// It was imported just now, rather than being there.
     pub imported: bool,
 }
 
@@ -119,7 +119,7 @@ async fn archive(options: &Options, tag: &str, progress: &Progress<'_>) -> Resul
     match options.source {
         Source::Packages => packages::archive(options, tag, progress).await,
         Source::Registry => pulled(options, tag, progress).await,
-        // What is in the cache is taken without asking anybody.
+        // An archive in the cache is taken without asking anybody.
         Source::Auto => match (packages::cached(options, tag)?, pulled_before(options, tag)?) {
             (Some(archive), _) | (None, Some(archive)) => Ok(archive),
             (None, None) => match pulled(options, tag, progress).await {
@@ -224,7 +224,7 @@ fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
     fs::rename(&unfinished, path).map_err(Error::file("write", path))
 }
 
-/// What is in a folder.
+/// Lists the paths in a folder.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).collect())

@@ -104,7 +104,7 @@ pub(super) async fn ensure_pause(setup: &Setup<'_>, holder: ProcessId) -> Result
     std::fs::remove_dir_all(&work).map_err(Error::file("remove", &work))
 }
 
-/// Whether the container runtime answers.
+/// True if the container runtime answers.
 pub(super) async fn answers(holder: ProcessId) -> bool {
     run(runtime(holder).arg("version"), Duration::from_secs(5)).await.is_ok()
 }
@@ -154,7 +154,7 @@ fn runtime(holder: ProcessId) -> Command {
 /// Brings the images of an archive into the instance `name`, and answers their names.
 pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     let folder = Folder::of(name)?;
-    // What was typed wrong is told before what has to be started.
+    // A mistyped path is told before a sandbox that has to be started.
     let file = open(archive)?;
     let _lock = folder.lock().await?;
     let (mut instance, holder) = running_node(&folder)?;
@@ -167,7 +167,7 @@ pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     }
     let short: Vec<String> =
         names.iter().map(|name| name.trim_start_matches("docker.io/library/").to_owned()).collect();
-    // What came from the cache under one of these names has been replaced.
+    // Images from the cache under one of these names have been replaced.
     instance.images.retain(|(tag, _)| !short.contains(tag));
     folder.write(&instance)?;
     Ok(short)

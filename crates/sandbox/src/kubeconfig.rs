@@ -17,7 +17,7 @@ use super::state::replace;
 /// How long another program may keep the file locked.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// What a context needs.
+/// A context, with its cluster and user.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     /// Name of context, cluster and user.
@@ -52,12 +52,12 @@ pub(super) fn alone(entry: &Entry<'_>) -> String {
     text(&config)
 }
 
-/// What is current in a kubeconfig after an entry was added.
+/// The current context of a kubeconfig after an entry was added.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Current {
-    /// Whether it is the new entry.
+    /// The new entry is the current one.
     pub(super) is_ours: bool,
-    /// What was current before, if that was another one and has changed.
+    /// The context that was current before, if that was another one and has changed.
     pub(super) before: Option<String>,
 }
 

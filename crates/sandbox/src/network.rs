@@ -104,7 +104,7 @@ impl Network {
         })
     }
 
-    /// Whether the kernel translates addresses also between pods of the same bridge.
+    /// True if the kernel translates addresses also between pods of the same bridge.
     pub(super) fn translates_on_bridges() -> bool {
         Path::new("/proc/sys/net/bridge").exists()
     }

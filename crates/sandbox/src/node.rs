@@ -318,7 +318,7 @@ disabled_plugins = [
         self.setup.daemon("coredns", vec!["-conf".to_owned(), self.setup.file("Corefile")])
     }
 
-    /// Whether the name server knows the cluster's services by now.
+    /// True if the name server knows the cluster's services by now.
     pub(super) async fn knows_names(&self) -> bool {
         let url = format!("http://{}:{DNS_READY_PORT}/ready", self.network.bridge());
         let Ok(client) = reqwest::Client::builder().no_proxy().build() else { return false };

@@ -32,7 +32,7 @@ pub(super) struct ProcessId {
     pub(super) started: u64,
 }
 
-/// What `/proc/PID/stat` tells.
+/// Fields of `/proc/PID/stat` that are used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stat {
     id: ProcessId,
@@ -67,7 +67,7 @@ impl ProcessId {
         Stat::of(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.id)
     }
 
-    /// Whether this very process still runs; one that waits to be reaped does not.
+    /// True if this very process still runs; one that waits to be reaped does not.
     pub(super) fn is_alive(self) -> bool {
         Stat::of(self.pid).is_some_and(|now| now.id == self && !matches!(now.state, 'Z' | 'X'))
     }
@@ -80,7 +80,7 @@ impl ProcessId {
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty())
             && self.is_alive()
         {
-            // Whether it worked is seen by who waits for the end of the process.
+            // Whoever waits for the end of the process sees if it worked.
             let _ = pidfd_send_signal(&descriptor, signal);
         }
         #[cfg(not(target_os = "linux"))]

@@ -28,7 +28,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("pause/main.go", include_str!("../../../sandbox/pause/main.go")),
     ("signing-key/main.go", include_str!("../../../sandbox/signing-key/main.go")),
 ];
-/// What the one program is, by the name it is called.
+/// Parts that the one program acts as, by the name it is called.
 const PARTS: [&str; 6] = [
     "etcd",
     "kube-apiserver",
@@ -74,7 +74,7 @@ impl Programs {
             .unwrap_or_else(|| self.folder.join(part))
     }
 
-    /// Whether nothing is left to build.
+    /// True if nothing is left to build.
     pub(super) fn are_built(&self) -> bool {
         self.folder.exists()
     }

@@ -65,7 +65,7 @@ impl<'a> Progress<'a> {
 }
 
 impl Task<'_> {
-    /// What is being done right now; shown on terminals only.
+    /// Shows what is being done right now, on terminals only.
     pub(super) fn detail(&self, text: &str) {
         if let Shown::Bar(bar) = &self.shown {
             bar.set_message(text.trim().to_owned());

@@ -1,4 +1,4 @@
-//! What the machine has to have, told all at once, and installed where that was asked for.
+//! Requirements of the machine, told all at once, and installed where that was asked for.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::error::{Error, Missing};
 use super::progress::Progress;
 use super::state::{cache, is_root};
 
-/// What is going to be done.
+/// Task that the machine has to be ready for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Purpose {
     /// A control plane on loopback ports.
@@ -49,7 +49,7 @@ const GO_MINOR_MIN: u32 = 21;
 /// Bound for installing packages.
 const INSTALL: Duration = Duration::from_mins(15);
 
-/// What is missing, by the way to get it.
+/// Requirements that are missing, by the way to get them.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Lack {
     /// Nothing but another machine or user helps.

@@ -28,7 +28,7 @@ const SYSTEM: &str = "/var/lib/kubectl-flink";
 /// How long a command waits for another one on the same instance.
 const LOCK_WAIT: Duration = Duration::from_mins(2);
 
-/// What `instance.json` holds.
+/// Content of `instance.json`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Instance {
@@ -153,7 +153,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What the instance is; nothing where there is none.
+    /// Reads `instance.json`; nothing where there is none.
     pub(super) fn read(&self) -> Result<Option<Instance>, Error> {
         let path = self.file("instance.json");
         let text = match fs::read_to_string(&path) {
@@ -303,12 +303,12 @@ fn user_folder(variable: &str, default: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// Whether this program may do everything on this machine.
+/// True if this program may do everything on this machine.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What tells this boot of the machine from all others.
+/// Returns an id that tells this boot of the machine from all others.
 pub(super) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What an instance is and how its parts are.
+//! Status of an instance and its parts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub struct Status {
     pub name: String,
     pub state: State,
-    /// Whether it has a node, or is a control plane alone.
+    /// It has a node, and is not a control plane alone.
     pub has_node: bool,
     /// Address of the API server.
     pub server: String,

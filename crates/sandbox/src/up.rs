@@ -24,7 +24,7 @@ use super::state::{FORMAT, Folder, Instance, Kind, Ports, boot, replace};
 /// A file that is there once namespaces and network are complete.
 const CONNECTED: &str = "connected";
 
-/// What to bring up.
+/// Options for bringing an instance up.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the instance, of its node and of its context.
@@ -51,9 +51,9 @@ pub struct Running {
     /// The kubeconfig that has its context.
     pub kubeconfig: PathBuf,
     pub context: String,
-    /// Whether the context is the current one there.
+    /// The context is the current one there.
     pub is_current: bool,
-    /// Whether there was nothing to start.
+    /// There was nothing to start.
     pub was_running: bool,
 }
 
@@ -85,7 +85,7 @@ pub async fn up(options: &Options, progress: &Progress<'_>) -> Result<Running, E
 
 /// The instance that is there, if its first process still runs, so that it can be mended.
 fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error> {
-    // What cannot be read is cleared away like what a crash left.
+    // An instance that cannot be read is cleared away like what a crash left.
     let Ok(Some(instance)) = folder.read() else { return Ok(None) };
     let first = match instance.kind {
         Kind::Full { .. } => HOLDER,
@@ -377,7 +377,7 @@ impl BringUp<'_> {
     }
 }
 
-/// Whether the API server is ready, with its roles and namespaces.
+/// True if the API server is ready, with its roles and namespaces.
 async fn is_api_ready(client: &kube::Client) -> bool {
     let request = http::Request::get("/readyz").body(Vec::new());
     match request {
@@ -386,7 +386,7 @@ async fn is_api_ready(client: &kube::Client) -> bool {
     }
 }
 
-/// Whether a node says that it takes pods.
+/// True if a node says that it takes pods.
 pub(super) fn is_ready(node: &KubernetesNode) -> bool {
     node.status
         .iter()

@@ -1,4 +1,4 @@
-//! What former clusters and jobs left behind in Kubernetes, and what of it may go.
+//! Garbage that former clusters and jobs left behind in Kubernetes, and which of it may go.
 //!
 //! Flink's HA ConfigMaps have no owner, so nobody removes those of a cluster that ended badly or of
 //! a job that was started under a new id. Nothing goes that anything still names: the id of a job
@@ -70,13 +70,13 @@ pub struct Inventory {
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,
-    /// What was written later is left alone.
+    /// Anything younger is left alone.
     pub age_min: Duration,
     /// Also remove ConfigMaps that lead to state.
     pub includes_state: bool,
 }
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 #[serde(rename_all = "PascalCase")]
@@ -93,18 +93,18 @@ pub struct Finding {
     pub name: String,
     #[serde(skip)]
     pub uid: String,
-    /// What was looked at; a newer one is somebody's.
+    /// The resource version that was looked at; a newer one is somebody's.
     #[serde(skip)]
     pub version: String,
     pub kind: Kind,
     pub cluster: String,
     pub changed: Timestamp,
-    /// Whether it may go; else it is only told.
+    /// It may go; else it is only reported.
     pub is_removable: bool,
     pub why: String,
 }
 
-/// What may go, and what is only reported, by namespace and name.
+/// Finds what may go, and what is only reported, by namespace and name.
 pub fn garbage(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         inventory.maps.iter().filter_map(|map| judge(map, inventory, rules)).collect();
@@ -151,7 +151,7 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
     })
 }
 
-/// Whether another ConfigMap of a cluster that is gone leads to state, which is restored with all of
+/// True if another ConfigMap of a cluster that is gone leads to state, which is restored with all of
 /// them. A cluster that is there has a new one for what all of its jobs share.
 fn is_beside_state(map: &FoundMap, inventory: &Inventory) -> bool {
     let is_gone = !inventory.named.contains(&map.cluster);

@@ -1,6 +1,6 @@
 //! State that jobs leave behind, without touching the world.
 //!
-//! What a savepoint says of itself, the specs that a resource had with the state that each left, who refers to a
+//! The metadata of savepoints, the specs that a resource had with the state that each left, who refers to a
 //! snapshot, and what nobody needs any more.
 
 pub mod garbage;

@@ -1,4 +1,4 @@
-//! What the `_metadata` file of a savepoint or checkpoint says: its operators, how large the state
+//! Content of the `_metadata` file of a savepoint or checkpoint: its operators, how large the state
 //! of each is, and which other files it needs.
 //!
 //! The file lists handles of state one after the other, without lengths to skip by, so each must be
@@ -45,7 +45,7 @@ pub enum ParseError {
     Broken { at: usize, problem: String },
 }
 
-/// What the file says.
+/// Content of a `_metadata` file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -59,7 +59,7 @@ pub struct Metadata {
     pub files: Files,
 }
 
-/// What a snapshot was taken as.
+/// Form in which a snapshot was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {

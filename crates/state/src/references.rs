@@ -19,7 +19,7 @@ const RESTORE_MODES: [&str; 2] = ["restore-mode", "claim-mode"];
 pub const CLAIMED: &str = "its job does not restore with NO_CLAIM, so that a run which was restored \
                            from it may use its files";
 
-/// Whether two paths name the same savepoint, however they are spelled.
+/// True if two paths name the same savepoint, however they are spelled.
 pub fn is_same_location(one: &str, other: &str) -> bool {
     normal(one) == normal(other)
 }
@@ -40,18 +40,18 @@ fn normal(path: &str) -> String {
     }
 }
 
-/// Whether the path is that of a checkpoint: what Flink wrote for itself, and shares files with the
+/// True if the path is that of a checkpoint: Flink wrote it for itself, and it shares files with the
 /// checkpoints after it.
 pub fn is_checkpoint(path: &str) -> bool {
     normal(path).rsplit('/').next().is_some_and(|last| last.starts_with("chk-"))
 }
 
-/// Whether the path is that of a checkpoint which the job took.
+/// True if the path is that of a checkpoint which the job took.
 pub fn is_checkpoint_of(path: &str, job_id: &str) -> bool {
     is_checkpoint(path) && normal(path).split('/').any(|part| part == job_id)
 }
 
-/// Whether jobs take over, or go on using, the files that they are restored from.
+/// True if jobs take over, or go on using, the files that they are restored from.
 pub fn claims(config: &FlinkConfig) -> bool {
     config.iter().any(|(key, value)| {
         RESTORE_MODES.iter().any(|end| key.ends_with(end))
@@ -107,7 +107,7 @@ fn stored_spec_names(text: Option<&str>, location: &str) -> bool {
     })
 }
 
-/// Whether going back to the revision could need the savepoint.
+/// True if going back to the revision could need the savepoint.
 pub fn in_revision(revision: &Revision, location: &str) -> bool {
     let content = &revision.content;
     let initial = content.spec.pointer("/job/initialSavepointPath").and_then(Value::as_str);
@@ -129,7 +129,7 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Whether the savepoint is named anywhere; rather once too often.
+    /// True if the savepoint is named anywhere; rather once too often.
     fn names(&self, location: &str) -> bool {
         let location = normal(location);
         // By whichever scheme: `s3:` and `s3a:` are one store.
@@ -141,7 +141,7 @@ impl Unread {
 
 /// Everything that can refer to a savepoint.
 pub struct Referrers<'a> {
-    /// What is in another one is told with its namespace.
+    /// Referrers in other namespaces are reported with theirs.
     pub namespace: &'a str,
     pub deployments: Vec<&'a FlinkDeployment>,
     pub session_jobs: Vec<&'a FlinkSessionJob>,
@@ -209,7 +209,7 @@ impl Referrers<'_> {
     }
 }
 
-/// Whether the resource is one of the savepoint: with the last of them the savepoint goes. One that
+/// True if the resource is one of the savepoint: with the last of them the savepoint goes. One that
 /// is being deleted holds nothing.
 fn in_snapshot(snapshot: &FlinkStateSnapshot, location: &str) -> bool {
     if snapshot.metadata.deletion_timestamp.is_some() {

@@ -34,7 +34,7 @@ pub struct Revision {
     pub content: Content,
 }
 
-/// What a revision stores in `data`.
+/// Content of a revision, stored in its `data`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
@@ -62,7 +62,7 @@ pub struct RestorePoint {
 }
 
 impl RestorePoint {
-    /// What `point`, which the job of this id left, is in the history.
+    /// Returns the form that `point`, which the job of this id left, has in the history.
     pub fn of(point: &restore_point::RestorePoint, job_id: Option<&str>) -> Self {
         let (kind, path) = match point {
             restore_point::RestorePoint::Empty => (RestoreKind::None, None),
@@ -77,7 +77,7 @@ impl RestorePoint {
     }
 }
 
-/// What kind of state it is.
+/// Kind of the state that a restore point names.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, strum::IntoStaticStr,
 )]
@@ -93,7 +93,7 @@ pub enum RestoreKind {
     None,
 }
 
-/// What to write and what to delete so that a spec is in the history.
+/// Writes and deletions that put a spec into the history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     pub create: Option<Revision>,
@@ -122,7 +122,7 @@ pub fn labels(history: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// The same labels as a selector.
+/// The [`labels`] as a selector.
 pub fn label_selector(history: &str) -> String {
     format!("app={history},component={COMPONENT}")
 }
@@ -187,8 +187,8 @@ const JOB_REQUESTS: [&str; 5] = [
 /// not the one that was wanted (a first deployment is always stateless). Only a stateless one gives
 /// way to one that keeps the state.
 ///
-/// What the autoscaler decided is not the user's: a reconciled spec has it in it, and what is
-/// written has the present one's instead. `autoscaled` is what is known of it beside the specs.
+/// The autoscaler's decisions are not the user's: a reconciled spec has them in it, and what is
+/// written has the present spec's instead. `autoscaled` is what is known of it beside the specs.
 pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> Value {
     let mut spec = old.clone();
     copy_field(current, &mut spec, "restartNonce");
@@ -201,7 +201,7 @@ pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> 
             copy_field(current_job, job, "upgradeMode");
         }
     }
-    // What was in force then the autoscaler had decided, and not the user.
+    // The options in force then were decided by the autoscaler, not by the user.
     let stated = Autoscaled::stated_by(current).or(Autoscaled::stated_by(old)).or(autoscaled);
     if stated.parallelism {
         keep_present(current, &mut spec, PARALLELISM_OVERRIDES.key());
@@ -212,7 +212,7 @@ pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> 
     spec
 }
 
-/// What of a reconciled spec may be the autoscaler's doing.
+/// Parts of a reconciled spec that may be the autoscaler's doing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Autoscaled {
     pub parallelism: bool,
@@ -261,7 +261,7 @@ fn keep_present(from: &Value, to: &mut Value, key: &str) {
     }
 }
 
-/// The same for all that memory tuning writes.
+/// Like [`keep_present`], for all that memory tuning writes.
 fn keep_memory(from: &Value, to: &mut Value) {
     let flat = |spec: &Value| {
         let own = spec.get("flinkConfiguration").and_then(Value::as_object).cloned();

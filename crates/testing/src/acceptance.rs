@@ -1,4 +1,4 @@
-//! What becomes of a deployment before anything is decided: refused with reasons, or rendered.
+//! Fate of a deployment before anything is decided: refused with reasons, or rendered.
 
 use api::deployment::FlinkDeployment;
 use config::OperatorConfig;

@@ -232,7 +232,7 @@ pub fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
     all
 }
 
-/// What is wrong with a manifest that the schema accepts, or the resource.
+/// Reads a manifest that the schema accepts, or says what is wrong with it.
 pub fn read(object: &Value) -> Result<Resource, Vec<manifest::Problem>> {
     let mut documents = manifest::parse("generated.json", &object.to_string())?;
     Ok(documents.remove(0).resource)

@@ -437,7 +437,7 @@ pub fn by_default(mode: &str) -> Scene {
     scene
 }
 
-/// What its pods are given.
+/// Options that its pods are given.
 pub fn given(options: &[(&str, &str)]) -> Fact<FlinkConfig> {
     Fact::Known(options.iter().copied().collect())
 }

@@ -357,7 +357,7 @@ impl Check<'_> {
         let (place, config) = match stated {
             None => (format!("{path}.resource.memory"), self.config.clone()),
             Some((field, text)) => {
-                // What cannot be read or is nothing is reported with the other resources.
+                // Memory that cannot be read or is zero is reported with the other resources.
                 let memory = StatedMemory::parse(&text).filter(|m| m.size().bytes() > 0)?;
                 let mut config = self.config.clone();
                 config.set(key, memory.config_text());
@@ -451,7 +451,7 @@ impl Check<'_> {
         violations
     }
 
-    /// What still stops the configuration from being built.
+    /// Finds the problem that still stops the configuration from being built.
     fn derived(&self, input: &ValidationInput<'_>, found: &[Finding]) -> Option<Finding> {
         let id = ResourceId {
             namespace: input.namespace.to_owned(),

@@ -24,7 +24,7 @@ impl ExcludedPeriod {
     /// Reads one entry of the list.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says what is wrong with it.
     pub fn parse(entry: &str) -> Result<Self, String> {
         check(entry)?;
         let part = |text: &str| match daily_range(text) {
@@ -35,7 +35,7 @@ impl ExcludedPeriod {
         Ok(Self { text: entry.trim().to_owned(), parts })
     }
 
-    /// Whether `now` is in all parts of it.
+    /// True if `now` is in all parts of it.
     pub fn contains(&self, now: Timestamp, zone: &TimeZone) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Daily { start, end } => {
@@ -86,7 +86,7 @@ pub(super) fn check(entry: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether `text` is `H:M[:S[:millis]]-H:M[:S[:millis]]`, the start before the end.
+/// True if `text` is `H:M[:S[:millis]]-H:M[:S[:millis]]`, the start before the end.
 fn is_daily_range(text: &str) -> bool {
     daily_range(text).is_some()
 }
@@ -163,7 +163,7 @@ fn check_cron(text: &str) -> Result<(), String> {
 }
 
 impl Field {
-    /// Whether the field can hold `item`, one element of its list.
+    /// True if the field can hold `item`, one element of its list.
     fn accepts(&self, item: &str) -> bool {
         if item == "?" {
             return self.kind != Kind::Plain;

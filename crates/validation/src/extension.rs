@@ -13,7 +13,7 @@ pub mod subject;
 
 use std::str::FromStr;
 
-/// What it means that a validator or mutator gives no answer.
+/// Meaning of a missing answer of a validator or mutator.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum FailurePolicy {
     /// The change waits until it does.

@@ -1,6 +1,6 @@
 //! URIs and URLs as Java reads them (RFC 2396 with its deviations), as far as rules ask.
 
-/// What the rules want to know of a URI.
+/// The parts of a URI that rules need.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Uri<'a> {
     pub(super) scheme: Option<&'a str>,
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Uri<'_>, String> {
     Ok(Uri { scheme, host: authority.and_then(host_of) })
 }
 
-/// What is wrong with `url`, which has a scheme, as an address.
+/// Returns what is wrong with `url`, which has a scheme, as an address.
 pub(super) fn url_problem(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -71,7 +71,7 @@ fn is_never_allowed(c: char) -> bool {
 
 fn check_escapes(text: &str) -> Result<(), String> {
     let mut parts = text.split('%');
-    // What stands before the first `%` is no escape.
+    // The text before the first `%` is no escape.
     let _start = parts.next();
     for escape in parts {
         if !(escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())) {

@@ -20,7 +20,7 @@ pub(super) fn check(
     places: &Places,
 ) -> Vec<Finding> {
     let mut violations = Vec::new();
-    // What is suspended starts no pods, and a running job can be stopped with its state.
+    // A suspended job starts no pods, and a running job can be stopped with its state.
     if spec.job.as_ref().is_some_and(|job| job.state == JobState::Suspended) {
         return violations;
     }
@@ -57,7 +57,7 @@ fn keytab_problem(spec: &FlinkDeploymentSpec, path: &str) -> Option<String> {
     }
 }
 
-/// Whether the pods of both roles have the file from their templates.
+/// True if the pods of both roles have the file from their templates.
 fn is_mounted(spec: &FlinkDeploymentSpec, path: &str) -> bool {
     let mounts = |template: Option<&PodTemplate>| template.is_some_and(|it| has_mount(it, path));
     let job_manager = spec.job_manager.as_ref().and_then(|role| role.pod_template.as_ref());
@@ -73,7 +73,7 @@ fn has_mount(PodTemplate(template): &PodTemplate, path: &str) -> bool {
     mounts.any(|mount| mount["mountPath"].as_str().is_some_and(|at| is_below(path, at)))
 }
 
-/// Whether a path is this one, or in a folder of this name.
+/// True if a path is this one, or in a folder of this name.
 fn is_below(path: &str, folder: &str) -> bool {
     let rest = path.trim().strip_prefix(folder.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,4 +1,4 @@
-//! Whether a resource can be run, asked before anything is done about it.
+//! Check that a resource can be run, before anything is done about it.
 //!
 //! Pure, and shared by commands and operator. All violations are returned, each with the field to
 //! blame, so that one edit can mend them. The rules carry the numbers of the Java operator's
@@ -33,7 +33,7 @@ use config::{FlinkConfig, OperatorConfig, duration, options};
 pub struct Violation {
     /// The field to blame, such as `spec.job.parallelism`.
     pub path: String,
-    /// What is wrong with it and what would be right.
+    /// Says what is wrong with it and what would be right.
     pub message: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What the validation of a `FlinkDeployment` looks at.
+/// Input for the validation of a `FlinkDeployment`.
 #[derive(Clone, Copy, Debug)]
 pub struct ValidationInput<'a> {
     pub name: &'a str,
@@ -78,7 +78,7 @@ pub fn validate(input: &ValidationInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// The same, each with the rule that is broken.
+/// Like [`validate`], each with the rule that is broken.
 pub fn find(input: &ValidationInput<'_>) -> Vec<Finding> {
     deployment::check(input)
 }
@@ -103,7 +103,7 @@ pub fn autoscaler_options(config: &FlinkConfig, interval: Duration) -> Vec<Viola
 
 /// Tells where an option was set, to blame the right place.
 struct Places {
-    /// What the resource itself sets.
+    /// Options that the resource itself sets.
     own: FlinkConfig,
 }
 
@@ -123,7 +123,7 @@ impl Places {
 
     fn invalid(&self, invalid: &InvalidValue) -> Finding {
         let InvalidValue { key, value, expected } = invalid;
-        // What follows from a field of the spec is named by that field already.
+        // A value that follows from a field of the spec is named by that field already.
         let path = if key.starts_with("spec.") { key.clone() } else { self.of_key(key, true) };
         Rule::OptionValue.found(path, format!("invalid value `{value}`: expected {expected}"))
     }
@@ -138,7 +138,7 @@ fn is_valid_name(name: &str) -> bool {
         && name.chars().all(|c| is_end(c) || c == '-')
 }
 
-/// What [`is_valid_name`] asks for.
+/// The rule of [`is_valid_name`] in words.
 const NAME_RULE: &str = "it must start with a lower case letter, end with a letter or digit, and \
      have at most 45 lower case letters, digits and `-`";
 

@@ -15,7 +15,7 @@ use config::option::ConfigOption;
 use config::secret::is_secret;
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// What is said of a `FlinkBlueGreenDeployment`.
+/// Message about a `FlinkBlueGreenDeployment`.
 pub const BLUE_GREEN: &str = "this operator does not operate FlinkBlueGreenDeployments yet: nothing is \
      made of it, and a change of it has no effect. FlinkDeployments that it owns are operated each by \
      itself. Leave its namespace to the Java operator, or use a FlinkDeployment instead";
@@ -23,7 +23,7 @@ pub const BLUE_GREEN: &str = "this operator does not operate FlinkBlueGreenDeplo
 /// Flink's metaspace, overhead and network alone take half of it.
 const MEMORY_MIN: u64 = 1 << 30;
 
-/// What is to be said of every `FlinkBlueGreenDeployment`.
+/// Returns the finding about every `FlinkBlueGreenDeployment`.
 pub fn blue_green() -> Finding {
     Rule::NotOperated.found("kind", BLUE_GREEN)
 }
@@ -218,7 +218,7 @@ fn has_volumes(spec: &FlinkDeploymentSpec) -> bool {
     })
 }
 
-/// Whether an option says how a secret is come by, and is none: `fs.s3a.aws.credentials.provider`.
+/// True if an option says how to get a secret, and is none: `fs.s3a.aws.credentials.provider`.
 fn is_about_a_secret(key: &str) -> bool {
     const ENDS: [&str; 10] = [
         "class",

@@ -1,4 +1,4 @@
-//! Whether Flink can split the memory of a process: the rules of Flink's own calculator.
+//! Check that Flink can split the memory of a process, by the rules of Flink's own calculator.
 //!
 //! Flink derives every part of a process's memory from the sizes that are set, and does not start
 //! when they contradict each other or leave nothing for a part. Same rules as
@@ -218,7 +218,7 @@ fn map_legacy_heap(config: &mut FlinkConfig) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What both kinds of process have around Flink's own memory.
+/// The parts that both kinds of process have around Flink's own memory.
 struct Process<'a> {
     total: &'a ConfigOption<MemorySize>,
     metaspace: &'a ConfigOption<MemorySize>,
@@ -302,7 +302,7 @@ impl Network {
         share(flink, self.fraction).clamp(self.min, self.max)
     }
 
-    /// What the network takes beside `rest`.
+    /// The network's part beside `rest`.
     fn beside(&self, rest: u64) -> u64 {
         share(rest, self.fraction / (1.0 - self.fraction)).clamp(self.min, self.max)
     }
@@ -367,7 +367,7 @@ fn share(bytes: u64, fraction: f64) -> u64 {
     (bytes as f64 * fraction) as u64
 }
 
-/// What is left of `total` after `parts`, if it has room for them.
+/// Returns what is left of `total` after `parts`, if it has room for them.
 fn enough(key: &str, total: u64, parts: &[(&str, u64)]) -> Result<u64, Problem> {
     let needed = sum(&parts.iter().map(|(_, part)| *part).collect::<Vec<_>>());
     if needed <= total {

@@ -22,7 +22,7 @@ pub enum Severity {
     Error,
 }
 
-/// What people read of a rule.
+/// Text about a rule, for people to read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Text {
     pub severity: Severity,

@@ -24,7 +24,7 @@ impl Schedule {
     /// Reads a duration of Flink's, or a Quartz expression.
     ///
     /// # Errors
-    /// What is wrong, where it is neither.
+    /// Says what is wrong, where it is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() {
@@ -62,7 +62,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it has fired since `last`; fires that were missed collapse into one.
+    /// True if it has fired since `last`; fires that were missed collapse into one.
     pub fn is_due(&self, last: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
         self.next(last, zone).is_some_and(|next| next < now)
     }

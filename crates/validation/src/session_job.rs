@@ -26,7 +26,7 @@ impl<'a> SessionCluster<'a> {
     }
 }
 
-/// What DNS says about the host of a jar.
+/// Answer of DNS about the host of a jar.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostLookup {
     Unknown,
@@ -34,7 +34,7 @@ pub enum HostLookup {
     Address(IpAddr),
 }
 
-/// What the validation of a `FlinkSessionJob` looks at.
+/// Input for the validation of a `FlinkSessionJob`.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionJobInput<'a> {
     pub namespace: &'a str,
@@ -65,7 +65,7 @@ pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// The same, each with the rule that is broken.
+/// Like [`validate`], each with the rule that is broken.
 pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     let SessionJobInput { namespace, spec, last_reconciled, cluster, operator, host } = input;
     let mut violations = Vec::new();

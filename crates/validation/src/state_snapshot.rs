@@ -4,13 +4,13 @@ use api::state_snapshot::{FlinkStateSnapshotSpec, JobKind, JobReference, Snapsho
 
 use super::{Finding, Rule, Violation};
 
-/// What the validation of a `FlinkStateSnapshot` looks at.
+/// Input for the validation of a `FlinkStateSnapshot`.
 #[derive(Clone, Copy, Debug)]
 pub struct StateSnapshotInput<'a> {
     pub spec: &'a FlinkStateSnapshotSpec,
     /// Absent: not looked at yet.
     pub state: Option<SnapshotState>,
-    /// Whether the job that `jobReference` names exists; false where it names none.
+    /// The job that `jobReference` names exists; false where it names none.
     pub has_target: bool,
 }
 
@@ -19,7 +19,7 @@ pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// The same, each with the rule that is broken.
+/// Like [`validate`], each with the rule that is broken.
 pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
     let StateSnapshotInput { spec, state, has_target } = input;
     let mut violations = Vec::new();

@@ -143,7 +143,7 @@ pub(super) fn report_decisions(
     Ok(())
 }
 
-/// What it all came to.
+/// Prints the sums: subtask hours, reversals and outcomes.
 pub(super) fn report_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow::Result<()> {
     let (hours, decided) = subtask_hours(trace);
     printer.line(format_args!("hours of subtasks: {ran} {hours:.2}, decided {decided:.2}"))?;

@@ -63,7 +63,7 @@ pub(super) struct ExplainArgs {
     output: Output<DetailFormat>,
 }
 
-/// What would be decided; rates are records per second.
+/// Decisions that would be made; rates are records per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -72,7 +72,7 @@ struct Report {
     is_backlog: bool,
     samples: usize,
     running_since: Timestamp,
-    /// What the pods request now, and as recommended.
+    /// Requests of the pods now, and as recommended.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
     vertices: Vec<Vertex>,
@@ -84,7 +84,7 @@ struct Vertex {
     id: String,
     parallelism: u32,
     max_parallelism: u32,
-    /// What this vertex would get, whether or not the job is scaled now.
+    /// Parallelism that this vertex would get, whether or not the job is scaled now.
     recommended: u32,
     is_outside_of_bounds: bool,
     /// The rule that decided; absent where no decision was due.
@@ -147,7 +147,7 @@ async fn measure(
     measured.with_context(|| format!("while measuring the job of `{name}`"))
 }
 
-/// What the resource's options come to.
+/// Returns the options in force for the resource.
 fn effective(
     job: &Deployment,
     cluster: &Deployment,

@@ -64,7 +64,7 @@ impl Job {
         };
         let cluster = deployment::cluster_of(&connection, &resource).await?;
         let client = job_manager::client(&connection, &cluster, access, Deadlines::default())?;
-        // What runs has the operator's defaults, too; it does not have the autoscaler's options.
+        // The running cluster has the operator's defaults, too; it does not have the autoscaler's options.
         let mut config: FlinkConfig = client.job_manager_config().await?.into_iter().collect();
         config.overlay(&cluster.flink_config());
         config.overlay(&resource.flink_config());
@@ -94,7 +94,7 @@ async fn vertex_names(client: &Client, id: &str) -> anyhow::Result<Names> {
     Ok(job.vertices.into_iter().map(|of| (VertexId::from(of.id), of.name)).collect())
 }
 
-/// What was measured, as it is recorded.
+/// Converts a measurement into the form that is recorded.
 pub(super) fn measurement(measured: Measured) -> Measurement {
     let Measured { running_since, topology, reading } = measured;
     Measurement { running_since, topology, reading }

@@ -132,7 +132,7 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     let place = place(&args)?;
     let base = base(args.config.as_deref(), printer)?;
     let set: FlinkConfig = args.set.iter().cloned().collect();
-    // What is wrong with them is told now, and not job by job.
+    // Mistakes in the options are told now, and not job by job.
     let mut all = base.clone();
     set_over(&mut all, set.iter());
     drop(settings(&all, args.interval)?);
@@ -237,7 +237,7 @@ fn place(args: &RunArgs) -> anyhow::Result<Place> {
     }
 }
 
-/// What the file says.
+/// Reads the configuration in the file, if there is one.
 fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
     let Some(file) = file else { return Ok(FlinkConfig::new()) };
     let text = read_file(file, CONFIG_BYTES_MAX)?;

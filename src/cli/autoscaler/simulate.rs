@@ -187,7 +187,7 @@ fn sampled(
     cycle(state, &facts).state
 }
 
-/// Whether the job comes to rest, and with what.
+/// Says whether the job comes to rest, and with what parallelism.
 fn convergence(trace: &Trace, names: &Names) -> String {
     let mut scaled = trace.decisions.iter().filter(|one| one.outcome == Outcome::Scaled);
     let (count, last) = (scaled.clone().count(), scaled.next_back());

@@ -34,7 +34,7 @@ pub(super) struct StatusArgs {
     output: Output<ObjectFormat>,
 }
 
-/// What is known; times are those of the operator's clock.
+/// The known state of an autoscaler; times are those of the operator's clock.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -47,7 +47,7 @@ struct Report {
     is_stored: bool,
     samples: Samples,
     last_scaling: Option<Timestamp>,
-    /// What the pods request before and after the last decision.
+    /// Requests of the pods before and after the last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
     vertices: BTreeMap<String, Vertex>,
@@ -80,7 +80,7 @@ struct Change {
     to: u32,
 }
 
-/// What could not be read, and where it is kept.
+/// A stored value that could not be read, and where it is kept.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SetAside {

@@ -1,4 +1,4 @@
-//! What the operator has stored of a job's autoscaler.
+//! State that the operator has stored of a job's autoscaler.
 
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -16,7 +16,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// What is stored and can be read; otherwise why there is none.
+    /// Returns the stored state, if there is one; an error says why it cannot be read.
     pub(super) fn readable(&self) -> anyhow::Result<Option<&Stored>> {
         match &self.stored {
             None => Ok(None),

@@ -13,7 +13,7 @@ use autoscaler::topology::VertexId;
 use autoscaler::trace::{Decision, Moment, Trace, reversals, subtask_hours};
 use autoscaler::vertex_scaler::{Rule, Step, VertexDecision};
 
-/// What people call vertices, by id.
+/// Display names of vertices, by id.
 pub(super) type Names = BTreeMap<VertexId, String>;
 
 /// Longest name that is shown; Flink chains operators into names of hundreds of letters.
@@ -29,7 +29,7 @@ pub(super) struct Told<'a> {
     pub(super) from: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     decisions: Vec<ToldDecision<'a>>,
-    /// What the job itself was seen to do.
+    /// Changes of parallelism that the job itself was seen to make.
     changes: Vec<ToldChange<'a>>,
     /// How many cycles ended in which way.
     outcomes: BTreeMap<&'static str, usize>,
@@ -177,12 +177,12 @@ fn prevented(decision: &Decision) -> Option<String> {
     (decision.outcome != Outcome::Scaled).then(|| decision.outcome.to_string())
 }
 
-/// What people call a vertex, or its id.
+/// Returns the display name of a vertex, or its id.
 pub(super) fn name<'a>(id: &'a VertexId, names: &'a Names) -> &'a str {
     names.get(id).map_or(id.as_str(), String::as_str)
 }
 
-/// The same, no longer than fits into a table.
+/// Like [`name`], no longer than fits into a table.
 pub(super) fn short_name(id: &VertexId, names: &Names) -> String {
     let name = name(id, names);
     if name.chars().count() <= NAME_LENGTH_MAX {
@@ -245,7 +245,7 @@ pub(super) fn steps(trace: &Trace, names: &Names) -> String {
     table::render(&["TIME", "VERTEX", "RULE", "NUMBER"], rows)
 }
 
-/// What each decision costs; nothing where that is not known of any.
+/// Tabulates what each decision costs; nothing where that is not known of any.
 pub(super) fn costs(trace: &Trace) -> Option<String> {
     let rows: Vec<Vec<String>> = trace
         .decisions
@@ -294,14 +294,14 @@ fn kind(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The same in one line.
+/// Like [`outcomes`], in one line.
 pub(super) fn outcomes_line(trace: &Trace) -> String {
     let parts: Vec<String> =
         outcomes(trace).iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     format!("cycles: {}", parts.join(", "))
 }
 
-/// What the job ran with beside what was decided, vertex by vertex.
+/// Compares what the job ran with to what was decided, vertex by vertex.
 pub(super) fn comparison(trace: &Trace, names: &Names) -> String {
     let (Some(first), Some(last)) = (trace.moments.first(), trace.moments.last()) else {
         return String::new();

@@ -17,7 +17,7 @@ use config::options::{
 };
 use validation::autoscaler_options;
 
-/// What options of the autoscaler begin with; on the command line it may be left out.
+/// Prefix of the autoscaler's options; on the command line it may be left out.
 const PREFIX: &str = "job.autoscaler.";
 /// Options that say what pods request.
 const REQUESTS: [&str; 6] = [

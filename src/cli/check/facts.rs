@@ -1,4 +1,4 @@
-//! What is looked at, all at the same time, within bounds. Nothing is written: a review of rights is
+//! Observation of the facts, all at the same time, within bounds. Nothing is written: a review of rights is
 //! only answered.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use clients::cluster::{self, crds};
 
 /// Reviews that are asked for at the same time.
 const REVIEWERS: usize = 16;
-/// What takes longer than this is not known.
+/// Time after which a fact counts as not known.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything that was looked at; an error where it could not be.
@@ -40,7 +40,7 @@ pub(super) struct Facts {
     pub(super) webhooks: cluster::Result<Vec<Webhook>>,
     /// Names of storage classes, the default one marked.
     pub(super) storage: cluster::Result<Vec<(String, bool)>>,
-    /// Whether the account of jobs that `init` makes is there.
+    /// The account of jobs that `init` makes is there.
     pub(super) service_account: cluster::Result<bool>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Crd {
     pub(super) state: crds::Drift,
 }
 
-/// What the deployments of the namespace tell of an operator that is neither installed nor has a Lease.
+/// Signs, in the deployments of the namespace, of an operator that is neither installed nor has a Lease.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Handled {
     pub(super) deployments: usize,
@@ -67,7 +67,7 @@ pub(super) struct Webhook {
     pub(super) name: String,
     /// `namespace/service` that answers; absent for a URL.
     pub(super) service: Option<String>,
-    /// Whether the API server knows whom to trust.
+    /// The API server knows whom to trust.
     pub(super) has_authority: bool,
 }
 

@@ -11,7 +11,7 @@ use super::{Target, script};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 
-/// What every script of ours has in it, and hardly any other.
+/// Text that every script of ours has in it, and hardly any other.
 const MARK: &str = "kubectl-flink";
 
 /// Arguments of `completion install`.

@@ -35,7 +35,7 @@ use operator::preview::{self, Preview};
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
 const BLUE_GREEN_FINALIZER: &str = "flinkbluegreendeployments.flink.apache.org/finalizer";
 
-/// What the operator does in the deletion of a deployment or session job, and of a snapshot.
+/// Operations of the operator in the deletion of a deployment or session job, and of a snapshot.
 const OPERATIONS: [Operation; 9] = [
     operation("patch", GROUP, "flinkdeployments", None),
     operation("update", GROUP, "flinkdeployments", Some("status")),
@@ -89,7 +89,7 @@ struct Finalizer {
     is_operators: bool,
 }
 
-/// What is printed; with `-o json` a contract.
+/// The explanation as it is printed; with `-o json` a contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
@@ -100,11 +100,11 @@ struct Explanation {
     deletion_requested: Option<Timestamp>,
     is_namespace_terminating: bool,
     finalizers: Vec<Finalizer>,
-    /// Whether an operator has taken up the deletion; absent where that leaves no sign.
+    /// An operator has taken up the deletion; absent where that leaves no sign.
     is_taken_up: Option<bool>,
     /// Where the deletion is, or would begin.
     step: Option<String>,
-    /// What the operator does next.
+    /// Next steps of the operator.
     next: Vec<String>,
     blockers: Vec<Blocker>,
 }
@@ -115,7 +115,7 @@ struct Seen {
     /// The operator's next pass; an error where it cannot be found out from here.
     preview: Result<Option<Preview>, String>,
     termination: Option<Termination>,
-    /// What the account that was asked about may not do.
+    /// Operations that are denied to the account that was asked about.
     denied: Option<Denied>,
     now: Timestamp,
 }
@@ -211,7 +211,7 @@ fn tell(error: &pass::Error) -> String {
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// What the impersonated account may not do; nothing where nobody is impersonated, as the rights of
+/// Lists what the impersonated account may not do; nothing where nobody is impersonated, as the rights of
 /// the person who asks say nothing about the operator.
 async fn denied(
     connection: &Connection,
@@ -302,7 +302,7 @@ fn blockers(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Vec<
     blockers
 }
 
-/// What could not be found out, and so may be anything.
+/// Returns a blocker where the next step could not be found out, and so may be anything.
 fn unread(seen: &Seen, known: &Explanation) -> Option<Blocker> {
     match &seen.preview {
         Ok(Some(_)) => None,

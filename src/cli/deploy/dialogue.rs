@@ -63,7 +63,7 @@ fn leave_the_terminal_in_order() {
     });
 }
 
-/// What was asked, unless the question was interrupted: then the program is about to end.
+/// Returns the answer, unless the question was interrupted: then the program is about to end.
 async fn answered<T>(asked: dialoguer::Result<T>) -> anyhow::Result<T> {
     match asked {
         Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => {

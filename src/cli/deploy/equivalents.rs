@@ -1,4 +1,4 @@
-//! What a dry run of `deploy` shows: the same with kubectl.
+//! Equivalent kubectl commands, as a dry run of `deploy` shows them.
 
 use serde_json::Value;
 

@@ -72,7 +72,7 @@ pub(in crate::cli) enum Mode {
 }
 
 impl Flags {
-    /// Whether no flag was given.
+    /// True if no flag was given.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

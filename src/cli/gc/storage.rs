@@ -1,4 +1,4 @@
-//! What clusters keep outside of Kubernetes: found, looked into and removed.
+//! Files and ZooKeeper nodes that clusters keep outside of Kubernetes: found, looked into and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ const WAYS_MAX: usize = 5;
 const TRIES: usize = 3;
 /// The folder in `high-availability.storageDir` that is no cluster's.
 const JOB_RESULT_STORE: &str = "job-result-store";
-/// What a savepoint's or checkpoint's `_metadata` begins with.
+/// First bytes of a savepoint's or checkpoint's `_metadata`.
 const METADATA_BEGINS: [u8; 4] = [0x49, 0x60, 0x67, 0x2d];
 const METADATA: &str = "_metadata";
-/// What Flink keeps of a checkpoint in `high-availability.storageDir`.
+/// Prefix of the files that Flink keeps of checkpoints in `high-availability.storageDir`.
 const COMPLETED_CHECKPOINT: &str = "completedCheckpoint";
 
 /// Everything that was seen, and the ways to it.
@@ -77,7 +77,7 @@ impl Seen {
     /// Removes what was found, if it is as it was seen. Says whether it was.
     ///
     /// # Errors
-    /// What was not removed yet is found again by the next look.
+    /// Files and nodes that were not removed yet are found again by the next look.
     pub(super) async fn remove(&self, finding: &Finding) -> anyhow::Result<bool> {
         match self.ways.get(&(finding.kind, finding.place.clone())) {
             Some(Way::Files(storage, files)) => {
@@ -183,7 +183,7 @@ async fn look_into_zookeeper(config: &FlinkConfig) -> Result<(Vec<Folder>, Way),
         is_recognized: found.is_of_flink,
         has_state: found.has_state,
         is_in_use: found.is_in_use,
-        // What is in the storage of the cluster is what its nodes point to.
+        // The storage of the cluster holds the files that its nodes point to.
         names: [found.name.to_ascii_lowercase()].into(),
         path: found.name,
     });
@@ -257,7 +257,7 @@ async fn look_at(
         };
         let files = match listed {
             Ok(files) => files,
-            // What is too much to be judged can refer to others all the same.
+            // A folder with too much in it to be judged can refer to others all the same.
             Err(Error::TooMany { .. }) if !is_kept => {
                 is_kept = true;
                 continue;
@@ -357,7 +357,7 @@ fn folder(
     }
 }
 
-/// Whether Flink writes a file of this path into a folder of the kind.
+/// True if Flink writes a file of this path into a folder of the kind.
 fn is_of_flink(kind: Kind, path: &str) -> bool {
     let (first, is_folder) = path.split_once('/').map_or((path, false), |(first, _)| (first, true));
     match kind {

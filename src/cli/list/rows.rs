@@ -1,4 +1,4 @@
-//! What a list keeps of an object: the fields that a table shows, and no more.
+//! Rows of a list: the fields of an object that a table shows, and no more.
 //!
 //! Each is read as whatever it is, so that an object that our types would refuse is shown too.
 

@@ -21,7 +21,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// What the line says of itself.
+    /// Reads the level that the line states.
     fn of(line: &str) -> Option<Self> {
         if line.trim_start().starts_with('{') {
             let after = FIELDS.iter().find_map(|field| line.split_once(field))?.1;
@@ -61,7 +61,7 @@ impl Filter {
         Self { least, present: Level::Error }
     }
 
-    /// Whether the line is to be shown.
+    /// True if the line is to be shown.
     pub(super) fn lets(&mut self, line: &str) -> bool {
         let Some(least) = self.least else { return true };
         if let Some(level) = Level::of(line) {

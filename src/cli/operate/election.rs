@@ -1,4 +1,4 @@
-//! Whether `operate` waits to be elected, and by which Lease.
+//! Leader election of `operate`: whether it waits to be elected, and by which Lease.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -97,7 +97,7 @@ impl ElectionArgs {
     }
 }
 
-/// What this process is in the election.
+/// Role of this process in the election.
 pub(super) enum Role {
     /// There is none.
     Alone,
@@ -133,7 +133,7 @@ impl Role {
     }
 }
 
-/// What keeps this process from writing until it may.
+/// Returns the fence that keeps this process from writing until it may.
 pub(super) fn fence_of(
     election: Option<&Settings>,
     sharding: Option<&sharding::Settings>,
@@ -192,8 +192,8 @@ pub(super) async fn check_rights(
         .into())
 }
 
-/// What the end of the leadership is told as. A new process starts clean, without what this one
-/// believes to know.
+/// The error that tells of the end of the leadership. A new process starts clean, without what this
+/// one believes to know.
 pub(super) fn deposed(settings: &Settings, lost: &Lost) -> anyhow::Error {
     let Settings { namespace, name, .. } = settings;
     Failure::new(format!("the lease `{namespace}/{name}` is lost: {lost}"))

@@ -15,7 +15,7 @@ use operator::webhook::admit::Jurisdiction;
 /// Who says what is operated.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// What the command line or the environment says, and by what.
+    /// Namespaces that the command line or the environment names, and by what.
     told: Option<(Watch, &'static str)>,
     /// Where nobody says anything.
     own: String,
@@ -51,7 +51,7 @@ impl Choice {
         Self { told: None, own: own.to_owned(), selector: None }
     }
 
-    /// What is to be operated with this configuration.
+    /// Returns the namespaces to operate with this configuration.
     pub(super) fn watch(&self, config: &FlinkConfig) -> Result<Watch, InvalidValue> {
         match &self.told {
             Some((watch, _)) => Ok(watch.clone()),
@@ -59,7 +59,7 @@ impl Choice {
         }
     }
 
-    /// Whether another configuration may say otherwise while the operator works.
+    /// True if another configuration may say otherwise while the operator works.
     pub(super) fn is_dynamic(&self, config: &FlinkConfig) -> bool {
         self.told.is_none() && config.get(&options::DYNAMIC_NAMESPACES_ENABLED) == Ok(true)
     }
@@ -84,7 +84,7 @@ impl Choice {
         Ok(Some(selector))
     }
 
-    /// What reviews are about that are judged with this configuration.
+    /// Returns the scope of the reviews that are judged with this configuration.
     pub(super) fn jurisdiction(&self, config: &FlinkConfig) -> anyhow::Result<Jurisdiction> {
         let selector = self.selector(config)?;
         let selector = selector.as_deref().map(LabelSelector::parse).transpose()?;

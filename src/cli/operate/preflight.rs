@@ -1,4 +1,4 @@
-//! What must hold before anything is watched.
+//! Checks that must pass before anything is watched.
 
 use anyhow::Context;
 use kube::api::{Api, ListParams};

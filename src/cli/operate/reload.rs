@@ -36,10 +36,10 @@ const KEYS_TOLD_MAX: usize = 20;
 /// Longest text about what is wrong.
 const PROBLEM_MAX: usize = 2000;
 
-/// What the files say: a configuration with remarks, or why there is none.
+/// Content of the files: a configuration with remarks, or why there is none.
 type Seen = Result<(FlinkConfig, Vec<String>), String>;
 
-/// What a look at the files brings.
+/// News that a look at the files brings.
 #[derive(Debug, PartialEq)]
 enum News {
     /// Nothing that was not told.
@@ -58,15 +58,15 @@ pub(super) struct Reload {
     /// Absent: they are read once.
     interval: Option<Duration>,
     choice: Choice,
-    /// What was operated from the start; absent while another one leads.
+    /// Namespaces operated from the start; absent while another one leads.
     watched: Option<Watch>,
     at_start: FlinkConfig,
     in_force: FlinkConfig,
-    /// What was told of files that cannot come into force.
+    /// The reason last told why the files cannot come into force.
     refused: Option<String>,
     /// Keys that were told to wait for a restart.
     waiting: Vec<String>,
-    /// What is in force, for the operator and, whoever leads, for reviews.
+    /// The configuration in force, for the operator and, whoever leads, for reviews.
     live: Arc<Live>,
     metrics: Metrics,
     levels: Option<Levels>,
@@ -106,7 +106,7 @@ impl Reload {
         self
     }
 
-    /// What is in force: it follows the files.
+    /// Returns the configuration in force, which follows the files.
     pub(super) fn live(&self) -> Arc<Live> {
         Arc::clone(&self.live)
     }
@@ -125,7 +125,7 @@ impl Reload {
         }
     }
 
-    /// What the files say now, for one that has waited for long before its start.
+    /// Reads the files again, for one that has waited for long before its start.
     pub(super) async fn newest(&mut self, config: OperatorConfig) -> OperatorConfig {
         if self.interval.is_none() {
             return config;
@@ -143,7 +143,7 @@ impl Reload {
         if let Some(webhook) = &self.webhook {
             match self.court() {
                 Ok(court) => webhook.convene(court),
-                // What would keep it from being made did not come into force.
+                // A configuration with which this fails did not come into force.
                 Err(error) => {
                     tracing::error!(error = in_short(&error), "reviews are judged as before");
                 }
@@ -189,7 +189,7 @@ impl Reload {
         false
     }
 
-    /// What is to be operated from the start, which is now.
+    /// Settles the namespaces to operate from the start, which is now.
     pub(super) fn watch(&mut self) -> Result<Watch, InvalidValue> {
         let watch = self.choice.watch(&self.in_force)?;
         self.watched = Some(watch.clone());
@@ -215,7 +215,7 @@ impl Reload {
         if let Some(remark) = self.choice.remark(&self.in_force) {
             tracing::warn!("{remark}");
         }
-        // What names none did not come into force.
+        // A configuration that names none did not come into force.
         let Ok(wanted) = self.choice.watch(&self.in_force) else { return };
         if !self.choice.is_dynamic(&self.in_force) || self.watched.as_ref() == Some(&wanted) {
             return;
@@ -260,7 +260,7 @@ impl Reload {
         News::Refused(why)
     }
 
-    /// What the files say twice in a row; nothing while they go on changing.
+    /// Reads the files until two reads agree; nothing while they go on changing.
     async fn settled(&self, mut read: impl AsyncFnMut() -> Seen) -> Option<Seen> {
         let mut seen = read().await;
         if seen.as_ref().is_ok_and(|(config, _)| *config == self.in_force) {

@@ -32,7 +32,7 @@ use operator::install::objects::{CONFIG_MAP, NAME};
 
 /// Files of the ConfigMap; the first one alone counts where both are.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];
-/// What the operator's pods are told beside their files.
+/// Environment variable that tells the operator's pods their namespaces, beside their files.
 const NAMESPACES_VARIABLE: &str = "WATCH_NAMESPACES";
 const ALL_NAMESPACES: [&str; 2] = ["--all-namespaces", "-A"];
 
@@ -92,7 +92,7 @@ struct Line {
     counts: Option<&'static str>,
 }
 
-/// What was found of an installation or its files.
+/// Layers that were found of an installation or its files.
 #[derive(Default)]
 struct Source {
     files: Files,
@@ -111,7 +111,7 @@ pub(super) async fn run(
     show(name.as_deref(), flink_version, shown, output, global, (printer, is_of_installation)).await
 }
 
-/// What applies to one resource. Who may not see the operator's own options is shown the others.
+/// Prints what applies to one resource. Who may not see the operator's own options sees the others.
 pub(in crate::cli) async fn of_resource(
     name: &str,
     shown: Shown,
@@ -182,7 +182,7 @@ async fn show(
     print(found, output, printer)
 }
 
-/// What the pods of an installation are given.
+/// Reads the options that the pods of an installation are given.
 async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
     let map = read::get::<ConfigMap>(client, namespace, CONFIG_MAP).await?;
     let data = map.and_then(|map| map.data).unwrap_or_default();
@@ -201,7 +201,7 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
     Ok(Source { files, beside: operators.first().map(beside).unwrap_or_default() })
 }
 
-/// What an operator is told by its Deployment: a flag wins over the environment.
+/// Reads the options in an operator's Deployment: a flag wins over the environment.
 fn beside(operator: &Workload) -> Vec<Layer> {
     let pod = operator.spec.template.spec.as_ref();
     let container = pod.and_then(|pod| pod.containers.iter().find(|it| it.name == NAME));

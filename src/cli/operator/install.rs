@@ -1,6 +1,6 @@
 //! `operator install` and `operator upgrade`.
 //!
-//! What is there already and belongs to somebody else is never taken over: the jobs' own account and
+//! An object that belongs to somebody else is never taken over: the jobs' own account and
 //! rights are left as they are, and everything else is refused by name.
 
 mod changes;
@@ -251,7 +251,7 @@ async fn put(
     Ok(())
 }
 
-/// What is applied: the objects of the release, with the values that it was made from.
+/// Returns the objects of the release to apply, with the values that it was made from.
 pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let values = typed(given)?;
     let release = Release {

@@ -37,7 +37,7 @@ use validation::lint::BLUE_GREEN;
 /// Resources that are looked at at the same time.
 const LOOKERS: usize = 16;
 
-/// What was found, as `-o json` shows it.
+/// Findings, as `-o json` shows them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -153,7 +153,7 @@ where
     or_none::<K, _>(client, list_values::<K>(client, scope, selector).await).await
 }
 
-/// What the next pass would do, unless it leaves everything as it is.
+/// Finds what the next pass would do, unless it leaves everything as it is.
 async fn look(resource: Value, context: &Context) -> Option<Finding> {
     let text =
         |path: &str| resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -192,7 +192,7 @@ where
 
 type News = (Vec<String>, String, Option<String>);
 
-/// What there is to tell of a pass. Pure.
+/// Returns the steps, reason and error of a pass, if there is anything to tell. Pure.
 fn finding(preview: Result<Preview, String>) -> Option<News> {
     match preview {
         Ok(Preview { steps, error: None, .. }) if steps.is_empty() => None,

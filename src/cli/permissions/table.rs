@@ -13,7 +13,7 @@ const NAMED: [Grant; 2] =
     [grant(&["get"], GROUP, DEPLOYMENTS), grant(&["get"], GROUP, SESSION_JOBS)];
 /// Those there are are named where one is not found.
 const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
-/// What the JobManager says, through the API server.
+/// The right to ask the JobManager, through the API server.
 const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
 const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
 const REVISIONS: Grant = grant(&["list"], "apps", "controllerrevisions");

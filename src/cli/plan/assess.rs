@@ -31,7 +31,7 @@ pub(super) struct Restore {
     pub(super) age_seconds: Option<i64>,
 }
 
-/// What would be read a second time.
+/// Input that would be read a second time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Replay {
@@ -97,8 +97,8 @@ fn taken_at(path: &str, facts: &Facts) -> Option<Timestamp> {
     of_job.or_else(of_revision)
 }
 
-/// What was processed after the restore point of a job that runs. Nothing where it takes its savepoint
-/// along, and where there is no state to be behind.
+/// Work after the restore point of a job that runs. Nothing where it takes its savepoint along, and
+/// where there is no state to be behind.
 pub(super) fn replay(
     outcome: &Outcome,
     restore: Option<&Restore>,

@@ -1,4 +1,4 @@
-//! What a plan is made of, read at the same time; nothing is written.
+//! Facts that a plan is made of, read at the same time; nothing is written.
 //!
 //! History, events and statistics say what to expect. None of them is needed: what cannot be read is
 //! left out of the plan, and said.
@@ -23,7 +23,7 @@ use state::revision;
 /// A person waits: what the JobManager does not say in this time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was read of the resource that is there.
+/// Facts about the resource that is there.
 #[derive(Default)]
 pub(super) struct Facts {
     /// Those about the resource.
@@ -32,7 +32,7 @@ pub(super) struct Facts {
     pub(super) revisions: Vec<Superseded>,
     pub(super) details: Option<JobDetails>,
     pub(super) checkpoints: Option<Checkpoints>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     pub(super) unread: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ use state::restore_point::RestorePoint;
 /// Characters of a value shown.
 const VALUE_WIDTH: usize = 120;
 
-/// What a person should know before the change is made.
+/// Facts that a person should know before the change is made.
 pub(super) fn warnings(
     present: Option<&Deployment>,
     wanted: &Value,

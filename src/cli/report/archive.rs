@@ -15,7 +15,7 @@ const ENTRY_BYTES_MAX: usize = 5 << 20;
 /// Bytes of all files together.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
-/// What became of it: names of the files, what was left out, and its size.
+/// Contents of a finished archive: names of the files, what was left out, and its size.
 pub(super) type Written = (Vec<String>, Vec<String>, u64);
 
 /// An archive that is being written.

@@ -1,4 +1,4 @@
-//! What goes into a report, one part after the other: objects, events, logs, and what Flink says.
+//! Parts of a report, one after the other: objects, events, logs, and what Flink says.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const PODS_MAX: usize = 50;
 const LOG_BYTES_MAX: u32 = 4 << 20;
 /// One request to Flink.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a JobManager is asked about the cluster.
+/// Paths that a JobManager is asked for, about the cluster.
 const OF_CLUSTER: [&str; 6] = [
     "config",
     "overview",
@@ -42,7 +42,7 @@ const OF_CLUSTER: [&str; 6] = [
 const OF_JOB: [&str; 6] =
     ["", "config", "exceptions?maxExceptions=50", "checkpoints", "checkpoints/config", "plan"];
 
-/// What to collect, and for how long.
+/// Subject and limits of a report.
 pub(super) struct Collecting<'a> {
     pub(super) connection: &'a Connection,
     pub(super) present: &'a Deployment,
@@ -141,7 +141,7 @@ impl Collecting<'_> {
 
     async fn logs(&self, archive: &mut Archive, cluster: &Deployment) -> anyhow::Result<()> {
         let (client, namespace) = (&self.connection.client, cluster.namespace());
-        // What was wrong is said with the objects already.
+        // Problems with the list of pods are told with the objects already.
         let listed = self.timely(pods::list(client, namespace, cluster.name(), None)).await;
         let Ok(pods) = listed else { return Ok(()) };
         if pods.len() > PODS_MAX {

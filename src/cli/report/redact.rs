@@ -60,7 +60,7 @@ fn leave_out_bytes(file: &mut Value, shows: bool) {
     }
 }
 
-/// Whether the text is bytes in base64, as far as one can tell. An id in hexadecimal is none.
+/// True if the text is bytes in base64, as far as one can tell. An id in hexadecimal is none.
 fn is_base64(text: &str) -> bool {
     let text = text.trim_end();
     let is_of_it = |letter: char| plain::is_of_base64(letter) || letter.is_ascii_whitespace();
@@ -248,7 +248,7 @@ fn redact(value: &mut Value, key: Option<&str>, has_options: bool) {
     }
 }
 
-/// What may be seen of a text under this key.
+/// Returns the part of a text under this key that may be seen.
 fn under(key: Option<&str>, text: &str) -> String {
     match key {
         Some(key) if is_reference(key) => text.to_owned(),
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn secrets_are_taken_out_of_json_in_texts() {
-        // What stands before the first `=` must not be all that is looked at.
+        // Text after the first `=` must be looked at as well.
         let spec = json!({"spec": {
             "flinkConfiguration": {"s3.secret-key": "hunter2", "env.java.opts.all": "-Da=b"},
             "job": {"args": ["--token", "hunter2", "--topic", "orders"]},

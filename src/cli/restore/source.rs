@@ -1,4 +1,4 @@
-//! What `--from` means: a path, a snapshot or a revision.
+//! Sources that `--from` can name: a path, a snapshot or a revision.
 
 use jiff::Timestamp;
 
@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) of: Option<String>,
 }
 
-/// What is meant, by its form.
+/// A source, as the form of its name tells.
 #[derive(Debug, Eq, PartialEq)]
 enum Meant<'a> {
     Path(&'a str),
@@ -93,7 +93,7 @@ fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<So
                 point.kind.into_str(),
                 storage::shown(path)
             ),
-            // What is on record is when the spec began, not when it left its state.
+            // The time on record is when the spec began, not when it left its state.
             taken_at: None,
             of: Some(name),
         }),

@@ -153,7 +153,7 @@ fn is_local(path: &str) -> bool {
     path.starts_with("file:") || !path.contains(':')
 }
 
-/// What a pod has written to a file system of its own is not here.
+/// Failure for a file that a pod has written to a file system of its own: it is not here.
 fn only_in_pods(path: &str, of: Option<&Deployment>) -> Failure {
     let shown = storage::shown(path);
     let file = format!("{}/{METADATA}", local(path).display());
@@ -223,7 +223,7 @@ fn shown_use(its: metadata::Use) -> String {
     format!("{}, {} {noun}", bytes(its.bytes), its.references)
 }
 
-/// What a person reads: the snapshot, its files, and its operators.
+/// Renders the snapshot, its files, and its operators for people.
 fn render(told: &Metadata, shown: &str, folder: &str, is_wide: bool) -> String {
     let kind = told.kind.map_or("savepoint or checkpoint", metadata::Kind::as_str);
     let mut lines = vec![

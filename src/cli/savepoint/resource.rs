@@ -34,7 +34,7 @@ pub(super) struct Wanted {
     pub(super) timeout: Duration,
 }
 
-/// What became of the wish.
+/// Outcome of the request for a snapshot.
 pub(super) enum Outcome {
     /// By the resource with this name.
     Taken { name: String, path: String },
@@ -42,7 +42,7 @@ pub(super) enum Outcome {
     NobodyThere(String),
 }
 
-/// What one look at the resource says.
+/// Progress that one look at the resource shows.
 #[derive(Debug, Eq, PartialEq)]
 enum Stand {
     Untouched,

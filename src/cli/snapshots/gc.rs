@@ -122,7 +122,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
     Ok(())
 }
 
-/// What is old and not among the newest, each with its resource.
+/// Finds snapshots that are old and not among the newest, each with its resource.
 async fn look(
     client: &Client,
     scope: Scope<'_>,

@@ -1,4 +1,4 @@
-//! What `snapshots` finds: the snapshots that are on record, and who could still start from each.
+//! Findings of `snapshots`: the snapshots that are on record, and who could still start from each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(super) struct Snapshot {
     pub(super) state: &'static str,
     pub(super) created: Option<Timestamp>,
     pub(super) path: Option<String>,
-    /// Whether the savepoint goes with its resource; absent where there is none to go.
+    /// The savepoint goes with its resource; absent where there is none to go.
     pub(super) is_disposed_on_delete: Option<bool>,
     /// Absent where not everything could be read that might refer to it.
     pub(super) referred_to_by: Option<Vec<String>>,
@@ -54,7 +54,7 @@ pub(super) struct Snapshot {
     pub(super) error: Option<String>,
 }
 
-/// What the lists of a namespace hold.
+/// Content of the lists of a namespace.
 pub(super) struct Inventory {
     pub(super) namespace: String,
     pub(super) snapshots: Vec<FlinkStateSnapshot>,

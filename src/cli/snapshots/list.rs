@@ -33,7 +33,7 @@ pub(super) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Whether anything was said about the list.
+    /// True if anything was said about the list.
     pub(super) fn is_given(&self) -> bool {
         let Self { name, all_namespaces, access, output } = self;
         name.is_some()

@@ -46,14 +46,14 @@ const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
 const LOG_LINES: i64 = 30;
 const LOG_BYTES_MAX: u32 = 64 * 1024;
 const LOG_LINES_SHOWN: usize = 5;
-/// What an image without a gateway says.
+/// Messages of an image without a gateway.
 const NO_GATEWAY: [&str; 3] = [
     "load main class org.apache.flink.table.gateway.SqlGateway",
     "sql gateway jar not found",
     "sql-gateway.sh: No such file",
 ];
 
-/// What is asked of the gateway.
+/// Requirements for the gateway.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
     pub(super) image: Option<&'a str>,
@@ -67,7 +67,7 @@ pub(super) struct Wish<'a> {
 pub(super) struct Gateway {
     pub(super) client: Client,
     pub(super) pod: ObjectId,
-    /// Whether it goes with the session.
+    /// It goes with the session.
     pub(super) is_own: bool,
 }
 
@@ -197,7 +197,7 @@ async fn tidy_up(
         let uid = pod["metadata"]["uid"].as_str();
         let deletion = Deletion { uid, ..Deletion::with(Propagation::Background) };
         let id = ObjectId::in_manifest(pod)?;
-        // What stays is found the next time.
+        // A pod that stays is found the next time.
         if let Err(error) = apply::delete(&connection.client, &id, deletion).await {
             tracing::debug!(%error, pod = id.name, "a gateway that has ended stays");
         }

@@ -37,7 +37,7 @@ A statement ends with a semicolon, and may have several lines. Ctrl-C stops the 
 
 type Lines = Editor<(), FileHistory>;
 
-/// What a line that is no SQL means.
+/// Meaning of a line that is no SQL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Word {
     Quit,
@@ -114,7 +114,7 @@ async fn converse(runner: Runner<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the statements behind it are to follow.
+/// Returns true if the statements behind it are to follow.
 async fn carry_out(
     runner: &Runner<'_>,
     statement: &Statement,
@@ -200,7 +200,7 @@ fn append(lines: &mut Lines, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a statement gives a value to an option, or a user, that is a secret.
+/// True if a statement gives a value to an option, or a user, that is a secret.
 fn has_secret(statement: &str) -> bool {
     let lower = statement.to_lowercase();
     let words = lower.split(|letter: char| !letter.is_alphanumeric() && !".-_".contains(letter));

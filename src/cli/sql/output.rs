@@ -14,7 +14,7 @@ const GAP: usize = 3;
 const WIDTH_MAX: usize = 48;
 /// Columns of times are this wide from the start, so that later rows stand below the first ones.
 const TIME_WIDTH: usize = 23;
-/// The same of numbers.
+/// Columns of numbers are this wide from the start.
 const NUMBER_WIDTH: usize = 8;
 /// Heads the column that says what a row does to the result before it.
 const CHANGE: &str = "op";
@@ -51,7 +51,7 @@ pub(super) struct Writer {
     statement: usize,
     /// Widths of the columns of a table; absent before the first page.
     widths: Option<Vec<usize>>,
-    /// Whether each row says what it does.
+    /// Each row says what it does.
     has_changes: bool,
     count: u64,
 }

@@ -32,7 +32,7 @@ pub(super) struct Runner<'a> {
     pub(super) format: ResultFormat,
     /// How long one statement may take; for ever where nothing is said, as a query of a stream does.
     pub(super) timeout: Option<Duration>,
-    /// Whether errors are shown whole.
+    /// Errors are shown whole.
     pub(super) is_verbose: bool,
     pub(super) signals: &'a Signals,
     pub(super) printer: &'a Printer,
@@ -201,7 +201,7 @@ impl Runner<'_> {
         ));
     }
 
-    /// What may fail without harm, as the gateway ends what nobody asks for.
+    /// Ends something that may fail without harm, as the gateway ends what nobody asks for.
     pub(super) async fn leave(
         &self,
         what: &str,
@@ -255,7 +255,7 @@ impl Runner<'_> {
     }
 }
 
-/// What helps against causes that people meet first.
+/// Returns a hint against causes that people meet first.
 fn hint(message: &str) -> Option<&'static str> {
     let is_missing = message.contains("Could not find any factory for identifier")
         || message.contains("ClassNotFoundException");

@@ -16,9 +16,9 @@ pub struct Statement {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Split {
     pub statements: Vec<Statement>,
-    /// What stands behind the last semicolon, if that is more than blanks and comments.
+    /// Text behind the last semicolon, if it is more than blanks and comments.
     pub rest: Option<Statement>,
-    /// What is open at the end of the script.
+    /// Text, name or comment that is open at the end of the script.
     pub open: Option<Open>,
 }
 
@@ -30,7 +30,7 @@ pub struct Open {
     pub line: usize,
 }
 
-/// What a script is made of.
+/// A part of a script.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Token<'a> {
     Word(&'a str),

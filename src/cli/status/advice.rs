@@ -1,4 +1,4 @@
-//! What was told of a deployment: its last events, and what its autoscaler would do if it were let.
+//! Last events of a deployment, and what its autoscaler would do if it were let.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -57,8 +57,8 @@ fn event_node(event: &Event, now: Timestamp) -> Node {
     Node::leaf(format!("{reason} {message} {}", styled(DIM, when.join(", "))))
 }
 
-/// What the autoscaler advises, where it is not let do it: what was reported last, and why it is
-/// advice. Nothing of a job that is scaled, or has no autoscaler.
+/// Shows the last advice of the autoscaler, where it is not let do it, and why it is advice.
+/// Nothing of a job that is scaled, or has no autoscaler.
 pub(super) fn node(
     deployment: &Deployment,
     events: &Told,

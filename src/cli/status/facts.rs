@@ -44,14 +44,14 @@ pub(super) struct Facts {
     pub(super) advised_until: Option<Timestamp>,
 }
 
-/// What there is around a deployment and has to be asked for by what it says.
+/// Facts around a deployment that have to be asked for by what it says.
 struct Around {
     session_cluster: Option<Result<Deployment, String>>,
     session_jobs: Vec<Deployment>,
     flink: Option<FlinkFacts>,
 }
 
-/// What the JobManager says.
+/// Answers of the JobManager.
 pub(super) struct FlinkFacts {
     pub(super) task_managers: Result<TaskManagers, flink::Error>,
     /// The facts of the job; absent in a session cluster.
@@ -60,7 +60,7 @@ pub(super) struct FlinkFacts {
     pub(super) overview: Option<JobsOverview>,
 }
 
-/// What the JobManager says of the job.
+/// Answers of the JobManager about the job.
 pub(super) struct JobFacts {
     pub(super) details: Result<JobDetails, flink::Error>,
     pub(super) checkpoints: Result<Checkpoints, flink::Error>,

@@ -46,7 +46,7 @@ pub(super) async fn one(
                 contact.regain();
                 shown = tree::render(&facts, is_wide, Some(terminal_width()), now);
             }
-            // What was seen last stays: it is better than nothing, and the line below says so.
+            // The last view stays: it is better than nothing, and the line below says so.
             Err(error) => match passing(&error) {
                 Some(error) => {
                     contact.lose(error);

@@ -238,7 +238,7 @@ fn next_start(job: &Deployment) -> Option<Node> {
     })
 }
 
-/// Whether an application has come to its end, and with it most of its cluster.
+/// True if an application has come to its end, and with it most of its cluster.
 fn is_over(state: &str) -> bool {
     matches!(state, "FINISHED" | "FAILED" | "CANCELED")
 }

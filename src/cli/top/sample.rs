@@ -32,7 +32,7 @@ const VERTICES_MAX: usize = 60;
 const METRICS_MAX: usize = 60;
 /// Durations of checkpoints that are kept, as many as Flink tells by default.
 const CHECKPOINTS_MAX: usize = 10;
-/// What a JobManager does not say in this time is left out of the sample.
+/// Answers of a JobManager that take longer are left out of the sample.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// All jobs at one time.
@@ -61,7 +61,7 @@ pub(super) struct Job {
     pub(super) error: Option<String>,
 }
 
-/// What a job does; absent where Flink has no number.
+/// Measurements of a job; absent where Flink has no number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Figures {
@@ -98,7 +98,7 @@ struct Known {
     metrics: BTreeMap<String, Vec<Metric>>,
 }
 
-/// What a metric stands for.
+/// Quantity that a metric measures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Figure {
     TaskIn,
@@ -134,7 +134,7 @@ impl Sampler {
         Self { connection, wanted, access, known: BTreeMap::new() }
     }
 
-    /// Whether jobs of more than one namespace may come.
+    /// True if jobs of more than one namespace may come.
     pub(super) fn is_everywhere(&self) -> bool {
         self.wanted.is_everywhere
     }
@@ -183,7 +183,7 @@ impl Sampler {
         Ok(Sample { jobs, unmeasured: left })
     }
 
-    /// What is wanted and there, by namespace and name; session clusters have no job of their own.
+    /// Lists wanted jobs that exist, by namespace and name; session clusters have none of their own.
     async fn present(&self) -> anyhow::Result<Vec<Deployment>> {
         let Wanted { names, is_everywhere, selector } = &self.wanted;
         let mut present = Vec::new();
@@ -318,7 +318,7 @@ fn chosen(names: Vec<String>) -> Vec<Metric> {
     all.take(METRICS_MAX).collect()
 }
 
-/// What one vertex does.
+/// Measurements of one vertex.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Reading {
     task_in: Option<f64>,

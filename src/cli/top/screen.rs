@@ -23,11 +23,11 @@ const KEYS_MAX: usize = 16;
 /// Columns and rows of a terminal that does not say.
 const SIZE: (u16, u16) = (80, 24);
 
-/// Whether the terminal is not as it was.
+/// The terminal is not as it was.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// What a person asks for.
+/// Request of the person at the terminal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     Quit,
@@ -181,7 +181,7 @@ mod tests {
             .stderr(hand())
             .spawn()
             .unwrap();
-        // What is shown is read meanwhile, or the program would wait for room.
+        // The output is read meanwhile, or the program would wait for room.
         let mut seen = File::from(person);
         let (to_us, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -19,7 +19,7 @@ const PRESSED: f64 = 0.5;
 const DISPENSABLE: [&str; 8] =
     ["TREND", "CHECKPOINTS", "OUT/S", "BUSY", "NAMESPACE", "STATE", "BACKPRESSURE", "LAG"];
 
-/// What the lines are ordered by.
+/// Order of the lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Order {
     #[default]
@@ -84,7 +84,7 @@ impl Histories {
     }
 }
 
-/// What is drawn.
+/// Content of the screen.
 pub(super) struct View<'a> {
     pub(super) sample: &'a Sample,
     pub(super) histories: &'a Histories,
@@ -183,7 +183,7 @@ impl View<'_> {
     }
 }
 
-/// What the job is, and in what the resource differs from that.
+/// Shows the state of the job, and where the resource differs from that.
 fn state(job: &Job) -> String {
     let of_job = job.state.as_deref().unwrap_or("not started");
     let style = match of_job {

@@ -1,4 +1,4 @@
-//! Whether this program, the API server, the definitions and the operators fit each other. Pure.
+//! Compares this program, the API server, the definitions and the operators with each other. Pure.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use api::{GROUP, VERSION};
 use clients::cluster;
 use clients::cluster::crds::Drift;
 
-/// What was found in the cluster; an error where it could not be read.
+/// Facts from the cluster; an error where they could not be read.
 pub(super) struct Facts {
     /// `v1.34.2`, with major and minor.
     pub(super) kubernetes: (String, u32, u32),
@@ -33,7 +33,7 @@ pub(super) struct Compared {
     pub(super) component: String,
     /// Absent where there is none, or where it could not be read.
     pub(super) found: Option<String>,
-    /// What would fit this program.
+    /// A value that would fit this program.
     pub(super) expected: String,
     pub(super) result: Result,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -138,7 +138,7 @@ async fn last_words(
     join_all(requests).await
 }
 
-/// Whether it has ended in a way that its log may explain.
+/// True if it has ended in a way that its log may explain.
 fn has_ended(container: &ContainerStatus) -> bool {
     let states = [container.state.as_ref(), container.last_state.as_ref()];
     states
@@ -148,13 +148,13 @@ fn has_ended(container: &ContainerStatus) -> bool {
         .any(|ended| ended.exit_code != 0)
 }
 
-/// What the JobManager says.
+/// Answers of the JobManager.
 struct Asked {
     rest: Rest,
     exceptions: Vec<flink::failures::JobException>,
     failure: Option<String>,
     checkpoints: Option<flink::checkpoints::Checkpoints>,
-    /// What it did not answer, and why.
+    /// Requests that it did not answer, and why.
     unread: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the texts of Flink, the JVM and Kubernetes say of a cause. Pure.
+//! Signs of a cause in the texts of Flink, the JVM and Kubernetes. Pure.
 //!
 //! Each sign is a piece of a message that only this cause writes; the messages are those of Flink 1.15
 //! to 2.1, kubelet and the API server.
@@ -62,7 +62,7 @@ pub(super) fn of_text(text: &str) -> Option<Sign> {
     SIGNS.iter().find_map(found)
 }
 
-/// The same of what the API server or a controller says when it cannot create a pod.
+/// Like [`of_text`], for messages of the API server or a controller that cannot create a pod.
 pub(super) fn of_refused_pod(message: &str) -> Option<Sign> {
     let cause = if message.contains("admission webhook") && message.contains("denied the request")
         || message.contains("failed calling webhook")

@@ -1,7 +1,7 @@
 //! From facts to the one cause that explains the others. Pure: the same facts give the same verdict.
 //!
-//! What keeps the operator or Kubernetes from even starting comes first, then what pods say of their
-//! end, then what Flink says of the job: each hides what comes after it.
+//! Problems that keep the operator or Kubernetes from even starting come first, then what pods say
+//! of their end, then what Flink says of the job: each hides what comes after it.
 
 mod words;
 
@@ -71,7 +71,7 @@ pub(super) enum Cause {
     OperatorReports,
 }
 
-/// Whether the JobManager answers.
+/// Outcome of asking the JobManager.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) enum Rest {
     #[default]
@@ -95,7 +95,7 @@ pub(super) struct Facts {
     pub(super) resource: Deployment,
     /// Of a session job: its cluster, where there is one.
     pub(super) cluster: Option<Deployment>,
-    /// Whether nobody knows if there is one: it could not be read.
+    /// Nobody knows if there is one: it could not be read.
     pub(super) is_cluster_unread: bool,
     pub(super) pods: Vec<Pod>,
     /// About the resource, its Deployments, ReplicaSets and pods; oldest first.
@@ -115,17 +115,17 @@ pub(super) struct Facts {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Verdict {
     pub(super) cause: Cause,
-    /// What is wrong.
+    /// The problem, in words.
     pub(super) what: String,
-    /// What shows it.
+    /// Quotation or fact that shows it.
     pub(super) evidence: String,
-    /// What mends it.
+    /// Change that mends it.
     pub(super) remedy: String,
     /// The next command to type.
     pub(super) next: String,
 }
 
-/// What was found out, before it is put into words.
+/// A finding, before it is put into words.
 #[derive(Clone, Debug)]
 struct Found {
     cause: Cause,
@@ -251,7 +251,7 @@ fn refused_pods(facts: &Facts) -> Option<Found> {
     messages.chain(of_error).find_map(signs::of_refused_pod).map(Found::of)
 }
 
-/// What keeps a pod from running, or ended it.
+/// Finds the problem that keeps a pod from running, or ended it.
 fn bad_pods(facts: &Facts) -> Option<Found> {
     let bad = |look: fn(&Pod, &Facts) -> Option<Found>| {
         facts
@@ -384,7 +384,7 @@ fn who_set_state(object: &Value) -> Option<(String, String)> {
     Some((owner["manager"].as_str()?.to_owned(), owner["time"].as_str()?.to_owned()))
 }
 
-/// What Flink says of the job.
+/// Finds a cause in what Flink says of the job.
 fn job(facts: &Facts) -> Option<Found> {
     let state = facts.resource.job_state().unwrap_or_default();
     if matches!(state, "FINISHED" | "CANCELED") {

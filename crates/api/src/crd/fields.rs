@@ -15,7 +15,7 @@ pub struct Field {
     pub kind: String,
     /// The allowed values, where they are listed.
     pub values: Vec<String>,
-    /// Whether fields below it that have no name here are kept.
+    /// Fields below it that have no name here are kept.
     pub is_open: bool,
 }
 

@@ -15,9 +15,9 @@
 //!    alone is only seen from the root, which changes with every write; that rule asks for
 //!    creation only. On older servers [`super::without_rules`] is applied instead.
 //!
-//! What needs the last reconciled spec (a switch of mode, the path of a savepoint redeploy) is not
-//! here, even as a transition rule: before the first deployment such a change is allowed, and
-//! a rule on `spec` cannot see whether there was one.
+//! A check that needs the last reconciled spec (a switch of mode, the path of a savepoint redeploy)
+//! is not here, even as a transition rule: before the first deployment such a change is allowed,
+//! and a rule on `spec` cannot see whether there was one.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, ValidationRule,
@@ -31,7 +31,7 @@ struct Rule {
     /// Field below the root of the object.
     at: &'static [&'static str],
     cel: &'static str,
-    /// Whether only creation is asked; `oldSelf` is then an optional.
+    /// Only creation is checked; `oldSelf` is then an optional.
     on_create: bool,
     /// The field to blame, below `at`.
     blame: Option<&'static str>,

@@ -203,7 +203,7 @@ fn described(kind: &str) -> &'static str {
     }
 }
 
-/// What stands there, and how it becomes text where text is wanted.
+/// Describes what was found, and how it becomes text where text is wanted.
 fn found(content: &Content, wanted: &str) -> String {
     match content {
         Content::Map(_) => "a map".to_owned(),

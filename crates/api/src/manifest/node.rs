@@ -22,7 +22,6 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
-/// What a node holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     /// Anything but lists and maps.

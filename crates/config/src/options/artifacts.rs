@@ -15,7 +15,7 @@ options! {
     /// Schemes of addresses from which the operator fetches jars.
     Live USER_ARTIFACTS_ALLOWED_SCHEMES: List =
         "kubernetes.operator.user.artifacts.allowed-schemes" or "https";
-    /// Whether jars on hosts without a public address are refused.
+    /// Refuses jars on hosts without a public address.
     Live USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS: bool =
         "kubernetes.operator.user.artifacts.disallow-restricted-hosts" or "true";
     /// The largest jar that is fetched.
@@ -30,6 +30,6 @@ options! {
         "kubernetes.operator.user.artifacts.cache.max-size" or "512 mb";
     /// Headers with which the jar of a session job is asked for; its configuration states them.
     Live USER_ARTIFACTS_HTTP_HEADER: TextMap = "kubernetes.operator.user.artifacts.http.header";
-    /// What the jar of a session job must be: `sha256:` and 64 hexadecimal digits.
+    /// Checksum that the jar of a session job must have: `sha256:` and 64 hexadecimal digits.
     Live USER_ARTIFACTS_CHECKSUM: String = "kubernetes.operator.user.artifacts.checksum";
 }

@@ -45,7 +45,7 @@ values_from_str! {
 
 options! {
     TABLE =>
-    /// Whether the job is measured and scaled.
+    /// Enables the autoscaler, which measures and scales the job.
     Live ENABLED: bool = "job.autoscaler.enabled" or "false" formerly prefixed;
     /// Time over which figures are averaged before a decision.
     Live METRICS_WINDOW: Duration = "job.autoscaler.metrics.window" or "15 min" formerly prefixed;
@@ -79,28 +79,28 @@ options! {
     /// Share of the heap in use above which nothing is scaled.
     Live HEAP_USAGE_THRESHOLD: f64 =
         "job.autoscaler.memory.heap-usage.threshold" or "1.0" formerly prefixed;
-    /// Whether it counts how much earlier scalings of a vertex brought.
+    /// Takes into account how much earlier scalings of a vertex brought.
     Live OBSERVED_SCALABILITY_ENABLED: bool =
         "job.autoscaler.observed-scalability.enabled" or "false" formerly prefixed;
     /// The smallest share of linear growth that is believed.
     Live OBSERVED_SCALABILITY_COEFFICIENT_MIN: f64 =
         "job.autoscaler.observed-scalability.coefficient-min" or "0.5" formerly prefixed;
-    /// Whether a vertex is not scaled up again after a scaling that brought too little.
+    /// Does not scale a vertex up again after a scaling that brought too little.
     Live EFFECTIVENESS_DETECTION_ENABLED: bool =
         "job.autoscaler.scaling.effectiveness.detection.enabled" or "false" formerly prefixed;
     /// Share of the expected gain below which a scaling brought too little.
     Live EFFECTIVENESS_THRESHOLD: f64 =
         "job.autoscaler.scaling.effectiveness.threshold" or "0.1" formerly prefixed;
-    /// Whether memory of TaskManagers follows what they use.
+    /// Adapts the memory of TaskManagers to what they use.
     Live MEMORY_TUNING_ENABLED: bool =
         "job.autoscaler.memory.tuning.enabled" or "false" formerly prefixed;
     /// Share that heap and metaspace get beyond what they use.
     Live MEMORY_TUNING_OVERHEAD: f64 =
         "job.autoscaler.memory.tuning.overhead" or "0.2" formerly prefixed;
-    /// Whether decisions are carried out, and not only told.
+    /// Carries out decisions, instead of only reporting them.
     Live SCALING_ENABLED: bool = "job.autoscaler.scaling.enabled" or "true" formerly prefixed;
-    /// Whether a job that is new to the autoscaler is only advised for two windows. An option of
-    /// this operator's own.
+    /// Only advises a job that is new to the autoscaler, for two windows. An option of this
+    /// operator's own.
     Live ADVICE_FIRST_WINDOW: bool = "job.autoscaler.advice.first-window" or "true";
     /// How long after a start no decision is made.
     Live STABILIZATION_INTERVAL: Duration =
@@ -126,7 +126,7 @@ options! {
         "job.autoscaler.catch-up.duration" or "30 min" formerly prefixed;
     /// How long a restart is expected to take.
     Live RESTART_TIME: Duration = "job.autoscaler.restart.time" or "5 min" formerly prefixed;
-    /// Whether the longest restart that was measured counts instead.
+    /// Uses the longest measured restart instead of `job.autoscaler.restart.time`.
     Live RESTART_TIME_TRACKING_ENABLED: bool =
         "job.autoscaler.restart.time-tracking.enabled" or "false" formerly prefixed;
     /// The longest measured restart that is believed.
@@ -151,17 +151,17 @@ options! {
     /// How a parallelism is fitted to key groups or partitions.
     Live ALIGNMENT_MODE: AlignmentMode =
         "job.autoscaler.scaling.parallelism-alignment.mode" or "BALANCED" formerly prefixed;
-    /// The same of old; it counts only where it is set and the mode of alignment is not.
+    /// Older form of the alignment mode; it counts only where it is set and the alignment mode is not.
     Live ADJUST_MODE: AdjustMode =
         "job.autoscaler.scaling.key-group.partitions.adjust.mode" or "EVENLY_SPREAD"
         formerly prefixed;
     /// Scalings of a vertex from which on its growth is believed.
     Live OBSERVED_SCALABILITY_MIN_OBSERVATIONS: u32 =
         "job.autoscaler.observed-scalability.min-observations" or "3" formerly prefixed;
-    /// Whether fewer TaskManagers get more heap each.
+    /// Gives each TaskManager more heap when there are fewer of them.
     Live MEMORY_SCALE_DOWN_COMPENSATION_ENABLED: bool =
         "job.autoscaler.memory.tuning.scale-down-compensation.enabled" or "true" formerly prefixed;
-    /// Whether managed memory gets what tuning leaves of the total, where it is in use.
+    /// Gives managed memory what tuning leaves of the total, where it is in use.
     Live MEMORY_TUNING_MAXIMIZE_MANAGED: bool =
         "job.autoscaler.memory.tuning.maximize-managed-memory" or "false" formerly prefixed;
     /// How many scalings of a vertex, and how many restarts, are remembered.
@@ -182,7 +182,7 @@ options! {
     /// Price of a CPU for an hour, in any currency, with which decisions tell what they cost. An
     /// option of this operator's own.
     Live COST_CPU_HOUR: f64 = "job.autoscaler.cost.cpu-hour";
-    /// The same of a GiB of memory.
+    /// Price of a GiB of memory for an hour, like `job.autoscaler.cost.cpu-hour`.
     Live COST_GIB_HOUR: f64 = "job.autoscaler.cost.gib-hour";
     /// Java classes that rewrite figures; a job that names some is not scaled.
     Live CUSTOM_EVALUATORS: List =
@@ -191,7 +191,7 @@ options! {
     Live CUSTOM_EXECUTORS: List = "job.autoscaler.scaling.custom-executors" or "" formerly prefixed;
 }
 
-/// Whether there is an option with this key, under its current name or an older one.
+/// True if there is an option with this key, under its current name or an older one.
 pub fn is_known(key: &str) -> bool {
     let bare = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
     TABLE.iter().any(|known| known.keys().any(|name| name == bare))

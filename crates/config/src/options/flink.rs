@@ -12,7 +12,7 @@ options! {
     OF_EACH_LOOK =>
     /// Port of Flink's REST API.
     Live REST_PORT: u16 = "rest.port" or "8081" formerly ["web.port"];
-    /// Whether it is served with TLS.
+    /// Enables TLS for Flink's REST API.
     Live SSL_REST_ENABLED: bool =
         "security.ssl.rest.enabled" or "false" formerly ["security.ssl.enabled"];
     /// Pause between checkpoints; none are taken when unset.

@@ -34,17 +34,17 @@ options! {
     /// Newest values that one histogram is made of.
     AtStart METRICS_HISTOGRAM_SAMPLE_SIZE: u32 =
         "kubernetes.operator.metrics.histogram.sample.size" or "1000";
-    /// What names of metrics begin with where a reporter has no labels: those of the operator
-    /// itself.
+    /// Scope format of the operator's own metrics: their names begin with it where a reporter has
+    /// no labels.
     AtStart METRICS_SCOPE_SYSTEM: String =
         "kubernetes.operator.metrics.scope.k8soperator.system"
         or "<host>.k8soperator.<namespace>.<name>.system"
         formerly ["kubernetes.operator.metrics.scope.k8soperator"];
-    /// The same of metrics of a kind's resources in a namespace.
+    /// Scope format of metrics of a kind's resources in a namespace, for reporters without labels.
     AtStart METRICS_SCOPE_NAMESPACE: String =
         "kubernetes.operator.metrics.scope.k8soperator.resourcens"
         or "<host>.k8soperator.<namespace>.<name>.namespace.<resourcens>.<resourcetype>";
-    /// The same of metrics of one resource.
+    /// Scope format of metrics of one resource, for reporters without labels.
     AtStart METRICS_SCOPE_RESOURCE: String =
         "kubernetes.operator.metrics.scope.k8soperator.resource"
         or "<host>.k8soperator.<namespace>.<name>.resource.<resourcens>.<resourcename>.<resourcetype>";

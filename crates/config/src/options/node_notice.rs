@@ -24,7 +24,7 @@ values_from_str! {
 
 options! {
     TABLE =>
-    /// What is taken of a job when a node that it runs on is about to go.
+    /// Snapshot that is taken of a job when a node that it runs on is about to go.
     Live SNAPSHOT: NoticeSnapshot = "kubernetes.operator.node-notice.snapshot" or "NONE";
     /// Pause between two such snapshots of a job.
     Live COOLDOWN: Duration = "kubernetes.operator.node-notice.cooldown" or "10 min";

@@ -19,7 +19,7 @@ options! {
     /// Age from which ConfigMaps of former clusters and jobs go; 0 for never. Those that lead to
     /// state stay.
     Live LEFTOVERS_RETENTION: Duration = "kubernetes.operator.leftovers.retention" or "7 d";
-    /// Whether `status.error` of the Java operator has stack traces.
+    /// Includes stack traces in `status.error` of the Java operator.
     Nowhere EXCEPTION_STACKTRACE_ENABLED: bool =
         "kubernetes.operator.exception.stacktrace.enabled" or "false";
     /// Longest stack trace in `status.error` of the Java operator.
@@ -34,7 +34,7 @@ options! {
     /// Namespaces to operate, separated by commas, or `JOSDK_ALL_NAMESPACES`.
     Live WATCHED_NAMESPACES: Namespaces =
         "kubernetes.operator.watched.namespaces" or "JOSDK_ALL_NAMESPACES";
-    /// Whether a change of the namespaces counts while the operator works.
+    /// Applies a change of the watched namespaces while the operator runs.
     Live DYNAMIC_NAMESPACES_ENABLED: bool =
         "kubernetes.operator.dynamic.namespaces.enabled" or "false";
     /// First pause of the Java operator after a pass that failed.
@@ -52,7 +52,7 @@ options! {
         "kubernetes.operator.rate-limiter.refresh-period" or "15 s";
     /// Most passes of the Java operator over a resource in a period; zero or less for no limit.
     Nowhere RATE_LIMITER_LIMIT: i32 = "kubernetes.operator.rate-limiter.limit" or "5";
-    /// Whether replicas elect one of them, which operates; the others stand by.
+    /// Enables leader election: one of the replicas operates, and the others stand by.
     AtStart LEADER_ELECTION_ENABLED: bool =
         "kubernetes.operator.leader-election.enabled" or "false";
     /// Name of the Lease for which replicas contend; mandatory with leader election.
@@ -68,7 +68,7 @@ options! {
         "kubernetes.operator.leader-election.retry-period" or "2 s";
     /// Into how many shards the namespaces are divided among several operators; 0 for one leader.
     AtStart SHARDING_SHARDS: i32 = "kubernetes.operator.sharding.shards" or "0";
-    /// Whether the files of the configuration are read again while the operator works.
+    /// Reads the files of the configuration again while the operator runs.
     AtStart DYNAMIC_CONFIG_ENABLED: bool = "kubernetes.operator.dynamic.config.enabled" or "true";
     /// Pause between two looks at the files of the configuration, at least 1 s.
     AtStart DYNAMIC_CONFIG_CHECK_INTERVAL: Duration =
@@ -79,18 +79,18 @@ options! {
     Nowhere CONFIG_CACHE_SIZE: i32 = "kubernetes.operator.config.cache.size" or "1000";
     /// Labels of the resources that are operated; all of them when unset. `--selector` wins.
     AtStart LABEL_SELECTOR: String = "kubernetes.operator.label.selector";
-    /// What of the operator's log is written, beside what is written by default.
+    /// Levels of the operator's log, in addition to the default ones.
     Live LOG_LEVELS: LogLevels = "kubernetes.operator.log.levels" or "info";
     /// Form of the lines of the operator's log.
     AtStart LOG_FORMAT: LogForm = "kubernetes.operator.log.format" or "text";
-    /// Whether probes are answered: in a pod, or where this option or the port is set.
+    /// Answers probes: in a pod, or where this option or the port is set.
     AtStart HEALTH_PROBE_ENABLED: bool = "kubernetes.operator.health.probe.enabled" or "true";
     /// Port on which probes are answered.
     AtStart HEALTH_PROBE_PORT: u16 = "kubernetes.operator.health.probe.port" or "8085";
     /// How long the pass over a changed canary may take before the operator counts as ill.
     Live HEALTH_CANARY_RESOURCE_TIMEOUT: Duration =
         "kubernetes.operator.health.canary.resource.timeout" or "1 min";
-    /// Whether a namespace that cannot be read keeps the operator from starting.
+    /// Keeps the operator from starting when a namespace cannot be read.
     AtStart STARTUP_STOP_ON_INFORMER_ERROR: bool =
         "kubernetes.operator.startup.stop-on-informer-error" or "true";
     /// How long passes may take to their end, when the operator stops or a namespace is given up.

@@ -31,7 +31,7 @@ options! {
     /// How long the submission of a session job may take, and a job may still come of it.
     Live JOB_SUBMISSION_TIMEOUT: Duration =
         "kubernetes.operator.job.submission.timeout" or "10 min";
-    /// What becomes of the dependents of a Deployment that is deleted.
+    /// Propagation policy for the dependents of a Deployment that is deleted.
     Live RESOURCE_DELETION_PROPAGATION: DeletionPropagation =
         "kubernetes.operator.resource.deletion.propagation" or "Foreground";
     /// Lines of the stack trace in the event that tells of an exception of a job.
@@ -40,7 +40,7 @@ options! {
     /// Most exceptions of a job that one pass tells by events.
     Live EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION: i32 =
         "kubernetes.operator.events.exceptions.limit-per-reconciliation" or "10";
-    /// Whether what `spec.ingress` asks for is made.
+    /// Creates what `spec.ingress` asks for.
     Live INGRESS_MANAGE: bool = "kubernetes.operator.ingress.manage" or "true";
     /// Gateway that leads to the web UI instead of an Ingress.
     AtDeploy INGRESS_GATEWAY: GatewayName = "kubernetes.operator.ingress.gateway";
@@ -56,10 +56,10 @@ options! {
         "kubernetes.operator.savepoint.format.type" or "CANONICAL";
     /// Type of checkpoints, where snapshots are no resources.
     Live CHECKPOINT_TYPE: CheckpointType = "kubernetes.operator.checkpoint.type" or "FULL";
-    /// Whether a savepoint that the operator takes goes with its FlinkStateSnapshot.
+    /// Disposes of the savepoint when a FlinkStateSnapshot that the operator created is deleted.
     Live SAVEPOINT_DISPOSE_ON_DELETE: bool =
         "kubernetes.operator.savepoint.dispose-on-delete" or "false";
-    /// Whether old snapshots go, by count and age.
+    /// Deletes old snapshots, by count and age.
     Live SAVEPOINT_CLEANUP_ENABLED: bool =
         "kubernetes.operator.savepoint.cleanup.enabled" or "true";
     /// How many savepoints are kept.
@@ -74,10 +74,10 @@ options! {
     /// Schedule of checkpoints: a duration or a Quartz cron expression.
     Live PERIODIC_CHECKPOINT_INTERVAL: String =
         "kubernetes.operator.periodic.checkpoint.interval" or "";
-    /// Whether snapshots are FlinkStateSnapshot resources, where that kind is installed.
+    /// Takes snapshots as FlinkStateSnapshot resources, where that kind is installed.
     Live SNAPSHOT_RESOURCE_ENABLED: bool =
         "kubernetes.operator.snapshot.resource.enabled" or "true";
-    /// Whether a spec that does not become stable in time is rolled back to the last stable one.
+    /// Rolls back to the last stable spec when a spec does not become stable in time.
     Live DEPLOYMENT_ROLLBACK_ENABLED: bool =
         "kubernetes.operator.deployment.rollback.enabled" or "false";
     /// How long a deployed spec may take to run before it is rolled back.
@@ -91,44 +91,43 @@ options! {
         "kubernetes.operator.deployment.stable.checkpoints" or "0";
     /// Restarts since its start up to which a job counts as stable; no limit when unset.
     Live DEPLOYMENT_STABLE_RESTARTS_MAX: u32 = "kubernetes.operator.deployment.stable.restarts.max";
-    /// Whether a change of the spec goes ahead while a savepoint is being taken.
+    /// Lets a change of the spec go ahead while a savepoint is being taken.
     Live JOB_UPGRADE_IGNORE_PENDING_SAVEPOINT: bool =
         "kubernetes.operator.job.upgrade.ignore-pending-savepoint" or "false";
-    /// Whether a running job of the adaptive scheduler is scaled without a restart.
+    /// Scales a running job of the adaptive scheduler without a restart.
     Live JOB_UPGRADE_INPLACE_SCALING_ENABLED: bool =
         "kubernetes.operator.job.upgrade.inplace-scaling.enabled" or "true";
-    /// Whether a savepoint upgrade may use HA metadata instead.
+    /// Allows a savepoint upgrade to use HA metadata instead.
     Live JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED: bool =
         "kubernetes.operator.job.upgrade.last-state-fallback.enabled" or "true";
     /// Age of a checkpoint above which last-state takes a savepoint instead; no limit when unset.
     Live JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE: Duration =
         "kubernetes.operator.job.upgrade.last-state.max.allowed.checkpoint.age";
-    /// Whether an upgrade by last-state cancels the job, although HA metadata may lead to its
-    /// state.
+    /// Cancels the job in an upgrade by last-state, although HA metadata may lead to its state.
     Live JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED: bool =
         "kubernetes.operator.job.upgrade.last-state.job-cancel.enabled" or "false";
-    /// Whether a job that failed for good is started again.
+    /// Restarts a job that failed for good.
     Live JOB_RESTART_FAILED: bool = "kubernetes.operator.job.restart.failed" or "false";
-    /// Whether a job goes only when a savepoint of it was taken.
+    /// Takes a savepoint before a job is deleted; without one the job is not deleted.
     Live JOB_SAVEPOINT_ON_DELETION: bool =
         "kubernetes.operator.job.savepoint-on-deletion" or "false";
-    /// Whether a job is drained by the savepoint before its deletion.
+    /// Drains a job with the savepoint before its deletion.
     Live JOB_DRAIN_ON_SAVEPOINT_DELETION: bool =
         "kubernetes.operator.job.drain-on-savepoint-deletion" or "false";
-    /// Whether a lost Deployment of a cluster is made again.
+    /// Recreates a lost Deployment of a cluster.
     Live JM_DEPLOYMENT_RECOVERY_ENABLED: bool =
         "kubernetes.operator.jm-deployment-recovery.enabled" or "true"
         formerly ["kubernetes.operator.reconciler.jm-deployment-recovery.enabled"];
     /// How long the JobManager of a finished job stays.
     Live JM_DEPLOYMENT_SHUTDOWN_TTL: Duration =
         "kubernetes.operator.jm-deployment.shutdown-ttl" or "1 d";
-    /// Whether JobManagers get a startup probe, where their pod template has none.
+    /// Adds a startup probe to JobManagers, where their pod template has none.
     AtDeploy JM_DEPLOYMENT_STARTUP_PROBE_ENABLED: bool =
         "kubernetes.operator.jm-deployment.startup.probe.enabled" or "true";
-    /// Whether lists of pod templates are merged by the names of their items, not by position.
+    /// Merges lists of pod templates by the names of their items, not by position.
     AtDeploy POD_TEMPLATE_MERGE_ARRAYS_BY_NAME: bool =
         "kubernetes.operator.pod-template.merge-arrays-by-name" or "false";
-    /// Whether clusters that are unhealthy, by restarts and checkpoints of their job, are replaced.
+    /// Replaces clusters that are unhealthy, by restarts and checkpoints of their job.
     Live CLUSTER_HEALTH_CHECK_ENABLED: bool =
         "kubernetes.operator.cluster.health-check.enabled" or "false";
     /// Time in which restarts of the job are counted.
@@ -137,21 +136,21 @@ options! {
     /// More restarts of the job than this in the window are unhealthy.
     Live CLUSTER_HEALTH_CHECK_RESTARTS_THRESHOLD: i32 =
         "kubernetes.operator.cluster.health-check.restarts.threshold" or "64";
-    /// Whether it is unhealthy that no checkpoint completes.
+    /// Considers a cluster unhealthy when no checkpoint completes.
     Live CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_ENABLED: bool =
         "kubernetes.operator.cluster.health-check.checkpoint-progress.enabled" or "true";
     /// Time in which a checkpoint has to complete; at least what the failures take that the job
     /// tolerates.
     Live CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_WINDOW: Duration =
         "kubernetes.operator.cluster.health-check.checkpoint-progress.window";
-    /// Whether an edit of a session cluster whose jobs would end with its JobManager waits until they are stopped: those of
-    /// FlinkSessionJobs by the operator, which starts them again after it.
+    /// Delays an edit of a session cluster whose jobs would end with its JobManager until they are
+    /// stopped: those of FlinkSessionJobs by the operator, which starts them again after it.
     Live SESSION_UPGRADE_WAIT_FOR_JOBS: bool =
         "kubernetes.operator.session.upgrade.wait-for-jobs" or "true";
-    /// Whether the deletion of a session cluster waits until its FlinkSessionJobs are deleted.
+    /// Blocks the deletion of a session cluster until its FlinkSessionJobs are deleted.
     Live SESSION_DELETION_BLOCK_ON_SESSION_JOBS: bool =
         "kubernetes.operator.session.deletion.block-on-session-jobs" or "true";
-    /// Whether the deletion of a session cluster waits for jobs that others submitted.
+    /// Blocks the deletion of a session cluster until jobs that others submitted have ended.
     Live SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS: bool =
         "kubernetes.operator.session.deletion.block-on-unmanaged-jobs" or "true"
         formerly ["kubernetes.operator.session.block-on-unmanaged-jobs"];

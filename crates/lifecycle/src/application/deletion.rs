@@ -24,10 +24,10 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::option::DeletionPropagation;
 use config::options;
 
-/// What happens when something of the cluster does not end in time.
+/// Consequence when something of the cluster does not end in time.
 const GOES_ALL_THE_SAME: &str =
     "the resource goes all the same, and Kubernetes goes on removing what is left";
-/// What helps when Kubernetes does not remove something.
+/// Remedy when Kubernetes does not remove something.
 const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost, and a pod of a \
      lost node goes with `kubectl delete pod NAME --force`";
 
@@ -190,7 +190,7 @@ impl DeploymentPass<'_> {
             .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
-        // What is rolled back to may have been made, and run, although only that is on record.
+        // The spec that is rolled back to may have been deployed, and run, although only its intent is on record.
         let is_rolling_back = self.status.reconciliation_status.state
             == ReconciliationState::RollingBack
             && (self.last_mode() == UpgradeMode::LastState || self.is_starting());
@@ -221,7 +221,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// What was rolled back to is made, and only that it was about to be is on record.
+    /// Adopts a rollback that is made although only its intent is on record.
     fn adopt_unrecorded_rollback(&mut self) -> Result<(), Halt> {
         let is_made = self.status.reconciliation_status.state == ReconciliationState::RollingBack
             && self.is_rollback_made(self.read_job_manager()?);
@@ -248,7 +248,7 @@ impl DeploymentPass<'_> {
         let is_upgrading =
             self.status.reconciliation_status.state == ReconciliationState::Upgrading;
         let is_stopped = last.job_state() == JobState::Suspended;
-        // What was made may run although only its intent is on record.
+        // The new job may run although only the intent of its start is on record.
         if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
             return Ok(None);
         }

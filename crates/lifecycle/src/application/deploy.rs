@@ -92,7 +92,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The same, but for how it is stored.
+    /// Like [`Self::note_end_before_removal`], except that the caller stores how the job was stopped.
     pub(crate) fn has_ended_before_removal(
         &mut self,
         job_manager: &JobManager,
@@ -113,7 +113,7 @@ impl DeploymentPass<'_> {
         Ok(true)
     }
 
-    /// What a JobManager that is to be removed says of its job, where it can be asked.
+    /// Reads the job from a JobManager that is to be removed, where it can be asked.
     pub(crate) fn job_before_removal(
         &self,
         job_manager: &JobManager,
@@ -126,7 +126,7 @@ impl DeploymentPass<'_> {
         Ok(jobs.iter().find(|job| Some(&job.id) == id))
     }
 
-    /// Whether the JobManager of a job that ended may stay to be looked at. Without high
+    /// True if the JobManager of a job that ended may stay to be looked at. Without high
     /// availability it must go: should its pod be moved, it would not know that the job has ended
     /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
     pub(crate) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
@@ -135,7 +135,7 @@ impl DeploymentPass<'_> {
 
     pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> End {
         if !is_deleting {
-            // What was just seen of the job must not go with its JobManager.
+            // The last that was seen of the job must not go with its JobManager.
             self.write_intent();
         }
         self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;
@@ -163,7 +163,7 @@ impl DeploymentPass<'_> {
         self.finish("waiting for the old JobManager's pods to end", Some(pause))
     }
 
-    /// The same where the Deployment is gone: those that take a person to end are told by name.
+    /// Like [`Self::await_old_pods`], where the Deployment is gone: pods that take a person to end are named.
     pub(crate) fn await_pods_left(&mut self) -> End {
         self.report_pods_left()?;
         Ok(self.await_old_pods())
@@ -198,7 +198,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// Whether the JobManager has been down for so long, as far as the status tells. What it has not
+    /// True if the JobManager has been down for so long, as far as the status tells. A loss that it has not
     /// told yet is news.
     fn is_down_for(&self, patience: SignedDuration) -> bool {
         let status = self.world.status;
@@ -218,8 +218,8 @@ impl DeploymentPass<'_> {
         since.is_some_and(|since| self.world.now.duration_since(since) > patience)
     }
 
-    /// The same before a first start, where they are of an earlier resource of this name. Those without
-    /// a Deployment nobody ends but a person.
+    /// Like [`Self::await_pods_left`], before a first start, where they are of an earlier resource of this
+    /// name. Those without a Deployment nobody ends but a person.
     pub(crate) fn await_pods_of_others(&mut self) -> End {
         let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
         let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -235,7 +235,7 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("PodsLeft", message)))
     }
 
-    /// Whether the time that a pod has to end is over by far.
+    /// True if the time that a pod has to end is over by far.
     pub(crate) fn is_overdue(&self, pod: &Pod) -> bool {
         let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
         pod.ending_since.is_some_and(late)
@@ -347,7 +347,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// Whether only the intent of the job's start is on record.
+    /// True if only the intent of the job's start is on record.
     pub(crate) fn is_starting(&self) -> bool {
         let starting = STARTING_JOB.get(&self.status.cluster_info);
         starting.is_some() && starting == self.status.job_status.job_id
@@ -369,8 +369,8 @@ impl DeploymentPass<'_> {
         Ok(self.world.ha_metadata()?.is_ok_and(is_found))
     }
 
-    /// The same where it is not known: its Deployment is just going, or its HA metadata cannot be read.
-    /// A job without state starts over all the same.
+    /// Like [`Self::was_lost_after_its_start`], where that is not known: its Deployment is just going, or
+    /// its HA metadata cannot be read. A job without state starts over all the same.
     pub(crate) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
         if !self.is_starting() || self.is_stateless_in_force()? {
             return Ok(false);
@@ -384,7 +384,7 @@ impl DeploymentPass<'_> {
         Ok(is_readable && self.world.ha_metadata()?.is_err())
     }
 
-    /// The same start is not repeated while nobody can tell whether it was made.
+    /// Refuses to repeat a start while nobody can tell whether it was made.
     pub(crate) fn refuse_unknown_start(
         &self,
         spec: &FlinkDeploymentSpec,

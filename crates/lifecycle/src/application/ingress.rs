@@ -43,8 +43,8 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// What leads to the web UI instead of an Ingress. Another one counts with the next start, and
-    /// holds a changed Ingress up until then: what is on record as running would make the other kind.
+    /// Returns the gateway that leads to the web UI instead of an Ingress. Another one counts with the next
+    /// start, and holds a changed Ingress up until then: what is on record as running would make the other kind.
     fn gateway(&self, spec: &FlinkDeploymentSpec) -> Result<Option<String>, Halt> {
         let config = self.deploy_config(spec, self.generation)?;
         Ok(config.text_of(&options::INGRESS_GATEWAY).map(str::to_owned))

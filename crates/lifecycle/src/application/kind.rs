@@ -1,5 +1,5 @@
-//! What a pass over a `FlinkDeployment` has of its own: its configuration, and what its status
-//! derives from the rest.
+//! The part of a pass that only a `FlinkDeployment` has: its configuration, and the fields of its status
+//! that derive from the rest.
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ use config::memory::MemorySize;
 use config::option::{ConfigOption, InvalidValue};
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// What holds up a start is told after this long: what passes by itself has passed by then.
+/// A cause that holds up a start is told after this long: one that passes by itself has passed by then.
 const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// What a pass over a deployment comes to know beside the job.
+/// Facts that a pass over a deployment finds out beside the job.
 #[derive(Default)]
 pub(crate) struct OfCluster {
     /// The Deployment exists, and what belongs beside it may not.
     pub(crate) is_unfinished: bool,
-    /// What keeps a pod of the cluster from running.
+    /// Problem that keeps a pod of the cluster from running.
     pub(crate) pod_problem: Option<PodProblem>,
     /// Why the deployed spec did not get ready in time.
     pub(crate) late: Option<String>,
@@ -270,12 +270,12 @@ impl DeploymentPass<'_> {
             .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
-    /// Whether the wanted spec has high availability.
+    /// True if the wanted spec has high availability.
     pub(crate) fn is_high_availability_on(&self) -> Result<bool, Halt> {
         Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
     }
 
-    /// What the job does is not known; a session cluster has none.
+    /// Notes that nobody knows what the job does; a session cluster has none.
     pub(crate) fn lose_job_from_sight(&mut self) {
         if !self.is_session() {
             self.set_job_state(JobStatusState::Reconciling);

@@ -220,7 +220,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// Whether the JobManager was removed, before it ever ran, for a change that has not come yet,
+    /// True if the JobManager was removed, before it ever ran, for a change that has not come yet,
     /// as when a validator was asked again and does not answer.
     fn is_change_due(&self) -> bool {
         let Some(removed) = self.removed_unstarted() else { return false };

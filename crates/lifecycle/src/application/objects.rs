@@ -49,7 +49,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// What the job from before has left in a ZooKeeper that the operator cannot reach, it cannot remove.
+    /// Refuses a ZooKeeper out of reach: the operator cannot remove what an earlier job has left there.
     pub(crate) fn refuse_metadata_out_of_reach(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -71,8 +71,8 @@ impl DeploymentPass<'_> {
     }
 
     /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
-    /// What was refused may never be accepted, so that it is tried again beside whatever else there is to
-    /// do; the wanted spec is its remedy, by whose Services and TaskManagers the job can be saved.
+    /// Refused objects may never be accepted, so that they are tried again beside whatever else there is to
+    /// do; the wanted spec is their remedy, by whose Services and TaskManagers the job can be saved.
     pub(crate) fn finish_cluster(&mut self, last: &ReconciledSpec, change: ChangeClass) -> Maybe {
         let was_refused = UNFINISHED_DEPLOYMENT.clear(&mut self.status.cluster_info);
         let is_changed = change != ChangeClass::Ignore;

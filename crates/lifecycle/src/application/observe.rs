@@ -1,4 +1,4 @@
-//! What the facts say about a deployment that was reconciled before: the status follows the world.
+//! Observation of a deployment that was reconciled before: its status follows the world.
 //!
 //! An answer that could not be had changes nothing but `RUNNING` to `RECONCILING`: silence is not
 //! the news that a job is gone.
@@ -36,7 +36,7 @@ const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
 /// That the last checkpoint of an ended job cannot be read is told after this long.
 const END_UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
 
-/// What Flink calls a job of which it knows nothing but how it ended.
+/// Name that Flink gives a job of which it knows nothing but how it ended.
 const NAME_OF_RESULT: &str = "unknown";
 
 /// A job whose tasks are not all running after this long may lack TaskManagers.
@@ -239,7 +239,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// What keeps the JobManager from starting, once it is more than a passing event.
+    /// Returns the problem that keeps the JobManager from starting, once it is more than a passing event.
     fn start_problem(&self, job_manager: &JobManager) -> Result<Option<PodProblem>, Halt> {
         if let Some(message) = &job_manager.replica_failure
             && has_lasted(self.world.now, job_manager.created, "FailedCreate")
@@ -267,7 +267,7 @@ impl DeploymentPass<'_> {
             .map(|(_, problem)| problem.clone())
     }
 
-    /// What keeps the TaskManagers of a job from running whose tasks have not all started.
+    /// Notes the problem that keeps TaskManagers from running, for a job whose tasks have not all started.
     fn observe_task_managers(&mut self, state: JobStatusState) -> Result<(), Halt> {
         let waits = !state.is_globally_terminal() && state != JobStatusState::Running;
         let waited = self.world.now.duration_since(self.job_state_since());
@@ -348,7 +348,7 @@ impl DeploymentPass<'_> {
         Ok(is_another || job.name == NAME_OF_RESULT)
     }
 
-    /// What has just ended may be told in a moment.
+    /// False for a job that has just ended: its last checkpoint may be told in a moment.
     fn has_ended_long_ago(&self, job: &Job) -> bool {
         job.modified_at().is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
     }
@@ -374,7 +374,7 @@ impl DeploymentPass<'_> {
         let since = self.job_state_since();
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         if was_cancelling {
-            // What it left will never be known from its JobManager.
+            // Its JobManager will never tell what it left.
             self.trust_metadata_only();
         }
         let is_lost = was_cancelling || self.world.now.duration_since(since) > JOB_ABSENT_MAX;

@@ -57,7 +57,7 @@ impl DeploymentPass<'_> {
         Ok(is_another)
     }
 
-    /// Whether the newest state of the listed run is the one that the failed one left: then it is the newest
+    /// True if the newest state of the listed run is the one that the failed one left: then it is the newest
     /// of both. So it is of a job that failed before its first checkpoint.
     fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
         let Some(left) = self.savepoint_path() else { return Ok(false) };
@@ -106,7 +106,7 @@ impl DeploymentPass<'_> {
         ))
     }
 
-    /// Whether a JobManager that starts again may run the job anew.
+    /// True if a JobManager that starts again may run the job anew.
     fn may_begin_anew(&self) -> Result<bool, Halt> {
         Ok(self.is_started_with_high_availability()? != Some(true))
     }
@@ -197,7 +197,7 @@ impl DeploymentPass<'_> {
         Ok(ControlFlow::Break(is_another.then(|| self.report_rerun()).transpose()?))
     }
 
-    /// Whether a JobManager has come up since then that knows nothing of the end of its job. One that
+    /// True if a JobManager has come up since then that knows nothing of the end of its job. One that
     /// has not started yet may stand in for another that did.
     fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
         if !self.may_begin_anew()? {

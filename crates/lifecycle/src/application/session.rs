@@ -32,7 +32,7 @@ use config::cluster::{
 use config::options;
 use state::restore_point::RestorePoint;
 
-/// What is known of the jobs in a session cluster that is deleted.
+/// Jobs in a session cluster that is deleted, as far as they are known.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Jobs {
     /// None that need it, or their user lets them go with it.
@@ -42,7 +42,7 @@ pub(crate) enum Jobs {
 }
 
 impl DeploymentPass<'_> {
-    /// Whether there is no job. What was deployed decides: an edit that adds one is invalid.
+    /// True if there is no job. The deployed spec decides: an edit that adds one is invalid.
     pub(crate) fn is_session(&self) -> bool {
         self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()
     }
@@ -234,7 +234,7 @@ impl DeploymentPass<'_> {
         AWAY_SINCE.get(&self.status.cluster_info)
     }
 
-    /// Whether HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
+    /// True if HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
     /// let them go with the cluster.
     pub(crate) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
         let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =

@@ -44,12 +44,12 @@ impl DeploymentPass<'_> {
         Ok(on_record(&self.status.cluster_info).ok_or_else(|| reason.to_owned()))
     }
 
-    /// Whether what runs, or ran last, has high availability; nothing where that is not known.
+    /// True if the cluster that runs, or ran last, has high availability; nothing where that is not known.
     pub(crate) fn is_started_with_high_availability(&self) -> Result<Option<bool>, Halt> {
         Ok(self.started_with()?.ok().as_ref().map(is_high_availability_on))
     }
 
-    /// Whether what runs keeps its HA metadata where a cluster of `next` does not look for them.
+    /// True if what runs keeps its HA metadata where a cluster of `next` does not look for them.
     pub(crate) fn keeps_metadata_elsewhere(
         &self,
         next: &FlinkDeploymentSpec,

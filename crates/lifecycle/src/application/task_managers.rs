@@ -21,7 +21,7 @@ use config::options;
 use render::names;
 
 impl DeploymentPass<'_> {
-    /// Whether the operator runs the TaskManagers. What was deployed decides.
+    /// True if the operator runs the TaskManagers. The deployed spec decides.
     pub(crate) fn is_standalone(&self) -> bool {
         let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);
         spec.mode.unwrap_or_default() == DeploymentMode::Standalone
@@ -40,7 +40,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The same, or a problem where a Deployment of the name belongs to somebody else.
+    /// Like [`Self::read_task_managers`], or a problem where the Deployment belongs to somebody else.
     fn read_own_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
         let found = self.read_task_managers()?;
         if found.as_ref().is_some_and(|found| !self.owns(found)) {
@@ -86,8 +86,8 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// What [`Self::delete_cluster_of`] began: the pods of the JobManager have ended, or do not end,
-    /// so the rest may go.
+    /// Finishes what [`Self::delete_cluster_of`] began: once the pods of the JobManager have ended, or do
+    /// not end, the rest may go.
     pub(crate) fn delete_stopped_cluster(&mut self) -> Maybe {
         let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
         let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
@@ -132,7 +132,7 @@ impl DeploymentPass<'_> {
         Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
     }
 
-    /// Whether TaskManagers are on their way out, so that a new JobManager had better wait.
+    /// True if TaskManagers are on their way out, so that a new JobManager had better wait.
     pub(crate) fn has_ending_task_managers(&self) -> Result<bool, Halt> {
         Ok(self.read_own_task_managers()?.is_some_and(|found| found.is_deleting))
     }
@@ -172,7 +172,7 @@ impl DeploymentPass<'_> {
     /// In reactive mode a job takes the slots that there are, so that another number of
     /// TaskManagers is all that a change of the scale needs.
     pub(crate) fn scale_task_managers(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Maybe {
-        // What runs since a rollback is not what is stored, and would count as that from then on.
+        // After a rollback another spec runs than the stored one, and would count as that from then on.
         let is_stored = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         let is_scale = diff.class() == ChangeClass::Scale
             && is_stored
@@ -214,7 +214,7 @@ impl DeploymentPass<'_> {
             .unwrap_or(1)
     }
 
-    /// What `kubectl scale` reads: how many TaskManagers the spec comes to. Flink alone knows how
+    /// Returns how many TaskManagers the spec comes to, as `kubectl scale` reads it. Flink alone knows how
     /// many a native session cluster has.
     pub(crate) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
         self.task_manager_info_of(&self.spec)
@@ -239,7 +239,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// The same while no TaskManager is meant to run.
+    /// Like [`Self::task_manager_info`], while no TaskManager is meant to run.
     pub(crate) fn no_task_managers(&self) -> Option<TaskManagerInfo> {
         (self.is_standalone() || !self.is_session()).then(TaskManagerInfo::default)
     }

@@ -77,7 +77,7 @@ impl DeploymentPass<'_> {
                 self.announce_stop();
                 self.supersede(last, RestorePoint::HaMetadata);
                 if self.has_started_empty() {
-                    // What the job started from, should HA metadata name no checkpoint.
+                    // It started without state, and does so again should HA metadata name no checkpoint.
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
                 self.take_down(UpgradeMode::LastState, false)
@@ -138,7 +138,7 @@ impl DeploymentPass<'_> {
         Ok(Plan { because, ..plan })
     }
 
-    /// What the upgrade table looks at, without the facts that it has to ask for.
+    /// Returns the facts for the upgrade table, without those that it has to ask for.
     pub(crate) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
         let deployed = self.deployed_spec(last);
         Ok(StopFacts {
@@ -155,7 +155,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Whether a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
+    /// True if a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
     /// that is not its own. Jobs of a session cluster are in its metadata as their graphs, which another
     /// version of Flink does not look for, or cannot read.
     pub(crate) fn moves_metadata(
@@ -255,7 +255,7 @@ impl DeploymentPass<'_> {
         is_last.then_some(at)
     }
 
-    /// What is on record of the last start.
+    /// Returns the record of the last start.
     pub(crate) fn last_start(&self) -> LastStart {
         let started = job::started(&self.status.job_status);
         LastStart {
@@ -291,7 +291,7 @@ impl DeploymentPass<'_> {
         job::forget_stop(&mut self.status.job_status);
     }
 
-    /// What became of the stop where the JobManager that was asked for it does not answer.
+    /// Tells what became of the stop where the JobManager that was asked for it does not answer.
     pub(crate) fn unanswered_stop(&self) -> Option<StopOutcome> {
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready => None,
@@ -322,9 +322,9 @@ impl DeploymentPass<'_> {
         Ok(self.finish("waiting for the job to be cancelled", Some(SOON)))
     }
 
-    /// What is done while the JobManager that was asked to stop the job, or to cancel it, does not
-    /// answer: another state that its user names counts at once, and its newest state when the
-    /// JobManager had its time. Nothing while there is hope.
+    /// Goes on while the JobManager that was asked to stop the job, or to cancel it, does not answer:
+    /// another state that its user names counts at once, and its newest state when the JobManager had
+    /// its time. Nothing while there is hope.
     pub(crate) fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Maybe {
         let job_manager = self.status.job_manager_deployment_status;
         let is_away = matches!(
@@ -411,7 +411,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("the JobManager does not answer: decided anew", Some(Duration::ZERO)))
     }
 
-    /// What the job started from is not its newest state any more: a start that finds no checkpoint
+    /// The state that the job started from is not its newest any more: a start that finds no checkpoint
     /// in HA metadata must be refused.
     pub(crate) fn trust_metadata_only(&mut self) {
         let state = self.status.job_status.state;
@@ -442,7 +442,7 @@ impl DeploymentPass<'_> {
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> End {
         let job_id = self.job_id()?;
         if self.has_started_empty() {
-            // What the job started from, should it leave no checkpoint of its own.
+            // It started without state, and does so again should it leave no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
         }
         if self.is_started_with_high_availability()? != Some(false) {

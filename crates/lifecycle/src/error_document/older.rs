@@ -1,17 +1,17 @@
 //! Documents of versions that had no notes: their facts are known by their wording.
 //!
-//! What is written today keeps to that wording, so that an older version of the operator can take over.
+//! Documents of today keep to that wording, so that an older version of the operator can take over.
 
 use super::{ENDED_UNSEEN, ErrorNote, JOB_NOT_FOUND, LostJob};
 use crate::error_document::WentBack;
 
 /// The wording by which older versions know a fact.
 pub(crate) mod wording {
-    /// What stands between the time a spec had and why it is rolled back.
+    /// Stands between the time a spec had and why it is rolled back.
     pub(crate) const ROLLED_BACK: &str = " and is rolled back: ";
     /// How the reason of a rollback begins, and of one that is refused.
     pub(crate) const NOT_STABLE: &str = "the spec did not become stable in";
-    /// What stands between the cause and the reason of a refusal.
+    /// Stands between the cause and the reason of a refusal.
     pub(crate) const NOT_BACK: &str = "), and it is not rolled back: ";
     pub(crate) const NOT_STOPPED: &str = "could not be stopped with a savepoint";
     /// How the refusal begins where a process saw the store go back.
@@ -19,7 +19,7 @@ pub(crate) mod wording {
         "the API server's store was set back, and with it the record of this job: ";
     /// How it begins where the job that ran last tells it.
     pub(crate) const BESIDE: &str = "a job of this resource runs that is not on its record: ";
-    /// What comes before the id of the job and before the nonce.
+    /// Comes before the id of the job, as [`WITH_NONCE`] before the nonce.
     pub(crate) const WITH_ID: &str = "with job id ";
     pub(crate) const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
     /// In the place of an id or a nonce.

@@ -1,6 +1,6 @@
 //! Refusals to start a job, by the words of both operators: the Java operator's documents have nothing else.
 
-/// What tells that a person has to choose the state to restore.
+/// Texts that tell that a person has to choose the state to restore.
 const ASKS_FOR_STATE: [&str; 3] = [
     "Manual restore required.",
     "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
@@ -18,7 +18,7 @@ pub enum Refusal {
     StateInDoubt,
 }
 
-/// Whether nothing is started until a person chooses the state to restore.
+/// True if nothing is started until a person chooses the state to restore.
 pub fn asks_for_state(error: &str) -> bool {
     ASKS_FOR_STATE.iter().any(|text| error.contains(text))
 }

@@ -97,9 +97,9 @@ impl Pass<'_> {
         self.wait_for_cluster(cluster, config, "to be READY")
     }
 
-    /// Whether the job may come back when its JobManager is gone. By what the cluster was started with, and
-    /// without a JobManager also by what it is started with next: the record may be older than what ran last,
-    /// where another operator started that.
+    /// True if the job may come back when its JobManager is gone: by the options that the cluster was started
+    /// with, and without a JobManager also by those that it is started with next, as the record may be older
+    /// than what ran last, where another operator started that.
     fn may_bring_back(
         &self,
         cluster: &FlinkDeployment,
@@ -272,7 +272,7 @@ impl Pass<'_> {
         })
     }
 
-    /// What is on record has ended. So it must be with all that runs of this resource.
+    /// The job on record has ended, and so must all that runs of this resource.
     fn end_of_jobs(&mut self, because: &str) -> End {
         let beside = self.put_job_beside_on_record()?;
         Ok(beside.unwrap_or_else(|| self.end(because)))
@@ -313,7 +313,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the cluster has no JobManager for certain. One that is not available may run all the same,
+/// True if the cluster has no JobManager for certain. One that is not available may run all the same,
 /// and `MISSING` is written also before a JobManager is removed.
 fn is_down(cluster: &FlinkDeployment) -> bool {
     let Some(status) = &cluster.status else { return false };
@@ -324,7 +324,7 @@ fn is_down(cluster: &FlinkDeployment) -> bool {
     status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing && !is_changing
 }
 
-/// Whether the cluster is on its way out.
+/// True if the cluster is on its way out.
 fn is_going(cluster: &FlinkDeployment) -> bool {
     let state = cluster.status.as_ref().and_then(|status| status.lifecycle_state);
     cluster.metadata.deletion_timestamp.is_some()

@@ -94,14 +94,14 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether the job on record is known to be in the list.
+    /// True if the job on record is known to be in the list.
     fn is_listed(&self) -> bool {
         let Fact::Known(jobs) = &self.world.facts.jobs else { return false };
         let on_record = job::id(&self.status.job_status);
         jobs.iter().any(|job| Some(&job.id) == on_record.as_ref())
     }
 
-    /// Whether the job was stopped with a savepoint just now. Its id is forgotten then, and it may be
+    /// True if the job was stopped with a savepoint just now. Its id is forgotten then, and it may be
     /// listed for a moment still.
     fn is_ending(&self) -> bool {
         let job = &self.status.job_status;
@@ -128,7 +128,7 @@ impl Pass<'_> {
         Problem { message, ..refusal(set_back) }
     }
 
-    /// What is known of a job that ran last and is not the one on record.
+    /// Facts about a job that ran last and is not the one on record.
     pub(super) fn unrecorded_job(&self) -> Option<WentBack> {
         let on_record = job::id(&self.status.job_status);
         self.set_back().filter(|known| known.job_id.is_some() && known.job_id != on_record)
@@ -151,8 +151,8 @@ impl Pass<'_> {
         Ok(found.map(|job| self.put_on_record(&job)))
     }
 
-    /// The same with a job that only its id tells of, and with the one on record, which may be listed
-    /// although the record has it ended or lost. Where the list cannot be had there is none.
+    /// Like [`Self::put_unrecorded_job_on_record`], for a job that only its id tells of, and for the one on
+    /// record, which may be listed although the record has it ended or lost. Without a list there is none.
     pub(super) fn put_job_beside_on_record(&mut self) -> Maybe {
         let on_record = job::id(&self.status.job_status);
         if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {

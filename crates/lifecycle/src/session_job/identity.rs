@@ -37,12 +37,12 @@ pub fn made_at(uid: &str, id: &str, latest: Timestamp) -> Option<Timestamp> {
     (at <= latest).then_some(at)
 }
 
-/// Whether the job with this id was submitted for the resource with this uid.
+/// True if the job with this id was submitted for the resource with this uid.
 pub fn is_of(uid: &str, id: &str) -> bool {
     owner(uid).is_some_and(|owner| id.starts_with(&owner))
 }
 
-/// What the ids of a resource's jobs begin with.
+/// Prefix of the ids of a resource's jobs.
 fn owner(uid: &str) -> Option<String> {
     if uid.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! What a pass over a `FlinkSessionJob` has of its own: its configuration, and what its status
-//! derives from the rest.
+//! The parts of a pass that are particular to a `FlinkSessionJob`: its configuration, and what its
+//! status derives from the rest.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use config::cluster::ResourceId;
 use config::option::InvalidValue;
 use config::session_job::{JobSpecs, job_config};
 
-/// What a pass over a session job comes to know beside the job.
+/// Facts beside the job that a pass over a session job finds out.
 #[derive(Default)]
 pub(crate) struct OfSessionJob {
     /// The cluster answers and does not know the job: what is said of it.
@@ -180,8 +180,8 @@ impl Kind for FlinkSessionJob {
 }
 
 impl Pass<'_> {
-    /// What is said of the loss of the job: by this pass, or by one before it as long as nothing is
-    /// known of the job.
+    /// The loss of the job: found by this pass, or by one before it as long as nothing is known of the
+    /// job.
     pub(super) fn loss_on_record(&self) -> Option<LostJob> {
         let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
         self.own.loss.or_else(|| self.stored_loss().filter(|_| is_unknown))

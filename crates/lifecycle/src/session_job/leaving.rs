@@ -23,7 +23,7 @@ use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 
-/// Whether the session cluster waits until the jobs have left it, for the spec that it has now.
+/// True if the session cluster waits until the jobs have left it, for the spec that it has now.
 fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
     let info = cluster.status.as_ref().map(|status| &status.cluster_info);
     let generation = info.and_then(|info| AWAITS_JOBS.get(info));
@@ -32,14 +32,14 @@ fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
         && generation == cluster.metadata.generation
 }
 
-/// Whether the session cluster can be asked and told anything.
+/// True if the session cluster can be sent requests.
 pub fn is_ready(cluster: &FlinkDeployment) -> bool {
     cluster.status.as_ref().is_some_and(|status| {
         status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
     })
 }
 
-/// Whether a job may be submitted to the session cluster.
+/// True if a job may be submitted to the session cluster.
 pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
     is_ready(cluster) && !awaits_jobs(cluster)
 }

@@ -95,7 +95,7 @@ impl Pass<'_> {
         self.start_failed_again(last, mode).map(Some)
     }
 
-    /// What failed starts again from what it left, whatever the user's spec says since a rollback.
+    /// Starts the failed job again from the state it left, whatever the user's spec says since a rollback.
     fn start_failed_again(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> End {
         if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
             return self.succeed(mode);

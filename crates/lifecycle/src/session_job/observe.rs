@@ -1,4 +1,4 @@
-//! What the cluster says about a job that was submitted before: the status follows the world.
+//! Observation of a session job that was submitted before: its status follows the world.
 //!
 //! A session cluster lists its jobs only when it has recovered all of them, so a job that is not
 //! listed is not there. An answer that could not be had says nothing.
@@ -157,8 +157,8 @@ impl Pass<'_> {
         job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
-    /// What it means that an ended job's statistics name no state. Those of a job that ended while
-    /// a new JobManager was about to recover it are empty, whatever the job had.
+    /// Interprets statistics of an ended job that name no state. Those of a job that ended while a new
+    /// JobManager was about to recover it are empty, whatever the job had.
     fn meaning_of_no_checkpoint(
         &self,
         state: JobStatusState,
@@ -166,7 +166,7 @@ impl Pass<'_> {
     ) -> Result<WithoutCheckpoint, Halt> {
         let has_state = job::savepoint_path(&self.status.job_status).is_some();
         if was_cancelling {
-            // What the job had was noted before it was cancelled.
+            // The state that the job had was noted before it was cancelled.
             return Ok(if has_state {
                 WithoutCheckpoint::Unknown
             } else {
@@ -192,7 +192,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether the JobManager may have been started after the job was submitted: with high availability
+    /// True if the JobManager may have been started after the job was submitted: with high availability
     /// the job may have run under the one before, for however long. Only the job's id tells when that
     /// was: what is on record may be of a change that did not start it anew, as one of its parallelism.
     fn has_another_job_manager(&self) -> Result<bool, Halt> {
@@ -274,7 +274,7 @@ impl Pass<'_> {
         self.lose_job()
     }
 
-    /// Whether a list that does not have the job yet may be a little older than its submission.
+    /// True if a list that does not have the job yet may be a little older than its submission.
     pub(super) fn is_just_submitted(&self) -> bool {
         self.status.job_status.state == Some(JobStatusState::Reconciling)
             && !self.is_loss_told()
@@ -287,7 +287,7 @@ impl Pass<'_> {
         job::state_since(&status.job_status, &status.reconciliation_status, world.now)
     }
 
-    /// Whether the status says that the job is lost.
+    /// True if the status says that the job is lost.
     fn is_loss_told(&self) -> bool {
         let stored = StoredError::read(self.status.error.as_deref());
         stored.lost().is_some() || stored.went_back().is_some()
@@ -320,7 +320,7 @@ impl Pass<'_> {
                 self.store_last(job::stopped(last, false));
             }
             if was_rolled_back {
-                // What ran starts again, and not what failed; its id is used up.
+                // The spec that ran starts again, not the one that failed; the job's id is used up.
                 self.status.reconciliation_status.state = ReconciliationState::RollingBack;
                 self.status.job_status.job_id = None;
             }
@@ -328,11 +328,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// What it means that the cluster no longer has the job; nothing where it keeps no state and is
+    /// The kind of loss of a job that the cluster no longer has; nothing where it keeps no state and is
     /// submitted again.
     fn loss(&self) -> Result<Option<LostJob>, Halt> {
-        // What was found out once stays so, whatever becomes of the JobManager that told it, and while
-        // an edit is not judged.
+        // A finding stays valid, whatever becomes of the JobManager that told it, and while an edit
+        // is not judged.
         let is_judged = self.status.observed_generation == Some(self.world.generation());
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         let ended_unseen = Some(LostJob::EndedUnseen);
@@ -346,7 +346,7 @@ impl Pass<'_> {
         Ok(ended_unseen.filter(|_| has_ended))
     }
 
-    /// Whether a job that is not listed has ended. A JobManager lists each job that it was given until
+    /// True if a job that is not listed has ended. A JobManager lists each job that it was given until
     /// that ends, and a while longer; with high availability so does the next one, unless the cluster
     /// itself is another than it was: it may have had none then.
     fn has_ended_unseen(&self) -> Result<bool, Halt> {
@@ -361,7 +361,7 @@ impl Pass<'_> {
         Ok(self.job_manager_start()? <= started.max(submitted))
     }
 
-    /// Whether a job that has not ended outlives its JobManager; a problem where that cannot be had.
+    /// True if a job that has not ended outlives its JobManager; a problem where that cannot be had.
     fn keeps_its_jobs(&self) -> Result<bool, Halt> {
         let config = self.cluster_started_with()?;
         config.as_ref().map(is_high_availability_on).map_err(|reason| {

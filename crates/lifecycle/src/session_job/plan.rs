@@ -24,9 +24,9 @@ pub struct Submission {
     pub args: Vec<String>,
     pub parallelism: Option<u32>,
     pub allow_non_restored_state: bool,
-    /// What to start from; absent: empty.
+    /// Path of the state to start from; absent: it starts empty.
     pub savepoint_path: Option<String>,
-    /// What the job is to run with, without the operator's own options.
+    /// Options that the job is to run with, without the operator's own.
     pub configuration: BTreeMap<String, String>,
     pub flink_version: FlinkVersion,
 }
@@ -61,5 +61,5 @@ impl From<SessionJobStep> for Step {
 /// One idempotent effect on a session job.
 pub type Step = plan::Step<FlinkSessionJob>;
 
-/// What to do now, why, and when to look again.
+/// Steps to take now for a session job, why, and when to look again.
 pub type Plan = PlanOf<FlinkSessionJob>;

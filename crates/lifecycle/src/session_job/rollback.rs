@@ -58,7 +58,7 @@ impl Pass<'_> {
         ));
     }
 
-    /// What keeps the spec from being stable, as far as it is known.
+    /// The reason why the spec is not stable, as far as it is known.
     fn trouble(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();

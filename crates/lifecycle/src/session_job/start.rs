@@ -74,7 +74,7 @@ impl Pass<'_> {
         let reconciliation = &mut self.status.reconciliation_status;
         reconciliation.state = ReconciliationState::RollingBack;
         reconciliation.reconciliation_timestamp = self.world.now.as_millisecond();
-        // What became of the job before is over. Why there is a rollback is told by itself.
+        // The loss of the job before is over. Why there is a rollback is told by itself.
         if self.loss_on_record().is_some() {
             self.own.loss = None;
             self.status.error = None;

@@ -79,7 +79,7 @@ impl Pass<'_> {
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
                 if self.loss_on_record().is_some() {
-                    // What became of it was told, and is over; its id is used up.
+                    // Its loss was told, and is over; its id is used up.
                     self.own.loss = None;
                     self.status.job_status.job_id = None;
                 }
@@ -92,7 +92,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What runs has ended: its successor is stored, and started or left suspended.
+    /// Stores the successor of a job that has ended, and starts it or leaves it suspended.
     pub(super) fn succeed(&mut self, mode: UpgradeMode) -> End {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
@@ -139,7 +139,7 @@ impl Pass<'_> {
         self.finish("the job's state is saved", Some(Duration::ZERO))
     }
 
-    /// What is known of the state before the job goes, so that statistics which name none after its
+    /// Notes what is known of the state before the job goes, so that statistics which name none after its
     /// end are not mistaken for a job that never had any.
     pub(super) fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
         let checkpoints = self.world.checkpoints()?.map_err(|reason| {

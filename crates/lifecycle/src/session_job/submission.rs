@@ -35,13 +35,13 @@ const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 /// after one more.
 pub(super) const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
 
-/// Whether nothing can come of the submission on record, by the error that is told.
+/// True if nothing can come of the submission on record, by the error that is told.
 pub(super) fn is_not_submitted(error: Option<&str>) -> bool {
     reason_of(error.unwrap_or_default()).as_deref() == Some(NOT_SUBMITTED)
 }
 
 impl Pass<'_> {
-    /// Whether a submission was begun whose end is not in the status.
+    /// True if a submission was begun whose end is not in the status.
     pub(super) fn is_submission_open(&self) -> bool {
         let is_under_way = matches!(
             self.status.reconciliation_status.state,
@@ -138,7 +138,7 @@ impl Pass<'_> {
         Ok(Some(self.finish(because, Some(SOON))))
     }
 
-    /// Whether the next start would be the submission on record again.
+    /// True if the next start would be the submission on record again.
     fn is_submission_wanted(&self) -> Result<bool, Halt> {
         let recorded = &self.world.status.reconciliation_status.last_reconciled_spec;
         let recorded = recorded.as_deref().and_then(|text| ReconciledJob::parse(text).ok());

@@ -1,4 +1,4 @@
-//! What the decision about a session job may look at; see [`crate::world`].
+//! Facts that the decision about a session job may look at; see [`crate::world`].
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use crate::verdict::Version;
 use crate::world;
 use api::session_job::FlinkSessionJob;
 
-/// What this process has tried; nothing after a start of the operator.
+/// Actions that this process has tried; none after a start of the operator.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Tried {
     /// Attempts to start the failed job again.
@@ -40,7 +40,7 @@ pub struct FailedSubmission {
     pub job_id: String,
     /// Generation of the spec that was submitted.
     pub generation: i64,
-    /// What was said, and what to do.
+    /// The error as it was told, and what to do.
     pub message: String,
     /// Where a job may come of it all the same, or of an attempt before under this id.
     pub may_arrive: Option<Arrival>,
@@ -49,7 +49,7 @@ pub struct FailedSubmission {
     pub attempts: u32,
 }
 
-/// What this process knows of a session job.
+/// Facts about a session job that this process keeps in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
     /// Absent after a start of the operator, and after a success.
@@ -61,7 +61,7 @@ pub struct Remembered {
 pub type World<'a> = world::World<'a, FlinkSessionJob>;
 
 impl World<'_> {
-    /// What validators judge.
+    /// The version that validators judge.
     pub fn version(&self) -> Version {
         let session = self.session_cluster.and_then(|cluster| cluster.metadata.generation);
         Version { generation: self.generation(), session }

@@ -2,7 +2,7 @@
 
 use api::status::{CheckpointType, SavepointFormatType};
 
-/// What to ask Flink for.
+/// A request to Flink for a snapshot of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     pub job_id: String,

@@ -1,4 +1,4 @@
-//! What a decision about a snapshot may look at; facts are asked for as in [`crate::world`].
+//! Facts that a decision about a snapshot may look at; they are asked for as in [`crate::world`].
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;
 use api::version::FlinkVersion;
 
-/// What a decision still has to know.
+/// A fact that a decision needs and nobody has looked up yet.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Question {
     /// The job that is referred to.
@@ -22,7 +22,7 @@ pub enum Question {
     References,
     /// The newest state by the statistics of the job that is referred to.
     NewestState,
-    /// What validators outside say of the snapshot.
+    /// The verdict of outside validators on the snapshot.
     Verdict,
 }
 
@@ -103,7 +103,7 @@ impl World<'_> {
         answer(&self.facts.newest_state, Question::NewestState)
     }
 
-    /// What validators judge.
+    /// The version that validators judge.
     pub fn version(&self) -> Version {
         let generation = self.resource.metadata.generation.unwrap_or_default();
         Version { generation, session: None }

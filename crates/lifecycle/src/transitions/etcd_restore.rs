@@ -47,7 +47,7 @@ impl WentBack {
         }
     }
 
-    /// Whether the job that ran last is among these and has not ended.
+    /// True if the job that ran last is among these and has not ended.
     pub fn lives_among(&self, jobs: &[Job]) -> bool {
         is_alive(self.job_id.as_deref(), jobs)
     }
@@ -56,7 +56,7 @@ impl WentBack {
 const ANSWER: &str = "Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to it \
                       with a new `spec.job.savepointRedeployNonce`.";
 
-/// Whether the job of this id is listed and has not ended.
+/// True if the job of this id is listed and has not ended.
 pub fn is_alive(id: Option<&str>, jobs: &[Job]) -> bool {
     id.is_some_and(|id| jobs.iter().any(|job| job.id == id && !job.state.is_globally_terminal()))
 }
@@ -69,8 +69,8 @@ pub struct Record<'a> {
     pub reconciliation: &'a ReconciliationStatus,
 }
 
-/// What is known of a job whose record went back from `known` to `listed`; nothing where both tell
-/// of the same start of the same job.
+/// Describes a job whose record went back from `known` to `listed`; nothing where both tell of the same
+/// start of the same job.
 pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -> Option<WentBack> {
     let start = |record: Record<'_>| {
         let Record { generation: _, job, reconciliation } = record;
@@ -106,14 +106,14 @@ fn told(generation: Option<i64>) -> String {
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// What is known of a record that went back: by this process, or by the one that left its
+    /// Returns what is known of a record that went back: by this process, or by the one that left its
     /// refusal in the status.
     pub(crate) fn set_back(&self) -> Option<WentBack> {
         let left = || StoredError::read(self.world.status.error()).went_back();
         self.world.went_back.clone().or_else(left)
     }
 
-    /// Whether a person named the state to start from since then, and that is what the next start
+    /// True if a person named the state to start from since then, and that is what the next start
     /// restores.
     pub(crate) fn is_answered(&self, set_back: &WentBack) -> bool {
         let path = self.savepoint_path();
@@ -124,7 +124,7 @@ impl<K: Kind> Pass<'_, K> {
             })
     }
 
-    /// Whether the spec names a state to start from since then.
+    /// True if the spec names a state to start from since then.
     pub(crate) fn is_told_anew(&self, set_back: &WentBack) -> bool {
         let nonce = self.job().savepoint_redeploy_nonce;
         nonce.is_some() && nonce != set_back.nonce

@@ -49,7 +49,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(Some(Plan { because: because.to_owned(), ..plan }))
     }
 
-    /// The same of a deletion.
+    /// Like [`Self::pause_before_stop`], for a deletion.
     pub(crate) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
         let wait = self.pause_after_failed_stop()?;
         let because =
@@ -80,7 +80,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// What the stored error says of the stop that failed, by itself or as a cause.
+    /// Reads from the stored error why the stop failed, which it tells by itself or as a cause.
     pub(crate) fn failed_stop_on_record(&self) -> Option<Part> {
         self.failed_stops()?;
         StoredError::read(self.status.error()).part(&ErrorNote::NotStopped)

@@ -1,4 +1,4 @@
-//! What a job that its JobManager lists means for the status.
+//! Observation of a job that its JobManager lists: the status follows it.
 
 use crate::job;
 use crate::kind::Kind;

@@ -1,4 +1,4 @@
-//! What a pass writes down: the stored specs, the job's state, errors, and the end of the plan.
+//! Records of a pass: the stored specs, the job's state, errors, and the end of the plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl<K: Kind> Pass<'_, K> {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
-    /// Whether the job keeps no state, by a spec that was judged and is carried out. Observing comes
+    /// True if the job keeps no state, by a spec that was judged and is carried out. Observing comes
     /// first, and a spec that will be refused drops no state.
     pub(crate) fn is_stateless_for_certain(&self) -> bool {
         self.job().upgrade_mode == UpgradeMode::Stateless
@@ -59,7 +59,7 @@ impl<K: Kind> Pass<'_, K> {
         job.map_or(UpgradeMode::Stateless, |job| job.upgrade_mode)
     }
 
-    /// What runs: after a rollback not the last spec but the last stable one.
+    /// Returns the spec that runs: after a rollback not the last one but the last stable one.
     pub(crate) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
         deployed(self.status.reconciliation(), last).into_owned().spec
     }
@@ -199,7 +199,7 @@ impl<K: Kind> Pass<'_, K> {
         true
     }
 
-    /// Whether a job whose JobManager has no statistics may have had state all the same, by when it
+    /// True if a job whose JobManager has no statistics may have had state all the same, by when it
     /// `started` and `ended`, or now. One that never ran is given up when the adaptive scheduler has
     /// waited for its first resources; one that lived longer may have run, lost them, and waited.
     pub(crate) fn may_have_run(
@@ -333,7 +333,7 @@ impl<K: Kind> Pass<'_, K> {
         self.status.set_error(Some(text));
     }
 
-    /// Whether the error of the status is none, over, what the last plan stopped at itself, or something
+    /// True if the error of the status is none, over, what the last plan stopped at itself, or something
     /// that can be told beside it.
     pub(crate) fn has_room(&self) -> bool {
         if self.rollback_on_record().is_some() || self.failed_stop_on_record().is_some() {
@@ -343,7 +343,7 @@ impl<K: Kind> Pass<'_, K> {
         reason_of(error).as_deref() == Some(NOT_CARRIED_OUT) || K::has_recovered(self)
     }
 
-    /// Whether the stored error is what a plan stopped at, which is over, and nothing else is told
+    /// True if the stored error is what a plan stopped at, which is over, and nothing else is told
     /// in it.
     fn is_carried_out(&self) -> bool {
         let error = self.status.error().unwrap_or_default();

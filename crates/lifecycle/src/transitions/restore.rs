@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What to tell the user.
+    /// Returns the message for the user.
     pub fn message(&self) -> &str {
         match self {
             Self::NotYet(message) | Self::NeedsPerson(message) => message,

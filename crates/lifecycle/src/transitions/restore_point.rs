@@ -31,7 +31,7 @@ impl<K: Kind> Pass<'_, K> {
         self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
     }
 
-    /// What the cluster that was created already was started from.
+    /// Returns the restore point that the cluster which was created already was started from.
     pub(crate) fn restored_from(&self) -> RestorePoint {
         match self.savepoint_path() {
             Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
@@ -40,7 +40,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Whether the stop was for a savepoint redeploy: then the path given by the user counts, in
+    /// True if the stop was for a savepoint redeploy: then the path given by the user counts, in
     /// whatever mode the job is upgraded otherwise.
     pub(crate) fn is_savepoint_redeploy(&self, last: &Reconciled<K::Spec>) -> bool {
         let path = self.status.job().upgrade_savepoint_path.as_deref();
@@ -111,7 +111,7 @@ impl DeploymentPass<'_> {
         last: &ReconciledSpec,
     ) -> Result<(RestorePoint, bool), Halt> {
         let high_availability = match self.is_started_with_high_availability()? {
-            // What there is under its id it has not written.
+            // It has not written the metadata that there may be under its id.
             Some(false) => HighAvailability::Off,
             Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
         };

@@ -34,7 +34,7 @@ use config::cluster::is_high_availability_on;
 use config::options;
 use state::restore_point::RestorePoint;
 
-/// What the time of a rollback depends on, for any kind that is rolled back.
+/// Facts that the time of a rollback depends on, for any kind that is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct RollbackFacts {
@@ -54,7 +54,7 @@ pub struct RollbackFacts {
     pub patience: Duration,
 }
 
-/// Whether it is time to go back.
+/// Time at which to go back, if at all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Due {
     Never,
@@ -63,7 +63,7 @@ pub enum Due {
     Now,
 }
 
-/// Whether the deployed spec had its time. Says nothing about the state to restore.
+/// Decides if the deployed spec had its time. Says nothing about the state to restore.
 pub fn due(facts: &RollbackFacts) -> Due {
     let RollbackFacts { now, is_enabled, state, is_stable, has_target, .. } = *facts;
     let may_go_back = is_enabled && has_target && !is_stable && !facts.is_version_changed;
@@ -137,7 +137,7 @@ impl<K: Kind> Pass<'_, K> {
         K::note_attempts(self, None);
     }
 
-    /// Whether nothing that matters has changed since a spec was stable.
+    /// True if nothing that matters has changed since a spec was stable.
     pub(crate) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
         self.stable_spec().is_some_and(|stable| {
             K::changes(&stable.spec, &last.spec).class() == ChangeClass::Ignore
@@ -387,7 +387,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// Whether the JobManager that is there is the one that is rolled back to.
+    /// True if the JobManager that is there is the one that is rolled back to.
     pub(crate) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
         self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Deploying
             && job_manager.is_some_and(|job_manager| !job_manager.is_deleting)
@@ -413,7 +413,7 @@ impl DeploymentPass<'_> {
         self.status.task_manager = self.task_manager_info_of(stable);
     }
 
-    /// What keeps the deployed spec from being stable, as far as it is known.
+    /// Tells what keeps the deployed spec from being stable, as far as it is known.
     pub(crate) fn trouble(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();

@@ -19,7 +19,7 @@ use config::{FlinkConfig, options};
 /// How often to look while only the job's own figures are missing.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the user asks of a stable job.
+/// Conditions that the user sets for a job to be stable.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StableRules {
     /// `kubernetes.operator.deployment.stable.running-for`.
@@ -41,13 +41,13 @@ impl StableRules {
         })
     }
 
-    /// Whether the job's own figures matter.
+    /// True if the job's own figures matter.
     pub fn need_metrics(&self) -> bool {
         self.checkpoints > 0 || self.restarts_max.is_some()
     }
 }
 
-/// Whether a running job is stable.
+/// Verdict on whether a running job is stable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stability {
     Stable,
@@ -94,7 +94,7 @@ impl<K: Kind> Pass<'_, K> {
             return Ok(());
         }
         let rules = StableRules::of(&*self.observe_config()?)?;
-        // What has finished has done all that can be asked of it.
+        // A finished job has done all that can be asked of it.
         if state == JobStatusState::Finished || rules == StableRules::default() {
             self.mark_stable();
             return Ok(());

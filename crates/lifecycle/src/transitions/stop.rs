@@ -12,14 +12,14 @@ use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use state::references::is_checkpoint;
 
-/// What is said when neither a JobManager nor HA metadata leads to the job's state.
+/// Message when neither a JobManager nor HA metadata leads to the job's state.
 pub(crate) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
      to make stateful upgrades. It is possible that the job has finished or terminally failed, or \
      the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint \
      or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
      to a new number.";
 
-/// What is said when a job would look for its HA metadata where they are not.
+/// Message when a job would look for its HA metadata where they are not.
 pub(crate) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
      job id (`high-availability.*`, `$internal.pipeline.job-id`), where those of the job would not \
      be found, and no savepoint of it can be taken now: its state would be lost. Take that change \
@@ -28,7 +28,7 @@ pub(crate) const MOVED: &str = "the change keeps HA metadata in another place, o
 /// Why a change waits for a job.
 pub(crate) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
 
-/// What is said when nobody knows a job any more.
+/// Message when nobody knows a job any more.
 pub(crate) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
      there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
      that it was asked for, or terminally failed. Manual restore required";
@@ -59,14 +59,14 @@ pub enum StopDecision {
     Refuse(String),
 }
 
-/// What must be looked up before the table can go on.
+/// A fact that must be looked up before the table can go on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
     HaMetadata,
     Checkpoints,
-    /// What the running job says of its checkpoints.
+    /// Retention of checkpoints, as the running job has it.
     Retention,
-    /// Whether the JobManager ever ran.
+    /// The JobManager may never have run.
     NeverStarted,
 }
 
@@ -100,7 +100,7 @@ pub struct StopFacts {
     pub may_cancel: bool,
     /// By the configuration checkpoints outlive a cancelled job.
     pub retains_checkpoints: bool,
-    /// The same as the running job has it: its `main()` may have set something else.
+    /// By the running job itself checkpoints outlive its cancellation: its `main()` may have set something else.
     pub retention: Lazy<bool>,
     /// `job.upgrade.last-state.max.allowed.checkpoint.age`.
     pub checkpoint_age_max: Option<Duration>,
@@ -257,7 +257,7 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
         if facts.moves_metadata && !facts.has_savepoint_directory {
             return Ok(StopDecision::Wait(MOVED.to_owned()));
         }
-        // What the wanted spec reads of metadata, which is none without high availability.
+        // Metadata count as the wanted spec reads them: without high availability it reads none.
         if facts.is_high_availability_on && !facts.moves_metadata {
             match &facts.ha_metadata {
                 Lazy::NotAsked => return Err(Need::HaMetadata),
@@ -310,7 +310,7 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     }
 }
 
-/// What is said where cancelling would lose the state: a wait for the job, or for its configuration,
+/// Decides where cancelling would lose the state: a wait for the job, or for its configuration,
 /// unless its newest checkpoint is of no use.
 fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
     if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
@@ -366,7 +366,7 @@ pub(crate) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     }
 }
 
-/// Whether there is a job to cancel and a JobManager to ask.
+/// True if there is a job to cancel and a JobManager to ask.
 pub(crate) fn is_cancellable(
     job_manager: JobManagerDeploymentStatus,
     state: Option<JobStatusState>,
@@ -400,7 +400,7 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
             Lazy::Known(
                 Checkpoints { unusable: Some(_), .. } | Checkpoints { is_blank: true, .. },
             ) => Ok(None),
-            // What is left is read again before the next start.
+            // The state that is left is read again before the next start.
             Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
         },
         Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(

@@ -31,7 +31,7 @@ use state::references::{is_checkpoint, is_checkpoint_of};
 use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
-    /// What the upgrade table looks at of any job, in a JobManager that answers and keeps no HA metadata.
+    /// Returns the facts of any job for the upgrade table, as of a JobManager that answers and has no HA metadata.
     pub(crate) fn stop_facts_of_job(&self, mode: UpgradeMode) -> Result<StopFacts, Halt> {
         let config = self.observe_config()?;
         Ok(StopFacts {
@@ -192,7 +192,7 @@ impl<K: Kind> Pass<'_, K> {
         is_one.then_some(diff)
     }
 
-    /// The same where the savepoint that the job was to stop with is hardly to be hoped for.
+    /// Like [`Self::named_redeploy`], once the savepoint that the job was to stop with is overdue.
     pub(crate) fn overtaken_by(
         &self,
         outcome: &StopOutcome,
@@ -208,13 +208,13 @@ impl<K: Kind> Pass<'_, K> {
         self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO))
     }
 
-    /// Whether the stop that is under way was asked for as long ago as this option says.
+    /// True if the stop that is under way was asked for as long ago as this option says.
     fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt> {
         let patience = self.observe_config()?.get(patience)?;
         Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
-    /// Whether Flink should long have ended the savepoint that stops the job.
+    /// True if Flink should long have ended the savepoint that stops the job.
     pub(crate) fn is_savepoint_overdue(&self) -> Result<bool, Halt> {
         let patience = savepoint_patience(&*self.observe_config()?);
         Ok(self.world.now >= self.stop_ends_at(patience))
@@ -240,7 +240,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// What became of the stop-with-savepoint, as far as it can be known.
+    /// Finds out what became of the stop-with-savepoint, as far as it can be known.
     pub(crate) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
         if let Some(outcome) = K::unanswered_stop(self) {
             return Ok(outcome);
@@ -275,7 +275,7 @@ impl<K: Lifecycle> Pass<'_, K> {
     }
 }
 
-/// Whether a cancellation would meet the job with this id: it is listed and has not ended, whatever is
+/// True if a cancellation would meet the job with this id: it is listed and has not ended, whatever is
 /// on record of a former run; where nobody answers, the record counts.
 pub(crate) fn may_be_cancelled(
     status: &JobStatus,
@@ -288,7 +288,7 @@ pub(crate) fn may_be_cancelled(
     }
 }
 
-/// Whether the path is that of a checkpoint and does not tell of which job:
+/// True if the path is that of a checkpoint and does not tell of which job:
 /// `execution.checkpointing.create-subdir` may be off.
 fn is_checkpoint_of_nobody(path: &str) -> bool {
     let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());

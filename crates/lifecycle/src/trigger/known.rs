@@ -89,7 +89,7 @@ impl Asker {
     }
 }
 
-/// What asks for a snapshot.
+/// The reason why a snapshot is asked for: a nonce, or the schedule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {
     Manual { nonce: i64 },

@@ -1,4 +1,4 @@
-//! What the process remembers of the snapshots that it asked for.
+//! Memory of the process about the snapshots that it asked for.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use super::known::SnapshotKind;
 use crate::node_notice::Answered;
 
-/// What this process knows of a job's snapshots beside the resources.
+/// Facts about a job's snapshots that this process knows beside the resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// When a periodic savepoint was asked for last; absent after a start of the operator.
     pub savepoint: Option<Timestamp>,
-    /// The same for checkpoints.
+    /// Like [`Self::savepoint`], for checkpoints.
     pub checkpoint: Option<Timestamp>,
     /// Nodes whose going a snapshot was asked for.
     pub notices: Answered,

@@ -1,4 +1,4 @@
-//! What a verdict means for the change that it is about.
+//! The effect of a verdict on the change that it is about.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub const VALIDATOR_UNAVAILABLE: &str = "ValidatorUnavailable";
 /// A verdict that is still awaited wakes its resource; this is for one that got lost.
 const PENDING_LOOK: Duration = Duration::from_mins(2);
 
-/// What comes of a verdict.
+/// Effect of a verdict: the violations, and why the change waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) violations: Vec<Violation>,
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
 }
 
 impl Validators {
-    /// Whether `version` may come into force, as far as is known; nothing where somebody has not
+    /// True if `version` may come into force, as far as is known; nothing where somebody has not
     /// answered yet.
     pub fn admit(&self, version: Version) -> Option<bool> {
         if !self.has_any {
@@ -44,7 +44,7 @@ impl Validators {
         if violations.is_empty() { hold.is_none().then_some(true) } else { Some(false) }
     }
 
-    /// Whether anybody was asked about `version`.
+    /// True if anybody was asked about `version`.
     pub fn were_asked(&self, version: Version) -> bool {
         self.remembered.as_ref().is_some_and(|verdict| verdict.version == version)
     }
@@ -98,7 +98,7 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
             let hold = Hold { because, is_problem: false, look_again: PENDING_LOOK };
             return Outcome { violations: vec![], hold: Some(hold) };
         }
-        // What is told stays until there is something else to tell.
+        // Earlier opinions stay until there is something else to tell.
         Verdict::Pending { before } => (before, PENDING_LOOK),
     };
     let violations =
@@ -124,7 +124,7 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
 }
 
 impl Hold {
-    /// What is told to the user.
+    /// The problem to tell the user, if the hold is one.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.is_problem.then(|| Problem {
             reason: VALIDATOR_UNAVAILABLE,

@@ -1,4 +1,4 @@
-//! What a decision may ask for, and the facts that answer it.
+//! Questions that a decision may ask, and the facts that answer them.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl<T> Fact<T> {
     }
 }
 
-/// What a decision still has to know.
+/// A fact that a decision needs and nobody has looked up yet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
@@ -75,7 +75,7 @@ pub enum Question {
     Refusal(Box<Objects>),
     /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
     References,
-    /// What validators outside say of the wanted spec.
+    /// The verdict of outside validators on the wanted spec.
     Verdict,
     /// The cluster's nodes, as the watch last saw them.
     Nodes,
@@ -83,7 +83,7 @@ pub enum Question {
     PodNodes,
     /// Since when the JobManager of the session cluster runs that answers now.
     JobManagerStart,
-    /// Whether the jar of the wanted spec can be fetched.
+    /// A check that the jar of the wanted spec can be fetched.
     Jar,
 }
 
@@ -144,18 +144,18 @@ pub struct Pod {
     pub created: Option<Timestamp>,
     /// When its time to end is over; absent while nobody asked it to.
     pub ending_since: Option<Timestamp>,
-    /// Whether its main container ever ran.
+    /// Its main container ran at least once.
     pub has_started: bool,
     /// When its main container last began to run, to the second.
     pub last_started: Option<Timestamp>,
-    /// What keeps it from running.
+    /// Problem that keeps it from running.
     pub problem: Option<PodProblem>,
 }
 
 /// Reason of a pod that no node has room for.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// What keeps a pod from running.
+/// Problem that keeps a pod from running.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodProblem {
     /// Kubernetes' reason, such as `ImagePullBackOff`.
@@ -188,7 +188,7 @@ impl Job {
     }
 }
 
-/// What the checkpoint statistics say.
+/// Checkpoint statistics of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoints {
     /// Newest usable state.
@@ -240,7 +240,7 @@ pub enum Stop {
     NotFound,
 }
 
-/// What a cluster says of itself.
+/// Facts that a cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
     pub flink_version: String,

@@ -26,7 +26,7 @@ const EXAMPLES: [&str; 2] = ["TopSpeedWindowing", "WordCount"];
 pub(super) const DISTRIBUTION: &str = "distribution-with-examples";
 /// First version of the Maven plugin that copies an artifact as it is told.
 const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
-/// What begins the name of the jar with the SQL gateway.
+/// Beginning of the name of the jar with the SQL gateway.
 const GATEWAY: &str = "flink-sql-gateway";
 /// Names of Flink's configuration file, of which a version has one.
 const CONFIGURATIONS: [&str; 2] = ["config.yaml", "flink-conf.yaml"];
@@ -44,7 +44,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
     if let Some(version) = known {
         let made = folder(&version)?.join(DISTRIBUTION);
         if made.exists() {
-            // What was made before there were statements has none.
+            // A distribution that was made before there were statements has no gateway.
             add_gateway(&made, &version, progress).await?;
             return Ok(version);
         }
@@ -235,7 +235,7 @@ async fn copy_artifact(target: &Path, artifact: &str) -> Result<bool, Error> {
     }
 }
 
-/// Whether Maven says that there is no such artifact, rather than that it could not look.
+/// True if Maven says that there is no such artifact, rather than that it could not look.
 fn is_absence(error: &Error) -> bool {
     let Error::Command { log: Some(log), .. } = error else { return false };
     // The second is what it says when it has looked before.

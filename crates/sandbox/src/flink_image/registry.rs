@@ -281,7 +281,7 @@ fn digest_of(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// Whether this is `sha256:` and its 64 digits, and so safe as the name of a file.
+/// True if this is `sha256:` and its 64 digits, and so safe as the name of a file.
 fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|digits| {
         digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

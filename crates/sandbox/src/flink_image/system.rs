@@ -15,7 +15,7 @@ use crate::process::remove;
 use crate::progress::Progress;
 use crate::state::cache;
 
-/// What the image has beside a minimal system and Java.
+/// Packages that the image has beside a minimal system and Java.
 pub(super) const PACKAGES: [&str; 6] =
     ["ca-certificates", "curl", "gettext-base", "gosu", "libjemalloc2", "procps"];
 /// Java versions that run Flink, the one that most versions of Flink take first.
@@ -33,7 +33,7 @@ const NEEDLESS: [&str; 7] = [
     "tmp",
 ];
 
-/// What has to be known of the layer.
+/// Facts about the layer, as the cache keeps them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct System {
     digest: String,

@@ -18,7 +18,7 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,
-    /// What was taken later is left alone.
+    /// Younger snapshots are left alone.
     pub age_min: Duration,
     /// Completed ones of each job and kind that stay, the newest.
     pub keep: usize,
@@ -26,7 +26,7 @@ pub struct Rules {
     pub includes_kept: bool,
 }
 
-/// What is known beside the snapshots of a namespace.
+/// Facts that are known beside the snapshots of a namespace.
 pub struct Facts<'a> {
     pub referrers: Referrers<'a>,
     /// Jobs, as [`job_of`] names them, that do not restore with `NO_CLAIM`: they may use the files of
@@ -34,7 +34,7 @@ pub struct Facts<'a> {
     pub claimers: BTreeSet<String>,
 }
 
-/// What goes with a resource.
+/// Loss that the removal of a resource brings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Loss {
@@ -57,7 +57,7 @@ pub struct Finding {
     pub path: Option<String>,
     pub taken: Timestamp,
     pub loss: Loss,
-    /// Whether it may go; else it is only told.
+    /// It may go; else it is only reported.
     pub is_removable: bool,
     pub why: String,
 }
@@ -70,7 +70,7 @@ pub fn job_of(snapshot: &FlinkStateSnapshot) -> Option<String> {
     Some(if is_session_job { format!("sessionjob/{name}") } else { name.to_owned() })
 }
 
-/// What may go, and what is only reported, the oldest first.
+/// Finds what may go, and what is only reported, the oldest first.
 pub fn garbage(snapshots: &[FlinkStateSnapshot], facts: &Facts<'_>, rules: &Rules) -> Vec<Finding> {
     let newest = newest(snapshots, rules.keep);
     let mut findings: Vec<Finding> =
@@ -142,7 +142,7 @@ fn judge(
     })
 }
 
-/// What goes with a snapshot that has state, and why it may go or must stay.
+/// Decides what goes with a snapshot that has state, and why it may go or must stay.
 fn fate(
     snapshot: &FlinkStateSnapshot,
     path: &str,

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use super::{ClusterName, is_job_id, job_ids_in};
 
-/// What Flink names its savepoints with.
+/// Prefix of the names that Flink gives to savepoints.
 pub const SAVEPOINT_PREFIX: &str = "savepoint-";
 /// Characters of an id such as `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
 const UUID_CHARS: usize = 36;
 
-/// What is kept in a place, in the order in which it is removed: what leads to state goes before
+/// Contents of a place, in the order in which they are removed: what leads to state goes before
 /// the state.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr)]
 #[strum(const_into_str)]
@@ -26,7 +26,7 @@ const UUID_CHARS: usize = 36;
 pub enum Kind {
     /// HA metadata of a cluster, below ZooKeeper's root path.
     ZooKeeperNodes,
-    /// What HA metadata points to: the folder of a cluster in `high-availability.storageDir`.
+    /// Files that HA metadata points to: the folder of a cluster in `high-availability.storageDir`.
     HaStorage,
     /// The folder that the operator gives to one run.
     JobResultStore,
@@ -36,12 +36,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether a folder is named after a cluster, not after a run.
+    /// True if a folder is named after a cluster, not after a run.
     fn is_of_cluster(self) -> bool {
         matches!(self, Self::ZooKeeperNodes | Self::HaStorage)
     }
 
-    /// Whether a job could be started from it.
+    /// True if a job could be started from it.
     fn is_restorable(self) -> bool {
         matches!(self, Self::Checkpoints | Self::Savepoint)
     }
@@ -58,7 +58,7 @@ pub struct Place {
     pub view: View,
 }
 
-/// What could be seen of a place.
+/// The part of a place that could be seen.
 #[derive(Clone, Debug)]
 pub enum View {
     /// All of it.
@@ -97,10 +97,10 @@ impl Folder {
     }
 }
 
-/// What everything in Kubernetes, in all namespaces, says of names and clusters.
+/// Everything that objects in Kubernetes, in all namespaces, say of names and clusters.
 #[derive(Clone, Debug, Default)]
 pub struct References {
-    /// What could not be read.
+    /// Descriptions of what could not be read.
     pub unread: Vec<String>,
     /// As [`names_in`] finds them, in any object.
     pub names: BTreeSet<String>,
@@ -119,7 +119,7 @@ pub struct References {
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub now: Timestamp,
-    /// What was written later is left alone.
+    /// Anything younger is left alone.
     pub age_min: Duration,
     /// Also remove state and what leads to it.
     pub includes_state: bool,
@@ -161,13 +161,13 @@ impl Finding {
     }
 }
 
-/// Whether a text can name a place: `scheme://` and something after it.
+/// True if a text can name a place: `scheme://` and something after it.
 pub fn is_place(text: &str) -> bool {
     text.split_once("://")
         .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.trim_matches('/').is_empty())
 }
 
-/// What nothing names, the part to be removed first at the front.
+/// Finds everything that nothing names, the part to be removed first at the front.
 pub fn garbage(places: &[Place], references: &References, rules: &Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Of what stays, and is no finding.
@@ -328,7 +328,7 @@ fn unknown_jobs(place: &Place, references: &References) -> Option<String> {
         .then(|| format!("session cluster `{}` may run jobs that only it knows", session.name))
 }
 
-/// Whether a cluster that claims files could own some of the place: it uses the place, or its own
+/// True if a cluster that claims files could own some of the place: it uses the place, or its own
 /// checkpoints, which would tell, are not in view.
 fn may_use(claimer: &ClusterName, place: &Place, places: &[Place]) -> bool {
     let its: Vec<&Place> = places.iter().filter(|other| other.users.contains(claimer)).collect();
@@ -360,7 +360,7 @@ fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-'
 }
 
-/// Whether the operator names a folder of one run like this.
+/// True if the operator names a folder of one run like this.
 pub fn is_uuid(word: &str) -> bool {
     let dashes = word.bytes().enumerate().filter(|(_, byte)| *byte == b'-').map(|(at, _)| at);
     word.len() == UUID_CHARS

@@ -36,7 +36,7 @@ pub(super) mod handle {
 const CHANNEL_KINDS: [u8; 2] = [1, 2];
 const MERGED_CHANNEL_KINDS: [u8; 2] = [3, 4];
 
-/// What is read, in what is said of it.
+/// Name of what is read, for errors.
 const KEYED: &str = "keyed state";
 
 impl Reader<'_> {
@@ -89,7 +89,7 @@ impl Reader<'_> {
                     self.long(KEYED)?;
                 }
                 let mut bytes = self.stream(depth + 1)?;
-                // What is shared with other checkpoints, and what is not.
+                // State that is shared with other checkpoints, then private state.
                 for _ in 0..2 {
                     for _ in 0..self.count(KEYED)? {
                         self.text(KEYED)?;
@@ -105,7 +105,7 @@ impl Reader<'_> {
                 self.skip(2, 4, KEYED)?;
                 self.long(KEYED)?;
                 let mut bytes = 0_u64;
-                // What was materialized, and what came after it.
+                // Materialized state, then the changes after it.
                 for _ in 0..2 {
                     for _ in 0..self.count(KEYED)? {
                         bytes = bytes.saturating_add(self.keyed(depth + 1)?);

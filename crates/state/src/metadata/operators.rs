@@ -18,7 +18,7 @@ pub(super) fn keep(names: &mut Vec<String>, name: String) {
 }
 
 impl Reader<'_> {
-    /// What a hook left: its name.
+    /// Reads what a hook left, and returns its name.
     pub(super) fn master_state(&mut self) -> Result<String, ParseError> {
         const WHAT: &str = "a master state";
         if self.unsigned(WHAT)? != MASTER_STATE_MAGIC {
@@ -85,7 +85,7 @@ impl Reader<'_> {
             }
         }
         let sum = &mut operator.bytes;
-        // What the operator manages, and what it wrote as it liked.
+        // Managed operator state, then raw operator state.
         for _ in 0..2 {
             if self.int(WHAT)? != 0 {
                 let bytes = self.operator_state(&mut operator.operator_states)?;

@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.array(what).map(i64::from_be_bytes)
     }
 
-    /// What was not read yet.
+    /// The bytes that were not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::names::Names;
 use super::subject::Subject;
 
-/// What a rule may look at.
+/// Variables that a rule may look at.
 const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
 /// Longest expression, in bytes.
 const LENGTH_MAX: usize = 16 * 1024;
@@ -57,7 +57,7 @@ impl fmt::Debug for Rule {
 
 impl Rule {
     /// # Errors
-    /// What is wrong with the expression, on one line.
+    /// Says what is wrong with the expression, on one line.
     pub fn compile(text: &str) -> Result<Self, String> {
         if text.len() > LENGTH_MAX {
             return Err(format!("is longer than {LENGTH_MAX} bytes"));
@@ -175,7 +175,7 @@ fn one_line(text: &str) -> String {
     line.chars().take(EXCERPT_CHARS).collect()
 }
 
-/// Whether the language has a function: calling it without arguments then complains of those.
+/// True if the language has a function: calling it without arguments then complains of those.
 fn is_function(name: &str) -> bool {
     let knows = |call: String| {
         ENV.compile(&call).is_ok_and(|program| {

@@ -1,4 +1,4 @@
-//! What a rule of the configuration says about a resource.
+//! Judgement of a resource by a rule of the configuration.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ pub struct RuleJudge {
     pub rule: Rule,
     /// The field to blame.
     pub field: String,
-    /// What is wrong with it, and what would be right.
+    /// Says what is wrong with it, and what would be right.
     pub message: String,
 }
 
-/// What is wrong with the resource.
+/// Returns what is wrong with the resource.
 ///
 /// # Errors
 /// Why the rule does not say, such as a field that the resource does not have.

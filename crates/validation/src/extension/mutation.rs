@@ -12,7 +12,7 @@ use api::manifest;
 const OPERATIONS_MAX: usize = 1000;
 /// Largest object that comes out, in bytes of JSON: what the API server takes.
 const BYTES_MAX: usize = 1_500_000;
-/// What of `metadata` is a user's to set.
+/// Fields of `metadata` that are a user's to set.
 const METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// The object after what a mutator answered: a JSON Patch is a list, a merge patch an object, and

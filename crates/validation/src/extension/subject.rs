@@ -33,13 +33,13 @@ impl Kind {
     }
 }
 
-/// What a rule may look at. Statuses are in none of the objects: they hold copies of specs.
+/// Objects that a rule may look at. Statuses are in none of them: they hold copies of specs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     pub kind: Kind,
     /// The resource as it is wanted.
     pub object: Value,
-    /// The same with the spec that was reconciled last; `null` before the first deployment.
+    /// The resource with the spec that was reconciled last; `null` before the first deployment.
     pub old_object: Value,
     /// The session cluster of a session job, where it is known; else `null`.
     pub session: Value,
@@ -92,7 +92,7 @@ impl Subject {
         self
     }
 
-    /// What leaves this process: without values that may be secret.
+    /// The request that leaves this process, without values that may be secret.
     pub fn request(&self) -> Value {
         let mut body = json!({
             "apiVersion": API_VERSION,

@@ -1,5 +1,5 @@
-//! What an installation changes: objects that come, that are brought up to date, that go, and those that
-//! are somebody else's.
+//! Changes by an installation: objects that come, that are brought up to date, that go, and those
+//! that are somebody else's.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt};
@@ -44,7 +44,7 @@ pub(super) fn shown(object: &Value) -> String {
     }
 }
 
-/// What applying each object would do; an error when one belongs to somebody else.
+/// Finds what applying each object would do; an error when one belongs to somebody else.
 pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Change>> {
     let mut changes = Vec::new();
     let mut foreign = Vec::new();
@@ -77,7 +77,7 @@ pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Resul
     .into())
 }
 
-/// What the installation of this name had made with its former values and has no use for now, the
+/// Objects that the installation of this name made with its former values and has no use for now, the
 /// last made first. Accounts stay: others may use them.
 pub(super) async fn superfluous(
     client: &Client,

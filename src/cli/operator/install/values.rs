@@ -60,7 +60,7 @@ pub(super) fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
     Ok(values)
 }
 
-/// What types do not say.
+/// Checks rules that types do not express.
 fn check(values: &Values) -> anyhow::Result<()> {
     if !["text", "json"].contains(&values.logging.format.as_str()) {
         return Err(Failure::new(format!(

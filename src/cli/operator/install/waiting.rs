@@ -40,7 +40,7 @@ pub(super) async fn until_available(
         .into())
 }
 
-/// What keeps the first troubled pod of the operator from running.
+/// Returns the problem that keeps the first troubled pod of the operator from running.
 async fn pod_trouble(
     client: &Client,
     namespace: &str,

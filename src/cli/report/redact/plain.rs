@@ -10,7 +10,7 @@ const MESSAGES: [&str; 3] = ["message", "msg", "@message"];
 /// How the first line and the last one of a private key end.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// What the lines so far say of the next one.
+/// Facts from the lines so far about the next one.
 #[derive(Default)]
 struct Before {
     /// Flink logs each argument of a program on a line of its own: whether this one's value is secret,
@@ -70,7 +70,7 @@ impl Before {
         }
     }
 
-    /// Whether the line is one of a private key, between its first and its last.
+    /// True if the line is one of a private key, between its first and its last.
     fn is_of_key(&mut self, line: &str) -> bool {
         let line = line.trim();
         if line.ends_with(PRIVATE_KEY) {
@@ -82,7 +82,7 @@ impl Before {
         self.is_in_key
     }
 
-    /// Whether the message is the value of the argument before it.
+    /// True if the message is the value of the argument before it.
     fn is_secret(&mut self, has_lead: bool, message: &str) -> bool {
         let names_secret = names_secret(message.trim_matches(is_separator));
         let before = self.names_secret;
@@ -143,7 +143,7 @@ pub(super) fn is_of_base64(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '+' | '/' | '=')
 }
 
-/// What is in front of a line of a log or a list, and the rest.
+/// Splits a line of a log or a list into its lead and its message.
 fn message_of(line: &str) -> (&str, &str) {
     let from = match line.find(" - ") {
         Some(at) => at + " - ".len(),
@@ -155,7 +155,7 @@ fn message_of(line: &str) -> (&str, &str) {
     line.split_at(line.len() - message.len())
 }
 
-/// Whether the argument that follows this one is a secret.
+/// True if the argument that follows this one is a secret.
 fn names_secret(word: &str) -> bool {
     let name = word.trim_start_matches('-');
     name.len() < word.len()
@@ -164,7 +164,7 @@ fn names_secret(word: &str) -> bool {
         && is_secret(word)
 }
 
-/// What stands between arguments, in a command as in a list of them.
+/// True for a character between arguments, in a command as in a list of them.
 fn is_separator(letter: char) -> bool {
     letter.is_whitespace() || "\"'`\\,;()[]{}".contains(letter)
 }
@@ -201,7 +201,7 @@ fn hide_arguments(line: &str) -> String {
     shown
 }
 
-/// Whether the arguments of a job follow their key, as in `program-args, --token;x`, which is how
+/// True if the arguments of a job follow their key, as in `program-args, --token;x`, which is how
 /// Flink logs its configuration.
 fn has_value(after_key: &str, rest: &str) -> bool {
     let value = after_key.trim_start_matches([':', '=']);

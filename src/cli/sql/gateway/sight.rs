@@ -1,8 +1,8 @@
-//! What a look at the gateway's pod says. Pure.
+//! State of the gateway's pod, from one look at it. Pure.
 
 use serde_json::Value;
 
-/// What one look at the pod says.
+/// State of the pod in one look.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     Ready,
@@ -53,7 +53,7 @@ pub(super) fn judge(pod: &Value) -> Sight {
     }
 }
 
-/// Whether the pod has run to its end.
+/// True if the pod has run to its end.
 pub(super) fn is_over(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str);
     matches!(phase, Some("Failed" | "Succeeded"))

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Cause, Facts, Found, Verdict};
 
-/// What a cause is, what mends it, and the next command; `{…}` is filled in.
+/// Texts of a cause: what it is, what mends it, and the next command; `{…}` is filled in.
 struct Words {
     what: &'static str,
     remedy: &'static str,

@@ -76,7 +76,7 @@ impl DeploymentPass<'_> {
         if is_known && running.is_none() {
             return None;
         }
-        // What was told of jobs that only their owner could stop is over.
+        // An error about jobs that only their owner could stop is over.
         self.status.error = None;
         if !is_known {
             AWAITS_JOBS.set(&mut self.status.cluster_info, &generation);
@@ -99,7 +99,7 @@ impl DeploymentPass<'_> {
     pub(crate) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
         let ReconciliationStatus { state, last_stable_spec, .. } =
             &self.status.reconciliation_status;
-        // What is rolled back did not come up, either.
+        // The spec that is rolled back did not come up, either.
         let is_back = match self.stable_spec() {
             Some(stable) if *state == ReconciliationState::RollingBack => {
                 !self.moves_metadata(&stable.spec, &self.spec)?
@@ -206,7 +206,7 @@ fn place_refused(jobs: Result<String, &str>) -> String {
     )
 }
 
-/// The same of another version of Flink.
+/// Like [`place_refused`], for another version of Flink.
 fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
     let because = match jobs {
         Ok(running) => format!(

@@ -4,7 +4,7 @@
 //! calls; each operator of a chain is a level of the tree. Running out of stack cannot be caught, so
 //! this is looked at in the text, on the safe side.
 
-/// What one bracket counts, in operators of a chain.
+/// Weight of one bracket, in operators of a chain.
 const BRACKET: usize = 8;
 
 /// The deepest place of the expression: operators of all chains that it stands in, and brackets.
@@ -26,7 +26,7 @@ pub(super) fn depth(text: &str) -> usize {
             }
             ')' | ']' | '}' if open.len() > 1 => {
                 now -= BRACKET + open.pop().unwrap_or_default();
-                // What was in the brackets is now an operand or a call.
+                // The content of the brackets is now an operand or a call.
                 count(&mut open, &mut now);
             }
             // The next item stands beside the ones before.
@@ -48,7 +48,7 @@ fn count(open: &mut [usize], now: &mut usize) {
     }
 }
 
-/// What follows a string or comment that the text begins with.
+/// Returns the text after a string or comment that it begins with.
 fn without_text(text: &str) -> Option<&str> {
     if let Some(comment) = text.strip_prefix("//") {
         return Some(comment.find('\n').map_or("", |end| &comment[end..]));

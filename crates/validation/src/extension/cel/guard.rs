@@ -14,12 +14,12 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic on this thread is one of a rule.
+/// True if a panic on this thread is one of a rule.
 pub fn is_guarded() -> bool {
     IS_GUARDED.get()
 }
 
-/// What the work answers, on a thread of its own that is over when this returns; nothing if it
+/// Returns the work's answer, from its own thread that is over when this returns; nothing if it
 /// panics, or there can be no thread.
 pub(super) fn guarded<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let guarded = || {

@@ -1,4 +1,4 @@
-//! What an expression refers to.
+//! Names that an expression refers to.
 
 use std::collections::BTreeSet;
 
