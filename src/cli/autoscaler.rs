@@ -11,7 +11,7 @@ mod run;
 mod simulate;
 mod status;
 mod stored;
-mod told;
+mod trial;
 mod tried;
 
 use clap::{Args, Subcommand};

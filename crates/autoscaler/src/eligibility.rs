@@ -7,7 +7,7 @@ use api::status::{
 
 /// The parts of a resource that decide about its eligibility.
 #[derive(Clone, Copy, Debug)]
-pub struct Signs<'a> {
+pub struct Candidate<'a> {
     /// Of the spec.
     pub job: Option<&'a JobSpec>,
     pub status: &'a JobStatus,
@@ -41,17 +41,17 @@ pub enum Ineligible {
 ///
 /// # Errors
 /// Why it is left alone.
-pub fn job_to_measure<'a>(signs: &Signs<'a>) -> Result<&'a str, Ineligible> {
-    let Signs { job, status, reconciliation, lifecycle, .. } = *signs;
+pub fn job_to_measure<'a>(candidate: &Candidate<'a>) -> Result<&'a str, Ineligible> {
+    let Candidate { job, status, reconciliation, lifecycle, .. } = *candidate;
     let Some(job) = job else { return Err(Ineligible::NoJob) };
-    if signs.is_deleting {
+    if candidate.is_deleting {
         return Err(Ineligible::Deleting);
     }
     if job.state == JobState::Suspended {
         return Err(Ineligible::Suspended);
     }
     let has_spec = reconciliation.last_reconciled_spec.is_some();
-    if !has_spec || signs.observed_generation != Some(signs.generation) {
+    if !has_spec || candidate.observed_generation != Some(candidate.generation) {
         return Err(Ineligible::NotReconciled);
     }
     if reconciliation.state != ReconciliationState::Deployed {
@@ -79,15 +79,15 @@ mod tests {
             ..ReconciliationStatus::default()
         };
         change(&mut job, &mut status, &mut reconciliation);
-        job_to_measure(&signs(&job, &status, &reconciliation)).err()
+        job_to_measure(&candidate(&job, &status, &reconciliation)).err()
     }
 
-    fn signs<'a>(
+    fn candidate<'a>(
         job: &'a JobSpec,
         status: &'a JobStatus,
         reconciliation: &'a ReconciliationStatus,
-    ) -> Signs<'a> {
-        Signs {
+    ) -> Candidate<'a> {
+        Candidate {
             job: Some(job),
             status,
             reconciliation,
@@ -140,12 +140,12 @@ mod tests {
         };
         let mut status = status;
         (status.job_id, status.state) = (Some("j".to_owned()), Some(JobStatusState::Running));
-        let signs = signs(&job, &status, &reconciliation);
-        let hold = |signs| job_to_measure(&signs).err();
-        assert_eq!(hold(Signs { generation: 3, ..signs }), Some(Ineligible::NotReconciled));
-        assert_eq!(hold(Signs { is_deleting: true, ..signs }), Some(Ineligible::Deleting));
-        assert_eq!(hold(Signs { job: None, ..signs }), Some(Ineligible::NoJob));
+        let candidate = candidate(&job, &status, &reconciliation);
+        let hold = |candidate| job_to_measure(&candidate).err();
+        assert_eq!(hold(Candidate { generation: 3, ..candidate }), Some(Ineligible::NotReconciled));
+        assert_eq!(hold(Candidate { is_deleting: true, ..candidate }), Some(Ineligible::Deleting));
+        assert_eq!(hold(Candidate { job: None, ..candidate }), Some(Ineligible::NoJob));
         let lifecycle = Some(LifecycleState::Deployed);
-        assert_eq!(hold(Signs { lifecycle, ..signs }), Some(Ineligible::NotStable));
+        assert_eq!(hold(Candidate { lifecycle, ..candidate }), Some(Ineligible::NotStable));
     }
 }

@@ -14,7 +14,7 @@ use api::deployment::{FlinkConfiguration, FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobSpec;
 use api::reconciled::{StoredSpec, running_spec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
-use autoscaler::eligibility::Signs;
+use autoscaler::eligibility::Candidate;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
@@ -145,8 +145,8 @@ impl Scaled for FlinkSessionJob {
 }
 
 /// Gathers the facts that decide about the eligibility of a job.
-fn signs<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Signs<'a> {
-    Signs {
+fn candidate<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Candidate<'a> {
+    Candidate {
         job: resource.spec().job(),
         status: status.job(),
         reconciliation: status.reconciliation(),

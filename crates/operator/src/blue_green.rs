@@ -41,7 +41,7 @@ pub(super) async fn follow(scope: Option<String>, labels: Option<String>, contex
     if let Some(labels) = &labels {
         config = config.labels(labels);
     }
-    let mut events = watching::watch(api, config, context.rewinds.follow()).boxed();
+    let mut events = watching::watch(api, config, context.etcd_restores.follow()).boxed();
     // By uid: the generation that was told about.
     let mut told = HashMap::new();
     let mut listed = HashSet::new();

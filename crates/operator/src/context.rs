@@ -13,7 +13,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::api_server_health::ApiServerHealth;
 use super::autoscaler::Autoscalers;
-use super::etcd_restore::Rewinds;
+use super::etcd_restore::EtcdRestores;
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
@@ -22,7 +22,7 @@ use super::nodes::Nodes;
 use super::request_slots::RequestSlots;
 use super::snapshot::index::ByJob;
 use super::transient_failures::TransientFailures;
-use super::validator::{Desk, Validator};
+use super::validator::{Validator, Verdicts};
 use super::watch_freshness::{Sighting, Trust};
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -74,7 +74,7 @@ pub struct Context {
     /// Told of every event and status change.
     pub(super) listeners: Listeners,
     /// Who else has a say in what is deployed.
-    pub(super) validators: Desk,
+    pub(super) validators: Verdicts,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
     pub(super) clusters: Mutex<Vec<(Option<String>, Store<Workload>)>>,
     pub(super) deployments: Kept<FlinkDeployment>,
@@ -91,7 +91,7 @@ pub struct Context {
     /// The health of the API server.
     pub(super) api_server_health: ApiServerHealth,
     /// Tells that the API server's store went back.
-    pub(super) rewinds: Arc<Rewinds>,
+    pub(super) etcd_restores: Arc<EtcdRestores>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
     /// The error at which the last plan stopped, with the generation of that plan, by the
@@ -124,7 +124,7 @@ impl Context {
             had_snapshot_resources,
             is_selective: false,
             listeners: Listeners::default(),
-            validators: Desk::default(),
+            validators: Verdicts::default(),
             clusters: Mutex::default(),
             deployments: Kept::default(),
             snapshots: Kept::default(),
@@ -136,7 +136,7 @@ impl Context {
             told_exceptions: Mutex::default(),
             sightings: Mutex::default(),
             api_server_health: ApiServerHealth::default(),
-            rewinds: Arc::default(),
+            etcd_restores: Arc::default(),
             failed_submissions: Mutex::default(),
             tried: Mutex::default(),
             stopped_at: Mutex::default(),
@@ -185,7 +185,7 @@ impl Context {
     /// With validators, each asked about every change.
     #[must_use]
     pub fn with_validators(mut self, validators: Vec<Arc<dyn Validator>>) -> Self {
-        self.validators = Desk::new(validators);
+        self.validators = Verdicts::new(validators);
         self
     }
 

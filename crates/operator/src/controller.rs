@@ -67,7 +67,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let api: Api<Guarded<K>> = api(&context, namespace.as_deref());
     let (seen_by, scope) = (Arc::clone(&context), namespace.clone());
     let compared_by = Arc::clone(&context);
-    let seen = watching::watch(api, config, context.rewinds.follow())
+    let seen = watching::watch(api, config, context.etcd_restores.follow())
         .modify(drop_what_nobody_reads)
         // Before the store has it, which then knows nothing else any more.
         .inspect_ok(move |event| note_rewind(event, &compared_by));
@@ -199,7 +199,7 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
 fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     match event {
         watcher::Event::Apply(resource) => {
-            context.rewinds.saw(resource_version(resource.meta()));
+            context.etcd_restores.saw(resource_version(resource.meta()));
             K::seen(resource, Sight::There, context);
         }
         watcher::Event::InitApply(resource) => K::seen(resource, Sight::There, context),
@@ -261,11 +261,11 @@ fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
         (Ok(listed), Ok(known)) => K::went_back(known, listed),
         (Ok(_) | Err(_), _) => None,
     };
-    if !context.rewinds.is_comparing() {
-        context.rewinds.doubt(&known, went_back);
+    if !context.etcd_restores.is_comparing() {
+        context.etcd_restores.doubt(&known, went_back);
     } else if let Some(went_back) = went_back {
         tracing::error!(namespace, name, "{}", went_back.message);
-        context.rewinds.note(&listed.uid().unwrap_or_default(), went_back);
+        context.etcd_restores.note(&listed.uid().unwrap_or_default(), went_back);
     }
 }
 

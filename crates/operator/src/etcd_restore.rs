@@ -38,7 +38,7 @@ const SCOPES_MAX: usize = 5;
 const LIST_PATIENCE: Duration = Duration::from_mins(2);
 
 /// Tells those who follow the store that it went back.
-pub(super) struct Rewinds {
+pub(super) struct EtcdRestores {
     times: watch::Sender<u64>,
     /// A watch failed, which it also does when the store is replaced.
     is_suspected: Notify,
@@ -62,7 +62,7 @@ struct Doubt {
     went_back: Option<WentBack>,
 }
 
-impl Default for Rewinds {
+impl Default for EtcdRestores {
     fn default() -> Self {
         Self {
             times: watch::Sender::new(0),
@@ -75,10 +75,10 @@ impl Default for Rewinds {
     }
 }
 
-impl Rewinds {
+impl EtcdRestores {
     /// Changes each time.
     pub(super) fn follow(self: &Arc<Self>) -> Follower {
-        Follower { rewinds: Arc::clone(self), times: self.times.subscribe() }
+        Follower { restores: Arc::clone(self), times: self.times.subscribe() }
     }
 
     /// True if a list must be compared with what was seen before it.
@@ -129,7 +129,7 @@ impl Rewinds {
 
 /// One watch's view of it.
 pub(super) struct Follower {
-    rewinds: Arc<Rewinds>,
+    restores: Arc<EtcdRestores>,
     times: watch::Receiver<u64>,
 }
 
@@ -144,13 +144,13 @@ impl Follower {
 
     /// The watch failed: perhaps the store is another.
     pub(super) fn suspect(&self) {
-        self.rewinds.is_suspected.notify_one();
+        self.restores.is_suspected.notify_one();
     }
 }
 
 /// Looks at the store again and again; ends never.
 pub(super) async fn follow_store(context: Arc<Context>) {
-    let rewinds = Arc::clone(&context.rewinds);
+    let restores = Arc::clone(&context.etcd_restores);
     let mut is_suspected = false;
     let mut pause = LOOK_EVERY;
     let mut last_look = Instant::now();
@@ -161,7 +161,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
             sleep_until(last_look + AGAIN).await;
         };
         tokio::select! {
-            () = rewinds.is_suspected.notified() => is_suspected = true,
+            () = restores.is_suspected.notified() => is_suspected = true,
             () = doubted => {}
             () = sleep(pause) => {}
         }
@@ -179,9 +179,9 @@ pub(super) async fn follow_store(context: Arc<Context>) {
                     is,
                     "the API server's store went back to an earlier state: everything is looked at anew"
                 );
-                rewinds.confirm_doubts();
+                restores.confirm_doubts();
                 begin_anew(&context).await;
-                rewinds.newest.store(is, Ordering::Relaxed);
+                restores.newest.store(is, Ordering::Relaxed);
             }
             Look::WentOn => {}
         }
@@ -205,7 +205,7 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
     if doubted != Look::WentOn {
         return doubted;
     }
-    let was = context.rewinds.newest.load(Ordering::Relaxed);
+    let was = context.etcd_restores.newest.load(Ordering::Relaxed);
     let now = match revision(context).await {
         Revision::NoAnswer => return Look::NoAnswer,
         Revision::Unreadable => return Look::WentOn,
@@ -230,14 +230,14 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
             (Look::WentOn, Look::WentOn) => {}
         }
     }
-    context.rewinds.saw(now);
+    context.etcd_restores.saw(now);
     Look::WentOn
 }
 
 /// Reads what was shown in an earlier form than was known. Where no resource is so, what was shown was
 /// old.
 async fn settle_doubts(context: &Context) -> Look {
-    let mut doubts: Vec<Doubt> = lock(&context.rewinds.doubts).values().cloned().collect();
+    let mut doubts: Vec<Doubt> = lock(&context.etcd_restores.doubts).values().cloned().collect();
     if doubts.is_empty() {
         return Look::WentOn;
     }
@@ -251,7 +251,7 @@ async fn settle_doubts(context: &Context) -> Look {
             other => return other,
         }
     }
-    lock(&context.rewinds.doubts).clear();
+    lock(&context.etcd_restores.doubts).clear();
     Look::WentOn
 }
 
@@ -328,17 +328,17 @@ async fn begin_anew(context: &Context) {
         Listing::of(&context.session_jobs),
         Listing::of(&context.snapshots),
     ];
-    context.rewinds.is_comparing.store(true, Ordering::Relaxed);
+    context.etcd_restores.is_comparing.store(true, Ordering::Relaxed);
     context.forget_what_was_seen();
     for kind in &kinds {
         (kind.unlist)();
     }
-    context.rewinds.times.send_modify(|times| *times += 1);
+    context.etcd_restores.times.send_modify(|times| *times += 1);
     let begin = Instant::now();
     while !kinds.iter().all(|kind| (kind.is_listed)()) && begin.elapsed() < LIST_PATIENCE {
         sleep(AGAIN).await;
     }
-    context.rewinds.is_comparing.store(false, Ordering::Relaxed);
+    context.etcd_restores.is_comparing.store(false, Ordering::Relaxed);
     for kind in &kinds {
         (kind.wake)();
     }

@@ -181,7 +181,8 @@ fn has_more(before: &node_notice::Node, now: &node_notice::Node) -> bool {
 pub(super) async fn follow(context: Arc<Context>) {
     context.nodes.asked.notified().await;
     let nodes: Api<Node> = Api::all(context.client.clone());
-    let mut events = watching::watch(nodes, watching::config(), context.rewinds.follow()).boxed();
+    let mut events =
+        watching::watch(nodes, watching::config(), context.etcd_restores.follow()).boxed();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => match context.nodes.note(event) {

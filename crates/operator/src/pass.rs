@@ -104,7 +104,7 @@ async fn looked_after<K: Operated>(
         return Ok(again);
     }
     let uid = resource.uid().unwrap_or_default();
-    if context.rewinds.is_doubted(&uid) {
+    if context.etcd_restores.is_doubted(&uid) {
         // It was listed in an earlier form than was known: what is true is being looked up.
         return Ok(Some(DOUBTED));
     }
@@ -120,7 +120,7 @@ async fn looked_after<K: Operated>(
 
 async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
     let newest = freshest(resource, context).await?;
-    if context.rewinds.is_doubted(&resource.uid().unwrap_or_default()) {
+    if context.etcd_restores.is_doubted(&resource.uid().unwrap_or_default()) {
         // The version that came meanwhile is an earlier form.
         return Ok(Some(DOUBTED));
     }

@@ -19,7 +19,7 @@ use super::watching;
 pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
     let pods: Api<PartialObjectMeta<Pod>> = api(&context, scope.as_deref());
     let config = watching::labelled("component=jobmanager");
-    let mut events = watching::watch(pods, config, context.rewinds.follow()).boxed();
+    let mut events = watching::watch(pods, config, context.etcd_restores.follow()).boxed();
     while let Some(event) = events.next().await {
         // The watch starts again by itself after an error.
         if let Ok(watcher::Event::Delete(pod)) = event

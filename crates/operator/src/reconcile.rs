@@ -135,7 +135,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     if is_gone {
         kept.forget(&act.uid);
         context.forget(&act.uid);
-        context.rewinds.forget(&act.uid);
+        context.etcd_restores.forget(&act.uid);
         return Ok(None);
     }
     // The status of a cluster that was just created follows in a moment, with what becomes of it.
@@ -166,7 +166,7 @@ pub(super) async fn plan<K: Scaled>(
         told_exceptions: context.told_exceptions(uid),
         validators: context.validators.known(K::SUBJECT, uid),
         periodic: context.periodic(uid),
-        went_back: context.rewinds.known(uid),
+        went_back: context.etcd_restores.known(uid),
         zone: context.zone.clone(),
         remembered: K::remembered(context, uid),
         facts: Facts { stopped_at: context.stopped_at(resource.meta()), ..Facts::default() },
@@ -185,7 +185,7 @@ pub(super) async fn plan<K: Scaled>(
                 }
                 if runs(&world) {
                     // The running job is on record again, with what it saves from now on.
-                    context.rewinds.forget(uid);
+                    context.etcd_restores.forget(uid);
                 }
                 return Ok(plan);
             }

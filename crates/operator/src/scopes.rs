@@ -105,7 +105,7 @@ impl Scopes {
         let (reader, writer) = store();
         let clusters: Api<Workload> = api(context, scope.as_deref());
         let config = watching::labelled("component in (jobmanager,taskmanager)");
-        let seen = watching::watch(clusters, config, context.rewinds.follow());
+        let seen = watching::watch(clusters, config, context.etcd_restores.follow());
         let clusters = reflector(writer, seen.modify(Workload::prune)).touched_objects().boxed();
         lock(&context.clusters).push((scope.clone(), reader));
         let mut tasks = vec![

@@ -108,7 +108,7 @@ impl OperatedJob for FlinkSessionJob {
     fn note_start(context: &Context, uid: &str) {
         context.forget_failed_submission(uid);
         // The running job is on record.
-        context.rewinds.forget(uid);
+        context.etcd_restores.forget(uid);
     }
 
     fn note_failure(act: &Act<'_, Self>, failure: NotSubmitted) -> Again {

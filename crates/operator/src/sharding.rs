@@ -67,7 +67,7 @@ enum Wish {
 
 /// The messages between the task of one shard and the one that decides.
 #[derive(Debug, Default)]
-struct Desk {
+struct Verdicts {
     wish: Wish,
     tenure: Tenure,
     /// This process may act on it.
@@ -76,7 +76,7 @@ struct Desk {
 
 #[derive(Default)]
 struct Desks {
-    all: Vec<Mutex<Desk>>,
+    all: Vec<Mutex<Verdicts>>,
     /// Something was written down.
     bell: Notify,
     /// The Lease that was lost.
@@ -85,7 +85,7 @@ struct Desks {
 }
 
 impl Desks {
-    fn with<R>(&self, shard: u16, change: impl FnOnce(&mut Desk) -> R) -> Option<R> {
+    fn with<R>(&self, shard: u16, change: impl FnOnce(&mut Verdicts) -> R) -> Option<R> {
         self.all.get(usize::from(shard)).map(|desk| change(&mut lock(desk)))
     }
 
@@ -163,7 +163,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
             }
             fence.renew_part(shard);
             election.start_over(fence.part(shard));
-            desks.with(shard, |desk| *desk = Desk::default());
+            desks.with(shard, |desk| *desk = Verdicts::default());
             desks.bell.notify_one();
         }
         if let Err(lost) = election.turn(wish == Wish::Take).await {
@@ -361,9 +361,9 @@ impl Share {
 /// The names of all namespaces, each time that they change.
 fn namespaces(client: Client, operator: &Operator) -> BoxStream<'static, BTreeSet<String>> {
     let all: Api<PartialObjectMeta<Namespace>> = Api::all(client);
-    let rewinds = operator.context.rewinds.follow();
+    let restores = operator.context.etcd_restores.follow();
     // The watch logs an error by itself, and begins again.
-    let events = watching::watch(all, watching::config(), rewinds);
+    let events = watching::watch(all, watching::config(), restores);
     names(events.filter_map(|event| std::future::ready(event.ok()))).boxed()
 }
 

@@ -6,8 +6,8 @@
 //! the change that it is asked about; observing and deleting go on.
 
 mod configured;
-mod desk;
 pub mod panel;
+mod verdicts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ pub use validation::extension::subject::{Kind, Subject};
 use super::plugin::Configured;
 use config::FlinkConfig;
 use config::plugin::{self, InvalidPlugin};
-pub(super) use desk::{Desk, Judged, Judging};
 use validation::extension::settings;
+pub(super) use verdicts::{Judged, Judging, Verdicts};
 
 /// Somebody who has a say in what may be deployed.
 pub trait Validator: Send + Sync + 'static {

@@ -72,13 +72,13 @@ impl Turn {
 }
 
 /// Who judges, and what.
-pub struct Court {
+pub struct ReviewRules {
     jurisdiction: Jurisdiction,
     validators: Panel,
     mutators: Vec<Arc<dyn Mutator>>,
 }
 
-impl Court {
+impl ReviewRules {
     /// The extensions of the installation, which the operator's loop and commands ask too, for what
     /// it operates.
     pub fn new(
@@ -89,7 +89,7 @@ impl Court {
         Self { jurisdiction, validators: Panel::new(validators), mutators }
     }
 
-    /// Returns the court with its extensions for another jurisdiction.
+    /// Returns the rules with its extensions for another jurisdiction.
     fn moved_to(&self, jurisdiction: Jurisdiction) -> Self {
         let Self { jurisdiction: _, validators, mutators } = self;
         Self { jurisdiction, validators: validators.clone(), mutators: mutators.clone() }
@@ -105,27 +105,27 @@ impl Court {
 pub struct Webhook {
     client: Client,
     operator: Arc<Live>,
-    court: RwLock<Arc<Court>>,
+    rules: RwLock<Arc<ReviewRules>>,
 }
 
 impl Webhook {
     /// With the configuration that is in force.
-    pub fn new(client: Client, operator: Arc<Live>, court: Court) -> Self {
-        Self { client, operator, court: RwLock::new(Arc::new(court)) }
+    pub fn new(client: Client, operator: Arc<Live>, rules: ReviewRules) -> Self {
+        Self { client, operator, rules: RwLock::new(Arc::new(rules)) }
     }
 
-    fn court(&self) -> Arc<Court> {
-        Arc::clone(&self.court.read().unwrap_or_else(PoisonError::into_inner))
+    fn rules(&self) -> Arc<ReviewRules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every review that begins from now on is answered by `court`.
-    pub fn convene(&self, court: Court) {
-        *self.court.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(court);
+    /// Every review that begins from now on is answered by `rules`.
+    pub fn set_rules(&self, rules: ReviewRules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     /// Lets its extensions answer for another jurisdiction from now on.
     pub fn move_to(&self, jurisdiction: Jurisdiction) {
-        self.convene(self.court().moved_to(jurisdiction));
+        self.set_rules(self.rules().moved_to(jurisdiction));
     }
 
     /// The `AdmissionReview` that answers the one in `body`.
@@ -140,11 +140,11 @@ impl Webhook {
     ) -> Result<Value, Error> {
         // A large object takes its time; others go on meanwhile.
         let review = off_the_loop(&turn, move || Review::parse(&body)).await??;
-        let (uid, court) = (review.uid().to_owned(), self.court());
+        let (uid, rules) = (review.uid().to_owned(), self.rules());
         let answer = match task {
-            _ if !court.jurisdiction.has(&review) => Answer::allowed(),
-            Task::Validate => self.validate(review, &court, &turn).await?,
-            Task::Mutate => self.mutate(review, &court, &turn).await?,
+            _ if !rules.jurisdiction.has(&review) => Answer::allowed(),
+            Task::Validate => self.validate(review, &rules, &turn).await?,
+            Task::Mutate => self.mutate(review, &rules, &turn).await?,
         };
         off_the_loop(&turn, move || answer.to_review(&uid)).await
     }
@@ -152,7 +152,7 @@ impl Webhook {
     async fn validate(
         self: &Arc<Self>,
         review: Review,
-        court: &Court,
+        rules: &ReviewRules,
         turn: &Turn,
     ) -> Result<Answer, Error> {
         let job = review.job().map(|(kind, name)| (kind, name.to_owned()));
@@ -182,7 +182,7 @@ impl Webhook {
                 Fact::NotAsked => Fact::NotAsked,
                 Fact::Unknown(why) => Fact::Unknown(why.clone()),
             },
-            is_foreign: is_foreign(&job, court),
+            is_foreign: is_foreign(&job, rules),
             opinions: vec![],
         };
         if !facts.is_foreign {
@@ -191,9 +191,9 @@ impl Webhook {
                 Fact::NotAsked | Fact::Unknown(_) => None,
             };
             let subject = change.subject(found);
-            if court.validators.is_about(subject.kind) {
+            if rules.validators.is_about(subject.kind) {
                 let within = VALIDATE_MAX.min(turn.left());
-                facts.opinions = court.validators.opinions(&subject, within).await;
+                facts.opinions = rules.validators.opinions(&subject, within).await;
             }
         }
         let operator = self.operator.get();
@@ -216,17 +216,22 @@ impl Webhook {
         within(read::get_value(&self.client, &id)).await.map_or_else(Fact::Unknown, Fact::Known)
     }
 
-    async fn mutate(&self, review: Review, court: &Court, turn: &Turn) -> Result<Answer, Error> {
-        let is_about = |kind: Kind| court.mutators.iter().any(|mutator| mutator.is_about(kind));
+    async fn mutate(
+        &self,
+        review: Review,
+        rules: &ReviewRules,
+        turn: &Turn,
+    ) -> Result<Answer, Error> {
+        let is_about = |kind: Kind| rules.mutators.iter().any(|mutator| mutator.is_about(kind));
         let mutated = match review.mutable() {
             Some((kind, object)) if is_about(kind) => {
-                if let Some((kind, name)) = court.job_to_know(&review) {
+                if let Some((kind, name)) = rules.job_to_know(&review) {
                     let job = self.job(review.namespace(), kind, name).await;
-                    if is_foreign(&job, court) {
+                    if is_foreign(&job, rules) {
                         return Ok(Answer::allowed());
                     }
                 }
-                Some(mutator::mutate(&court.mutators, kind, object, Some(turn.left())).await)
+                Some(mutator::mutate(&rules.mutators, kind, object, Some(turn.left())).await)
             }
             Some(_) | None => None,
         };
@@ -235,8 +240,8 @@ impl Webhook {
 }
 
 /// True if the job is known to be none that is operated here.
-fn is_foreign(job: &Fact<Option<Value>>, court: &Court) -> bool {
-    matches!(job, Fact::Known(Some(job)) if !court.jurisdiction.has_labels(job))
+fn is_foreign(job: &Fact<Option<Value>>, rules: &ReviewRules) -> bool {
+    matches!(job, Fact::Known(Some(job)) if !rules.jurisdiction.has_labels(job))
 }
 
 /// Why there is no answer, where there is none in time.

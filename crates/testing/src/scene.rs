@@ -392,7 +392,7 @@ pub fn check(scene: &Scene, expected: Expect) {
 }
 
 /// Names of the steps without events.
-pub fn deeds(plan: &Plan) -> Vec<&'static str> {
+pub fn step_names(plan: &Plan) -> Vec<&'static str> {
     plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(Step::name).collect()
 }
 

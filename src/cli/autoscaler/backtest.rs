@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::chart;
 use super::recording::{self, RecordFlags};
-use super::told::{self, Told};
+use super::trial::{self, Trial};
 use super::tried::{TrialFlags, read_file, settings};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::failure::Failure;
@@ -77,7 +77,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     let names = &record.header.vertex_names;
     let job = &record.header.job_name;
     write_svg(trial, &trace, &format!("{job}, replayed"))?;
-    let told = Told::new(job, &trial.set, &trace, names);
+    let told = Trial::new(job, &trial.set, &trace, names);
     let Output { output } = trial.output;
     if let Some(DetailFormat::Value(format)) = output {
         return printer.value(&told, format);
@@ -92,7 +92,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     printer.line("")?;
     report_decisions(trial, &trace, names, printer)?;
     printer.line("")?;
-    printer.line(told::comparison(&trace, names))?;
+    printer.line(trial::comparison(&trace, names))?;
     printer.line("")?;
     report_sums(&trace, "ran", printer)?;
     printer.line("")?;
@@ -123,7 +123,7 @@ pub(super) fn report_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Resul
 pub(super) fn report_decisions(
     trial: &TrialFlags,
     trace: &Trace,
-    names: &told::Names,
+    names: &trial::Names,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     if trace.decisions.is_empty() {
@@ -131,12 +131,12 @@ pub(super) fn report_decisions(
         return Ok(());
     }
     match trial.output.output {
-        Some(DetailFormat::Wide) => printer.line(told::steps(trace, names))?,
+        Some(DetailFormat::Wide) => printer.line(trial::steps(trace, names))?,
         None | Some(DetailFormat::Value(_) | DetailFormat::Name) => {
-            printer.line(told::decisions(trace, names))?;
+            printer.line(trial::decisions(trace, names))?;
         }
     }
-    if let Some(costs) = told::costs(trace) {
+    if let Some(costs) = trial::costs(trace) {
         printer.line("\nWhat the pods request:")?;
         printer.line(costs)?;
     }
@@ -148,7 +148,7 @@ pub(super) fn report_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow
     let (hours, decided) = subtask_hours(trace);
     printer.line(format_args!("hours of subtasks: {ran} {hours:.2}, decided {decided:.2}"))?;
     printer.line(format_args!("vertices that were moved to and fro: {}", reversals(trace)))?;
-    printer.line(told::outcomes_line(trace))?;
+    printer.line(trial::outcomes_line(trace))?;
     Ok(())
 }
 

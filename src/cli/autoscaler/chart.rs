@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::told::{number, time};
+use super::trial::{number, time};
 use autoscaler::trace::{Moment, Trace};
 
 /// Columns of a chart in a terminal, one for each span of time.

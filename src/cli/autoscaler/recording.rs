@@ -10,7 +10,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::told::Names;
+use super::trial::Names;
 use crate::cli::args::{Global, duration};
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use super::backtest::{report_decisions, report_set, report_sums, write_svg};
 use super::chart;
 use super::recording::{Job, measurement};
-use super::told::{Names, Told, short_name, time};
+use super::trial::{Names, Trial, short_name, time};
 use super::tried::{TrialFlags, read_file, settings};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, duration};
 use crate::cli::failure::Failure;
@@ -112,7 +112,7 @@ pub(super) async fn run(
             .with_context(|| format!("while writing `{}`", file.display()))?;
     }
     write_svg(&trial, &trace, &format!("{}, simulated", model.name))?;
-    let told = Told::new(&model.name, &trial.set, &trace, &names);
+    let told = Trial::new(&model.name, &trial.set, &trace, &names);
     if let Some(DetailFormat::Value(format)) = trial.output.output {
         return printer.value(&told, format);
     }

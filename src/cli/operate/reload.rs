@@ -21,7 +21,7 @@ use election::lease::Rules;
 use metrics::Metrics;
 use operator::live::Live;
 use operator::run::{Operator, Watch};
-use operator::webhook::{Court, Webhook};
+use operator::webhook::{ReviewRules, Webhook};
 use operator::{listener, mutator, validator};
 
 /// The shortest pause between two looks, whatever the configuration says.
@@ -141,8 +141,8 @@ impl Reload {
             return;
         }
         if let Some(webhook) = &self.webhook {
-            match self.court() {
-                Ok(court) => webhook.convene(court),
+            match self.rules() {
+                Ok(rules) => webhook.set_rules(rules),
                 // A configuration with which this fails did not come into force.
                 Err(error) => {
                     tracing::error!(error = in_short(&error), "reviews are judged as before");
@@ -152,9 +152,9 @@ impl Reload {
         self.report_waiting();
     }
 
-    fn court(&self) -> anyhow::Result<Court> {
+    fn rules(&self) -> anyhow::Result<ReviewRules> {
         let config = &self.in_force;
-        Ok(Court::new(
+        Ok(ReviewRules::new(
             self.choice.jurisdiction(config)?,
             validator::configured(config).map_err(invalid)?,
             mutator::configured(config).map_err(invalid)?,

@@ -15,7 +15,7 @@ use operator::live::Live;
 use operator::webhook::admit::Jurisdiction;
 use operator::webhook::certificate::keep::{Keeper, Source};
 use operator::webhook::serve::serve;
-use operator::webhook::{Court, Webhook};
+use operator::webhook::{ReviewRules, Webhook};
 use operator::{mutator, validator};
 
 /// Flags of the webhook; without a port there is none.
@@ -95,8 +95,8 @@ impl WebhookArgs {
         let listener = Listener::open(port).await.context("while opening the webhook")?;
         let client = connection.client.clone();
         let (keeper, tls) = Keeper::new(client.clone(), source, names);
-        let court = Court::new(jurisdiction, validators, mutators);
-        let webhook = Arc::new(Webhook::new(client, live, court));
+        let rules = ReviewRules::new(jurisdiction, validators, mutators);
+        let webhook = Arc::new(Webhook::new(client, live, rules));
         tracing::info!(port, "answering reviews");
         tokio::spawn(keeper.keep());
         tokio::spawn(serve(listener, tls, Arc::clone(&webhook)));

@@ -16,7 +16,7 @@ use operator::live::Live;
 use operator::webhook::admit::Jurisdiction;
 use operator::webhook::certificate::keep::{Keeper, Source};
 use operator::webhook::serve::serve;
-use operator::webhook::{Court, Webhook};
+use operator::webhook::{ReviewRules, Webhook};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -82,8 +82,8 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
     keeper.look(Timestamp::now()).await.unwrap();
     keeper.look(Timestamp::now()).await.unwrap();
     let operator = Arc::new(Live::new(OperatorConfig::default()));
-    let court = Court::new(Jurisdiction::default(), vec![], vec![]);
-    let webhook = Webhook::new(client.clone(), operator, court);
+    let rules = ReviewRules::new(Jurisdiction::default(), vec![], vec![]);
+    let webhook = Webhook::new(client.clone(), operator, rules);
     let task = tokio::spawn(serve(listener, tls, Arc::new(webhook)));
 
     let start = Instant::now();

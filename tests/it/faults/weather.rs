@@ -23,7 +23,7 @@ const LIVES: u64 = 16;
 /// As many lives again are lived, at most so often, until each kind of fault has come by.
 const ROUNDS: u64 = 3;
 /// What a user does in each.
-const DEEDS: usize = 8;
+const ACTIONS: usize = 8;
 /// Of a hundred requests so many go wrong.
 const TROUBLE: u64 = 12;
 /// Of a hundred watches: there are few of them, and not every one has something to tell.
@@ -211,19 +211,19 @@ async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
     let kind = KINDS[usize::try_from(life).unwrap() % KINDS.len()];
     kind.begin(&stage).await;
     stage.begin();
-    let mut deeds = Vec::new();
-    for _ in 0..DEEDS {
-        deeds.push(one_deed(&stage, &mut choices, kind).await);
+    let mut actions = Vec::new();
+    for _ in 0..ACTIONS {
+        actions.push(one_action(&stage, &mut choices, kind).await);
         pass_time(&stage, 200 + choices.below(2500)).await;
     }
     // Some end in the middle of it.
     let is_deleted = life.is_multiple_of(3);
     if is_deleted {
-        deeds.push("deleted".to_owned());
+        actions.push("deleted".to_owned());
         stage.delete(kind.resource(), JOB).await;
         pass_time(&stage, 200 + choices.below(4000)).await;
     }
-    println!("life {life}: {}", deeds.join(", "));
+    println!("life {life}: {}", actions.join(", "));
     stage.proxy.calm();
     if !is_deleted {
         come_to_rest(&stage, kind).await;
@@ -266,7 +266,7 @@ async fn pass_time(stage: &Stage, milliseconds: u64) {
     }
 }
 
-async fn one_deed(stage: &Stage, choices: &mut Choices, kind: Kind) -> String {
+async fn one_action(stage: &Stage, choices: &mut Choices, kind: Kind) -> String {
     let is_available = matches!(kind, Kind::Available | Kind::Standalone);
     let spec = match choices.below(if is_available { 7 } else { 6 }) {
         0..3 => json!({"job": {"parallelism": 1 + choices.below(4)}}),

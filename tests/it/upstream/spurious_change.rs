@@ -16,9 +16,9 @@ use lifecycle::plan::{ClusterStep, Step};
 use operator::live::Live;
 use operator::mutator::{Kind, Mutator, Subject, mutate};
 use operator::webhook::admit::Jurisdiction;
-use operator::webhook::{Court, Task, Turn, Webhook};
+use operator::webhook::{ReviewRules, Task, Turn, Webhook};
 use serde_json::{Value, json};
-use testing::scene::{Scene, deeds, told};
+use testing::scene::{Scene, step_names, told};
 use tokio::time::Instant;
 
 use crate::support::fake_cluster::{FakeCluster, Recorded};
@@ -64,7 +64,7 @@ fn flink_36890_a_change_that_asks_for_nothing_is_noted_as_seen() {
         }),
     ] {
         let plan = edited.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert_eq!(plan.status.observed_generation, Some(2));
         let again = edited.after(&plan);
         assert_eq!(*again.plan().status, again.status, "written once");
@@ -153,7 +153,7 @@ fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
         let edited =
             Scene::running(mode).edit(|spec| spec.ingress = ingress("{{name}}.example.com"));
         let plan = edited.plan();
-        assert_eq!(deeds(&plan), ["apply-ingress"], "{mode}: {}", told(&plan));
+        assert_eq!(step_names(&plan), ["apply-ingress"], "{mode}: {}", told(&plan));
         let made = put(&plan)[0].clone().unwrap();
         assert_eq!(made["spec"]["rules"][0]["host"], "orders.example.com");
         let reconciliation = &plan.status.reconciliation_status;
@@ -161,7 +161,7 @@ fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
         assert!(last.contains("{{name}}.example.com"), "{last}");
         assert_eq!(reconciliation.last_stable_spec.as_deref(), Some(last), "it is stable still");
         let again = edited.after(&plan);
-        assert!(deeds(&again.plan()).is_empty(), "{}", told(&again.plan()));
+        assert!(step_names(&again.plan()).is_empty(), "{}", told(&again.plan()));
         let without = again.edit(|spec| spec.ingress = None);
         assert_eq!(put(&without.plan()), [None]);
         let more = again_with_image(&without);
@@ -190,7 +190,7 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
         scene.status.reconciliation_status.last_reconciled_spec.clone_from(&text);
         scene.status.reconciliation_status.last_stable_spec = text;
         let plan = scene.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         let edited = scene.clone().edit(|spec| {
             drop(
                 spec.flink_configuration
@@ -337,9 +337,9 @@ async fn reviewed(mutators: Vec<Arc<dyn Mutator>>, object: &Value) -> Value {
             "object": object, "oldObject": null,
         },
     });
-    let court = Court::new(Jurisdiction::default(), vec![], mutators);
+    let rules = ReviewRules::new(Jurisdiction::default(), vec![], mutators);
     let live = Arc::new(Live::new(OperatorConfig::default()));
-    let webhook = Arc::new(Webhook::new(FakeCluster::new().client(), live, court));
+    let webhook = Arc::new(Webhook::new(FakeCluster::new().client(), live, rules));
     let turn = Turn { until: Instant::now() + Duration::from_secs(10), permits: Arc::new([]) };
     let body = review.to_string().into_bytes();
     webhook.answer(Task::Mutate, body, turn).await.unwrap()["response"].take()

@@ -10,7 +10,7 @@ use clients::flink::savepoints::{SavepointStatus, StopRequest};
 use kube::api::{Api, Patch, PatchParams};
 use lifecycle::world::{Fact, Stop};
 use serde_json::json;
-use testing::scene::{JOB_ID, Scene, deeds, error, told};
+use testing::scene::{JOB_ID, Scene, error, step_names, told};
 
 use crate::support::fake_cluster::Fault;
 use crate::support::fake_flink::{FakeFlink, Fault as FlinkFault};
@@ -140,7 +140,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     let mut stopping = changed.clone().after(&changed.plan());
     stopping.facts.stop = Fact::Known(Stop::Failed { message });
     let plan = stopping.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
     assert!(plan.look_again.is_some_and(|pause| pause >= Duration::from_secs(1)));
     // It is over: nobody asks for it again, the job goes on, and what went wrong stays told.
@@ -152,7 +152,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     later.facts.stop = Fact::NotAsked;
     for _ in 0..3 {
         let plan = later.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(plan.because.contains("is tried again later"), "{}", plan.because);
         assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));

@@ -49,6 +49,6 @@ use lifecycle::world::{
 use serde_json::json;
 use state::restore_point::RestorePoint;
 use testing::scene::{
-    CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, deeds, error,
-    given, job, job_manager, phases_of, pod, restored, started_without, told, told_step,
+    CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, error, given,
+    job, job_manager, phases_of, pod, restored, started_without, step_names, told, told_step,
 };

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use super::books::{Decided, InForce, Work};
 use super::in_force::{Switch, switch};
 use super::report::{Failure, report_event, report_failure};
-use super::{Cluster, Scaled, signs};
+use super::{Cluster, Scaled, candidate};
 use crate::context::Context;
 use crate::observe::Subject;
 use api::state_snapshot::JobKind;
@@ -57,7 +57,7 @@ pub(crate) fn follow<K: Scaled>(
         tracing::debug!(%hold, "the autoscaler holds");
         context.metrics.forget_scaling_figures(&uid);
     };
-    let job_id = job_to_measure(&signs(resource, status)).map_err(hold).ok()?.to_owned();
+    let job_id = job_to_measure(&candidate(resource, status)).map_err(hold).ok()?.to_owned();
     let interval = config.get(&RECONCILE_INTERVAL).ok()?;
     let now = Instant::now();
     let begun = context.autoscalers.with(&uid, |book| {
@@ -327,7 +327,7 @@ impl<K: Scaled> Turn<K> {
         let status = now.status().unwrap_or(&none);
         now.meta().uid.as_deref() == Some(&self.uid)
             && now.meta().generation == self.resource.meta().generation
-            && job_to_measure(&signs(now, status)) == Ok(&self.job_id)
+            && job_to_measure(&candidate(now, status)) == Ok(&self.job_id)
     }
 }
 

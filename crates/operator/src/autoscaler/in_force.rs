@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
-use super::{Cluster, Scaled, signs};
+use super::{Cluster, Scaled, candidate};
 use crate::context::Context;
 use crate::observe::Subject;
 use crate::observe::tell;
@@ -91,11 +91,11 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     operator: &OperatorConfig,
     context: &Context,
 ) -> cluster::Result<Cow<'a, K>> {
-    let signs = signs(resource, status);
-    let Some(last) = &signs.reconciliation.last_reconciled_spec else {
+    let candidate = candidate(resource, status);
+    let Some(last) = &candidate.reconciliation.last_reconciled_spec else {
         return Ok(Cow::Borrowed(resource));
     };
-    if signs.is_deleting {
+    if candidate.is_deleting {
         return Ok(Cow::Borrowed(resource));
     }
     let Switch::On(config) = switch(resource, cluster, operator) else {
@@ -189,14 +189,16 @@ pub(crate) async fn tidy<K: Scaled>(
     operator: &OperatorConfig,
     context: &Context,
 ) -> cluster::Result<()> {
-    let signs = signs(resource, status);
-    let Some(last) = signs.reconciliation.last_reconciled_spec.as_deref() else { return Ok(()) };
-    if signs.is_deleting {
+    let candidate = candidate(resource, status);
+    let Some(last) = candidate.reconciliation.last_reconciled_spec.as_deref() else {
+        return Ok(());
+    };
+    if candidate.is_deleting {
         return Ok(());
     }
     let uid = resource.uid().unwrap_or_default();
-    let nonce = signs.job.and_then(|job| job.autoscaler_reset_nonce);
-    let is_owed = context.autoscalers.is_owed(&uid, signs.observed_generation);
+    let nonce = candidate.job.and_then(|job| job.autoscaler_reset_nonce);
+    let is_owed = context.autoscalers.is_owed(&uid, candidate.observed_generation);
     let is_clearing = match switch(resource, cluster, operator) {
         Switch::Unknown => false,
         Switch::On(_) => {
@@ -235,7 +237,7 @@ pub(crate) async fn tidy<K: Scaled>(
             Some(false) => return Ok(()),
             None => {
                 // This pass may learn the answer a moment later, and put the spec on record.
-                context.autoscalers.owe(&uid, signs.generation);
+                context.autoscalers.owe(&uid, candidate.generation);
                 return Ok(());
             }
         }

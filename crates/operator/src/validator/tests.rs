@@ -14,8 +14,8 @@ fn config(options: &[(&str, &str)]) -> FlinkConfig {
     options.iter().map(|(key, value)| (format!("{prefix}{key}"), (*value).to_owned())).collect()
 }
 
-fn desk(options: &[(&str, &str)]) -> Desk {
-    Desk::new(configured(&config(options)).unwrap())
+fn configured_by(options: &[(&str, &str)]) -> Verdicts {
+    Verdicts::new(configured(&config(options)).unwrap())
 }
 
 fn subject() -> Subject {
@@ -47,7 +47,7 @@ async fn rules_and_endpoints_are_asked_together() {
     let blame = json!({"field": "spec.image", "message": "must come from our registry"});
     let answer = json!({"allowed": false, "violations": [blame]});
     let (url, mut asked) = endpoint(TYPE, vec![(200, answer)]).await;
-    let desk = desk(&[
+    let verdicts = configured_by(&[
         ("size.expression", "object.spec.job.parallelism <= 3"),
         ("size.message", "at most 3"),
         ("size.field", "spec.job.parallelism"),
@@ -55,7 +55,7 @@ async fn rules_and_endpoints_are_asked_together() {
         ("elsewhere.url", "http://127.0.0.1:9/"),
         ("elsewhere.kinds", "FlinkStateSnapshot"),
     ]);
-    let opinions = given(desk.ask(judging(1)).await);
+    let opinions = given(verdicts.ask(judging(1)).await);
     assert_eq!(violations(&opinions[0]), ["spec.image: must come from our registry"]);
     assert_eq!(violations(&opinions[1]), ["spec.job.parallelism: at most 3"]);
     assert_eq!(opinions.len(), 2);
@@ -63,7 +63,7 @@ async fn rules_and_endpoints_are_asked_together() {
     assert_eq!(request["kind"], "FlinkDeployment");
     assert_eq!(request["object"]["spec"]["job"]["parallelism"], 4);
     assert!(!request.to_string().contains("hush"), "{request}");
-    let known = desk.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
+    let known = verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
     assert_eq!((known.version.generation, known.attempts), (1, 1));
     assert_eq!(known.verdict.opinions(), opinions);
 }
@@ -81,10 +81,10 @@ async fn an_answer_that_is_none_is_told_as_such() {
         ],
     )
     .await;
-    let desk = desk(&[("policy.url", &url)]);
+    let verdicts = configured_by(&[("policy.url", &url)]);
     let mut told = Vec::new();
     for generation in 1..=5 {
-        let opinion = given(desk.ask(judging(generation)).await).remove(0);
+        let opinion = given(verdicts.ask(judging(generation)).await).remove(0);
         told.push(
             opinion.answer.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>()),
         );
@@ -124,12 +124,12 @@ impl Validator for Slow {
 #[tokio::test]
 async fn a_slow_one_does_not_hold_the_pass_up_and_wakes_the_resource() {
     let slow = Arc::new(Slow { asked: AtomicUsize::new(0), takes: Duration::from_millis(500) });
-    let desk = Desk::new(vec![slow.clone()]);
-    let mut late = desk.late().unwrap();
-    assert_eq!(desk.ask(judging(1)).await, Verdict::Pending { before: vec![] });
+    let verdicts = Verdicts::new(vec![slow.clone()]);
+    let mut late = verdicts.late().unwrap();
+    assert_eq!(verdicts.ask(judging(1)).await, Verdict::Pending { before: vec![] });
     let judged = late.recv().await.unwrap();
     assert_eq!((judged.namespace.as_str(), judged.name.as_str()), ("ns", "job"));
-    let known = desk.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
+    let known = verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
     assert_eq!(given(known.verdict)[0].answer, Ok(vec![]));
     assert_eq!(slow.asked.load(Ordering::Relaxed), 1);
 }
@@ -137,21 +137,21 @@ async fn a_slow_one_does_not_hold_the_pass_up_and_wakes_the_resource() {
 #[tokio::test]
 async fn a_hanging_one_is_given_up_after_its_time() {
     let slow = Slow { asked: AtomicUsize::new(0), takes: Duration::from_hours(1) };
-    let desk = Desk::new(vec![Arc::new(slow)]);
-    let mut late = desk.late().unwrap();
-    desk.ask(judging(1)).await;
+    let verdicts = Verdicts::new(vec![Arc::new(slow)]);
+    let mut late = verdicts.late().unwrap();
+    verdicts.ask(judging(1)).await;
     late.recv().await.unwrap();
-    let known = desk.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
+    let known = verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
     assert_eq!(given(known.verdict)[0].answer, Err("it took longer than 600ms".to_owned()));
 
     // The next try says what the last one said until it has something to say.
-    let Verdict::Pending { before } = desk.ask(judging(1)).await else { unreachable!() };
+    let Verdict::Pending { before } = verdicts.ask(judging(1)).await else { unreachable!() };
     assert_eq!(before[0].answer, Err("it took longer than 600ms".to_owned()));
-    assert_eq!(desk.known(Kind::FlinkDeployment, "u1").remembered.unwrap().attempts, 2);
+    assert_eq!(verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap().attempts, 2);
 
     // A newer version, and the end of the resource, end what was asked before.
-    assert_eq!(desk.ask(judging(2)).await, Verdict::Pending { before: vec![] });
-    desk.forget("u1");
-    assert_eq!(desk.known(Kind::FlinkDeployment, "u1").remembered, None);
+    assert_eq!(verdicts.ask(judging(2)).await, Verdict::Pending { before: vec![] });
+    verdicts.forget("u1");
+    assert_eq!(verdicts.known(Kind::FlinkDeployment, "u1").remembered, None);
     assert!(tokio::time::timeout(Duration::from_millis(900), late.recv()).await.is_err());
 }

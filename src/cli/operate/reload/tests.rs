@@ -161,8 +161,8 @@ async fn one_that_stands_by_says_what_waits_and_judges_by_what_is_new() {
     let mounted = Mounted::new(&text("true"));
     let mut reload = mounted.follow();
     let (client, _) = empty_cluster();
-    let court = reload.court().unwrap();
-    let webhook = Arc::new(Webhook::new(client, reload.live(), court));
+    let rules = reload.rules().unwrap();
+    let webhook = Arc::new(Webhook::new(client, reload.live(), rules));
     reload.tell(Some(Arc::clone(&webhook)));
     let is_allowed = async || {
         let review = serde_json::json!({

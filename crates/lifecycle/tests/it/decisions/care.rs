@@ -61,13 +61,13 @@ fn s13_3_an_unhealthy_job_gets_a_new_job_manager() {
 #[test]
 fn s13_3_an_unhealthy_job_is_left_alone_where_its_state_would_be_lost() {
     let stateful = unhealthy("savepoint").without_metadata();
-    assert!(deeds(&stateful.plan()).is_empty());
+    assert!(step_names(&stateful.plan()).is_empty());
     let mut unreadable = unhealthy("savepoint");
     unreadable.facts.ha_metadata = Fact::Unknown("timeout".to_owned());
-    assert!(deeds(&unreadable.plan()).is_empty());
+    assert!(step_names(&unreadable.plan()).is_empty());
     let mut unknown = unhealthy("savepoint");
     unknown.facts.job_metrics = Fact::Unknown("timeout".to_owned());
-    assert!(deeds(&unknown.plan()).is_empty());
+    assert!(step_names(&unknown.plan()).is_empty());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn s13_3_an_unhealthy_job_is_not_restarted_again_at_once() {
     let attempts = json!({"count": 1, "last": ago(4).as_millisecond(), "generation": 1});
     scene.status.cluster_info.insert("RestartAttempts".to_owned(), attempts.to_string());
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
     assert_eq!(plan.look_again, Some(std::time::Duration::from_secs(6)));
 }
 
@@ -88,7 +88,7 @@ fn s13_1_a_failed_job_whose_state_is_unknown_is_not_restarted() {
         .without_metadata()
         .operator_option("job.restart.failed", "true");
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 }
 
@@ -163,7 +163,7 @@ fn task_managers_that_cannot_run_are_told_while_the_job_waits_for_them() {
     scene.facts.task_manager_pods = Fact::Known(vec![Pod { problem, ..pod() }]);
     let plan = scene.plan();
     assert!(conditions(&plan).contains(&condition("PodsReady", "False", "Unschedulable")));
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_job_manager_that_stands_by_and_cannot_run_does_not_touch_the_job() {
     scene.facts.job_manager =
         Fact::Known(Some(JobManager { replicas: 2, available_replicas: 1, ..job_manager() }));
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
     assert_eq!(
         conditions(&plan),
         [
@@ -196,7 +196,7 @@ fn one_job_manager_that_ever_ran_means_that_the_job_may_have_run() {
     let standby = Pod { name: "orders-y".to_owned(), has_started: false, ..pod() };
     scene.facts.pods = Fact::Known(vec![standby, pod()]);
     let scene = scene.edit_job(|job| job.parallelism = Some(4));
-    assert!(deeds(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
+    assert!(step_names(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
 }
 
 #[test]

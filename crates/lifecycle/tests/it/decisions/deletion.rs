@@ -21,7 +21,7 @@ fn reason(plan: &Plan) -> Option<Reason> {
 }
 
 fn is_let_go(plan: &Plan) -> bool {
-    deeds(plan).contains(&"remove-finalizer")
+    step_names(plan).contains(&"remove-finalizer")
 }
 
 fn events(plan: &Plan) -> Vec<String> {
@@ -53,7 +53,11 @@ fn what_does_not_end_in_time_lets_the_resource_go() {
     let mut late = ending(301);
     late.facts.pods = Fact::Known(vec![Pod { ending_since: Some(ago(290)), ..pod() }]);
     let plan = late.plan();
-    assert!(deeds(&plan).ends_with(&["delete-ha-metadata", "remove-finalizer"]), "{}", told(&plan));
+    assert!(
+        step_names(&plan).ends_with(&["delete-ha-metadata", "remove-finalizer"]),
+        "{}",
+        told(&plan)
+    );
     assert!(
         events(&plan)
             .iter()
@@ -80,7 +84,7 @@ fn a_job_manager_that_runs_on_keeps_its_metadata() {
         scene.facts.pods = Fact::Known(vec![pod()]);
         let plan = deleted(scene, age).plan();
         assert_eq!(is_let_go(&plan), goes, "{}", told(&plan));
-        assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
     }
 }
 
@@ -88,8 +92,11 @@ fn a_job_manager_that_runs_on_keeps_its_metadata() {
 fn a_wish_for_a_savepoint_outlives_the_job_manager() {
     let scene = deleted(wants_savepoint(Scene::running("last-state").gone()), 1);
     let plan = scene.plan();
-    assert_eq!(deeds(&plan).last(), Some(&"remove-finalizer"));
-    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "it leads to the newest checkpoint");
+    assert_eq!(step_names(&plan).last(), Some(&"remove-finalizer"));
+    assert!(
+        !step_names(&plan).contains(&"delete-ha-metadata"),
+        "it leads to the newest checkpoint"
+    );
     assert!(
         events(&plan).iter().any(|event| event.starts_with("SavepointError")),
         "{}",
@@ -97,13 +104,13 @@ fn a_wish_for_a_savepoint_outlives_the_job_manager() {
     );
     let suspended = wants_savepoint(Scene::running("last-state").suspended(UpgradeMode::LastState));
     let plan = deleted(suspended, 1).plan();
-    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
     for saved in [
         wants_savepoint(Scene::running("savepoint").suspended(UpgradeMode::Savepoint)),
         wants_savepoint(Scene::running("savepoint").gone().in_state(JobStatusState::Finished)),
     ] {
         let plan = deleted(saved, 1).plan();
-        assert!(deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
     }
 }
 
@@ -118,7 +125,7 @@ fn a_savepoint_that_does_not_come_is_told_and_waited_for() {
         let old = deleted(wants_savepoint(scene), 301).plan();
         assert!(error(&old).contains("savepoint-on-deletion: false"), "{}", error(&old));
         assert_eq!(reason(&old), Some(expected));
-        assert!(!deeds(&old).contains(&"delete-job-manager"), "{}", told(&old));
+        assert!(!step_names(&old).contains(&"delete-job-manager"), "{}", told(&old));
     }
     let scene = deleted(wants_savepoint(Scene::running("savepoint")), 10);
     let mut stopping = scene.clone().after(&scene.plan());
@@ -140,10 +147,10 @@ fn without_a_readable_record_no_wish_for_a_savepoint_is_passed_over() {
         scene.status.reconciliation_status.last_reconciled_spec = record;
         let plan = scene.plan();
         assert!(error(&plan).contains("lastReconciledSpec is lost or not readable"));
-        assert!(!deeds(&plan).contains(&"delete-job-manager"));
+        assert!(!step_names(&plan).contains(&"delete-job-manager"));
     }
     scene.resource.spec.flink_configuration.0.insert(key.to_owned(), json!("false"));
-    assert!(deeds(&scene.plan()).contains(&"delete-job-manager"));
+    assert!(step_names(&scene.plan()).contains(&"delete-job-manager"));
 }
 
 /// What there is under its name is of an earlier one, for the sake of which it may have been refused.
@@ -155,7 +162,7 @@ fn what_was_never_deployed_takes_no_metadata_along() {
         scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
         let plan = scene.plan();
         assert!(is_let_go(&plan), "{}", told(&plan));
-        assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
     }
 }
 
@@ -170,7 +177,7 @@ fn an_option_that_cannot_be_read_is_told() {
     assert_eq!(reason(&plan), Some(Reason::Unreadable));
     let plan = deleted(scene.gone(), 1).plan();
     assert!(is_let_go(&plan), "there is nobody to take it: {}", told(&plan));
-    assert!(!deeds(&plan).contains(&"delete-ha-metadata"));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"));
 }
 
 #[test]
@@ -207,7 +214,7 @@ fn an_old_deletion_acts_ends_or_tells() {
             let scene = scene.operator_option("job.savepoint-on-deletion", option);
             let plan = deleted(scene, 3600).plan();
             let acts = ["remove-finalizer", "delete-job-manager", "stop-with-savepoint"];
-            let is_acting = deeds(&plan).iter().any(|deed| acts.contains(deed));
+            let is_acting = step_names(&plan).iter().any(|deed| acts.contains(deed));
             let is_told = plan.status.error.is_some() && plan.blocker.is_some();
             assert!(is_acting || is_told, "{option}: {}", told(&plan));
         }

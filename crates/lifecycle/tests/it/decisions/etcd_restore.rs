@@ -23,7 +23,7 @@ fn stopped() -> Scene {
 fn is_refused(scene: &Scene) -> bool {
     let plan = scene.plan();
     let error = plan.status.error.clone().unwrap_or_default();
-    deeds(&plan).is_empty() && error.contains("RecordWentBack")
+    step_names(&plan).is_empty() && error.contains("RecordWentBack")
 }
 
 #[test]

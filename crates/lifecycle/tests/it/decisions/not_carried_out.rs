@@ -66,18 +66,18 @@ fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
         let mut left = scene.clone();
         left.facts.pods = Fact::Known(vec![running.clone(), stuck.clone(), ending.clone()]);
         let plan = left.plan();
-        assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
         assert!(plan.look_again.unwrap() <= Duration::from_secs(5));
         assert!(error(&plan).contains("pods [orders-orphan, orders-stuck] of"), "{}", error(&plan));
         let left = left.after(&plan);
         let again = left.plan();
         assert_eq!(again.status.error, left.status.error);
-        assert_eq!(deeds(&again), [""; 0], "{}", told(&again));
+        assert_eq!(step_names(&again), [""; 0], "{}", told(&again));
         assert!(!again.steps.iter().any(|step| matches!(step, Step::Event(_))), "told once");
         let mut gone = left;
         gone.facts.pods = Fact::Known(vec![]);
         let plan = gone.plan();
-        assert!(deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
         assert_eq!(plan.status.error, None);
 
         let mut going = scene;
@@ -108,7 +108,7 @@ fn what_holds_up_a_start_for_long_is_told_until_it_passes() {
         let mut goes_on = held_up;
         goes_on.facts.ha_metadata = metadata;
         let plan = goes_on.plan();
-        assert!(deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
         assert_eq!(plan.status.error, None);
     }
     first.facts.ha_metadata = Fact::Unknown("ZooKeeper does not answer".to_owned());

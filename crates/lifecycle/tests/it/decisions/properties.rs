@@ -195,7 +195,7 @@ proptest! {
         }
     }
 
-    /// What a plan without deeds leaves is left so by the next one.
+    /// What a plan without step_names leaves is left so by the next one.
     #[test]
     fn a_world_at_rest_stays_at_rest(case in cases()) {
         let mut scene = scene(&case);

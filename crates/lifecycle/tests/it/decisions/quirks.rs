@@ -57,7 +57,7 @@ fn q08_a_failing_savepoint_names_the_way_to_delete_without_one() {
     let plan = stopping.plan();
     assert!(error(&plan).contains("job.savepoint-on-deletion: false"), "{}", error(&plan));
     let plan = stopping.operator_option("job.savepoint-on-deletion", "false").plan();
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
     stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
     let plan = stopping.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains(SAVEPOINT), "{}", error(&plan));
     let waiting = stopping.clone().after(&plan);
-    assert!(deeds(&waiting.plan()).is_empty(), "{}", told(&waiting.plan()));
+    assert!(step_names(&waiting.plan()).is_empty(), "{}", told(&waiting.plan()));
     assert_eq!(error(&waiting.plan()), error(&plan), "the error stays");
     let again = transitions::failed_before(waiting, 10).plan();
-    assert!(deeds(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
+    assert!(step_names(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
 
     // One that has failed for good goes, and its savepoint is on record.
     stopping.facts.jobs = Fact::Known(job(JobStatusState::Failed));
@@ -82,8 +82,8 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     stopping.facts.checkpoints =
         Fact::Known(Checkpoints { latest: Some(latest), ..Checkpoints::default() });
     let plan = stopping.plan();
-    assert!(deeds(&plan).starts_with(&["create-snapshot"]), "{}", told(&plan));
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).starts_with(&["create-snapshot"]), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn q11_only_deletion_drains() {
 fn q12_a_deployment_that_is_there_is_never_replaced() {
     let mut scene = Scene::new("last-state");
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
-    assert!(deeds(&scene.plan()).is_empty(), "without a status nobody knows what runs in it");
+    assert!(step_names(&scene.plan()).is_empty(), "without a status nobody knows what runs in it");
     scene.facts.job_manager =
         Fact::Known(Some(JobManager { owner_uid: Some("u2".to_owned()), ..job_manager() }));
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
     assert!(error(&plan).contains("does not belong to this FlinkDeployment"), "{}", error(&plan));
 }
 

@@ -31,7 +31,7 @@ fn a_redeploy_of_a_running_job_leaves_its_newest_checkpoint_in_the_history() {
     for mode in ["savepoint", "last-state", "stateless"] {
         let plan = redeployed(with_checkpoint(Scene::running(mode).path(SAVEPOINT))).plan();
         assert_eq!(left(&plan), RestorePoint::Path(RETAINED.to_owned()), "{mode}");
-        assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
     }
 }
 
@@ -55,7 +55,7 @@ fn a_redeploy_waits_a_minute_for_statistics_that_cannot_be_read() {
     let mut scene = redeployed(Scene::running("last-state"));
     scene.facts.checkpoints = Fact::Unknown("no answer".to_owned());
     let plan = scene.plan();
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     let waits = scene.after(&plan);
     let again = waits.plan();
     assert_eq!(again.status, plan.status, "nothing is written at each look");
@@ -69,7 +69,7 @@ fn a_redeploy_waits_a_minute_for_statistics_that_cannot_be_read() {
     assert!(!plan.status.cluster_info.contains_key("RedeployWaits"));
     // Another redeploy has a minute of its own.
     let another = late.edit_job(|job| job.savepoint_redeploy_nonce = Some(2));
-    assert_eq!(deeds(&another.plan()), [""; 0]);
+    assert_eq!(step_names(&another.plan()), [""; 0]);
 }
 
 /// It may be the way out.

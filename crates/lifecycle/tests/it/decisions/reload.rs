@@ -50,7 +50,7 @@ fn a_new_default_touches_no_running_job() {
             let before = scene.plan();
             scene.operator = operator(NEW_DEFAULTS);
             let after = scene.plan();
-            assert_eq!(deeds(&after), [""; 0], "{mode}");
+            assert_eq!(step_names(&after), [""; 0], "{mode}");
             assert_eq!(after.status, before.status, "{mode}");
         }
     }
@@ -81,9 +81,9 @@ fn a_job_whose_high_availability_was_a_default_runs_on_without_it() {
     for mode in ["stateless", "savepoint", "last-state"] {
         let mut scene = by_default(mode);
         scene.operator = operator(HA);
-        assert_eq!(deeds(&scene.plan()), [""; 0], "{mode}");
+        assert_eq!(step_names(&scene.plan()), [""; 0], "{mode}");
         scene.operator = operator("");
-        assert_eq!(deeds(&scene.plan()), [""; 0], "{mode}");
+        assert_eq!(step_names(&scene.plan()), [""; 0], "{mode}");
     }
 }
 
@@ -94,9 +94,9 @@ fn a_suspended_job_stays_so() {
         .suspended(UpgradeMode::Savepoint)
         .path(SAVEPOINT);
     scene.store(JobState::Suspended, UpgradeMode::Savepoint);
-    let before = deeds(&scene.plan());
+    let before = step_names(&scene.plan());
     scene.operator = operator(NEW_DEFAULTS);
-    assert_eq!(deeds(&scene.plan()), before);
+    assert_eq!(step_names(&scene.plan()), before);
     assert_eq!(configuration(&scene.plan()), None);
 }
 
@@ -132,7 +132,7 @@ fn the_operators_own_options_count_at_once() {
 pub(crate) fn stopped_for_suspension(scene: Scene) -> Scene {
     let scene = scene.edit_job(|job| job.state = JobState::Suspended);
     let plan = scene.plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
     let mut stopped = scene.after(&plan);
     stopped.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
     stopped.facts.jobs = Fact::Known(job(JobStatusState::Finished));
@@ -162,7 +162,7 @@ fn a_job_manager_outlives_a_suspension_by_the_high_availability_that_it_was_star
         ),
     ] {
         let plan = scene.plan();
-        assert_eq!(deeds(&plan).contains(&"delete-job-manager"), goes, "{}", told(&plan));
+        assert_eq!(step_names(&plan).contains(&"delete-job-manager"), goes, "{}", told(&plan));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(SAVEPOINT), "{}", told(&plan));
     }
@@ -193,16 +193,16 @@ fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_wi
     };
     for rerun in [pending(started_without("savepoint")), ended(started_without("savepoint"))] {
         let plan = rerun.plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
         // In doubt as well, and that is told.
         let plan = started_somehow(rerun).plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("not known: there is no ConfigMap"), "{}", error(&plan));
     }
     // With high availability it is the same run.
     let plan = pending(started_with("savepoint")).plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     let edited = |scene: Scene| left_over(scene).edit_job(|job| job.parallelism = Some(4)).plan();
     // Its checkpoints are retained: it is cancelled, and starts from the last of them.
     let plan = edited(started_without("last-state"));
-    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
     // By the default of now they are in another place.
     let mut moved = started_with("last-state");
     moved.facts.deployed_config = given(&[
@@ -238,10 +238,10 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     ]);
     moved.operator = operator(HA);
     let plan = edited(moved.clone());
-    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
     let kept = Scene { facts: started_with("last-state").facts, ..moved };
     let plan = edited(kept);
-    assert!(deeds(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
 
     // Without a JobManager the record tells.
     let lost = |mode: &str, record: &str| {
@@ -250,7 +250,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
         scene.plan()
     };
     let plan = lost("savepoint", "{}");
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
     assert_eq!(restored(&lost("stateless", "{}")).as_deref(), Some(""));
     let plan = lost("savepoint", r#"{"high-availability.type":"kubernetes"}"#);
@@ -266,11 +266,11 @@ fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
         on_record(scene, record).plan()
     };
     let here = suspended(r#"{"high-availability.type":"kubernetes"}"#);
-    assert!(deeds(&here).contains(&"create-cluster"), "{}", told(&here));
+    assert!(step_names(&here).contains(&"create-cluster"), "{}", told(&here));
     let moved = suspended(
         r#"{"high-availability.type":"zookeeper","high-availability.zookeeper.quorum":"z:2181"}"#,
     );
-    assert_eq!(deeds(&moved), [""; 0], "{}", told(&moved));
+    assert_eq!(step_names(&moved), [""; 0], "{}", told(&moved));
     assert!(error(&moved).contains("HA metadata in another place"), "{}", error(&moved));
 }
 
@@ -280,13 +280,19 @@ fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
     let with = Some(r#"{"high-availability.type":"kubernetes"}"#.to_owned());
     let without = Some("{}".to_owned());
     let plan = Scene::new("savepoint").plan();
-    assert_eq!((record(&plan), deeds(&plan).contains(&"create-cluster")), (with.clone(), true));
+    assert_eq!(
+        (record(&plan), step_names(&plan).contains(&"create-cluster")),
+        (with.clone(), true)
+    );
     let next = by_default("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT);
     let plan = on_record(next, with.as_deref().unwrap()).plan();
-    assert_eq!((record(&plan), deeds(&plan).contains(&"create-cluster")), (without.clone(), true));
+    assert_eq!(
+        (record(&plan), step_names(&plan).contains(&"create-cluster")),
+        (without.clone(), true)
+    );
     // Nothing is written of what runs, whoever has started it, until it is deleted.
     let plan = started_with("savepoint").plan();
-    assert_eq!((record(&plan), deeds(&plan)), (None, vec![]));
+    assert_eq!((record(&plan), step_names(&plan)), (None, vec![]));
     for (scene, expected) in [
         (started_with("savepoint"), with.clone()),
         (started_without("savepoint"), without),
@@ -322,5 +328,5 @@ fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of
     });
     let resumed = off.clone().after(&off.plan()).edit_job(|job| job.state = JobState::Running);
     let plan = resumed.plan();
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }

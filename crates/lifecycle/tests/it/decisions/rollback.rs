@@ -210,7 +210,7 @@ fn s12_an_edit_that_is_refused_drops_no_state_of_what_is_rolled_back() {
 fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
     let scene = failing("savepoint").starting().without_metadata().path(SAVEPOINT);
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("it is not rolled back"), "{}", error(&plan));
     check(
         &scene,
@@ -226,7 +226,7 @@ fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
 fn s12_unreadable_metadata_puts_a_rollback_off() {
     let mut scene = failing("last-state").starting();
     scene.facts.ha_metadata = Fact::Unknown("timeout".to_owned());
-    assert!(deeds(&scene.plan()).is_empty());
+    assert!(step_names(&scene.plan()).is_empty());
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn s12_rows_2_and_3_nothing_is_rolled_back_that_is_changed_stable_or_young() {
     ];
     for (name, scene, expected) in cases {
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), expected, "{name}: {}", told(&plan));
+        assert_eq!(step_names(&plan), expected, "{name}: {}", told(&plan));
         assert_ne!(
             plan.status.reconciliation_status.state,
             ReconciliationState::RollingBack,
@@ -280,7 +280,7 @@ fn s12_the_target_needs_high_availability_to_read_its_metadata() {
     stable.spec.flink_configuration.0.insert("high-availability.type".to_owned(), json!("NONE"));
     scene.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
     let plan = scene.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
 }
 
 #[test]
@@ -289,13 +289,13 @@ fn s12_a_crash_between_the_steps_is_harmless() {
     let plan = scene.plan();
     // Before the JobManager was deleted.
     let before = scene.clone().after(&plan);
-    assert_eq!(deeds(&before.plan()), ["write-status", "stop-job-manager"]);
+    assert_eq!(step_names(&before.plan()), ["write-status", "stop-job-manager"]);
     // Before the new one was created.
     let mut down = taken_down(&scene);
     let plan = down.plan();
     let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
     down.status = (**intent).clone();
-    assert!(deeds(&down.plan()).contains(&"create-cluster"));
+    assert!(step_names(&down.plan()).contains(&"create-cluster"));
     // After it was created.
     down.facts.job_manager =
         Fact::Known(Some(JobManager { available_replicas: 0, ..job_manager() }));
@@ -329,13 +329,13 @@ fn s12_what_was_rolled_back_to_and_made_is_saved_before_a_deletion() {
     let [running] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
     made.facts.jobs = Fact::Known(vec![Job { id, ..running }]);
     let plan = made.plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
-    assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 
     // It was made and lost, perhaps.
     let plan = down.plan();
-    assert!(deeds(&plan).contains(&"remove-finalizer"), "{}", told(&plan));
-    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"remove-finalizer"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             back.facts.pods = Fact::Known(vec![pod()]);
             back.facts.jobs = Fact::Known(job(JobStatusState::Running));
             let plan = back.plan();
-            assert!(deeds(&plan).iter().any(|deed| STOPS.contains(deed)), "{}", told(&plan));
+            assert!(step_names(&plan).iter().any(|deed| STOPS.contains(deed)), "{}", told(&plan));
         }
         // A job that keeps no state has none to lose.
         let down = taken_down(&failing("last-state").starting());
@@ -464,7 +464,7 @@ fn s12_another_scale_does_not_make_the_failed_spec_the_one_that_runs() {
     let reconciliation = &plan.status.reconciliation_status;
     assert_eq!(reconciliation.state, ReconciliationState::Upgrading, "{}", told(&plan));
     assert_eq!(reconciliation.last_stable_spec, stable);
-    assert!(!deeds(&plan).contains(&"scale-task-managers"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"scale-task-managers"), "{}", told(&plan));
 }
 
 #[test]
@@ -637,7 +637,7 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
         .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
         .edit(|spec| spec.image = Some("flink:newer".to_owned()));
     let plan = back.plan();
-    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
     let image = |plan: &Plan| {
         let text = plan.status.reconciliation_status.last_reconciled_spec.clone();
         ReconciledSpec::parse(&text.unwrap()).unwrap().spec.image.unwrap()
@@ -654,5 +654,5 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
     assert_eq!(image(&plan), "flink:1.20");
     let stable = plan.status.reconciliation_status.last_stable_spec.clone().unwrap();
     assert!(stable.contains("flink:1.20"), "{stable}");
-    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
 }

@@ -31,7 +31,7 @@ fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
     // The job ended on its way out, and took its checkpoints along.
     removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
     let plan = removed.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     let error = error(&plan);
     assert!(error.contains("names no checkpoint although the job had one"), "{error}");
 }
@@ -53,7 +53,7 @@ fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
     // On its way out it failed.
     removed.facts.ha_metadata = metadata(false);
     let plan = removed.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
 }
 
@@ -66,7 +66,7 @@ fn an_invalid_edit_does_not_resume_a_job_that_is_being_suspended() {
             job.parallelism = Some(-1);
         });
         let plan = scene.plan();
-        let is_started = deeds(&plan).contains(&"create-cluster");
+        let is_started = step_names(&plan).contains(&"create-cluster");
         assert_eq!(is_started, state == JobState::Running, "{}", told(&plan));
         assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
     }
@@ -88,7 +88,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     };
     let is_removed = |scene: &Scene| {
         let plan = scene.plan();
-        let is_removed = deeds(&plan).contains(&"delete-job-manager");
+        let is_removed = step_names(&plan).contains(&"delete-job-manager");
         assert_eq!(
             error(&plan).contains("the job had ended with"),
             !is_removed,
@@ -153,7 +153,7 @@ fn without_high_availability_a_run_after_the_end_is_told_by_the_clock_of_its_nod
         let at = |seconds| Some(ago(seconds));
         scene.facts.pods =
             Fact::Known(vec![Pod { created: at(7200), last_started: at(came_up), ..pod() }]);
-        deeds(&scene.plan()).contains(&"delete-job-manager")
+        step_names(&scene.plan()).contains(&"delete-job-manager")
     };
     // It ended 600 seconds ago, and its container came up again at once.
     for ahead in [0, 300, -300] {
@@ -268,7 +268,7 @@ fn a_first_start_whose_job_manager_somebody_deletes_goes_on_by_its_metadata() {
         let crashed = started_first("savepoint").edit_job(|job| job.state = wanted);
         let mut going = going(&crashed);
         let plan = going.plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         going = going.after(&plan);
         going.facts.job_manager = Fact::Known(None);
         going.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
@@ -318,10 +318,10 @@ fn a_job_manager_that_was_made_before_anything_was_recorded_is_saved_before_a_de
     let id = made.status.job_status.job_id.clone().unwrap();
     made.facts.jobs = Fact::Known(vec![Job { id, ..job(JobStatusState::Running).pop().unwrap() }]);
     let plan = made.plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
 
     let plan = option(started()).delete().plan();
-    assert!(!deeds(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn an_unhealthy_job_that_ends_on_its_way_out_is_not_started_from_older_state() {
     let mut down = removed(unhealthy);
     down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
     let plan = down.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
 }
 
@@ -342,8 +342,8 @@ fn a_cancel_that_may_never_have_arrived_does_not_spare_a_deletion_its_savepoint(
     scene.status.reconciliation_status.state = ReconciliationState::Upgrading;
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let plan = scene.delete().plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
-    assert!(!deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
 }
 
 /// The JobManager's container came up again, and runs the job from where it once began.
@@ -371,7 +371,7 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Failed));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(SAVEPOINT), "the next run's end must not take its place");
-        assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
         assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
     }
     // What has run since, and is listed no more, was perhaps ahead.
@@ -381,7 +381,7 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
     assert!(error(&plan).contains("either run may have"), "{}", error(&plan));
     // Its JobManager lists it as it ended: it is the same run.
     let plan = another_image(ended()).plan();
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 /// Cancelled a minute ago for an upgrade.
@@ -431,7 +431,7 @@ fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
         .operator_option("job.savepoint-on-deletion", "true")
         .delete();
     let plan = deleted.plan();
-    assert!(!deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn without_high_availability_a_deletion_does_not_save_the_run_after_a_cancelled_
     unlisted.facts.jobs = Fact::Known(vec![]);
     for scene in [rerun.clone(), unlisted] {
         let plan = scene.plan();
-        assert!(!deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
         assert!(error(&plan).contains("the job was cancelled"), "{}", error(&plan));
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
     }
@@ -472,7 +472,7 @@ fn without_high_availability_a_pending_stop_is_not_taken_for_one_of_the_next_run
     info.trigger_timestamp = Some(ago(60).as_millisecond());
     rerun.facts.stop = Fact::Known(Stop::NotFound);
     let plan = rerun.plan();
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     assert!(error(&plan).contains("asked to stop with a savepoint"), "{}", error(&plan));
 }
 
@@ -483,7 +483,7 @@ fn without_high_availability_the_job_manager_of_a_job_that_may_run_anew_is_not_r
     let mut unlisted = run_anew(scene, JobStatusState::Running);
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
 }
 
@@ -552,7 +552,7 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
 }
 
 fn deeds_of(scene: &Scene) -> Vec<&'static str> {
-    deeds(&scene.plan())
+    step_names(&scene.plan())
 }
 
 #[test]
@@ -565,7 +565,7 @@ fn an_edit_that_is_refused_starts_no_lost_job_empty() {
         job.parallelism = Some(-1);
     });
     let plan = refused.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
 }
 

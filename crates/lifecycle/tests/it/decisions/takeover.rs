@@ -58,7 +58,7 @@ fn a_path_beside_a_start_without_state_is_not_dropped() {
             ("rolled back", to_be_rolled_back(mode)),
         ] {
             let plan = scene.plan();
-            assert_eq!(deeds(&plan), [""; 0], "{mode}, {case}: {}", told(&plan));
+            assert_eq!(step_names(&plan), [""; 0], "{mode}, {case}: {}", told(&plan));
             let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
             assert_eq!(path, Some(TAKEN_OVER), "{mode}, {case}");
             let is_waiting = plan.because.starts_with("the change waits");
@@ -78,7 +78,7 @@ fn a_checkpoint_of_its_own_is_newer_than_a_path_of_whatever_start() {
         let plan = scene.plan();
         let is_lost = scene.facts.job_manager == Fact::Known(None);
         let deed = if is_lost { "create-cluster" } else { "stop-job-manager" };
-        assert!(deeds(&plan).contains(&deed), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&deed), "{}", told(&plan));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some("KUBERNETES_OPERATOR_LAST_STATE"));
     }
@@ -126,7 +126,7 @@ fn a_job_that_was_cancelled_goes_on_from_what_it_left() {
             let mut scene = scene.without_metadata().path(TAKEN_OVER);
             scene.status.job_status.state = Some(JobStatusState::Canceled);
             let plan = scene.plan();
-            assert!(deeds(&plan).contains(&"create-cluster"), "{mode}: {}", told(&plan));
+            assert!(step_names(&plan).contains(&"create-cluster"), "{mode}: {}", told(&plan));
             let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
             assert_eq!(path, Some(TAKEN_OVER), "{mode}: {}", told(&plan));
             scene.resource.spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;

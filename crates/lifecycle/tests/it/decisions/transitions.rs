@@ -325,18 +325,18 @@ fn t14_a_savepoint_that_fails_is_tried_again_after_a_pause() {
     // It stays beside another one, and beside the next stop.
     let again = failed_before(failed.clone(), 10);
     let plan = again.plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
     assert_eq!(error(&plan), error(&waiting));
     let second = again.clone().after(&plan);
     let second = second.clone().after(&second.plan());
     let plan = failed_before(second.clone(), 19).plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     let invalid = second.clone().edit_job(|job| job.parallelism = Some(-1));
     assert!(!error(&invalid.plan()).contains("disk full"), "of another spec");
 
     // Another spec is tried at once; the one that runs needs no stop.
     let edited = failed.clone().edit_job(|job| job.parallelism = Some(3));
-    assert!(deeds(&edited.plan()).contains(&"stop-with-savepoint"));
+    assert!(step_names(&edited.plan()).contains(&"stop-with-savepoint"));
     let back = failed.edit_job(|job| job.parallelism = Some(2));
     assert_eq!(back.plan().status.error, None);
 }
@@ -358,14 +358,14 @@ fn t14_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
     let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
     stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
     let plan = stopping.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert_eq!(plan.status.job_status.upgrade_savepoint_path, None);
     for part in [SAVEPOINT, "the sink is gone"] {
         assert!(error(&plan).contains(part), "{}", error(&plan));
     }
     // It is stopped anew, or is decided about by what became of it.
     let after = failed_before(stopping.after(&plan), 10);
-    assert!(deeds(&after.plan()).contains(&"stop-with-savepoint"), "{}", told(&after.plan()));
+    assert!(step_names(&after.plan()).contains(&"stop-with-savepoint"), "{}", told(&after.plan()));
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_running_job_is_not_stopped_for_a_spec_that_cannot_be_made() {
         ("redeploy", cannot(redeployed(Scene::running("savepoint")))),
     ] {
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), [""; 0], "{mode}: {}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{mode}: {}", told(&plan));
         assert!(plan.status.error.as_deref().unwrap().contains("8081-8090"), "{mode}");
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec, "{mode}");
@@ -454,7 +454,11 @@ fn moved_to_zookeeper(scene: Scene) -> Scene {
 #[test]
 fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
     let running = moved_to_zookeeper(Scene::running("last-state"));
-    assert_eq!(deeds(&running.plan()), ["write-status", "cancel-job"], "its checkpoint is kept");
+    assert_eq!(
+        step_names(&running.plan()),
+        ["write-status", "cancel-job"],
+        "its checkpoint is kept"
+    );
     let mut suspended = Scene::running("last-state").edit_job(|job| {
         job.state = JobState::Suspended;
     });
@@ -466,7 +470,7 @@ fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
     let resumed = suspended.clone().edit_job(|job| job.state = JobState::Running);
     for scene in [moved_to_zookeeper(suspended), moved_to_zookeeper(resumed)] {
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(plan.because.contains("HA metadata in another place"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
@@ -483,12 +487,16 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     };
     let other = "a".repeat(32);
     let running = fixed(Scene::running("last-state"), &other);
-    assert_eq!(deeds(&running.plan()), ["write-status", "cancel-job"], "its checkpoint is kept");
+    assert_eq!(
+        step_names(&running.plan()),
+        ["write-status", "cancel-job"],
+        "its checkpoint is kept"
+    );
     let suspended = || Scene::running("last-state").suspended(UpgradeMode::LastState);
     let upgrading = || Scene::running("last-state").upgrading(UpgradeMode::LastState);
     for scene in [suspended(), upgrading()] {
         let plan = fixed(scene.clone(), &other).plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(plan.because.contains("under another job id"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
@@ -498,7 +506,7 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     }
     // What is on record already, too.
     let plan = upgrading().option("$internal.pipeline.job-id", &other).plan();
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     assert!(error(&plan).contains("under another job id"), "{}", error(&plan));
 }
 
@@ -513,7 +521,7 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
     let resumed = Scene::running("savepoint").suspended(UpgradeMode::Savepoint).path(SAVEPOINT);
     for scene in [Scene::new("savepoint"), Scene::running("savepoint"), resumed] {
         let plan = over_tls(scene).plan();
-        assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("reached over TLS"), "{}", error(&plan));
         assert!(error(&plan).contains("nothing is stopped or started"), "{}", error(&plan));
     }
@@ -570,7 +578,7 @@ fn stopped(scene: &Scene) -> Scene {
 #[test]
 fn t15_a_job_that_goes_on_by_metadata_loses_its_job_manager_first() {
     let scene = Scene::running("last-state").edit_job(|job| job.parallelism = Some(4));
-    assert!(deeds(&scene.plan()).contains(&"stop-job-manager"));
+    assert!(step_names(&scene.plan()).contains(&"stop-job-manager"));
     let ending = |seconds: i64| {
         let mut waiting = stopped(&scene);
         let pod = Pod { ending_since: Some(ago(seconds)), ..pod() };
@@ -578,19 +586,19 @@ fn t15_a_job_that_goes_on_by_metadata_loses_its_job_manager_first() {
         waiting
     };
     let waiting = ending(5).plan();
-    assert_eq!(deeds(&waiting), [""; 0], "{}", told(&waiting));
+    assert_eq!(step_names(&waiting), [""; 0], "{}", told(&waiting));
     assert_eq!(waiting.because, "waiting for the old JobManager's pods to end");
-    assert_eq!(deeds(&ending(31).plan()), ["delete-job-manager"], "its node may be lost");
+    assert_eq!(step_names(&ending(31).plan()), ["delete-job-manager"], "its node may be lost");
     let mut ended = stopped(&scene);
     ended.facts.pods = Fact::Known(vec![]);
-    assert_eq!(deeds(&ended.plan()), ["delete-job-manager"]);
+    assert_eq!(step_names(&ended.plan()), ["delete-job-manager"]);
     let mut left = stopped(&scene);
     left.status.reconciliation_status.reconciliation_timestamp = ago(31).as_millisecond();
     left.status.job_status.update_time = Some(ago(31).as_millisecond().to_string());
     left.facts.pods = Fact::Known(vec![pod()]);
-    assert_eq!(deeds(&left.plan()), ["stop-job-manager"], "it was given replicas again");
+    assert_eq!(step_names(&left.plan()), ["stop-job-manager"], "it was given replicas again");
     let orphaning = scene.operator_option("resource.deletion.propagation", "Orphan");
-    assert!(deeds(&orphaning.plan()).contains(&"delete-job-manager"));
+    assert!(step_names(&orphaning.plan()).contains(&"delete-job-manager"));
 }
 
 #[test]
@@ -606,7 +614,7 @@ fn t15_a_job_manager_that_was_stopped_goes_whatever_its_user_wants_meanwhile() {
     ];
     for (wish, scene) in wishes {
         let plan = scene.plan();
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{wish}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{wish}: {}", told(&plan));
     }
 }
 
@@ -671,14 +679,14 @@ fn t16_a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
         ..Checkpoints::default()
     });
     let plan = scene.plan();
-    assert!(deeds(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
     let waiting = scene.in_state(JobStatusState::Initializing);
     let mut waiting = waiting.without_metadata();
     waiting.status.job_status.state = Some(JobStatusState::Cancelling);
     waiting.facts.checkpoints =
         Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
     let plan = waiting.plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
 }
 
 #[test]
@@ -875,7 +883,7 @@ fn t22_a_job_that_does_not_run_is_upgraded_through_ha_metadata() {
     for mode in ["savepoint", "last-state"] {
         let scene = Scene::running(mode).starting().edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
+        assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
         assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
     }
 }
@@ -903,7 +911,7 @@ fn t24_a_change_of_a_lost_job_asks_for_a_person() {
         .edit_job(|job| job.parallelism = Some(4));
     let plan = scene.plan();
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
     check(
         &scene,
         expect![[r#"
@@ -943,14 +951,14 @@ fn t25_a_lost_job_manager_is_recovered_under_the_same_job_id() {
     let off = Scene::running("last-state")
         .gone()
         .operator_option("jm-deployment-recovery.enabled", "false");
-    assert!(deeds(&off.plan()).is_empty());
+    assert!(step_names(&off.plan()).is_empty());
 }
 
 #[test]
 fn t25_without_ha_metadata_only_a_stateless_job_without_ha_starts_over() {
     let lost = Scene::running("savepoint").gone().without_metadata();
     let plan = lost.plan();
-    assert!(deeds(&plan).is_empty());
+    assert!(step_names(&plan).is_empty());
     assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
     let stateless = Scene::running("stateless").gone().option("high-availability.type", "NONE");
     check(
@@ -975,7 +983,7 @@ fn t26_an_ended_job_is_replaced_from_what_it_left() {
             .path(CHECKPOINT)
             .edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "delete-job-manager"]);
+        assert_eq!(step_names(&plan), ["record-revision", "write-status", "delete-job-manager"]);
         // Q2: what has failed is not told as finished.
         assert_eq!(plan.status.job_status.state, Some(state));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
@@ -1018,7 +1026,7 @@ fn t27_the_job_manager_of_an_ended_job_goes_after_its_time() {
     let mut gone = ended(360);
     gone.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     gone.facts.job_manager = Fact::Known(None);
-    assert!(deeds(&gone.plan()).is_empty(), "it is not started again");
+    assert!(step_names(&gone.plan()).is_empty(), "it is not started again");
 }
 
 #[test]
@@ -1198,7 +1206,7 @@ fn t33_a_nonce_that_is_taken_away_asks_for_nothing() {
     scene.store(JobState::Running, UpgradeMode::Savepoint);
     scene.status.observed_generation = Some(2);
     let scene = scene.edit(|spec| spec.restart_nonce = None);
-    assert!(deeds(&scene.plan()).is_empty());
+    assert!(step_names(&scene.plan()).is_empty());
 }
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
@@ -1258,7 +1266,7 @@ fn t34_a_scaling_that_flink_did_already_needs_no_call() {
     let one = Bounds { lower: 1, upper: 1 };
     scene.facts.resource_requirements =
         Fact::Known(BTreeMap::from([("v1".to_owned(), wide), ("v2".to_owned(), one)]));
-    assert!(deeds(&scene.plan()).is_empty());
+    assert!(step_names(&scene.plan()).is_empty());
 }
 
 #[test]
@@ -1308,7 +1316,7 @@ fn t34_where_flink_cannot_scale_a_change_of_overrides_is_an_upgrade() {
     ];
     for (name, scene) in cases {
         let plan = scene.plan();
-        assert!(deeds(&plan).contains(&"stop-job-manager"), "{name}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&"stop-job-manager"), "{name}: {}", told(&plan));
     }
 }
 
@@ -1365,7 +1373,7 @@ fn a_first_start_under_a_fixed_id_never_takes_what_was_left_for_its_own() {
         assert_eq!(restored(&scene.plan()).as_deref(), Some(SAVEPOINT));
         scene.facts.ha_metadata = metadata.clone();
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), [""; 0], "{mode}");
+        assert_eq!(step_names(&plan), [""; 0], "{mode}");
         assert!(error(&plan).contains("with `$internal.pipeline.job-id`"), "{}", error(&plan));
     }
     // A new id does not lead to it.
@@ -1386,12 +1394,12 @@ fn a_job_whose_code_deletes_its_checkpoints_is_not_cancelled_for_an_upgrade() {
         scene.facts.retention = retention;
         scene.edit_job(|job| job.parallelism = Some(4)).plan()
     };
-    let deeds = |plan: Plan| deeds(&plan).join(" ");
-    assert!(deeds(upgraded(Fact::Known(true), true)).contains("cancel-job"));
-    let by_metadata = deeds(upgraded(Fact::Known(false), true));
+    let step_names = |plan: Plan| step_names(&plan).join(" ");
+    assert!(step_names(upgraded(Fact::Known(true), true)).contains("cancel-job"));
+    let by_metadata = step_names(upgraded(Fact::Known(false), true));
     assert!(by_metadata.contains("stop-job-manager") && !by_metadata.contains("cancel-job"));
-    assert!(deeds(upgraded(Fact::Known(false), false)).contains("stop-with-savepoint"));
+    assert!(step_names(upgraded(Fact::Known(false), false)).contains("stop-with-savepoint"));
     let unknown = upgraded(Fact::Unknown("no answer".to_owned()), true);
     assert!(unknown.because.contains("is not known: no answer"), "{}", unknown.because);
-    assert_eq!(deeds(unknown), "");
+    assert_eq!(step_names(unknown), "");
 }

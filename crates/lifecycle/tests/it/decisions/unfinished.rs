@@ -29,18 +29,18 @@ fn a_job_is_not_stopped_for_objects_that_the_api_server_refuses() {
             }
             scene.facts.refusal = Fact::Known(Some(REFUSAL.to_owned()));
             let plan = scene.plan();
-            assert_eq!(deeds(&plan), [""; 0], "{mode}");
+            assert_eq!(step_names(&plan), [""; 0], "{mode}");
             assert!(error(&plan).starts_with(REFUSAL), "{mode}: {}", error(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "{mode}");
 
             // Where the API server cannot be asked nothing is known.
             scene.facts.refusal = Fact::Unknown("it is away".to_owned());
-            assert_eq!(deeds(&scene.plan()), [""; 0], "{mode}");
+            assert_eq!(step_names(&scene.plan()), [""; 0], "{mode}");
             scene.facts.refusal = Fact::Known(None);
-            assert_ne!(deeds(&scene.plan()), [""; 0], "{mode}");
+            assert_ne!(step_names(&scene.plan()), [""; 0], "{mode}");
             // A job that is suspended needs no new objects.
             scene.facts.refusal = Fact::NotAsked;
-            assert_ne!(deeds(&suspend(scene).plan()), [""; 0], "{mode}");
+            assert_ne!(step_names(&suspend(scene).plan()), [""; 0], "{mode}");
         }
     }
 }
@@ -72,12 +72,12 @@ fn rest_service(plan: &Plan) -> serde_json::Value {
 #[test]
 fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
     let plan = made("savepoint").plan();
-    assert_eq!(deeds(&plan), ["finish-cluster"]);
+    assert_eq!(step_names(&plan), ["finish-cluster"]);
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Deployed);
 
     let mut scene = unfinished("savepoint");
     let plan = scene.plan();
-    assert_eq!(deeds(&plan), ["finish-cluster"]);
+    assert_eq!(step_names(&plan), ["finish-cluster"]);
     assert!(
         !plan.status.cluster_info.contains_key(UNFINISHED_DEPLOYMENT.key),
         "the last refusal is over"
@@ -85,7 +85,7 @@ fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
     assert_eq!(plan.because, "the job is RUNNING", "it is looked after all the same");
     // Of another JobManager nothing is missing.
     scene.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d0".to_owned());
-    assert_eq!(deeds(&scene.plan()), [""; 0]);
+    assert_eq!(step_names(&scene.plan()), [""; 0]);
 }
 
 #[test]
@@ -94,18 +94,18 @@ fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
         [suspend, |scene| scene.edit(|spec| spec.restart_nonce = Some(1))];
     for edited in edits {
         let plan = edited(unfinished("stateless")).plan();
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
         // After a crash that it was made comes on record first, whatever is refused beside it.
         let crashed = edited(made("stateless"));
         let adopted = crashed.plan();
-        assert_eq!(deeds(&adopted), ["finish-cluster"], "{}", told(&adopted));
+        assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
         let mut refused = crashed.after(&adopted);
         refused.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d1".to_owned());
         let plan = refused.plan();
-        assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
     }
     let plan = suspend(unfinished("savepoint")).plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_was_refused_is_made_by_the_spec_that_mends_it() {
     assert_eq!(annotations(&scene.plan()), json!({"bad key!": "x"}));
     let plan = mended(scene.clone()).plan();
     assert_eq!(annotations(&plan), json!(null), "{}", told(&plan));
-    assert_eq!(deeds(&plan), ["finish-cluster"], "{}", told(&plan));
+    assert_eq!(step_names(&plan), ["finish-cluster"], "{}", told(&plan));
     // One that is only to stop brings nothing of its own.
     assert_eq!(annotations(&suspend(scene).plan()), json!({"bad key!": "x"}));
 }

@@ -66,7 +66,7 @@ fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
         Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: Some(seen()) });
     assert!(plan.steps.contains(&stop), "{}", told(&plan));
     assert_eq!(
-        deeds(&plan),
+        step_names(&plan),
         ["write-status", "stop-job-manager"],
         "its start is on record as done"
     );
@@ -75,7 +75,7 @@ fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
     assert_eq!(state.last_reconciled_spec, scene.status.reconciliation_status.last_reconciled_spec);
 
     let stopped = stopped(&scene);
-    assert_eq!(deeds(&stopped.plan()), ["write-status", "delete-job-manager"]);
+    assert_eq!(step_names(&stopped.plan()), ["write-status", "delete-job-manager"]);
     let removed = removed(&stopped);
     let plan = removed.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
@@ -88,8 +88,11 @@ fn an_unstarted_job_manager_that_started_while_the_operator_was_away_is_not_take
     let scene = to_another_image(unstarted());
     let mut started = scene.clone().after(&scene.plan());
     started.facts = Scene::running("savepoint").facts;
-    let deeds = deeds(&started.plan());
-    assert!(deeds.contains(&"stop-with-savepoint"), "its newest state is saved: {deeds:?}");
+    let step_names = step_names(&started.plan());
+    assert!(
+        step_names.contains(&"stop-with-savepoint"),
+        "its newest state is saved: {step_names:?}"
+    );
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
     let mut ending = stopped(&to_another_image(unstarted()));
     let ending_pod = |has_started| Pod { has_started, ending_since: Some(ago(1)), ..pod() };
     ending.facts.pods = Fact::Known(vec![ending_pod(false)]);
-    assert_eq!(deeds(&ending.plan()), [""; 0]);
+    assert_eq!(step_names(&ending.plan()), [""; 0]);
     ending.facts.pods = Fact::Known(vec![ending_pod(true)]);
     let plan = ending.plan();
     let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
@@ -119,7 +122,7 @@ fn an_unstarted_job_manager_whose_pod_is_not_asked_to_end_yet_is_one_all_the_sam
     let waiting = Pod { has_started: false, ending_since: None, ..pod() };
     ending.facts.pods = Fact::Known(vec![waiting]);
     let plan = ending.plan();
-    assert_eq!(deeds(&plan), [""; 0], "it was deployed long ago: {}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "it was deployed long ago: {}", told(&plan));
     ending.facts.pods = Fact::Known(vec![]);
     let start = start_of(&removed(&removed(&ending)));
     assert!(start.contains("flink:other") && start.contains(SAVEPOINT), "{start}");
@@ -133,7 +136,7 @@ fn an_unstarted_job_manager_that_had_replicas_again_is_none() {
     }
     let removed = removed(&ending);
     let plan = removed.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
     ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
     // A pod that is there for long belongs to replicas that somebody gave it.
@@ -173,7 +176,7 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     let removed = removed(&stopped(&to_another_image(unstarted())));
     let invalid = removed.edit_job(|job| job.parallelism = Some(-1));
     let plan = invalid.plan();
-    assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     let mut later = invalid.clone().after(&plan);
     let long_ago = ago(60).to_string();
     later.status.cluster_info.insert("RemovedUnstarted".to_owned(), long_ago);
@@ -193,7 +196,7 @@ fn an_unstarted_job_manager_that_another_operator_made_since_is_none() {
     for scene in [deployed, seen] {
         for scene in [scene.clone(), back(scene)] {
             let plan = scene.plan();
-            assert_eq!(deeds(&plan), [""; 0], "{}", told(&plan));
+            assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
             assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
         }
     }
@@ -204,12 +207,12 @@ fn a_first_start_waits_for_the_pods_of_an_earlier_cluster_of_its_name() {
     let mut scene = Scene::new("stateless");
     scene.facts.pods = Fact::Known(vec![Pod { ending_since: Some(ago(3)), ..pod() }]);
     let plan = scene.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert_eq!(plan.status.error, None);
     scene.facts.pods = Fact::Known(vec![pod()]);
     let plan = scene.plan();
-    assert!(!deeds(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("[orders-x]"), "{}", error(&plan));
     scene.facts.pods = Fact::Known(vec![]);
-    assert!(deeds(&scene.plan()).contains(&"create-cluster"));
+    assert!(step_names(&scene.plan()).contains(&"create-cluster"));
 }

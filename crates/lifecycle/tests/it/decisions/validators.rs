@@ -60,7 +60,7 @@ fn they_are_asked_about_changes_only() {
 #[test]
 fn a_change_that_one_refuses_touches_nothing() {
     let plan = judged(changed(), Ok("must come from our registry")).plan();
-    assert_eq!(deeds(&plan), Vec::<&str>::new());
+    assert_eq!(step_names(&plan), Vec::<&str>::new());
     assert!(error(&plan).contains("spec.image: must come from our registry"), "{}", error(&plan));
     assert_eq!(plan.status.observed_generation, Some(1));
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
@@ -79,7 +79,7 @@ fn what_they_say_comes_together_with_what_is_built_in() {
 fn one_that_is_away_holds_the_change_back_and_is_told_once() {
     let scene = judged(changed(), Err("it answered 503"));
     let plan = scene.plan();
-    assert_eq!(deeds(&plan), Vec::<&str>::new());
+    assert_eq!(step_names(&plan), Vec::<&str>::new());
     let reason = reason_of(plan.status.error.as_deref().unwrap());
     assert_eq!(reason.as_deref(), Some("ValidatorUnavailable"));
     assert_eq!(plan.look_again.map(|pause| pause.as_secs()), Some(5));
@@ -94,23 +94,25 @@ fn an_upgrade_goes_on_to_the_spec_that_was_judged_while_a_newer_one_waits() {
     let scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
     let plan = judged(scene, Err("it answered 503")).plan();
     let created = plan.steps.iter().map(told_step).find(|step| step.starts_with("create-cluster"));
-    assert!(created.unwrap().contains("flink:1.20"), "{:?}", deeds(&plan));
+    assert!(created.unwrap().contains("flink:1.20"), "{:?}", step_names(&plan));
 }
 
 #[test]
 fn a_first_deployment_waits_for_them() {
     for answer in [Ok("must not be"), Err("it answered 503")] {
         let plan = judged(Scene::new("savepoint"), answer).plan();
-        assert_eq!(deeds(&plan), Vec::<&str>::new());
+        assert_eq!(step_names(&plan), Vec::<&str>::new());
         assert_eq!(plan.status.reconciliation_status.last_reconciled_spec, None);
     }
-    assert!(deeds(&judged(Scene::new("savepoint"), Ok("")).plan()).contains(&"create-cluster"));
+    assert!(
+        step_names(&judged(Scene::new("savepoint"), Ok("")).plan()).contains(&"create-cluster")
+    );
 }
 
 #[test]
 fn a_change_that_they_allow_is_made() {
     let plan = judged(changed(), Ok("")).plan();
-    assert!(deeds(&plan).contains(&"stop-with-savepoint"), "{:?}", deeds(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{:?}", step_names(&plan));
     assert_eq!(plan.status.error, None);
 }
 

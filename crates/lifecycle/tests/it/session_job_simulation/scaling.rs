@@ -8,7 +8,7 @@
 
 use autoscaler::cycle::{self, Facts as Measured, Outcome};
 use autoscaler::effects::{InForce, with_parallelism};
-use autoscaler::eligibility::{Signs, job_to_measure};
+use autoscaler::eligibility::{Candidate, job_to_measure};
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
 use autoscaler::scaling_history::VertexHistory;
@@ -206,7 +206,7 @@ impl Scaled {
     /// What Flink says of a job that is to be measured.
     fn measured(&mut self) -> Option<(Topology, Reading)> {
         let Sim { resource, status, .. } = &self.sim;
-        let signs = Signs {
+        let candidate = Candidate {
             job: resource.spec.job.as_ref(),
             status: &status.job_status,
             reconciliation: &status.reconciliation_status,
@@ -215,7 +215,7 @@ impl Scaled {
             generation: resource.metadata.generation?,
             is_deleting: false,
         };
-        job_to_measure(&signs).ok()?;
+        job_to_measure(&candidate).ok()?;
         let (seconds, read) = (self.seconds.max(1.0), std::mem::take(&mut self.read));
         let busy = std::mem::take(&mut self.busy);
         self.seconds = 0.0;

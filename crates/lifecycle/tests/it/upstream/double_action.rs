@@ -5,7 +5,7 @@ use api::reconciled::ReconciledSpec;
 use api::status::JobStatusState;
 use lifecycle::session_job::plan::{Plan, SessionJobStep, Step};
 use lifecycle::world::{Fact, JobManager};
-use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, deeds, job, job_manager, told};
+use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, job, job_manager, step_names, told};
 
 use crate::session_job_simulation::Sim;
 use crate::simulation::session::Session;
@@ -84,7 +84,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     }));
     let mut scene = scene.edit_job(|job| job.parallelism = Some(6));
     let adopted = scene.plan();
-    assert_eq!(deeds(&adopted), ["finish-cluster"], "{}", told(&adopted));
+    assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
     assert_eq!(stored(&adopted), Some(4));
     assert_eq!(adopted.status.observed_generation, Some(2));
     // Generation 3 is brought about like any other change.
@@ -92,7 +92,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let upgraded = scene.plan();
-    assert!(deeds(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
+    assert!(step_names(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::snapshots::keep_undisposed;
 use lifecycle::world::{Fact, JobManager, TaskManagers};
 use testing::scene::{
-    SAVEPOINT, Scene, ago, created, deeds, error, job, job_manager, pod, started_without, told,
+    SAVEPOINT, Scene, ago, created, error, job, job_manager, pod, started_without, step_names, told,
 };
 
 use crate::decisions::reload::stopped_for_suspension;
@@ -44,7 +44,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     for mut scene in [starts, without, ended()] {
         for _ in 0..3 {
             let plan = scene.plan();
-            assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+            assert!(step_names(&plan).is_empty(), "{}", told(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished));
             scene = scene.after(&plan);
         }
@@ -56,7 +56,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     jobs[0].start_time = ago(120).as_millisecond();
     again.facts.jobs = Fact::Known(jobs);
     let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
 }
 
@@ -64,7 +64,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
 fn flink_27569_a_default_that_came_later_keeps_no_job_manager_that_would_run_its_job_again() {
     let suspended = stopped_for_suspension(started_without("savepoint"));
     let plan = suspended.plan();
-    assert!(deeds(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn flink_27573_each_start_has_a_job_result_store_of_its_own() {
 #[test]
 fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
     let stopped = || Scene::running("savepoint").path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
-    assert!(deeds(&stopped().plan()).contains(&"create-cluster"));
+    assert!(step_names(&stopped().plan()).contains(&"create-cluster"));
     let mut deleting = stopped();
     deleting.facts.job_manager =
         Fact::Known(Some(JobManager { is_deleting: true, available_replicas: 0, ..job_manager() }));
@@ -95,7 +95,7 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
     lingering.facts.pods = Fact::Known(vec![pod()]);
     for scene in [deleting, lingering] {
         let plan = scene.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(plan.look_again.is_some());
     }
     // That of the TaskManagers as well, where they have one.
@@ -106,14 +106,14 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
         scene.facts.task_managers = Fact::Known(task_managers);
         scene.plan()
     };
-    assert!(deeds(&standalone(None)).contains(&"create-cluster"));
+    assert!(step_names(&standalone(None)).contains(&"create-cluster"));
     let plan = standalone(Some(TaskManagers {
         uid: "t1".to_owned(),
         owner_uid: Some("u1".to_owned()),
         is_deleting: true,
         deleting_since: Some(ago(5)),
     }));
-    assert!(deeds(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
     // The simulation fails on a start beside TaskManagers that go, or that are of another spec.
     let mut sim = Sim::new("savepoint").standalone();
     sim.settle();
@@ -141,12 +141,12 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     scene.facts.references = Fact::Known([30, 20, 10].map(nobody).into());
     let plan = scene.plan();
     let disposed: Vec<&str> =
-        deeds(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();
+        step_names(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();
     assert_eq!(disposed.len(), 2, "{}", told(&plan));
     // A run may use the files of what it was restored from.
     let claiming = scene.clone().option("execution.state-recovery.claim-mode", "CLAIM");
     let kept = claiming.plan();
-    assert!(!deeds(&kept).contains(&"dispose-savepoint"), "{}", told(&kept));
+    assert!(!step_names(&kept).contains(&"dispose-savepoint"), "{}", told(&kept));
     assert_eq!(kept.status.job_status.savepoint_info.unwrap().savepoint_history.len(), 1);
     // The JobManager refuses the first, and the second is not tried before it.
     let undisposed = ["s3://lake/sp/aged-30".to_owned(), "s3://lake/sp/aged-20".to_owned()];

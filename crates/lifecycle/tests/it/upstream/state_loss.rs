@@ -6,7 +6,7 @@ use api::version::FlinkVersion;
 use lifecycle::world::Fact;
 use serde_json::json;
 use testing::scene::{
-    CHECKPOINT, JOB_ID, SAVEPOINT, Scene, created, deeds, error, job_manager, restored, told,
+    CHECKPOINT, JOB_ID, SAVEPOINT, Scene, created, error, job_manager, restored, step_names, told,
 };
 
 use crate::simulation::Sim;
@@ -45,7 +45,7 @@ fn flink_27572_a_job_stopped_for_its_last_state_never_starts_without_ha_metadata
         (&off, "`high-availability.type` is off now"),
     ] {
         let plan = scene.plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(plan.because.contains(why), "{}", plan.because);
     }
 }
@@ -56,7 +56,7 @@ fn flink_27594_a_lost_job_manager_is_not_recovered_without_ha_metadata() {
         let lost = Scene::running(mode).gone();
         assert_eq!(restored(&lost.plan()).as_deref(), Some(LAST_STATE_PATH), "{mode}");
         let plan = lost.without_metadata().plan();
-        assert!(deeds(&plan).is_empty(), "{mode}: {}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{mode}: {}", told(&plan));
         assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
     }
 }
@@ -71,11 +71,11 @@ fn flink_33011_ha_metadata_of_an_ended_job_stays_where_the_next_start_reads_it()
     stopped.status.observed_generation = Some(2);
     let before = slow(stopped);
     let removed = before.plan();
-    assert!(deeds(&removed).contains(&"stop-job-manager"), "{}", told(&removed));
+    assert!(step_names(&removed).contains(&"stop-job-manager"), "{}", told(&removed));
     let started = once_down(&before).plan();
     assert_eq!(restored(&started).as_deref(), Some(LAST_STATE_PATH), "{}", told(&started));
     for plan in [&removed, &started] {
-        assert!(!deeds(plan).contains(&"delete-ha-metadata"), "{}", told(plan));
+        assert!(!step_names(plan).contains(&"delete-ha-metadata"), "{}", told(plan));
     }
 }
 
@@ -98,7 +98,7 @@ fn flink_35857_a_failed_job_without_a_checkpoint_is_restarted_from_its_savepoint
     }
     // Where no savepoint is on record either, it does not start over empty.
     let plan = failed(None).plan();
-    assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 }
 

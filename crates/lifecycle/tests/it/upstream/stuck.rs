@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::message_of;
 use lifecycle::world::Fact;
 use serde_json::json;
-use testing::scene::{CHECKPOINT, Scene, deeds, told};
+use testing::scene::{CHECKPOINT, Scene, step_names, told};
 
 use crate::decisions::care::unhealthy;
 use crate::session_job_simulation::Sim as SessionJob;
@@ -46,7 +46,7 @@ fn flink_37320_a_job_that_finished_stays_so_without_its_job_manager() {
         scene.facts.pods = Fact::Known(vec![]);
         for _ in 0..3 {
             let plan = scene.plan();
-            assert!(deeds(&plan).is_empty(), "{mode}: {}", told(&plan));
+            assert!(step_names(&plan).is_empty(), "{mode}: {}", told(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished), "{mode}");
             scene = scene.after(&plan);
         }
@@ -96,13 +96,13 @@ fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade
             .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
             .in_state(state)
             .edit_job(|job| job.parallelism = Some(4));
-        assert!(deeds(&scene.plan()).contains(&"cancel-job"), "{}", told(&scene.plan()));
+        assert!(step_names(&scene.plan()).contains(&"cancel-job"), "{}", told(&scene.plan()));
         scene.facts.jobs = Fact::Unknown("timeout".to_owned());
         let plan = scene.plan();
-        assert_eq!(deeds(&plan), ["record-revision", "write-status", "stop-job-manager"]);
+        assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
         assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
         let plan = scene.without_metadata().plan();
-        assert!(deeds(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     }
 }
 
@@ -172,13 +172,13 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
 fn flink_39507_the_health_check_does_not_restart_a_job_that_has_ended() {
     for state in [JobStatusState::Failed, JobStatusState::Finished] {
         let running = unhealthy("last-state");
-        assert!(deeds(&running.plan()).contains(&"stop-job-manager"));
+        assert!(step_names(&running.plan()).contains(&"stop-job-manager"));
         let mut ended = running.in_state(state).path(CHECKPOINT);
         let verdict =
             json!({"timeStamp": 0, "healthResult": {"healthy": false, "error": "restarts"}});
         ended.status.cluster_info.insert("ClusterHealthInfo".to_owned(), verdict.to_string());
         let plan = ended.plan();
-        assert!(deeds(&plan).is_empty(), "{state:?}: {}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{state:?}: {}", told(&plan));
         assert_eq!(plan.status.job_status.state, Some(state));
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Judging<'a> {
 }
 
 /// The validators of an operator, with what they said since its start.
-pub(crate) struct Desk {
+pub(crate) struct Verdicts {
     panel: Panel,
     entries: Arc<Mutex<HashMap<String, Entry>>>,
     judged: mpsc::Sender<Judged>,
@@ -60,13 +60,13 @@ impl Entry {
     }
 }
 
-impl Default for Desk {
+impl Default for Verdicts {
     fn default() -> Self {
         Self::new(vec![])
     }
 }
 
-impl Desk {
+impl Verdicts {
     pub(crate) fn new(validators: Vec<Arc<dyn Validator>>) -> Self {
         let (judged, to_wake) = mpsc::channel(JUDGED_MAX);
         Self {

@@ -22,7 +22,7 @@ const NAME_LENGTH_MAX: usize = 40;
 /// A trial as JSON: a contract for programs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told<'a> {
+pub(super) struct Trial<'a> {
     pub(super) job: &'a str,
     /// Options that were tried.
     pub(super) set: BTreeMap<&'a str, &'a str>,
@@ -99,7 +99,7 @@ struct ToldMoment<'a> {
     decided: &'a BTreeMap<VertexId, u32>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Trial<'a> {
     pub(super) fn new(
         job: &'a str,
         set: &'a [(String, String)],
