@@ -147,16 +147,24 @@ pub struct LastStart {
     pub started: i64,
 }
 
+/// Begins the last start as a suffix of the time, by RFC 9557: versions that know of the time alone read it.
+const START: &str = "[start=";
+
 impl FromStr for Removed {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut words = text.split(' ');
-        let at = words.next().and_then(|at| at.parse().ok()).ok_or(())?;
-        let Some(deployed) = words.next() else { return Ok(Self { at, start: None }) };
-        let deployed = deployed.parse().map_err(|_| ())?;
-        let started = words.next().and_then(|started| started.parse().ok()).ok_or(())?;
-        Ok(Self { at, start: Some(LastStart { deployed, started }) })
+        // An earlier form has blanks in the place of the suffix.
+        let (at, start) =
+            text.split_once(START).or_else(|| text.split_once(' ')).unwrap_or((text, ""));
+        let at = at.parse().map_err(|_| ())?;
+        if start.is_empty() {
+            return Ok(Self { at, start: None });
+        }
+        let (deployed, started) = start.trim_end_matches(']').split_once(['-', ' ']).ok_or(())?;
+        let number = |text: &str| text.parse().map_err(|_| ());
+        let start = LastStart { deployed: number(deployed)?, started: number(started)? };
+        Ok(Self { at, start: Some(start) })
     }
 }
 
@@ -165,7 +173,7 @@ impl Display for Removed {
         let Self { at, start } = self;
         write!(f, "{at}")?;
         match start {
-            Some(LastStart { deployed, started }) => write!(f, " {deployed} {started}"),
+            Some(LastStart { deployed, started }) => write!(f, "{START}{deployed}-{started}]"),
             None => Ok(()),
         }
     }

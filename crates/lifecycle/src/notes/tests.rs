@@ -41,7 +41,7 @@ fn notes_are_stored_as_before() {
           "HighAvailability": "{\"high-availability.type\":\"kubernetes\"}",
           "InPlaceScaling": "7",
           "RedeployWaits": "3 2026-11-27T10:00:00Z",
-          "RemovedUnstarted": "2026-11-27T10:00:00Z 1795773600000 0",
+          "RemovedUnstarted": "2026-11-27T10:00:00Z[start=1795773600000-0]",
           "ReplacedDeployment": "uid",
           "RestartAttempts": "{\"count\":2,\"last\":5,\"generation\":3,\"deployed\":1}",
           "StartingJob": "a1",
@@ -63,8 +63,16 @@ fn notes_are_stored_as_before() {
 #[test]
 fn an_older_version_noted_only_when_a_job_manager_was_removed() {
     let at: Timestamp = "2026-11-27T10:00:00Z".parse().unwrap();
-    let info = [(REMOVED_UNSTARTED.key.to_owned(), at.to_string())].into();
+    let mut info = [(REMOVED_UNSTARTED.key.to_owned(), at.to_string())].into();
     assert_eq!(REMOVED_UNSTARTED.get(&info), Some(Removed { at, start: None }));
+    // It reads that alone of what is noted now, and a version in between noted the start otherwise.
+    let start = LastStart { deployed: 1_795_773_600_000, started: 7 };
+    let removed = Removed { at, start: Some(start) };
+    REMOVED_UNSTARTED.set(&mut info, &removed);
+    assert_eq!(info[REMOVED_UNSTARTED.key].parse::<Timestamp>().unwrap(), at);
+    assert_eq!(REMOVED_UNSTARTED.get(&info), Some(removed));
+    info.insert(REMOVED_UNSTARTED.key.to_owned(), format!("{at} 1795773600000 7"));
+    assert_eq!(REMOVED_UNSTARTED.get(&info), Some(removed));
 }
 
 #[test]
