@@ -1,5 +1,7 @@
-# Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `out`, `world` and KUBECONFIG.
+# Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `measured`, `out`, `world` and KUBECONFIG.
 program=$PWD/target/dist/kubectl-flink
+# Another version, to compare with: it is measured on the ground that this one lays.
+measured=${BENCH_PROGRAM:-$program}
 out=$PWD/target/bench
 alone=$PWD/tests/alone.sh
 free_port='import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'

@@ -5,7 +5,8 @@
 #
 # Creating the deployments is always measured. Lays the ground itself: an API server from
 # `kubectl flink sandbox up --control-plane-only`, and flinkworld in the place of Flink. BENCH_KUBECONFIG uses an
-# API server that is there (with the CRDs, and an empty namespace `default`). Figures and logs stay in target/bench.
+# API server that is there (with the CRDs, and an empty namespace `default`), BENCH_PROGRAM another version of the
+# program in the place of this one. Figures and logs stay in target/bench.
 set -eu
 cd "$(dirname "$0")/.."
 count=${1:-200}
@@ -15,5 +16,5 @@ phases=${*:-rest one restart hanging failover all}
 . bench/ground.sh
 
 "$alone" target/debug/examples/bench run "$count" "$phases" "$KUBECONFIG" "$world" "$out/figures-$count.json" -- \
-    "$program" operate --all-namespaces --flink-rest-address "$world"
-[ "$count" -gt 1000 ] || "$alone" KUBECONFIG="$KUBECONFIG" bench/commands.sh "$program"
+    "$measured" operate --all-namespaces --flink-rest-address "$world"
+[ "$count" -gt 1000 ] || "$alone" KUBECONFIG="$KUBECONFIG" bench/commands.sh "$measured"

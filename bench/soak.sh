@@ -13,4 +13,4 @@ count=${2:-200}
 
 "$alone" KUBECTL_FLINK_LOG="warn,kube_client=off,kubectl_flink_operator::vitals=debug" \
     target/debug/examples/bench soak "$minutes" "$count" "$KUBECONFIG" "$world" "$out/figures-soak.json" -- \
-    "$program" operate --all-namespaces --flink-rest-address "$world"
+    "$measured" operate --all-namespaces --flink-rest-address "$world"
