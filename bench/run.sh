@@ -15,6 +15,6 @@ phases=${*:-rest one restart hanging failover all}
 [ "$phases" != create ] || phases=
 . bench/ground.sh
 
-"$alone" target/debug/examples/bench run "$count" "$phases" "$KUBECONFIG" "$world" "$out/figures-$count.json" -- \
+"$alone" KUBECONFIG="$KUBECONFIG" target/debug/examples/bench run "$count" "$phases" "$KUBECONFIG" "$world" "$out/figures-$count.json" -- \
     "$measured" operate --all-namespaces --flink-rest-address "$world"
 [ "$count" -gt 1000 ] || "$alone" KUBECONFIG="$KUBECONFIG" bench/commands.sh "$measured"

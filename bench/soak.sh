@@ -11,6 +11,6 @@ minutes=${1:-30}
 count=${2:-200}
 . bench/ground.sh
 
-"$alone" KUBECTL_FLINK_LOG="warn,kube_client=off,kubectl_flink_operator::vitals=debug" \
+"$alone" KUBECONFIG="$KUBECONFIG" KUBECTL_FLINK_LOG="warn,kube_client=off,kubectl_flink_operator::vitals=debug" \
     target/debug/examples/bench soak "$minutes" "$count" "$KUBECONFIG" "$world" "$out/figures-soak.json" -- \
     "$measured" operate --all-namespaces --flink-rest-address "$world"
