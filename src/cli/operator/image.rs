@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use crate::cli::failure::Failure;
@@ -87,7 +89,11 @@ fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
         append(&mut layer, AUTHORITIES, &authorities, 0o644)?;
     }
     let layer = layer.into_inner()?;
+    // The digest is of what is in the layer: whoever loads it sees that it is compressed.
     let digest = hex(&Sha256::digest(&layer));
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
+    compressed.write_all(&layer)?;
+    let layer = compressed.finish()?;
     let start = Start {
         entrypoint: &[&format!("/{PROGRAM}")],
         arguments: &["operate"],
