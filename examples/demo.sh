@@ -14,9 +14,9 @@ flink() {
 
 say "From nothing to a running Flink job"
 cat <<PLAN
-The first time this takes 10 to 20 minutes on two cores, and one or two from then on:
-  1. build the program, and begin with the parts of a Kubernetes (5 minutes)
-  2. start a Kubernetes of one node: its parts are built once (5 to 10 minutes), and so is an image of Flink (2 minutes)
+The first time this takes about 10 minutes on two cores, or 20 on slow ones, and one or two from then on:
+  1. build the program, and beside it the parts of a Kubernetes (8 minutes)
+  2. start a Kubernetes of one node, and make an image of Flink (1 minute)
   3. run the operator, deploy a job, take a savepoint, suspend and resume (1 minute)
 PLAN
 if [ -z "${CONTEXT:-}" ]; then
