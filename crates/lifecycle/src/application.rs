@@ -166,7 +166,11 @@ impl Lifecycle for FlinkDeployment {
     }
 
     fn unreadable(reason: &str) -> Problem {
-        corrupt_spec(reason)
+        Problem::of_resource(format!(
+            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the cluster is \
+             left as it is. Restore the field from a backup, or take a savepoint, delete this resource \
+             with `--cascade=orphan` and create it again with `spec.job.initialSavepointPath`"
+        ))
     }
 
     fn observe(pass: &mut DeploymentPass<'_>) -> Maybe {
@@ -306,14 +310,6 @@ impl Lifecycle for FlinkDeployment {
         }
         Ok(())
     }
-}
-
-fn corrupt_spec(reason: &str) -> Problem {
-    Problem::of_resource(format!(
-        "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the cluster is \
-         left as it is. Restore the field from a backup, or take a savepoint, delete this resource \
-         with `--cascade=orphan` and create it again with `spec.job.initialSavepointPath`"
-    ))
 }
 
 fn lost_status(name: &str) -> Problem {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_core::object::HasStatus;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::state_snapshot::FlinkStateSnapshot;
@@ -152,7 +153,8 @@ impl<K: JobResource> From<SnapshotStep> for Step<K> {
 }
 
 /// Step that is taken on the cluster of a `FlinkDeployment`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, IntoStaticStr, PartialEq)]
+#[strum(serialize_all = "kebab-case")]
 pub enum ClusterStep {
     /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
     /// TaskManagers must not go first.
@@ -185,17 +187,7 @@ pub enum ClusterStep {
 
 impl OwnStep for ClusterStep {
     fn name(&self) -> &'static str {
-        match self {
-            Self::StopJobManager { .. } => "stop-job-manager",
-            Self::DeleteJobManager { .. } => "delete-job-manager",
-            Self::DeleteTaskManagers { .. } => "delete-task-managers",
-            Self::ScaleTaskManagers { .. } => "scale-task-managers",
-            Self::DeleteHaMetadata { .. } => "delete-ha-metadata",
-            Self::ForgetJobGraphs { .. } => "forget-job-graphs",
-            Self::CreateCluster(_) => "create-cluster",
-            Self::FinishCluster(_) => "finish-cluster",
-            Self::ApplyIngress(_) => "apply-ingress",
-        }
+        self.into()
     }
 }
 

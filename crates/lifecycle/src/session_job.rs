@@ -171,7 +171,10 @@ impl Lifecycle for FlinkSessionJob {
     }
 
     fn unreadable(reason: &str) -> Problem {
-        corrupt_spec(reason)
+        Problem::of_resource(format!(
+            "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the job is left as \
+             it is. Restore the field from a backup"
+        ))
     }
 
     fn observe(pass: &mut Pass<'_>) -> Maybe {
@@ -264,13 +267,6 @@ impl Lifecycle for FlinkSessionJob {
 /// Machine-readable reasons of a refusal that ends when the cluster is another.
 pub(crate) const MISSING_CLUSTER: &str = "SessionClusterMissing";
 pub(crate) const UNSUPPORTED_CLUSTER: &str = "UnsupportedFlinkVersion";
-
-fn corrupt_spec(reason: &str) -> Problem {
-    Problem::of_resource(format!(
-        "status.reconciliationStatus.lastReconciledSpec is not readable ({reason}): the job is left as \
-         it is. Restore the field from a backup"
-    ))
-}
 
 #[cfg(test)]
 mod tests;

@@ -166,7 +166,10 @@ impl Kind for FlinkSessionJob {
 
     fn note_scaling(pass: &mut Pass<'_>, generation: Option<i64>) {
         let tried = &pass.world.remembered.tried;
-        let is_noted = |step: &Step| matches!(step, Step::Own(SessionJobStep::Remember(tried)) if tried.scaled_to.is_some());
+        let is_noted = |step: &Step| {
+            let Step::Own(SessionJobStep::Remember(tried)) = step else { return false };
+            tried.scaled_to.is_some()
+        };
         // Once it has worked, the same generation may be scaled again, by the autoscaler.
         if generation.is_some() || tried.scaled_to.is_some() || pass.steps.iter().any(is_noted) {
             let tried = Tried { scaled_to: generation, ..*tried };

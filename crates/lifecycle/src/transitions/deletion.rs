@@ -47,8 +47,8 @@ impl<K: Lifecycle> Pass<'_, K> {
         Ok(self.finish(problem.message, Some(pause)))
     }
 
-    /// The stop with the savepoint that the deletion waits for has come to this end; nothing where the job is saved.
-    /// `wait` goes on waiting for it.
+    /// Goes on with the stop whose savepoint the deletion waits for, by `wait` as long as it is being taken. Nothing
+    /// where the job is saved.
     pub(crate) fn finish_saving(
         &mut self,
         trigger_id: &str,
