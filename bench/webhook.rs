@@ -122,7 +122,7 @@ async fn connect(port: u16, pair: &Pair) -> Result<Connection> {
     Ok(sender)
 }
 
-/// Whether the review was answered, and the resource let pass.
+/// Sends a review. True if it was answered, and the resource let pass.
 async fn ask(connection: &mut Connection, body: Bytes) -> Result<bool> {
     connection.ready().await?;
     let request = http::Request::post("/validate?timeout=10s").header("host", HOST);

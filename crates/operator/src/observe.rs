@@ -233,10 +233,9 @@ pub(super) async fn answer<K: OperatedJob>(
 
 /// A session job goes on without what the API server does not tell of its cluster.
 fn of_kind<K: JobResource, T>(answer: cluster::Result<Fact<T>>) -> cluster::Result<Fact<T>> {
-    match (K::JOB, answer) {
-        (JobKind::FlinkSessionJob, Err(error)) => Ok(Fact::Unknown(tell(&error))),
-        (JobKind::FlinkSessionJob, Ok(fact)) => Ok(fact),
-        (JobKind::FlinkDeployment, answer) => answer,
+    match answer {
+        Err(error) if K::JOB == JobKind::FlinkSessionJob => Ok(Fact::Unknown(tell(&error))),
+        answer => answer,
     }
 }
 

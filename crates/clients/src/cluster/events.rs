@@ -125,7 +125,7 @@ pub async fn around(client: &Client, namespace: &str, names: &[&str]) -> Result<
     .await
 }
 
-/// Those that `fields` select and `is_meant` confirms.
+/// Lists the events that `fields` select and `is_meant` confirms.
 async fn of(
     client: &Client,
     namespace: &str,

@@ -10,9 +10,8 @@ use jiff::Timestamp;
 
 use super::session::Jobs;
 use crate::blocker::WITHOUT_SAVEPOINT;
-use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience};
+use crate::blocker::{Blocker, Reason, give_up_at, patience};
 use crate::event::{Component, Event};
-use crate::job::{self};
 use crate::kind::{End, Maybe};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, SOON};
@@ -270,12 +269,8 @@ impl DeploymentPass<'_> {
             };
         }
         if let Some(trigger_id) = self.pending_stop() {
-            return self.finish_saving(&trigger_id, |pass| {
-                let since = job::stop_since(&pass.status.job_status);
-                let because = "waiting for the savepoint before deletion";
-                let patience = savepoint_patience(&config);
-                let at = give_up_at(pass.world.metadata(), since, patience, pass.world.now);
-                pass.wait_for_savepoint(Blocker::new(Reason::Savepoint, because), at).map(Some)
+            return self.finish_saving(&trigger_id, &config, |pass, blocker, at| {
+                pass.wait_for_savepoint(blocker, at).map(Some)
             });
         }
         let is_running = self.status.job_status.state == Some(JobStatusState::Running);

@@ -44,7 +44,7 @@ impl DeploymentPass<'_> {
             self.refuse_job_that_runs_again(job_manager, last)?;
         }
         if self.desired_state() == JobState::Suspended {
-            // That of a start which is not on record as done is no ended one.
+            // The JobManager of a start that is not on record as done has not ended its job.
             let keeps_job_manager = !self.is_starting()
                 && self.last_mode() == UpgradeMode::Savepoint
                 && self.keeps_ended_job_manager()?;

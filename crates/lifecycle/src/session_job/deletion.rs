@@ -12,7 +12,7 @@ use super::plan::{Plan, SessionJobStep, Step};
 use super::world::Tried;
 use super::{End, Maybe, Pass};
 use crate::blocker::WITHOUT_SAVEPOINT;
-use crate::blocker::{Blocker, Reason, give_up_at, patience, savepoint_patience};
+use crate::blocker::{Blocker, Reason, give_up_at, patience};
 use crate::event::{Component, Event};
 use crate::job::{self};
 use crate::pauses::{GOING, SOON};
@@ -258,17 +258,13 @@ impl Pass<'_> {
             let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
             return self.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, SOON).map(Some);
         };
-        self.finish_saving(&trigger_id, |pass| {
-            let since = job::stop_since(&pass.status.job_status);
-            let because = "waiting for the savepoint before deletion";
-            let at = give_up_at(pass.metadata(), since, savepoint_patience(config), pass.world.now);
+        self.finish_saving(&trigger_id, config, |pass, blocker, at| {
             if !wants_savepoint && pass.world.now >= at {
                 // It was an upgrade's, and nobody needs it any more.
                 job::forget_stop(&mut pass.status.job_status);
                 return Ok(None);
             }
-            let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
-            pass.wait(blocker, at, GOING).map(Some)
+            pass.wait(blocker.remedy(WITHOUT_SAVEPOINT), at, GOING).map(Some)
         })
     }
 

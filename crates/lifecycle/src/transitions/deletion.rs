@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::blocker::{Blocker, told};
+use crate::blocker::{Blocker, Reason, give_up_at, savepoint_patience, told};
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
 use crate::kind::{End, Lifecycle, Maybe};
@@ -13,6 +13,7 @@ use crate::pauses::GOING;
 use crate::problem::Halt;
 use crate::resource::StatusOfJob;
 use api::status::{JobStatusState, LifecycleState};
+use config::FlinkConfig;
 
 impl<K: Lifecycle> Pass<'_, K> {
     /// A deletion begins, or goes on.
@@ -47,15 +48,22 @@ impl<K: Lifecycle> Pass<'_, K> {
         Ok(self.finish(problem.message, Some(pause)))
     }
 
-    /// Goes on with the stop whose savepoint the deletion waits for, by `wait` as long as it is being taken. Nothing
-    /// where the job is saved.
+    /// Goes on with the stop whose savepoint the deletion waits for: by `wait` as long as it is being taken, which is
+    /// told when its time is over. Nothing where the job is saved.
     pub(crate) fn finish_saving(
         &mut self,
         trigger_id: &str,
-        wait: impl FnOnce(&mut Self) -> Maybe<K>,
+        config: &FlinkConfig,
+        wait: impl FnOnce(&mut Self, Blocker, Timestamp) -> Maybe<K>,
     ) -> Maybe<K> {
         match self.stop_outcome(trigger_id)? {
-            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => wait(self),
+            StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
+                let because = "waiting for the savepoint before deletion";
+                let since = job::stop_since(self.status.job());
+                let patience = savepoint_patience(config);
+                let at = give_up_at(self.world.metadata(), since, patience, self.world.now);
+                wait(self, Blocker::new(Reason::Savepoint, because), at)
+            }
             StopOutcome::Saved(path) => {
                 // Its id stays: the list that shows the job may be older than its end.
                 self.record_savepoint(&path);
