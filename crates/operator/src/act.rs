@@ -275,7 +275,10 @@ impl Act<'_, FlinkDeployment> {
                 self.delete_ha_metadata(jobs.as_deref()).await
             }
             ClusterStep::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
-            ClusterStep::ApplyIngress(ingress) => self.move_ingress(ingress.as_deref()).await,
+            ClusterStep::ApplyIngress(ingress) => {
+                taken.unfinished = self.move_ingress(ingress.as_deref()).await?;
+                Ok(())
+            }
         }
     }
 

@@ -123,7 +123,7 @@ impl Act<'_, FlinkDeployment> {
                 other => drop(other?),
             }
         }
-        self.put_ingress(objects.ingress.as_ref()).await?;
+        let refusal = self.put_ingress(objects.ingress.as_ref()).await?.or(refusal);
         Ok(refusal.map(|refusal| Unfinished { uid, refusal }))
     }
 
@@ -136,9 +136,14 @@ impl Act<'_, FlinkDeployment> {
     }
 
     /// Puts a changed Ingress in place while the job runs.
-    pub(super) async fn move_ingress(&self, ingress: Option<&Value>) -> Result<(), Error> {
-        if !self.put_ingress(ingress).await? {
-            return Ok(());
+    pub(super) async fn move_ingress(
+        &self,
+        ingress: Option<&Value>,
+    ) -> Result<Option<Unfinished>, Error> {
+        if let Some(refusal) = self.put_ingress(ingress).await? {
+            let deployment = self.find_deployment().await?;
+            let uid = deployment.and_then(|deployment| deployment.metadata.uid);
+            return Ok(uid.map(|uid| Unfinished { uid, refusal }));
         }
         let what = if ingress.is_some() {
             "The Ingress is as the spec wants it"
@@ -146,40 +151,36 @@ impl Act<'_, FlinkDeployment> {
             "The spec wants no Ingress any more"
         };
         let message = format!("{what}, and the job goes on.");
-        self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await
+        self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await?;
+        Ok(None)
     }
 
     /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
-    /// Returns `true` if this was done. A refusal is reported, and the job is maintained all the
-    /// same.
-    async fn put_ingress(&self, ingress: Option<&Value>) -> Result<bool, Error> {
+    /// Reports a refusal and returns it: the job is maintained all the same.
+    async fn put_ingress(&self, ingress: Option<&Value>) -> Result<Option<Error>, Error> {
         let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
-        if let Some(ingress) = ingress {
-            match self.replace(ingress).await {
-                Ok(()) => {}
-                Err(error) if is_refusal(&error) => {
-                    let kind = kind.unwrap_or_default();
-                    let message = format!(
-                        "The {kind} of the web UI is not as the spec wants it, and the job runs \
-                         without: {error}. Change spec.ingress, or set spec.restartNonce once what \
-                         refused it is mended"
-                    );
-                    let event = Event::warning("IngressManagement", Component::Operator, message);
-                    self.record_event(event).await?;
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
-            }
+        if let Some(ingress) = ingress
+            && let Some(refusal) = refused(ingress, self.replace(ingress).await)?
+        {
+            let message = format!(
+                "The {} of the web UI is not as the spec wants it, and the job runs without. Change \
+                 spec.ingress, or what refuses it; it is tried again. {}",
+                kind.unwrap_or_default(),
+                tell(&refusal)
+            );
+            let event = Event::warning("IngressManagement", Component::Operator, message);
+            self.record_event(event).await?;
+            return Ok(Some(refusal));
         }
         if self.resource.metadata.generation == Some(1) {
-            return Ok(true);
+            return Ok(None);
         }
         for (api_version, other) in EXPOSED_BY {
             if kind != Some(other) {
                 self.delete_left_over(api_version, other).await?;
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
