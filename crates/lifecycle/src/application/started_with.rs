@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::notes::STARTED_WITH;
 use crate::pass::DeploymentPass;
 use crate::problem::Halt;
+use crate::transitions::stop::LOST;
 use api::deployment::FlinkDeploymentSpec;
 use config::FlinkConfig;
 use config::cluster::{high_availability_of, is_high_availability_on, is_metadata_shared};
@@ -16,6 +17,12 @@ use config::cluster::{high_availability_of, is_high_availability_on, is_metadata
 /// Why they are not known.
 pub(crate) const NOT_ON_RECORD: &str =
     "there is no JobManager, and the status does not say how it was started";
+
+/// Message when only HA metadata lead to the job's state, and a start would not look for them.
+const SWITCHED_OFF: &str = "the JobManager is gone, and the job's state is in HA metadata, which a start would not look \
+     for: high availability is off now, in the spec or in the operator's defaults. Set \
+     `high-availability.type` as it was; or find the job's newest checkpoint or savepoint, set \
+     `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a new number.";
 
 /// Puts on record what a cluster is started with.
 pub(crate) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {
@@ -61,6 +68,13 @@ impl DeploymentPass<'_> {
         Ok(self.started_with()?.is_ok_and(|config| {
             is_high_availability_on(&config) && !is_metadata_shared(&config, &next)
         }))
+    }
+
+    /// What a person is told where no JobManager, and no HA metadata that a start would look for, lead to
+    /// the job's state.
+    pub(crate) fn lost(&self) -> Result<&'static str, Halt> {
+        let was_on = self.is_started_with_high_availability()? == Some(true);
+        Ok(if was_on && !self.is_high_availability_on()? { SWITCHED_OFF } else { LOST })
     }
 
     /// Before its JobManager goes, and the ConfigMap with it: what an earlier version of the operator, or

@@ -20,8 +20,8 @@ use crate::transitions::restore::HighAvailability;
 use crate::transitions::stop::OTHER_STATE;
 use crate::transitions::stop::lazy;
 use crate::transitions::stop::{
-    Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop, is_cancellable,
-    may_have_ha_metadata,
+    LOST, Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop,
+    is_cancellable, may_have_ha_metadata,
 };
 use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
@@ -187,6 +187,7 @@ impl DeploymentPass<'_> {
             // Each need is met once, so this ends after at most five rounds.
             match decide_stop(&facts) {
                 Ok(decision) => {
+                    let decision = self.unless_switched_off(decision)?;
                     let decision = self.unless_vanished(decision, &facts);
                     let decision = self.unless_start_is_in_doubt(decision)?;
                     return self.unless_run_again(decision);
@@ -199,6 +200,12 @@ impl DeploymentPass<'_> {
                 }
             }
         }
+    }
+
+    /// State that is called lost may be in metadata that a start would not look for.
+    fn unless_switched_off(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
+        let is_lost = decision == StopDecision::Refuse(LOST.to_owned());
+        Ok(if is_lost { StopDecision::Refuse(self.lost()?.to_owned()) } else { decision })
     }
 
     /// A job that its JobManager does not know any more, and that has no HA metadata, will not run by

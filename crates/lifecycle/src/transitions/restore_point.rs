@@ -2,7 +2,7 @@
 //! [`restore_point`].
 
 use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
-use super::stop::{LOST, MOVED};
+use super::stop::MOVED;
 use crate::job;
 use crate::kind::Kind;
 use crate::kind::Lifecycle;
@@ -153,7 +153,7 @@ impl DeploymentPass<'_> {
         if self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(RestorePoint::Empty);
         }
-        Err(Halt::problem(Problem::upgrade("UpgradeFailed", LOST)))
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", self.lost()?)))
     }
 
     /// A job that was stopped with nothing but HA metadata has to find them again.

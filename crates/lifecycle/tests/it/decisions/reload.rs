@@ -330,3 +330,25 @@ fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of
     let plan = resumed.plan();
     assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
+
+/// Whoever turned it off is told to turn it on again, and not that the state is lost.
+#[test]
+fn state_that_metadata_lead_to_is_not_called_lost_where_they_are_not_looked_for() {
+    let kubernetes = r#"{"high-availability.type":"kubernetes"}"#;
+    for mode in ["savepoint", "last-state"] {
+        let lost = on_record(by_default(mode).gone(), kubernetes);
+        let edited = lost.clone().edit_job(|job| job.parallelism = Some(3));
+        for mut scene in [lost, edited] {
+            let plan = scene.plan();
+            assert!(!step_names(&plan).contains(&"create-cluster"), "{mode}");
+            let error = plan.status.error.unwrap();
+            assert!(error.contains("Set `high-availability.type` as it was"), "{error}");
+            scene.operator = operator(HA);
+            let goes_on = scene.plan();
+            assert!(
+                goes_on.status.error.is_none_or(|error| !error.contains(KUBERNETES.0)),
+                "{mode}"
+            );
+        }
+    }
+}
