@@ -73,7 +73,7 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     let waiting = stopping.clone().after(&plan);
     assert!(step_names(&waiting.plan()).is_empty(), "{}", told(&waiting.plan()));
     assert_eq!(error(&waiting.plan()), error(&plan), "the error stays");
-    let again = transitions::failed_before(waiting, 10).plan();
+    let again = transitions::stopping::failed_before(waiting, 10).plan();
     assert!(step_names(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
 
     // One that has failed for good goes, and its savepoint is on record.
