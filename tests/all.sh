@@ -20,10 +20,10 @@ if [ "$what" != fast ]; then
         seed=1795303101
         # Of each random simulation fewer seeds than by default.
         export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
-        # Of the crash matrix an eighth of the points, with real Flink a third of them and of the examples; another part
+        # Of the crash matrix a sixteenth of the points, with real Flink a third of them and of the examples; another part
         # with the next commit.
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-        export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 8))/8}"
+        export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 16))/16}"
     fi
     export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
     export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"

@@ -16,6 +16,39 @@ pub(super) struct Point {
     nth: usize,
 }
 
+/// What happens at a point.
+#[derive(
+    Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::Display, strum::VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub(super) enum What {
+    KilledBefore,
+    KilledAfter,
+    /// The API server refuses it, and when it is tried again.
+    Refused,
+    /// The operator is killed after it, and the next one has other defaults.
+    Reconfigured,
+}
+
+/// As an admission webhook or a quota does.
+pub(super) const REFUSED: Fault = Fault::Status(422, None);
+/// How often.
+const REFUSALS: usize = 2;
+
+impl What {
+    pub(super) fn fault(self) -> Fault {
+        match self {
+            Self::KilledBefore => Fault::Kill(Moment::Before),
+            Self::KilledAfter | Self::Reconfigured => Fault::Kill(Moment::After),
+            Self::Refused => REFUSED,
+        }
+    }
+
+    fn times(self) -> usize {
+        if self == Self::Refused { REFUSALS } else { 1 }
+    }
+}
+
 impl fmt::Display for Point {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}, number {}", self.request, self.nth)
@@ -37,12 +70,29 @@ fn request(asked: &Asked, namespace: &str) -> String {
 impl Point {
     /// What goes wrong at this point, once.
     pub(super) fn script(&self, namespace: &str, fault: Fault) -> Script {
+        self.script_of(namespace, fault, 1)
+    }
+
+    pub(super) fn script_for(&self, namespace: &str, what: What) -> Script {
+        self.script_of(namespace, what.fault(), what.times())
+    }
+
+    fn script_of(&self, namespace: &str, fault: Fault, times: usize) -> Script {
         let (point, namespace, mut count) = (self.clone(), namespace.to_owned(), 0);
         Box::new(move |asked| {
             let is_it = asked.write.is_some() && request(asked, &namespace) == point.request;
             count += usize::from(is_it);
-            (is_it && count == point.nth).then_some(fault)
+            (is_it && (point.nth..point.nth + times).contains(&count)).then_some(fault)
         })
+    }
+
+    /// An object is written, and no event.
+    pub(super) fn is_of_kubernetes(&self) -> bool {
+        self.is_about(" /api") && !self.is_about("/events")
+    }
+
+    pub(super) fn is_about(&self, part: &str) -> bool {
+        self.request.contains(part)
     }
 }
 
@@ -64,15 +114,15 @@ pub(super) fn of(recorded: &[Recorded], namespace: &str) -> Vec<Point> {
     of_writes(recorded, namespace).into_iter().map(|(point, _)| point).collect()
 }
 
-/// Where the operator was killed in a run, told by what was recorded and not by what was wanted.
-pub(super) fn kills(recorded: &[Recorded], namespace: &str) -> BTreeSet<(Moment, Point)> {
-    let kill = |(point, one): (Point, &Recorded)| match one.fault {
-        Some(Fault::Kill(Moment::Before)) => Some((Moment::Before, point)),
-        // Where it was carried out; else nobody was killed.
-        Some(Fault::Kill(Moment::After)) if one.status.is_some() => Some((Moment::After, point)),
-        _ => None,
+/// Where this happened in a run, told by what was recorded and not by what was wanted.
+pub(super) fn struck(recorded: &[Recorded], namespace: &str, what: What) -> BTreeSet<Point> {
+    let is_struck = |one: &Recorded| {
+        // What was to be killed after a write that was not carried out lives.
+        let is_killed_after = what.fault() == Fault::Kill(Moment::After);
+        one.fault == Some(what.fault()) && (one.status.is_some() || !is_killed_after)
     };
-    of_writes(recorded, namespace).into_iter().filter_map(kill).collect()
+    let all = of_writes(recorded, namespace).into_iter();
+    all.filter(|(_, one)| is_struck(one)).map(|(point, _)| point).collect()
 }
 
 /// The point was come by, and nothing went wrong at it.

@@ -225,8 +225,8 @@ pub(super) fn arguments(
     proxy: &Proxy,
     config: &str,
 ) -> Vec<String> {
-    let path = |suffix| file(ground, &format!("{name}{suffix}"));
-    let (kubeconfig, config_file) = (path(".kubeconfig"), path(".yaml"));
+    let kubeconfig = file(ground, &format!("{name}.kubeconfig"));
+    let config_file = config_file(ground, name);
     std::fs::write(&kubeconfig, proxy.kubeconfig().to_string()).unwrap();
     std::fs::write(&config_file, config).unwrap();
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
@@ -244,6 +244,11 @@ pub(super) fn arguments(
         "--flink-rest-address".to_owned(),
         proxy.flink_address.clone(),
     ]
+}
+
+/// Where the configuration is of the operator with this name.
+pub(super) fn config_file(ground: &Ground, name: &str) -> std::path::PathBuf {
+    file(ground, &format!("{name}.yaml"))
 }
 
 pub(super) fn line(recorded: &Recorded) -> String {

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::end_state;
 use super::ground::{Ground, ROOM};
-use super::points::{self, Point};
+use super::points::{self, Point, What};
 use super::proxy::{Asked, Fault, Moment, Recorded};
 use super::scenarios::{self, Scenario};
-use super::stage::{Script, Stage};
-use super::world::World;
+use super::stage::{OPERATOR_CONFIG, SNAPSHOT, Script, Stage, config_file};
 use crate::support::fake_flink::Cluster;
 use crate::support::share;
 
@@ -18,17 +17,36 @@ use crate::support::share;
 /// may not come by.
 const TRIES: usize = 8;
 
+const REVISION: &str = "ControllerRevision";
+
+/// What an operator may get to know when it comes back, in the place of the defaults that it had.
+const OTHER_DEFAULTS: &str = "\
+high-availability.type: kubernetes
+high-availability.storageDir: file:/lake/ha
+kubernetes.operator.job.upgrade.last-state-fallback.enabled: false
+kubernetes.operator.job.upgrade.last-state.job-cancel.enabled: true
+kubernetes.operator.job.restart.failed: true
+kubernetes.operator.deployment.rollback.enabled: true
+";
+
 /// Where a script is at work.
 pub(super) struct Place {
     pub(super) namespace: String,
-    world: Arc<World>,
+    ground: Arc<Ground>,
     cluster: &'static str,
 }
 
 impl Place {
     /// Looks at, or changes, the scenario's Flink cluster.
     pub(super) fn flink<T>(&self, change: impl FnOnce(&mut Cluster) -> T) -> T {
-        self.world.flink().with(&format!("{}/{}", self.namespace, self.cluster), change)
+        let name = format!("{}/{}", self.namespace, self.cluster);
+        self.ground.world.flink().with(&name, change)
+    }
+
+    /// The next operator has them.
+    fn give_other_defaults(&self) {
+        let config = format!("{OPERATOR_CONFIG}{OTHER_DEFAULTS}");
+        std::fs::write(config_file(&self.ground, &self.namespace), config).unwrap();
     }
 }
 
@@ -43,6 +61,7 @@ pub(super) struct Trouble {
     is_sure: bool,
     /// Objects of this kind do not count in the end.
     without: Option<&'static str>,
+    ends_otherwise: bool,
 }
 
 impl Trouble {
@@ -56,6 +75,7 @@ impl Trouble {
             has_happened: Box::new(|recorded| recorded.iter().any(is_done)),
             is_sure: true,
             without: None,
+            ends_otherwise: false,
         }
     }
 
@@ -63,6 +83,29 @@ impl Trouble {
     pub(super) fn at(name: impl Into<String>, point: &Point, fault: Fault) -> Self {
         let point = point.clone();
         Self::scripted(name, move |place| point.script(&place.namespace, fault))
+    }
+
+    /// This, at the point with this number.
+    pub(super) fn of(what: What, number: usize, point: &Point) -> Self {
+        let point = point.clone();
+        // What only shows state is left out where it is refused, and holds up nothing.
+        let shown = [("/controllerrevisions", REVISION), ("/flinkstatesnapshots", SNAPSHOT)];
+        let shown = shown.into_iter().find(|(part, _)| point.is_about(part)).map(|(_, kind)| kind);
+        let trouble = Self::scripted(format!("{what}-{number}"), move |place| {
+            let mut script = point.script_for(&place.namespace, what);
+            Box::new(move |asked| {
+                let fault = script(asked);
+                if fault.is_some() && what == What::Reconfigured {
+                    place.give_other_defaults();
+                }
+                fault
+            })
+        });
+        match (what, shown) {
+            (What::Reconfigured, _) => trouble.ending_otherwise(),
+            (What::Refused, Some(kind)) => trouble.without(kind),
+            (What::Refused | What::KilledBefore | What::KilledAfter, _) => trouble,
+        }
     }
 
     /// The fault, for the first requests that are meant, so many.
@@ -91,6 +134,12 @@ impl Trouble {
 
     pub(super) fn perhaps(mut self) -> Self {
         self.is_sure = false;
+        self
+    }
+
+    /// What the end has to be is that no law of state was broken.
+    fn ending_otherwise(mut self) -> Self {
+        self.ends_otherwise = true;
         self
     }
 
@@ -220,14 +269,14 @@ pub(super) async fn survive(
         let namespace = format!("case-{name}-{}{again}", trouble.name);
         let script = (trouble.script)(Place {
             namespace: namespace.clone(),
-            world: Arc::clone(&ground.world),
+            ground: Arc::clone(ground),
             cluster: scenario.clusters[0],
         });
         let Played { end, recorded, namespace } = play(ground, &namespace, scenario, script).await;
         let has_happened = (trouble.has_happened)(&recorded);
         let is_refused = base.refused.as_ref() == Some(&end);
         let difference = match trouble.without {
-            _ if is_refused => None,
+            _ if is_refused || trouble.ends_otherwise => None,
             Some(kind) => difference(&without(kind, &base.end), &without(kind, &end)),
             None => difference(&base.end, &end),
         };

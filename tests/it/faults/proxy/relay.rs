@@ -183,6 +183,7 @@ fn refusal(side: Side, status: u16, retry_after: Option<u32>) -> Response<Body> 
     let reason = match status {
         403 => "Forbidden",
         409 => "Conflict",
+        422 => "Invalid",
         429 => "TooManyRequests",
         503 => "ServiceUnavailable",
         _ => "InternalError",
