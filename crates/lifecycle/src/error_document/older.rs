@@ -9,6 +9,9 @@ use crate::error_document::WentBack;
 pub(crate) mod wording {
     /// Stands between the time a spec had and why it is rolled back.
     pub(crate) const ROLLED_BACK: &str = " and is rolled back: ";
+    /// Of a rollback by an operator that keeps no reason.
+    pub(crate) const ROLLED_BACK_BEFORE: &str = "the spec did not become stable in time and is rolled back: why is not on record. The last \
+         stable spec runs; change the spec to try again";
     /// How the reason of a rollback begins, and of one that is refused.
     pub(crate) const NOT_STABLE: &str = "the spec did not become stable in";
     /// Stands between the cause and the reason of a refusal.

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::stop::Lazy;
 use super::stop::lazy;
 use crate::diff::SpecDiff;
+use crate::error_document::wording::ROLLED_BACK_BEFORE;
 use crate::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use crate::event::{Component, Event};
 use crate::job;
@@ -367,15 +368,21 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
-    /// or as a cause of what is wrong beside it.
+    /// or as a cause of what is wrong beside it. The Java operator does not keep why.
     fn rollback_on_record(&self) -> Option<Part> {
         let state = self.status.reconciliation().state;
         let is_back =
             matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
         let note = ErrorNote::RolledBack;
         let is_told = self.problem.as_ref().is_some_and(|it| it.note.as_ref() == Some(&note));
-        let stored = self.world.status.error().filter(|_| is_back && !is_told);
-        StoredError::read(stored).part(&note)
+        if !is_back || is_told {
+            return None;
+        }
+        let stored = &self.world.status;
+        let part = StoredError::read(stored.error()).part(&note);
+        let was_over = stored.reconciliation().state == ReconciliationState::RolledBack;
+        let unknown = || Part { message: ROLLED_BACK_BEFORE.to_owned(), note: Some(note) };
+        part.or_else(|| was_over.then(unknown))
     }
 
     /// That the record went back stays in the status beside what else is wrong.

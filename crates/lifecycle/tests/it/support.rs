@@ -2,3 +2,4 @@
 
 pub(crate) mod exploration;
 pub(crate) mod phases;
+pub(crate) mod worlds;

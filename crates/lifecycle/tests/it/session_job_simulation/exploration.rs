@@ -5,7 +5,10 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
+use api::version::FlinkVersion;
+
 use super::*;
+use crate::simulation::upheaval::Change;
 use crate::support::exploration::{self, Budget, Explored, Rested};
 
 /// An operator at rest does not look for longer than this.
@@ -27,6 +30,11 @@ enum Edit {
     /// An older state is to be started from.
     Redeploy,
     Delete,
+    /// An option that contradicts its cluster's.
+    Contradict,
+    /// The session cluster is to have another image, or another version of Flink.
+    ClusterImage,
+    ClusterVersion,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,6 +59,10 @@ enum Fault {
     Silence,
     /// It does not tell its checkpoints for a moment.
     Unread,
+    /// What is around it changes.
+    Change(Change),
+    /// The Java operator makes so many passes.
+    Java(u8),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -195,6 +207,9 @@ impl State {
                 let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now);
                 sim.resource.metadata.deletion_timestamp = Some(now);
             }
+            Edit::Contradict => sim.configure("execution.checkpointing.dir", "s3://elsewhere/chk"),
+            Edit::ClusterImage => sim.cluster.spec.image = Some("flink:another".to_owned()),
+            Edit::ClusterVersion => sim.cluster.spec.flink_version = Some(FlinkVersion::V2_1),
         }
         state
     }
@@ -214,6 +229,14 @@ impl State {
             (Fault::Savepoint, _) => sim.fail_savepoint(),
             (Fault::Silence, _) => sim.cloud(|haze| haze.silent = 1),
             (Fault::Unread, _) => sim.cloud(|haze| haze.unread = 1),
+            (Fault::Change(change), _) => sim.change(change),
+            (Fault::Java(passes), _) => {
+                for _ in 0..passes {
+                    sim.tick();
+                    sim.java_pass();
+                }
+                sim.die();
+            }
             (Fault::OneStepBack, _) => {
                 let (resource, status) = (*self.earlier).clone();
                 sim.set_back(resource, status);
@@ -298,6 +321,9 @@ impl Explored for State {
         let taken = self.sim.taken.iter().filter(|id| is_known(&text, id));
         let taken: Vec<_> = taken.collect();
         write!(text, "{}{taken:?}", self.is_job_manager_new()).unwrap();
+        let (operator, cluster) = (&self.sim.operator.base, &self.sim.cluster);
+        write!(text, "{}{operator:?}", self.sim.upheaval.text()).unwrap();
+        write!(text, "{}", json!([cluster.spec.image, cluster.spec.flink_version])).unwrap();
         for (at, Running { id, asked, checkpoint, .. }) in late {
             let restored = checkpoint.as_ref().map(|(_, path)| path);
             let left = at.duration_since(self.sim.now).as_secs();
@@ -344,6 +370,10 @@ impl Explored for State {
     fn leave_alone(&mut self) {
         self.left = Budget { edits: 0, faults: 0, crashes: 0 };
         self.sim.refuses = false;
+        // Where no status can be written nothing can be told.
+        if self.sim.upheaval.is_refused(Refused::Status) {
+            self.sim.end_upheaval();
+        }
     }
 
     fn rest(&mut self) -> Rested {
@@ -353,10 +383,14 @@ impl Explored for State {
         // One that looks again so soon expects something to come.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             || self.sim.has_failed_submission();
+        // What is refused is tried again for ever, and its status says so.
+        let is_told = before.error.is_some() && self.sim.status.error == before.error;
+        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
         self.hurry();
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+        let is_quiet = steps.is_empty() && self.sim.status == before;
         Rested {
-            is_quiet: !waits && steps.is_empty() && self.sim.status == before,
+            is_quiet: is_refused || !waits && is_quiet,
             is_gone: self.sim.is_gone(),
             told: format!("{}: {steps:?}", plan.because),
         }
@@ -523,6 +557,42 @@ fn every_way_to_another_state_during_an_upgrade_of_a_session_job_is_followed() {
         explore_within(&name, Sim::new(mode, true), (edits, FAULTS), left);
     }
 }
+
+/// The API server refuses an object, the operator has other defaults, its cluster is replaced, or the Java operator takes
+/// over for a while. Another clock makes what is waited for take longer, and is the random walk's business.
+#[test]
+fn every_way_through_an_upheaval_of_a_session_job_keeps_the_laws() {
+    let edits = &[
+        Edit::Parallelism,
+        Edit::Suspend,
+        Edit::Redeploy,
+        Edit::Delete,
+        Edit::Contradict,
+        Edit::ClusterImage,
+        Edit::ClusterVersion,
+    ];
+    for (mode, is_default) in [("savepoint", false), ("last-state", false), ("last-state", true)] {
+        let name = if is_default { ", HA by default" } else { "" };
+        let mut sim = Sim::new(mode, mode == "last-state").with_recorded_cluster(is_default);
+        if is_default {
+            sim.change(Change::HighAvailability(true));
+        }
+        let left = Budget::read_or("1,1,1");
+        let name = format!("session job, {mode}{name}, upheavals");
+        explore_within(&name, sim, (edits, UPHEAVALS), left);
+    }
+}
+
+const UPHEAVALS: &[Fault] = &[
+    Fault::Change(Change::Refused(Refused::Status)),
+    Fault::Change(Change::RefusedForGood(Refused::Records)),
+    Fault::Change(Change::HighAvailability(true)),
+    Fault::Change(Change::HighAvailability(false)),
+    Fault::Change(Change::Boldness(true)),
+    Fault::Change(Change::Boldness(false)),
+    Fault::Java(1),
+    Fault::Java(3),
+];
 
 #[test]
 fn every_way_through_a_savepoint_upgrade_of_a_session_job_keeps_the_laws() {

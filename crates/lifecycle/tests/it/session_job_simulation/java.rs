@@ -40,13 +40,14 @@ impl Sim {
     }
 
     /// Its cluster is READY and answers; else a pass of it does nothing.
-    fn java_pass(&mut self) {
-        let record = &self.status.reconciliation_status;
-        let is_rolling_back = record.state == ReconciliationState::RollingBack;
+    pub(super) fn java_pass(&mut self) {
         let status = self.cluster.status.as_ref().unwrap().job_manager_deployment_status;
         let is_ready = status == JobManagerDeploymentStatus::Ready && self.hears();
-        if is_rolling_back || !is_ready || !self.late.is_empty() {
+        if !is_ready || !self.late.is_empty() {
             return;
+        }
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return self.java_delete();
         }
         if self.java_observe().is_some() {
             self.java_reconcile();
@@ -63,6 +64,9 @@ impl Sim {
             job_status: job, reconciliation_status: record, error: told, ..
         } = &mut self.status;
         let Some(stored) = last::<FlinkSessionJobSpec>(record) else { return Some(()) };
+        if record.state == ReconciliationState::RollingBack {
+            return Some(());
+        }
         let is_cancelling = job.state == Some(JobStatusState::Cancelling);
         if record.state == ReconciliationState::Upgrading && !is_cancelling {
             let is_listed = found.as_ref().is_some_and(|job| {
@@ -122,17 +126,61 @@ impl Sim {
             }
             return;
         };
+        if record.state == ReconciliationState::RollingBack {
+            return self.java_roll_back(&last);
+        }
         let class = diff_session_job(&last.spec, &spec).class();
         let is_upgrading = record.state == ReconciliationState::Upgrading;
         if class == ChangeClass::Ignore && !is_upgrading {
             self.status.observed_generation = generation;
-        } else if class == ChangeClass::SavepointRedeploy {
+        } else if class == ChangeClass::SavepointRedeploy || self.is_redeploying(&wanted) {
             // It would submit beside the job that it cancels.
         } else if last.job_state() == JobState::Running {
             self.java_stop(&wanted);
         } else if wanted.state == JobState::Running {
             self.java_submit(last.spec.job.unwrap().upgrade_mode);
         }
+    }
+
+    /// The stable spec runs, or the one that its user wants instead. Where the job was not stopped before, it
+    /// would run beside the next one.
+    fn java_roll_back(&mut self, last: &ReconciledJob) {
+        let job = &self.status.job_status;
+        if !job.state.is_some_and(JobStatusState::is_globally_terminal) {
+            return;
+        }
+        let mode = last.spec.job.as_ref().unwrap().upgrade_mode;
+        let is_changed = diff_session_job(&last.spec, &self.resource.spec).class();
+        if is_changed != ChangeClass::Ignore {
+            self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+            if self.resource.spec.job.as_ref().unwrap().state == JobState::Running {
+                self.java_submit(mode);
+            }
+            return;
+        }
+        let stable = self.status.reconciliation_status.last_stable_spec.clone().unwrap();
+        let stable = ReconciledJob::parse(&stable).unwrap().spec;
+        if self.java_starts(&stable, mode, false) {
+            let record = &mut self.status.reconciliation_status;
+            record.state = ReconciliationState::RolledBack;
+            record.reconciliation_timestamp = self.now.as_millisecond();
+            self.status.error = None;
+        }
+    }
+
+    /// The job is cancelled, and what has ended goes.
+    fn java_delete(&mut self) {
+        let running = self.mine().filter(|job| !job.state.is_globally_terminal());
+        match running.map(|job| job.id.clone()).and_then(|id| self.flink_job(&id)) {
+            Some(job) => job.state = JobStatusState::Cancelling,
+            None => self.resource.metadata.finalizers = None,
+        }
+    }
+
+    /// Whether a job that gives way to a named state has not ended yet.
+    fn is_redeploying(&self, wanted: &JobSpec) -> bool {
+        let is_live = self.mine().is_some_and(|job| !job.state.is_globally_terminal());
+        wanted.savepoint_redeploy_nonce.is_some() && is_live
     }
 
     fn java_store(&mut self, state: JobState, mode: UpgradeMode, is_done: bool) {
@@ -187,12 +235,19 @@ impl Sim {
         }
     }
 
-    /// Its ids are random, and belong to no resource.
     fn java_submit(&mut self, mode: UpgradeMode) {
+        if self.java_starts(&self.resource.spec.clone(), mode, true) {
+            self.java_store(JobState::Running, mode, true);
+        }
+    }
+
+    /// Whether it submits the spec, and stores before that it does; else it waits, or a person is asked. Its ids are
+    /// random, and belong to no resource.
+    fn java_starts(&mut self, spec: &FlinkSessionJobSpec, mode: UpgradeMode, stores: bool) -> bool {
         let restored = path(&self.status.job_status);
         let is_unknown = restored.as_deref() == Some(LAST_STATE_PATH);
         if is_unknown || restored.is_some() == (mode == UpgradeMode::Stateless) {
-            return;
+            return false;
         }
         let fresh = self.id();
         let is_again = self.status.job_status.state == Some(JobStatusState::Reconciling);
@@ -200,8 +255,9 @@ impl Sim {
         let job_id = job.job_id.take().filter(|_| is_again).unwrap_or(fresh);
         job.job_id = Some(job_id.clone());
         job.state = Some(JobStatusState::Reconciling);
-        self.java_store(JobState::Suspended, mode, false);
-        let spec = &self.resource.spec;
+        if stores {
+            self.java_store(JobState::Suspended, mode, false);
+        }
         let option = |key: &str| spec.flink_configuration.0.get(key).and_then(|it| it.as_str());
         let overrides = option(OVERRIDES).map(|text| (OVERRIDES.to_owned(), text.to_owned()));
         let is_taken = self.submit(&Submission {
@@ -216,11 +272,10 @@ impl Sim {
             configuration: overrides.into_iter().collect(),
             flink_version: api::version::FlinkVersion::V1_20,
         });
-        if is_taken {
-            self.java_store(JobState::Running, mode, true);
-        } else {
+        if !is_taken {
             self.status.error = Some(error("the submission failed"));
         }
+        is_taken
     }
 }
 
@@ -236,6 +291,10 @@ fn spells_of_the_java_operator_lose_no_record_of_a_session_job() {
         let mut sim = Sim::new(mode, seed % 3 == 0);
         sim.has_snapshot_resources = seed % 4 < 2;
         sim.is_slow = seed % 7 < 3;
+        if seed % 6 == 0 {
+            sim.configure("kubernetes.operator.deployment.rollback.enabled", "true");
+            sim.configure("kubernetes.operator.deployment.readiness.timeout", "9 s");
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..100 {

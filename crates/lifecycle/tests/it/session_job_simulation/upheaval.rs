@@ -46,7 +46,7 @@ impl Upheaved for Sim {
 impl Sim {
     /// The status of the session cluster tells what runs, and the operator's defaults may say whether it
     /// has high availability.
-    fn with_recorded_cluster(mut self, is_default: bool) -> Self {
+    pub(super) fn with_recorded_cluster(mut self, is_default: bool) -> Self {
         let options = &mut self.cluster.spec.flink_configuration.0;
         if is_default {
             options.shift_remove(HIGH_AVAILABILITY);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use api::status::ReconciliationState;
 
+use super::upheaval::{Change, HIGHLY_AVAILABLE};
 use super::*;
 use crate::support::exploration::{self, Budget, Explored, Rested};
 
@@ -52,6 +53,10 @@ enum Fault {
     Unready,
     /// It does not tell its checkpoints for a moment.
     Unread,
+    /// What is around it changes.
+    Change(Change),
+    /// The Java operator makes so many passes.
+    Java(u8),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -113,7 +118,10 @@ impl State {
             if index > 0 {
                 all.extend(state.crashed(Action::CrashBefore(index)));
             }
-            state.sim.take(step);
+            if !state.sim.take(step) {
+                all.push((Action::Pass, state));
+                return all;
+            }
         }
         all.extend(state.crashed(Action::CrashBefore(plan.steps.len())));
         state.sim.conclude(&plan);
@@ -125,6 +133,7 @@ impl State {
     fn crashed(&self, action: Action) -> Option<(Action, Self)> {
         let mut state = self.clone();
         state.left.crashes = state.left.crashes.checked_sub(1)?;
+        state.sim.upheaval.forget();
         Some((action, state))
     }
 
@@ -153,7 +162,9 @@ impl State {
                 }
                 _ => {}
             }
-            state.sim.take(step);
+            if !state.sim.take(step) {
+                return Some((Action::StalePass, state));
+            }
         }
         if state.sim.status == known {
             store_deployment(&mut state.sim.status, (*plan.status).clone());
@@ -215,6 +226,14 @@ impl State {
             Fault::Silence => sim.cloud(|haze| haze.silent = 1),
             Fault::Unready => sim.cloud(|haze| haze.unready = 1),
             Fault::Unread => sim.cloud(|haze| haze.unread = 1),
+            Fault::Change(change) => sim.change(change),
+            Fault::Java(passes) => {
+                for _ in 0..passes {
+                    sim.tick();
+                    sim.java_pass();
+                }
+                sim.upheaval.forget();
+            }
         }
         state
     }
@@ -226,7 +245,7 @@ impl State {
         let updated = updated.map_or(0, |text| text.parse().unwrap());
         let deployed = status.reconciliation_status.reconciliation_timestamp;
         let now = self.sim.now.as_millisecond();
-        [deployed, updated].map(|since| ((now - since) / 1000).min(self.counts_to))
+        [deployed, updated].map(|since| ((now - since) / 1000).clamp(0, self.counts_to))
     }
 
     /// What takes time is over in one step.
@@ -292,6 +311,10 @@ impl Explored for State {
 
     fn leave_alone(&mut self) {
         self.left = Budget { edits: 0, faults: 0, crashes: 0 };
+        // Where no status can be written nothing can be told.
+        if self.sim.upheaval.is_refused(Refused::Status) {
+            self.sim.end_upheaval();
+        }
     }
 
     fn rest(&mut self) -> Rested {
@@ -302,9 +325,13 @@ impl Explored for State {
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             && plan.status.error.is_none()
             && !self.sim.is_image_broken;
+        // What is refused is tried again for ever, and its status says so.
+        let is_told = before.error.is_some() && self.sim.status.error == before.error;
+        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
+        let is_quiet = plan.steps.is_empty() && self.sim.status == before;
         self.hurry();
         Rested {
-            is_quiet: !waits && plan.steps.is_empty() && self.sim.status == before,
+            is_quiet: is_refused || !waits && is_quiet,
             is_gone: self.sim.is_gone(),
             told: format!("{}: {:?}", plan.because, names(&plan.steps)),
         }
@@ -356,11 +383,18 @@ impl Sim {
         write!(text, "{:?}{}{:?}", self.named, self.doubt.is_any(), self.haze).unwrap();
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{job:?}").unwrap();
         write!(text, "{:?}{:?}", rank(self.durable), rank(self.saved)).unwrap();
+        write!(text, "{}{:?}", self.upheaval.text(), self.operator.base).unwrap();
         text
     }
 }
 
 impl Sim {
+    /// The operator gives it high availability.
+    fn with_defaults(mut self) -> Self {
+        self.operator = OperatorConfig::new(HIGHLY_AVAILABLE.into_iter().collect());
+        self
+    }
+
     fn is_gone(&self) -> bool {
         self.resource.metadata.deletion_timestamp.is_some()
             && self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
@@ -437,6 +471,25 @@ fn every_way_through_a_rollback_keeps_the_laws() {
     }
 }
 
+/// One of the two operators began it, and the other one goes on.
+#[test]
+fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
+    let edits = &[Edit::MendImage, Edit::Suspend, Edit::Delete];
+    let faults = &[Fault::Java(1), Fault::Java(3)];
+    for sim in [Sim::new("last-state"), Sim::new("savepoint").standalone()] {
+        let mut sim = sim.with_rollback();
+        sim.set("kubernetes.operator.deployment.readiness.timeout", "2 s");
+        let name = if sim.is_standalone() { "standalone savepoint" } else { "last-state" };
+        sim.settle();
+        sim.checkpoint();
+        sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+        let left = Budget::read_or("1,1,0");
+        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left };
+        start.hurry();
+        exploration::explore(&format!("rollback beside Java, {name}"), start);
+    }
+}
+
 /// It is never taken for done, whenever it comes.
 #[test]
 fn every_way_to_another_state_during_an_upgrade_is_followed() {
@@ -487,6 +540,40 @@ fn every_way_to_change_a_job_that_starts_keeps_the_laws() {
         explore_within(&name, sim, (wishes, &[Fault::Checkpoint]), left);
     }
 }
+
+/// The API server refuses an object, the operator has other defaults or another clock, or the Java operator takes over
+/// for a while.
+#[test]
+fn every_way_through_an_upheaval_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    for mode in ["savepoint", "last-state"] {
+        for (name, sim) in [
+            ("", Sim::new(mode)),
+            (", HA by default", Sim::without_high_availability(mode).with_defaults()),
+            (", standalone", Sim::new(mode).standalone()),
+        ] {
+            let left = Budget::read_or("1,1,1");
+            explore_within(&format!("{mode}{name}, upheavals"), sim, (edits, UPHEAVALS), left);
+        }
+    }
+}
+
+const UPHEAVALS: &[Fault] = &[
+    Fault::Change(Change::Refused(Refused::JobManager)),
+    Fault::Change(Change::Refused(Refused::Beside)),
+    Fault::Change(Change::Refused(Refused::Status)),
+    Fault::Change(Change::RefusedForGood(Refused::JobManager)),
+    Fault::Change(Change::RefusedForGood(Refused::Beside)),
+    Fault::Change(Change::RefusedForGood(Refused::Records)),
+    Fault::Change(Change::HighAvailability(true)),
+    Fault::Change(Change::HighAvailability(false)),
+    Fault::Change(Change::Boldness(true)),
+    Fault::Change(Change::Boldness(false)),
+    Fault::Change(Change::Clock(120)),
+    Fault::Change(Change::Clock(-120)),
+    Fault::Java(1),
+    Fault::Java(3),
+];
 
 #[test]
 fn every_way_through_a_last_state_upgrade_keeps_the_laws() {

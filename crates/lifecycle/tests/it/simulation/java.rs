@@ -3,13 +3,15 @@
 //! It is a small model of what that one does: it observes, stops by last-state, savepoint or cancel,
 //! records what the next start is from, and deploys anew; its status has its own form. What is known to
 //! lose state there it does not do here, as that proves nothing about what follows: a start without a
-//! path for want of one, or beside one as the spec was stored at a first start; a rollback of its own; a
+//! path for want of one, or beside one as the spec was stored at a first start; a rollback or a
 //! recovery by metadata without a checkpoint.
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobSpec;
 use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec, deployed};
 use api::status::{JobManagerDeploymentStatus, ReconciliationState};
+use config::FlinkConfig;
+use config::options::{DEPLOYMENT_READINESS_TIMEOUT, DEPLOYMENT_ROLLBACK_ENABLED};
 use lifecycle::diff::{ChangeClass, diff};
 
 use super::*;
@@ -175,11 +177,11 @@ impl Sim {
         self.upheaval = Upheaval::default();
     }
 
-    fn java_pass(&mut self) {
-        let is_rolling_back =
-            self.status.reconciliation_status.state == ReconciliationState::RollingBack;
-        let is_passed_over = is_rolling_back || self.runs_again_unseen();
-        if !is_passed_over && self.java_observe().is_some() {
+    pub(super) fn java_pass(&mut self) {
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return self.java_delete();
+        }
+        if !self.runs_again_unseen() && self.java_observe().is_some() {
             self.java_reconcile();
         }
         let state = lifecycle::<FlinkDeploymentSpec>(&self.status.reconciliation_status);
@@ -213,6 +215,9 @@ impl Sim {
         let Some(last) = last::<FlinkDeploymentSpec>(record) else {
             return Some(());
         };
+        if record.state == ReconciliationState::RollingBack {
+            return Some(());
+        }
         let is_cancelling = job.state == Some(JobStatusState::Cancelling);
         if record.state == ReconciliationState::Upgrading && !is_cancelling {
             let generation = observed_generation.unwrap_or(-1);
@@ -299,8 +304,15 @@ impl Sim {
         };
         let class = diff(&last.spec, &spec).class();
         let is_upgrading = record.state == ReconciliationState::Upgrading;
-        if class == ChangeClass::Ignore && !is_upgrading {
+        let is_changed = class != ChangeClass::Ignore || is_upgrading;
+        if record.state == ReconciliationState::RollingBack {
+            return self.java_roll_back(&last, is_changed);
+        }
+        if !is_changed {
             self.status.observed_generation = generation;
+            if self.java_gives_up(&last) {
+                return self.java_start_rollback();
+            }
             self.java_recover(&last);
             return;
         }
@@ -318,6 +330,77 @@ impl Sim {
             let mode = last.spec.job.unwrap().upgrade_mode;
             self.java_store(JobState::Suspended, mode, false);
             self.java_resume(mode);
+        }
+    }
+
+    /// Whether the spec has not become stable in time.
+    fn java_gives_up(&self, last: &ReconciledSpec) -> bool {
+        let mut config = self.operator.base.clone();
+        config.overlay(&FlinkConfig::flatten(&self.resource.spec.flink_configuration));
+        let record = &self.status.reconciliation_status;
+        let stable = record.last_stable_spec.as_deref();
+        let stable = stable.map(|text| ReconciledSpec::parse(text).unwrap());
+        let timeout = config.get(&DEPLOYMENT_READINESS_TIMEOUT).unwrap();
+        let waited = self.now.as_millisecond() - record.reconciliation_timestamp;
+        config.get(&DEPLOYMENT_ROLLBACK_ENABLED).unwrap()
+            && record.state == ReconciliationState::Deployed
+            && record.last_stable_spec != record.last_reconciled_spec
+            && stable.is_some_and(|stable| stable.job_state() == JobState::Running)
+            && waited > i64::try_from(timeout.as_millis()).unwrap()
+            && last.job_state() == JobState::Running
+            && self.java_has_high_availability()
+            && self.java_has_checkpoint()
+    }
+
+    fn java_start_rollback(&mut self) {
+        self.java_removes(true);
+        self.status.job_status.state = Some(JobStatusState::Finished);
+        self.java_rolls_back(ReconciliationState::RollingBack, UpgradeMode::LastState);
+    }
+
+    /// The spec that failed stays on record, with how the stable one is started.
+    fn java_rolls_back(&mut self, state: ReconciliationState, mode: UpgradeMode) {
+        let now = self.now.as_millisecond();
+        let record = &mut self.status.reconciliation_status;
+        (record.state, record.reconciliation_timestamp) = (state, now);
+        let mut last = last::<FlinkDeploymentSpec>(record).unwrap();
+        last.spec.job.as_mut().unwrap().upgrade_mode = mode;
+        record.last_reconciled_spec = Some(last.to_text());
+        self.status.error = None;
+    }
+
+    /// The stable spec starts, or the one that its user wants instead. It never asks whether the job was
+    /// stopped: it fails in each pass as long as there is one.
+    fn java_roll_back(&mut self, last: &ReconciledSpec, is_changed: bool) {
+        let job = &self.status.job_status;
+        let has_ended = job.state.is_some_and(JobStatusState::is_globally_terminal);
+        let status = self.status.job_manager_deployment_status;
+        if status != JobManagerDeploymentStatus::Missing && !has_ended {
+            self.status.error = Some(error("IllegalArgumentException"));
+            return;
+        }
+        let mode = last.spec.job.as_ref().unwrap().upgrade_mode;
+        if is_changed {
+            self.status.reconciliation_status.state = ReconciliationState::Upgrading;
+            if self.resource.spec.job.as_ref().unwrap().state == JobState::Running {
+                self.java_resume(mode);
+            }
+            return;
+        }
+        let stable = self.status.reconciliation_status.last_stable_spec.clone();
+        let stable = ReconciledSpec::parse(&stable.unwrap()).unwrap().spec;
+        if self.java_starts(&stable, mode) {
+            self.java_rolls_back(ReconciliationState::RolledBack, mode);
+        }
+    }
+
+    /// It waits for nothing that the job could still be saved by.
+    fn java_delete(&mut self) {
+        // Who does not know yet that it is deleted misses the metadata.
+        self.doubt.last();
+        if !self.java_removes(false) {
+            self.ha.clear();
+            self.resource.metadata.finalizers = None;
         }
     }
 
@@ -353,8 +436,11 @@ impl Sim {
                 self.ha.clear();
             }
         }
+        if let Some(workers) = &mut self.workers {
+            workers.fact.is_deleting = true;
+        }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-        self.pods_linger > 0
+        self.pods_linger > 0 || self.workers.is_some()
     }
 
     fn java_has_high_availability(&self) -> bool {
@@ -434,6 +520,13 @@ impl Sim {
     }
 
     fn java_resume(&mut self, mode: UpgradeMode) {
+        if self.java_starts(&self.resource.spec.clone(), mode) {
+            self.java_store(JobState::Running, mode, true);
+        }
+    }
+
+    /// Whether it starts the spec; else it waits, or a person is asked.
+    fn java_starts(&mut self, spec: &FlinkDeploymentSpec, mode: UpgradeMode) -> bool {
         let requires_metadata = mode == UpgradeMode::LastState;
         let path = match mode {
             UpgradeMode::Stateless | UpgradeMode::Savepoint => path(&self.status.job_status),
@@ -442,13 +535,13 @@ impl Sim {
                     "HA metadata is not available to restore from last state. It is possible that \
                      the job has finished or terminally failed, or the configmaps have been deleted.",
                 ));
-                return;
+                return false;
             }
             UpgradeMode::LastState => Some(LAST_STATE_PATH.to_owned()),
         };
         let drops_state = path.is_some() == (mode == UpgradeMode::Stateless);
         if drops_state || self.java_removes(requires_metadata) {
-            return;
+            return false;
         }
         let job = &mut self.status.job_status;
         if requires_metadata {
@@ -457,9 +550,8 @@ impl Sim {
         let fresh = if job.job_id.is_none() || !requires_metadata { Some(self.id()) } else { None };
         let job = &mut self.status.job_status;
         job.job_id = fresh.or(job.job_id.take());
-        let spec = self.resource.spec.clone();
-        self.java_launch(&spec, path, self.resource.metadata.generation);
-        self.java_store(JobState::Running, mode, true);
+        self.java_launch(spec, path, self.resource.metadata.generation);
+        true
     }
 
     fn java_launch(
@@ -478,6 +570,11 @@ impl Sim {
             job_id: self.status.job_status.job_id.clone().unwrap(),
             path,
         });
+        // A recovery finds them, and leaves them.
+        if spec.mode == Some(DeploymentMode::Standalone) && self.workers.is_none() {
+            let uid = self.id();
+            self.workers = Some(Workers::new(uid, spec.image.clone().unwrap_or_default()));
+        }
         self.status.cluster_info.remove("ClusterHealthInfo");
         self.status.job_status.state = Some(JobStatusState::Reconciling);
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
@@ -506,12 +603,54 @@ pub(crate) fn count_deeds<const N: usize>(done: &mut [usize; N], log: &[String],
     }
 }
 
+/// A deletion that one of the two began and the other ends.
+#[test]
+fn a_spell_of_the_java_operator_does_not_keep_a_deleted_resource() {
+    for seed in seeds(22) {
+        let mut choices = Choices::new(seed);
+        let mut sim = Sim::new(if seed % 3 == 0 { "savepoint" } else { "last-state" });
+        if seed % 2 == 0 {
+            sim = sim.standalone();
+        }
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for _ in 0..choices.below(20) {
+                sim.tick();
+                if choices.below(6) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                sim.pass(None);
+            }
+            sim.resource.metadata.deletion_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now));
+            for _ in 0..60 {
+                sim.tick();
+                if choices.below(3) == 0 {
+                    sim.java_pass();
+                } else {
+                    let crash_at = choices.crash(4, 4);
+                    sim.pass(crash_at);
+                }
+            }
+            assert!(sim.job_manager.is_none() && sim.workers.is_none());
+            assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+        });
+    }
+}
+
 /// What it does in some spell.
-const DEEDS: [&str; 4] = ["Upgrading last-state", "Upgrading savepoint", "CANCELLING", "Deploying"];
+const DEEDS: [&str; 6] = [
+    "Upgrading last-state",
+    "Upgrading savepoint",
+    "CANCELLING",
+    "Deploying",
+    "RollingBack",
+    "RolledBack",
+];
 
 #[test]
 fn spells_of_the_java_operator_lose_no_record() {
-    let mut done = [0; 4];
+    let mut done = [0; DEEDS.len()];
     for seed in seeds(22) {
         let mut choices = Choices::new(seed);
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
@@ -519,6 +658,13 @@ fn spells_of_the_java_operator_lose_no_record() {
             if seed % 3 == 0 { Sim::without_high_availability(mode) } else { Sim::new(mode) };
         sim.has_snapshot_resources = seed % 4 < 2;
         sim.is_slow = seed % 7 < 3;
+        if seed % 5 < 2 {
+            sim = sim.standalone();
+        }
+        if seed % 3 > 0 {
+            sim = sim.with_rollback();
+            sim.set("kubernetes.operator.deployment.readiness.timeout", "9 s");
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..100 {

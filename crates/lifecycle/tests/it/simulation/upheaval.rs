@@ -9,6 +9,17 @@ use super::*;
 /// What the API server says of an object that it refuses.
 const REFUSAL: &str = "Service `orders-rest` cannot be made: `bad key!` is no annotation";
 
+/// High availability by default.
+pub(crate) const HIGHLY_AVAILABLE: [(&str, &str); 2] =
+    [("high-availability.type", "kubernetes"), ("high-availability.storageDir", "s3://lake/ha")];
+/// What the operator may do by itself.
+const BOLDNESS: [&str; 4] = [
+    "kubernetes.operator.job.upgrade.last-state.job-cancel.enabled",
+    "kubernetes.operator.job.upgrade.last-state-fallback.enabled",
+    "kubernetes.operator.job.restart.failed",
+    "kubernetes.operator.deployment.rollback.enabled",
+];
+
 /// What the API server refuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refused {
@@ -18,7 +29,7 @@ pub(crate) enum Refused {
     Beside,
     /// Each write of the resource's status.
     Status,
-    /// Revisions and snapshots, which are made on the way.
+    /// Revisions and snapshots, which only show state.
     Records,
 }
 
@@ -75,10 +86,37 @@ impl Upheaval {
         }
     }
 
+    /// The operator's process dies, and the next one knows nothing of it.
+    pub(crate) fn forget(&mut self) {
+        (self.stopped_at, self.unfinished) = (None, None);
+    }
+
+    /// All that it is, but for seconds that make no difference.
+    pub(crate) fn text(&self) -> String {
+        let Self { refused, refused_for, is_foretold, stopped_at, unfinished, skew } = self;
+        let refused = refused.map(|what| (what, *refused_for > 1, is_foretold));
+        format!("{refused:?}{stopped_at:?}{unfinished:?}{}", skew.as_secs())
+    }
+
     pub(crate) fn tick(&mut self) {
         self.refused_for = self.refused_for.saturating_sub(1);
         self.refused = self.refused.filter(|_| self.refused_for > 0);
     }
+}
+
+/// What changes around a world that is explored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Change {
+    /// The API server refuses it for a moment, and no dry run tells.
+    Refused(Refused),
+    /// It refuses it for good, and a dry run tells.
+    RefusedForGood(Refused),
+    /// Whether high availability is on by default.
+    HighAvailability(bool),
+    /// Whether the operator may do by default what a cautious user does not let it.
+    Boldness(bool),
+    /// Seconds that the operator's clock is ahead.
+    Clock(i64),
 }
 
 /// A world around which much changes.
@@ -113,21 +151,34 @@ pub(crate) trait Upheaved {
             _ => {
                 let mut defaults = FlinkConfig::new();
                 if choices.below(2) == 0 {
-                    defaults.set("high-availability.type", "kubernetes");
-                    defaults.set("high-availability.storageDir", "s3://lake/ha");
+                    defaults.overlay(&HIGHLY_AVAILABLE.into_iter().collect());
                 }
-                for option in [
-                    "job.upgrade.last-state.job-cancel.enabled",
-                    "job.upgrade.last-state-fallback.enabled",
-                    "job.restart.failed",
-                    "deployment.rollback.enabled",
-                ] {
-                    let value = if choices.below(2) == 0 { "true" } else { "false" };
-                    defaults.set(format!("kubernetes.operator.{option}"), value);
+                for option in BOLDNESS {
+                    defaults.set(option, if choices.below(2) == 0 { "true" } else { "false" });
                 }
                 self.tell(format!("  defaults: {defaults:?}"));
                 self.set_defaults(defaults);
             }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let mut refuse = |what, seconds, is_foretold| {
+            let upheaval = self.upheaval();
+            (upheaval.refused, upheaval.refused_for) = (Some(what), seconds);
+            upheaval.is_foretold = is_foretold;
+        };
+        let with = |options: &[(&str, &str)]| options.iter().copied().collect();
+        match change {
+            Change::Refused(what) => refuse(what, 1, false),
+            Change::RefusedForGood(what) => refuse(what, u64::MAX, true),
+            Change::HighAvailability(true) => self.set_defaults(with(&HIGHLY_AVAILABLE)),
+            Change::HighAvailability(false) => self.set_defaults(FlinkConfig::new()),
+            Change::Boldness(is_bold) => {
+                let value = is_bold.to_string();
+                self.set_defaults(with(&BOLDNESS.map(|option| (option, &*value))));
+            }
+            Change::Clock(seconds) => self.upheaval().skew = SignedDuration::from_secs(seconds),
         }
     }
 

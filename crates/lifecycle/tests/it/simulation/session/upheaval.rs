@@ -6,8 +6,7 @@ use config::cluster::{high_availability_of, is_metadata_shared};
 use super::*;
 
 impl Upheaved for Session {
-    const REFUSABLE: &'static [Refused] =
-        &[Refused::JobManager, Refused::Beside, Refused::Status, Refused::Records];
+    const REFUSABLE: &'static [Refused] = &[Refused::JobManager, Refused::Beside, Refused::Status];
 
     fn upheaval(&mut self) -> &mut Upheaval {
         &mut self.upheaval
@@ -68,7 +67,7 @@ impl Session {
     }
 
     /// Its user wants another version of Flink, and others run jobs in it.
-    fn stir(&mut self, choices: &mut Choices) {
+    pub(super) fn stir(&mut self, choices: &mut Choices) {
         let versions = [FlinkVersion::V1_19, FlinkVersion::V1_20, FlinkVersion::V2_1];
         match choices.below(5) {
             0 => {
@@ -81,14 +80,14 @@ impl Session {
         }
     }
 
-    fn end_jobs(&mut self) {
+    pub(super) fn end_jobs(&mut self) {
         for state in &mut self.jobs {
             *state = JobStatusState::Finished;
         }
     }
 
     /// A person takes back the version that is refused while jobs run.
-    fn take_version_back(&mut self) {
+    pub(super) fn take_version_back(&mut self) {
         let runs = self.made_version.as_deref();
         let runs = runs.and_then(|version| serde_json::from_value(json!(version)).ok());
         self.edit(|r| r.spec.flink_version = runs.or(r.spec.flink_version));

@@ -1,0 +1,321 @@
+//! What happens in the world of a deployment: time, Flink, its user, and what goes wrong.
+
+use super::*;
+
+impl Sim {
+    /// A second passes.
+    pub(crate) fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        self.go_on_deleting_snapshots();
+        self.haze.tick();
+        self.upheaval.tick();
+        self.pods_linger = self.pods_linger.saturating_sub(1);
+        if let Some(trigger_id) = self.stopping.take() {
+            self.finish_stop(&trigger_id);
+        }
+        self.finish_cancel();
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        if runs && !self.is_image_broken && !self.is_up() {
+            self.starts_in = self.starts_in.saturating_sub(1);
+            if self.starts_in == 0 {
+                let job_manager = self.job_manager.as_mut().unwrap();
+                job_manager.available_replicas = 1;
+                job_manager.version =
+                    Some(DeploymentVersion { resource: "2".to_owned(), generation: 2 });
+                job_manager.was_never_available = false;
+                self.came_up = Some(self.now);
+                // The job result store knows a job that has ended: it is not run again.
+                if self.job.is_none() {
+                    self.flink_start();
+                }
+            }
+        }
+        if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
+            self.workers = None;
+        }
+        self.fails_in = self.fails_in.map(|seconds| seconds.saturating_sub(1));
+        if self.fails_in == Some(0) {
+            self.fail_job();
+        }
+        let has_slots = self.has_slots();
+        let Some(job) = &mut self.job else { return };
+        match job.state {
+            JobStatusState::Running if has_slots => job.records += 7,
+            JobStatusState::Running => job.state = JobStatusState::Restarting,
+            JobStatusState::Restarting if has_slots => job.state = JobStatusState::Running,
+            _ => {}
+        }
+    }
+
+    /// Whether the job runs with the parallelism that its overrides ask for.
+    pub(super) fn is_scaled(&self) -> bool {
+        let wanted = self.resource.spec.flink_configuration.0.get(OVERRIDES);
+        let wanted = parallelism(wanted.and_then(serde_json::Value::as_str));
+        self.job.as_ref().is_some_and(|job| job.parallelism == wanted)
+    }
+
+    pub(super) fn has_slots(&self) -> bool {
+        !self.is_standalone() || self.workers.as_ref().is_some_and(|w| !w.fact.is_deleting)
+    }
+
+    /// Somebody deletes a Deployment of the standalone cluster.
+    pub(super) fn lose_part(&mut self, is_job_manager: bool) {
+        let runs = self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
+        if !self.is_standalone() || !self.is_high_availability_on || !runs || !self.is_up() {
+            return;
+        }
+        self.log.push(format!("  lost: JobManager {is_job_manager}"));
+        if is_job_manager {
+            self.lose_deployment();
+        } else {
+            self.workers = None;
+        }
+    }
+
+    /// Restart attempts are used up.
+    pub(super) fn fail_job(&mut self) {
+        if let Some(job) = &mut self.job
+            && job.state == JobStatusState::Running
+        {
+            job.state = JobStatusState::Failed;
+            self.ha.remove(&job.id);
+        }
+    }
+
+    pub(super) fn flink_start(&mut self) {
+        let (id, path) = self.submission.clone().unwrap();
+        let in_metadata = self.ha.get(&id).copied();
+        let restored = match (in_metadata, path.as_deref()) {
+            // HA metadata wins over the path of the configuration.
+            (Some(Some(records)), _) => Some((records, path_in_metadata(&id, records))),
+            (_, Some(LAST_STATE_PATH)) => {
+                // No such savepoint: the start fails, as it must when HA metadata is gone.
+                self.job = Some(Running {
+                    id,
+                    state: JobStatusState::Failed,
+                    records: 0,
+                    checkpoint: None,
+                    savepoint: None,
+                    started: self.now,
+                    parallelism: self.submitted_parallelism,
+                });
+                return;
+            }
+            (_, Some(path)) => {
+                let records = *self.states.get(path).expect("a path that was never written");
+                Some((records, path.to_owned()))
+            }
+            (_, None) => None,
+        };
+        let records = restored.as_ref().map_or(0, |(records, _)| *records);
+        let is_stateful =
+            self.resource.spec.job.as_ref().unwrap().upgrade_mode != UpgradeMode::Stateless;
+        let is_named = self.named.take_if(|named| path.as_ref() == Some(named)).is_some();
+        if is_named {
+            self.doubt.end();
+        }
+        let is_rerun = std::mem::replace(&mut self.has_run, true) && !self.is_high_availability_on;
+        if is_rerun {
+            // Flink's own doing. While nothing else is on record that run is the one that counts.
+            if !is_stateful || !self.is_end_on_record() {
+                (self.durable, self.saved) = (records, records);
+            }
+        } else if is_stateful && !is_named {
+            assert!(
+                records >= self.durable,
+                "started from {records} records although {} are durable",
+                self.durable
+            );
+            assert!(
+                records >= self.saved || in_metadata.is_some(),
+                "started from {records} records although {} were saved",
+                self.saved
+            );
+        } else {
+            (self.durable, self.saved) = (records, records);
+        }
+        if self.is_high_availability_on {
+            self.ha.entry(id.clone()).or_insert(None);
+        }
+        self.job = Some(Running {
+            id,
+            state: JobStatusState::Running,
+            records,
+            checkpoint: restored,
+            savepoint: None,
+            started: self.now,
+            parallelism: self.submitted_parallelism,
+        });
+    }
+
+    /// Whether a stop, a cancellation or an end of the job is on record.
+    pub(super) fn is_end_on_record(&self) -> bool {
+        let job = &self.status.job_status;
+        let is_stopping = job.savepoint_info.as_ref().is_some_and(|info| {
+            info.trigger_id.is_some() && info.trigger_type == Some(SnapshotTriggerType::Upgrade)
+        });
+        let is_over = job.state.is_some_and(JobStatusState::is_globally_terminal);
+        is_stopping || is_over || job.state == Some(JobStatusState::Cancelling)
+    }
+
+    pub(super) fn checkpoint(&mut self) {
+        let Some(job) = &mut self.job else { return };
+        // While a job is stopped it takes none.
+        if job.state != JobStatusState::Running || self.stopping.is_some() {
+            return;
+        }
+        let path = path_in_metadata(&job.id, job.records);
+        self.states.insert(path.clone(), job.records);
+        if self.is_high_availability_on {
+            self.ha.insert(job.id.clone(), Some(job.records));
+        }
+        self.durable = self.durable.max(job.records);
+        job.checkpoint = Some((job.records, path));
+    }
+
+    /// The JobManager's process dies and comes back in the same Deployment.
+    pub(super) fn crash_job_manager(&mut self) {
+        if !self.is_up() {
+            return;
+        }
+        let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
+        self.log.push("  lost: its process".to_owned());
+        self.doubt.hide();
+        self.go_back_to_checkpoints();
+        let job_manager = self.job_manager.as_mut().unwrap();
+        job_manager.available_replicas = 0;
+        self.stopping = None;
+        self.triggers.clear();
+        self.starts_in = 3;
+        // Without high availability there is no job result store that remembers.
+        if !ended || !self.is_high_availability_on {
+            self.job = None;
+        }
+    }
+
+    pub(super) fn misfortune(&mut self, choices: &mut Choices) {
+        match choices.below(24) {
+            22 | 23 => {
+                let parallelism = 1 + choices.below(4);
+                self.edit(|r| {
+                    let options = &mut r.spec.flink_configuration.0;
+                    let overrides = format!("{VERTEX}:{parallelism}");
+                    options.insert(OVERRIDES.to_owned(), json!(overrides));
+                });
+            }
+            0 => self.edit(|r| {
+                let job = Self::job_mut(r);
+                job.parallelism = Some(job.parallelism.unwrap_or(1) % 6 + 1);
+            }),
+            1 => self.edit(|r| Self::job_mut(r).state = JobState::Suspended),
+            2 | 3 => self.edit(|r| Self::job_mut(r).state = JobState::Running),
+            4 => self.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned())),
+            5 | 6 => self.edit(|r| r.spec.image = Some("flink:1.20".to_owned())),
+            7 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::Savepoint),
+            8 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::LastState),
+            // An edit that cannot work.
+            9 => self.edit(|r| Self::job_mut(r).parallelism = Some(-1)),
+            10 => self.crash_job_manager(),
+            11 => self.fail_job(),
+            // Somebody cancels it behind the operator's back.
+            12 if choices.below(2) == 0 => {
+                let running = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+                if let Some(id) = running.map(|job| job.id.clone()) {
+                    self.flink_cancel(&id);
+                }
+            }
+            12 => self.edit(|r| Self::job_mut(r).parallelism = Some(FAILING_PARALLELISM)),
+            15 => self.lose_part(true),
+            16 => self.lose_part(false),
+            17 if self.stopping.is_some() => self.fail_savepoint(),
+            17 => self.fails_while_stopping = true,
+            // Its process dies and does not come back for long, whatever is under way.
+            18 if self.is_up() => {
+                self.crash_job_manager();
+                self.starts_in = 60;
+            }
+            19 => self.cloud(|haze| haze.silent = 1 + choices.below(60)),
+            20 => self.cloud(|haze| haze.unready = 1 + choices.below(30)),
+            21 => self.cloud(|haze| haze.unread = 1 + choices.below(60)),
+            _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
+        }
+    }
+
+    /// Something of the JobManager cannot be seen for a while.
+    pub(super) fn cloud(&mut self, cloud: impl FnOnce(&mut Haze)) {
+        if self.is_up() {
+            cloud(&mut self.haze);
+            self.log.push(format!("  hard to see: {:?}", self.haze));
+            self.doubt.hide();
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        // What does not answer for long is rolled back, and rightly so.
+        self.haze = Haze::default();
+        self.end_upheaval();
+        self.edit(|r| {
+            r.spec.image = Some("flink:1.20".to_owned());
+            // A job that has failed stays so until a person asks for another try.
+            r.spec.restart_nonce = Some(asked_again(r.spec.restart_nonce));
+            let job = Self::job_mut(r);
+            job.parallelism = Some(4);
+            job.state = JobState::Running;
+        });
+    }
+
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..400 {
+            self.tick();
+            self.pass(None);
+            self.answer_refusal();
+            let is_stable = self.status.lifecycle_state == Some(LifecycleState::Stable)
+                && self.status.observed_generation == self.resource.metadata.generation;
+            if is_stable && self.has_slots() && self.is_scaled() {
+                return;
+            }
+        }
+        panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
+    }
+
+    pub(super) fn assert_at_rest(&mut self) {
+        for _ in 0..3 {
+            self.tick();
+            let before = self.status.clone();
+            let plan = self.pass(None);
+            assert!(plan.steps.is_empty(), "at rest: {:?}", names(&plan.steps));
+            assert_eq!(before, self.status);
+        }
+    }
+
+    /// The law: left alone for long enough, the operator writes nothing any more.
+    pub(super) fn assert_comes_to_rest(&mut self) {
+        for _ in 0..COMES_TO_REST {
+            self.tick();
+            self.pass(None);
+            self.answer_refusal();
+        }
+        for _ in 0..RESTS_FOR {
+            self.assert_at_rest();
+        }
+    }
+
+    /// What there is in the end, whatever came in between: without times, and without ids, which a
+    /// start after a crash may draw anew.
+    pub(super) fn end(&self) -> serde_json::Value {
+        let status = &self.status;
+        serde_json::json!({
+            "record": recorded(&status.reconciliation_status, &status.job_status),
+            "lifecycle": status.lifecycle_state,
+            "jobManager": status.job_manager_deployment_status,
+            "info": status.cluster_info,
+            "error": status.error,
+            "generation": self.job_manager.as_ref().map(|job_manager| job_manager.generation),
+            "workers": self.workers.as_ref().map(|workers| &workers.image),
+            "starts": self.starts,
+            "metadata": self.ha.len(),
+            "savepoints": self.states.len(),
+            "snapshots": self.snapshots.len(),
+        })
+    }
+}

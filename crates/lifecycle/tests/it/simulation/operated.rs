@@ -1,0 +1,542 @@
+//! What the operator decides in the world of a deployment, sees of it and does to it.
+
+use super::*;
+
+impl Sim {
+    /// One pass that dies before step `crash_at`, or after the last one without writing status.
+    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        let plan = self.plan();
+        let line = format!("{}: {:?}", plan.because, names(&plan.steps));
+        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+            self.log.push(format!("{} {line}", self.now));
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            if crash_at == Some(index) {
+                self.log.push(format!("  crash before step {index}"));
+                self.upheaval.forget();
+                return plan;
+            }
+            if !self.take(step) {
+                return plan;
+            }
+        }
+        if crash_at.is_some_and(|at| at >= plan.steps.len()) {
+            self.log.push("  crash before the last status".to_owned());
+            self.upheaval.forget();
+        } else {
+            self.conclude(&plan);
+        }
+        plan
+    }
+
+    /// The status that a pass ends with is written.
+    pub(super) fn conclude(&mut self, plan: &Plan) {
+        let mut end = (*plan.status).clone();
+        self.upheaval.note_unfinished(&mut end);
+        if self.upheaval.stops_at(Refused::Status) {
+            return;
+        }
+        store_deployment(&mut self.status, end);
+        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        self.doubt.end_if(self.has_seen_all());
+    }
+
+    pub(crate) fn plan(&mut self) -> Plan {
+        self.decisions += 1;
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
+        let mut memo = Memo::default();
+        for _ in 0..20 {
+            let world = World {
+                has_snapshot_resources: self.has_snapshot_resources,
+                fresh: fresh.clone(),
+                validators: self.validators.clone(),
+                periodic: self.periodic.clone(),
+                facts: facts.clone(),
+                memo: std::mem::take(&mut memo),
+                ..World::new(
+                    self.now + self.upheaval.skew,
+                    (&self.resource, &self.status),
+                    None,
+                    &self.operator,
+                )
+            };
+            let decision = decide(&world);
+            memo = world.memo;
+            match decision {
+                Ok(plan) => {
+                    if are_held(&facts.references) {
+                        self.periodic.held = Some(self.now);
+                    }
+                    return plan;
+                }
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after fifteen questions: {facts:?}");
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
+    }
+
+    /// Whether its REST API does.
+    pub(super) fn answers(&self) -> bool {
+        self.is_up() && self.haze.silent == 0
+    }
+
+    /// Its Deployment as the API server shows it.
+    pub(super) fn seen_job_manager(&self) -> Option<JobManager> {
+        let is_unready = self.haze.unready > 0;
+        self.job_manager.clone().map(|seen| JobManager {
+            available_replicas: if is_unready { 0 } else { seen.available_replicas },
+            ..seen
+        })
+    }
+
+    pub(super) fn answer(&self, question: Question, facts: &mut Facts) {
+        let is_up = self.answers();
+        match question {
+            Question::JobManager => facts.job_manager = Fact::Known(self.seen_job_manager()),
+            Question::TaskManagers => {
+                facts.task_managers = Fact::Known(self.workers.as_ref().map(|w| w.fact.clone()));
+            }
+            Question::SessionJobs => facts.session_jobs = Fact::Known(vec![]),
+            Question::Pods => facts.pods = Fact::Known(self.pods()),
+            Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
+            Question::Checkpoints => {
+                let is_told = is_up && self.haze.unread == 0;
+                facts.checkpoints = fact(is_told, || self.checkpoints());
+            }
+            Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
+            Question::DeployedConfig => {
+                let kind = if self.is_high_availability_on { "kubernetes" } else { "NONE" };
+                let options = [("high-availability.type", kind)];
+                facts.deployed_config = Fact::Known(options.into_iter().collect());
+            }
+            Question::Retention => facts.retention = fact(is_up, || true),
+            Question::Stop => facts.stop = fact(is_up, || self.stop()),
+            Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
+            Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
+            Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::ResourceRequirements => {
+                let upper = self.job.as_ref().map_or(1, |job| job.parallelism);
+                let bounds = [(VERTEX.to_owned(), Bounds { lower: 1, upper })].into();
+                facts.resource_requirements = fact(is_up, || bounds);
+            }
+            Question::JobMetrics => {
+                facts.job_metrics = fact(is_up, lifecycle::world::JobMetrics::default);
+            }
+            Question::Failure => facts.failure = fact(is_up, Failure::default),
+            Question::Snapshots => facts.snapshots = Fact::Known(self.snapshots.clone()),
+            Question::Savepoint => {
+                facts.savepoint = fact(is_up, || self.trigger(SnapshotKind::Savepoint));
+            }
+            Question::Checkpoint => {
+                facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
+            }
+            Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
+            Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
+            Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
+            Question::References => {
+                let foreign = self.foreign.as_deref();
+                facts.references = Fact::Known(referred_to(&self.status.job_status, foreign));
+            }
+            other @ (Question::Nodes
+            | Question::PodNodes
+            | Question::JobManagerStart
+            | Question::Jar) => panic!("{other:?} is not asked of an application"),
+        }
+    }
+
+    pub(super) fn pods(&self) -> Vec<Pod> {
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let is_there = runs || self.pods_linger > 0;
+        let has_started = self.job_manager.as_ref().is_none_or(|jm| !jm.was_never_available);
+        let problem = self.is_image_broken.then(|| PodProblem {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "[flink-main-container] no such image".to_owned(),
+        });
+        let created = self.job_manager.as_ref().and_then(|jm| jm.created);
+        is_there
+            .then(|| Pod {
+                name: "orders-0".to_owned(),
+                created,
+                has_started,
+                last_started: self.came_up,
+                problem,
+                ending_since: (!runs).then_some(self.now),
+            })
+            .into_iter()
+            .collect()
+    }
+
+    pub(super) fn jobs(&self) -> Vec<Job> {
+        let job = |job: &Running| Job {
+            id: job.id.clone(),
+            name: "orders".to_owned(),
+            state: job.state,
+            start_time: job.started.as_millisecond(),
+            modified: None,
+        };
+        self.job.iter().map(job).collect()
+    }
+
+    pub(super) fn checkpoints(&self) -> Checkpoints {
+        let latest = self.job.as_ref().and_then(Running::newest);
+        Checkpoints {
+            latest: latest.map(|(_, path)| CompletedState { path: path.clone(), at: None }),
+            ..Checkpoints::default()
+        }
+    }
+
+    pub(super) fn ha_metadata(&self) -> HaMetadata {
+        let entry = match self.status.job_status.job_id.as_ref() {
+            Some(id) => self.ha.get(id),
+            None => self.ha.values().next(),
+        };
+        HaMetadata { has_job: entry.is_some(), has_checkpoint: entry.is_some_and(Option::is_some) }
+    }
+
+    pub(super) fn stop(&self) -> Stop {
+        let info = self.status.job_status.savepoint_info.as_ref();
+        let asked = info.and_then(|info| info.trigger_id.as_ref());
+        if asked.is_some() && asked == self.stopping.as_ref() {
+            return Stop::Pending;
+        }
+        if asked.is_some_and(|id| self.unsaved.contains(id)) {
+            return Stop::Failed { message: "the disk is full".to_owned() };
+        }
+        stop_on_record(&self.status.job_status, &self.triggers, &self.unstopped)
+    }
+
+    pub(super) fn trigger(&self, kind: SnapshotKind) -> Trigger {
+        legacy::pending(&self.status.job_status, kind)
+            .and_then(|pending| self.triggers.get(&pending.trigger_id))
+            .map_or(Trigger::NotFound, |path| Trigger::Completed { path: Some(path.clone()) })
+    }
+
+    /// The controller of snapshots takes them at once.
+    pub(super) fn create_snapshot(&mut self, resource: &FlinkStateSnapshot) {
+        let savepoint = resource.spec.savepoint.clone().unwrap_or_default();
+        let name = resource.metadata.name.clone().unwrap();
+        if self.snapshots.iter().any(|snapshot| snapshot.name == name) {
+            // It was created before a crash.
+            return;
+        }
+        let path = if savepoint.already_exists == Some(true) {
+            savepoint.path
+        } else {
+            self.flink_savepoint(&name)
+        };
+        self.snapshots.push(KnownSnapshot {
+            name,
+            uid: String::new(),
+            version: String::new(),
+            kind: SnapshotKind::Savepoint,
+            trigger_type: trigger_type(resource),
+            state: if path.is_some() { SnapshotState::Completed } else { SnapshotState::Abandoned },
+            created: self.now,
+            path,
+            nonce: None,
+            asked_by: None,
+            notices: Vec::new(),
+            is_disposed_of: savepoint.dispose_on_delete == Some(true),
+            is_deleting: false,
+        });
+    }
+
+    /// Whether Flink would miss the state: it will start from it, or may, or names it as its newest.
+    pub(super) fn is_in_use(&self, path: &str) -> bool {
+        let submitted = self.submission.as_ref().and_then(|(_, path)| path.as_deref());
+        let may_run_again = self.job_manager.is_some()
+            && (!self.has_run || !self.is_high_availability_on)
+            && submitted == Some(path);
+        may_run_again || self.is_newest(path)
+    }
+
+    /// A savepoint of the running job, which goes on.
+    pub(super) fn flink_savepoint(&mut self, name: &str) -> Option<String> {
+        let is_up = self.answers();
+        let job = self.job.as_mut().filter(|job| is_up && job.state == JobStatusState::Running)?;
+        let path = format!("s3://lake/sp/{name}");
+        self.states.insert(path.clone(), job.records);
+        job.savepoint = Some((job.records, path.clone()));
+        self.saved = self.saved.max(job.records);
+        Some(path)
+    }
+
+    /// Whether to go on with the next step.
+    pub(super) fn take(&mut self, step: &Step) -> bool {
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
+            // What only shows state holds up nothing.
+            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
+                if self.upheaval.is_refused(Refused::Records) => {}
+            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
+            Step::RecordRevision(superseded) => {
+                if let RestorePoint::Path(path) = &superseded.restore_point {
+                    self.revisions.push(path.clone());
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    self.revisions.drain(..excess);
+                }
+            }
+            Step::Snapshot(SnapshotStep::Create(resource)) => {
+                if trigger_type(resource) == SnapshotTriggerType::Periodic {
+                    self.periodic.note(SnapshotKind::Savepoint, self.now);
+                }
+                self.create_snapshot(resource);
+            }
+            Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
+            Step::Snapshot(SnapshotStep::Take(snapshot)) => {
+                self.periodic.note_taken(snapshot);
+                if snapshot.cause == Cause::Periodic {
+                    self.periodic.note(snapshot.kind, self.now);
+                }
+                let id = snapshot.request.trigger_id.clone();
+                if let Some(path) = self.flink_savepoint(&id) {
+                    self.triggers.insert(id, path);
+                }
+            }
+            Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
+            Step::Event(_)
+            | Step::Own(
+                ClusterStep::ScaleTaskManagers { .. }
+                | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::ApplyIngress(_),
+            ) => {}
+            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::ScaleJob { job_id, bounds } => {
+                // One in two is refused.
+                let is_taken = self.answers() && self.now.as_second() % 2 == 1;
+                let job = self.job.as_mut().filter(|job| is_taken && job.id == *job_id);
+                let Some(job) = job else { return false };
+                job.parallelism = bounds[VERTEX].upper;
+                if self.is_high_availability_on {
+                    // It is kept with the job graph.
+                    self.submitted_parallelism = job.parallelism;
+                }
+                self.scaled += 1;
+            }
+            Step::CancelJob { job_id, .. } => {
+                if self.haze.silent == 0 {
+                    self.flink_cancel(job_id);
+                }
+            }
+            Step::Own(ClusterStep::StopJobManager { uid, unstarted }) => {
+                self.stop_job_manager(uid, unstarted.as_ref());
+            }
+            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
+                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
+                    self.delete_job_manager();
+                }
+            }
+            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
+                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
+                    workers.fact.is_deleting = true;
+                }
+            }
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => self.ha.clear(),
+            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
+            Step::Own(ClusterStep::CreateCluster(_))
+                if self.upheaval.stops_at(Refused::JobManager) =>
+            {
+                return false;
+            }
+            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
+        }
+        true
+    }
+
+    pub(super) fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
+        let hears = self.haze.silent == 0;
+        let is_there = hears && self.job.as_ref().is_some_and(|job| job.id == job_id);
+        if !self.is_slow {
+            if is_there {
+                self.finish_stop(trigger_id);
+            }
+        } else if is_there && self.stopping.is_none() && !self.unsaved.contains(trigger_id) {
+            self.stopping = Some(trigger_id.to_owned());
+        }
+    }
+
+    /// The savepoint of a stop is complete.
+    pub(super) fn finish_stop(&mut self, trigger_id: &str) {
+        let path = format!("s3://lake/sp/{trigger_id}");
+        let is_up = self.is_up();
+        let Some(job) = &mut self.job else { return };
+        if !is_up || job.state != JobStatusState::Running {
+            return;
+        }
+        let job_id = &job.id;
+        job.checkpoint = Some((job.records, path.clone()));
+        self.states.insert(path.clone(), job.records);
+        self.durable = self.durable.max(job.records);
+        let is_new = self.triggers.insert(trigger_id.to_owned(), path).is_none();
+        if is_new && std::mem::take(&mut self.fails_while_stopping) {
+            self.unstopped.insert(trigger_id.to_owned());
+            // Flink restarts a job from what it was to stop with.
+            if self.is_high_availability_on {
+                self.ha.insert(job_id.to_owned(), Some(job.records));
+                self.states.insert(path_in_metadata(job_id, job.records), job.records);
+            }
+        } else if !self.unstopped.contains(trigger_id) {
+            job.state = JobStatusState::Finished;
+            self.ha.remove(job_id);
+        }
+    }
+
+    pub(super) fn flink_cancel(&mut self, job_id: &str) {
+        if let Some(job) = &mut self.job
+            && job.id == job_id
+            && !job.state.is_globally_terminal()
+        {
+            job.state = JobStatusState::Cancelling;
+            if !self.is_slow {
+                self.finish_cancel();
+            }
+        }
+    }
+
+    pub(super) fn finish_cancel(&mut self) {
+        if let Some(job) = &mut self.job
+            && job.state == JobStatusState::Cancelling
+        {
+            job.state = JobStatusState::Canceled;
+            self.ha.remove(&job.id);
+        }
+    }
+
+    /// The savepoint of the stop that is under way fails, and the job goes on.
+    pub(super) fn fail_savepoint(&mut self) {
+        self.unsaved.extend(self.stopping.take());
+    }
+
+    pub(super) fn lose_job_manager(&mut self) {
+        self.job_manager = None;
+        self.end_process();
+    }
+
+    /// Somebody deletes its Deployment.
+    pub(super) fn lose_deployment(&mut self) {
+        self.doubt.hide();
+        self.lose_job_manager();
+    }
+
+    /// A job that goes on by HA metadata does so from its checkpoints, whatever savepoints there are.
+    pub(super) fn go_back_to_checkpoints(&mut self) {
+        let runs = self.job.as_ref().is_some_and(|job| !job.state.is_globally_terminal());
+        if self.is_high_availability_on && runs {
+            self.saved = self.saved.min(self.durable);
+        }
+    }
+
+    pub(super) fn end_process(&mut self) {
+        self.go_back_to_checkpoints();
+        self.job = None;
+        self.submission = None;
+        self.stopping = None;
+        self.triggers.clear();
+        self.pods_linger = 3;
+    }
+
+    pub(super) fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&DeploymentVersion>) {
+        let is_meant = |jm: &&mut JobManager| {
+            jm.uid == uid && unstarted.is_none_or(|version| jm.version.as_ref() == Some(version))
+        };
+        let Some(job_manager) = self.job_manager.as_mut().filter(is_meant) else { return };
+        assert!(!job_manager.is_stopped, "it is stopped already");
+        job_manager.is_stopped = true;
+        job_manager.is_stopped_unstarted = unstarted.is_some();
+        job_manager.is_deleting = true;
+        job_manager.available_replicas = 0;
+        self.end_process();
+    }
+
+    /// Kubernetes may end TaskManagers before the JobManager, whose job then uses up its restarts.
+    pub(super) fn delete_job_manager(&mut self) {
+        let was_stopped = self.job_manager.as_ref().is_some_and(|jm| jm.is_stopped);
+        let lingers = self.pods_linger;
+        if !was_stopped {
+            self.fail_job();
+        }
+        self.lose_job_manager();
+        if was_stopped {
+            self.pods_linger = lingers;
+        }
+    }
+
+    pub(super) fn create_workers(&mut self, objects: &Objects) {
+        if self.workers.is_none() {
+            let uid = self.id();
+            self.workers = Workers::of(objects, uid);
+        }
+    }
+
+    pub(super) fn create(&mut self, objects: &Objects) {
+        if self.job_manager.is_some() {
+            return;
+        }
+        assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        if let Some(workers) = &self.workers {
+            assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");
+            assert_eq!(
+                workers.image,
+                image_in(&objects.deployment),
+                "TaskManagers of another spec"
+            );
+        }
+        let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
+            line.map(str::to_owned)
+        };
+        let annotations = &objects.deployment["metadata"]["annotations"];
+        let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
+        self.is_high_availability_on =
+            value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
+        self.launch(Launch {
+            generation: generation.parse().ok(),
+            image: image_in(&objects.deployment),
+            parallelism: value("parallelism.default").and_then(|text| text.parse().ok()),
+            overrides: parallelism(value(OVERRIDES).as_deref()),
+            job_id: value("$internal.pipeline.job-id").unwrap(),
+            path: value("execution.state-recovery.path")
+                .or_else(|| value("execution.savepoint.path")),
+        });
+        self.finish(objects);
+    }
+
+    /// There is a Deployment, whose JobManager will start the job.
+    pub(super) fn launch(&mut self, launch: Launch) {
+        let Launch { generation, image, parallelism, overrides, job_id, path } = launch;
+        self.is_image_broken = image == BROKEN_IMAGE;
+        self.starts += 1;
+        self.fails_in = (parallelism == Some(FAILING_PARALLELISM)).then_some(8);
+        self.submission = Some((job_id, path));
+        self.submitted_parallelism = overrides;
+        self.has_run = false;
+        self.starts_in = 5;
+        self.came_up = None;
+        self.job_manager = Some(JobManager {
+            uid: self.id(),
+            owner_uid: Some("u1".to_owned()),
+            generation,
+            is_deleting: false,
+            is_stopped: false,
+            version: Some(DeploymentVersion { resource: "1".to_owned(), generation: 1 }),
+            is_stopped_unstarted: false,
+            deleting_since: None,
+            replicas: 1,
+            available_replicas: 0,
+            replica_failure: None,
+            was_never_available: true,
+            created: Some(self.now),
+        });
+    }
+}

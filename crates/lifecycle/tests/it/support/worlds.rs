@@ -1,0 +1,362 @@
+//! What the simulated worlds of all resources have in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::status::{JobStatus, ReconciliationStatus};
+use jiff::Timestamp;
+use lifecycle::trigger::known::KnownSnapshot;
+use lifecycle::verdict::{Opinion, Verdict};
+use lifecycle::world::{Fact, Stop, TaskManagers};
+use render::Objects;
+use testing::choices::Choices;
+use validation::extension::FailurePolicy;
+
+/// As many as the real history keeps.
+pub(crate) const REVISIONS_KEPT: usize = 10;
+/// Seconds in which a resource that has settled comes to rest, and thirds of those that it is seen to.
+pub(crate) const COMES_TO_REST: usize = 20;
+pub(crate) const RESTS_FOR: usize = 7;
+pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+/// The one vertex of the job.
+pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
+
+/// The state that statistics name as the last one: of the same records it is the savepoint.
+pub(crate) fn newest<'a>(
+    checkpoint: Option<&'a (u64, String)>,
+    savepoint: Option<&'a (u64, String)>,
+) -> Option<&'a (u64, String)> {
+    checkpoint.into_iter().chain(savepoint).max_by_key(|(records, _)| *records)
+}
+
+/// A nonce that asks for the same once more; a user may have set it to anything.
+pub(crate) fn asked_again(nonce: Option<i64>) -> i64 {
+    nonce.unwrap_or(0).wrapping_add(1)
+}
+
+/// Seconds for which parts of a JobManager that runs cannot be seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Haze {
+    /// Its pod is ready and REST does not answer.
+    pub(crate) silent: u64,
+    /// Its pod is not ready and REST answers.
+    pub(crate) unready: u64,
+    /// It lists its jobs and fails to tell their checkpoints.
+    pub(crate) unread: u64,
+}
+
+impl Haze {
+    pub(crate) fn is_any(self) -> bool {
+        self.silent + self.unready + self.unread > 0
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.lift(|seconds| seconds.saturating_sub(1));
+    }
+
+    pub(crate) fn lift(&mut self, lift: impl Fn(u64) -> u64) {
+        for seconds in [&mut self.silent, &mut self.unready, &mut self.unread] {
+            *seconds = lift(*seconds);
+        }
+    }
+}
+
+/// The TaskManagers' Deployment of a standalone cluster.
+#[derive(Clone)]
+pub(crate) struct Workers {
+    pub(crate) fact: TaskManagers,
+    pub(crate) image: String,
+    /// Seconds until it is gone, once it is being deleted.
+    pub(crate) lingers: u64,
+}
+
+impl Workers {
+    pub(crate) fn of(objects: &Objects, uid: String) -> Option<Self> {
+        let deployment = objects.task_managers.as_ref()?;
+        Some(Self::new(uid, image_in(deployment)))
+    }
+
+    pub(crate) fn new(uid: String, image: String) -> Self {
+        let fact = TaskManagers {
+            uid,
+            owner_uid: Some("u1".to_owned()),
+            is_deleting: false,
+            deleting_since: None,
+        };
+        Self { fact, image, lingers: 3 }
+    }
+
+    /// A second passes; whether it is still there.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.lingers -= u64::from(self.fact.is_deleting);
+        self.lingers > 0
+    }
+}
+
+pub(crate) fn image_in(deployment: &serde_json::Value) -> String {
+    let containers = deployment["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let is_main = |container: &&serde_json::Value| container["name"] == "flink-main-container";
+    let main = containers.iter().find(is_main).unwrap();
+    main["image"].as_str().unwrap().to_owned()
+}
+
+/// What a validator says that is late or away most of the time.
+pub(crate) fn moody_verdict(now: Timestamp) -> Verdict {
+    let opinion = |answer| Opinion {
+        validator: "policy".to_owned(),
+        on_failure: FailurePolicy::Fail,
+        answer,
+    };
+    match now.as_second() / 2 % 4 {
+        0 => Verdict::Pending { before: vec![] },
+        1 => Verdict::Given(vec![opinion(Err("no answer".to_owned()))]),
+        2 => Verdict::Pending { before: vec![opinion(Err("no answer".to_owned()))] },
+        _ => Verdict::Given(vec![opinion(Ok(vec![]))]),
+    }
+}
+
+/// Who beside the job refers to each savepoint of its history: somebody to the one that is `foreign`.
+pub(crate) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<String, Vec<String>> {
+    let history = job.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
+    let paths = history.filter_map(|savepoint| savepoint.location.clone());
+    let named = |path: String| {
+        let others = foreign.filter(|foreign| *foreign == path).map(|_| "a job elsewhere");
+        (path, others.into_iter().map(str::to_owned).collect())
+    };
+    paths.map(named).collect()
+}
+
+/// A world in which states are kept, referred to, and disposed of with their snapshots.
+pub(crate) trait KeepsState {
+    fn snapshots(&mut self) -> &mut Vec<KnownSnapshot>;
+
+    /// Whether the job runs, and its JobManager can be told what to dispose of.
+    fn is_job_asked(&self) -> bool;
+
+    /// Whether statistics name it as the last state of a job.
+    fn is_newest(&self, path: &str) -> bool;
+
+    /// What is on record of the resource, without its history.
+    fn written(&self) -> serde_json::Value;
+
+    /// What revisions and another job name.
+    fn named_elsewhere(&self) -> Vec<&str>;
+
+    /// Whether a start from the state may be asked for, by anybody.
+    fn is_referred_to(&self, path: &str) -> bool {
+        names_state(&self.written(), path) || self.named_elsewhere().contains(&path)
+    }
+
+    fn dispose(&mut self, path: &str);
+
+    /// One that is the newest state of its job goes after the next.
+    fn delete_snapshot(&mut self, name: &str) {
+        let at = self.snapshots().iter().position(|snapshot| snapshot.name == name).unwrap();
+        let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots()[at].clone();
+        if let (Some(path), true) = (path, is_disposed_of) {
+            if self.is_newest(&path) {
+                self.snapshots()[at].is_deleting = true;
+                return;
+            }
+            self.dispose(&path);
+        }
+        self.snapshots().remove(at);
+    }
+
+    /// The controller of snapshots asks again who needs what it was to dispose of.
+    fn go_on_deleting_snapshots(&mut self) {
+        if !self.is_job_asked() {
+            return;
+        }
+        let all = self.snapshots().iter();
+        let going: Vec<_> = all.filter(|snapshot| snapshot.is_deleting).cloned().collect();
+        for KnownSnapshot { name, path, .. } in going {
+            if path.is_some_and(|path| self.is_referred_to(&path)) {
+                self.snapshots().retain(|snapshot| snapshot.name != name);
+            } else {
+                self.delete_snapshot(&name);
+            }
+        }
+    }
+}
+
+/// Without the history, which a savepoint leaves when it is disposed of.
+pub(crate) fn without_history(job: &JobStatus) -> JobStatus {
+    let mut job = job.clone();
+    if let Some(info) = &mut job.savepoint_info {
+        info.savepoint_history.clear();
+    }
+    job
+}
+
+/// Whether the path is written anywhere in it, also in a text within a text. It is no law's to ask the
+/// code under test which fields there are.
+pub(crate) fn names_state(object: &serde_json::Value, path: &str) -> bool {
+    let text = object.to_string().replace('\\', "");
+    text.contains(&format!("\"{path}\""))
+}
+
+/// The savepoint that goes first from the history.
+pub(crate) fn oldest(job: &JobStatus) -> Option<String> {
+    job.savepoint_info.as_ref()?.savepoint_history.first()?.location.clone()
+}
+
+/// What an override asks for.
+pub(crate) fn parallelism(overrides: Option<&str>) -> u32 {
+    overrides
+        .and_then(|text| text.strip_prefix(VERTEX)?.strip_prefix(':')?.parse().ok())
+        .unwrap_or(1)
+}
+
+/// What Flink says of the stop that is on record: what each trigger saved, and those whose jobs went on.
+pub(crate) fn stop_on_record(
+    job: &JobStatus,
+    triggers: &BTreeMap<String, String>,
+    unstopped: &BTreeSet<String>,
+) -> Stop {
+    let trigger = job.savepoint_info.as_ref().and_then(|info| info.trigger_id.as_ref());
+    let Some((trigger, path)) = trigger.and_then(|id| triggers.get_key_value(id)) else {
+        return Stop::NotFound;
+    };
+    let path = path.clone();
+    if unstopped.contains(trigger) {
+        return Stop::SavedNotStopped { path, message: "the sink is gone".to_owned() };
+    }
+    Stop::Completed { path }
+}
+
+/// What a status keeps of a spec and its job.
+pub(crate) fn recorded(
+    reconciliation: &ReconciliationStatus,
+    job: &JobStatus,
+) -> serde_json::Value {
+    serde_json::json!({
+        "state": reconciliation.state,
+        "last": reconciliation.last_reconciled_spec,
+        "stable": reconciliation.last_stable_spec,
+        "job": job.state,
+        "savepoints": job.savepoint_info.as_ref().map(|info| info.savepoint_history.len()),
+    })
+}
+
+/// How a change stands: what is carried out, how the job is stopped for it or was started, what the job
+/// does, and whether a stop is under way.
+pub(crate) fn phase(reconciliation: &ReconciliationStatus, job: &JobStatus) -> String {
+    let last = reconciliation.last_reconciled_spec.as_deref().unwrap_or("null");
+    let last: serde_json::Value = serde_json::from_str(last).unwrap();
+    let part = |name: &str| last["spec"]["job"][name].as_str().unwrap_or("none").to_owned();
+    let (mode, wanted) = (part("upgradeMode"), part("state"));
+    let state = job.state.map_or("none", |it| it.into_str());
+    let info = job.savepoint_info.as_ref();
+    let is_stopping = info.is_some_and(|info| info.trigger_id.is_some());
+    let stop = if is_stopping { ", triggered" } else { "" };
+    format!("{:?} {mode} to be {wanted}, job {state}{stop}", reconciliation.state)
+}
+
+pub(crate) fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
+    if is_up { Fact::Known(value()) } else { Fact::Unknown("no answer".to_owned()) }
+}
+
+/// Before which step of which pass the operator crashes.
+#[derive(Clone, Copy)]
+pub(crate) struct Crash {
+    pub(crate) pass: usize,
+    pub(crate) step: usize,
+}
+
+impl Crash {
+    pub(crate) fn in_pass(self, pass: usize) -> Option<usize> {
+        (self.pass == pass).then_some(self.step)
+    }
+
+    pub(crate) fn seed(self) -> u64 {
+        u64::try_from(self.pass * 100 + self.step).unwrap()
+    }
+}
+
+/// Every crash in the first `passes`: before each step, and before the last status. The scenario
+/// says how many steps the pass had.
+pub(crate) fn crashes(passes: usize, mut scenario: impl FnMut(Crash) -> usize) {
+    for pass in 0..passes {
+        let mut step = 0;
+        while scenario(Crash { pass, step }) > step {
+            step += 1;
+        }
+    }
+}
+
+/// What a simulation was made to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deeds {
+    /// Edits and faults.
+    pub(crate) users: u64,
+    /// Seconds that passed.
+    pub(crate) world: u64,
+    /// Passes of the operator, and steps of them that were carried out.
+    pub(crate) passes: u64,
+    pub(crate) steps: u64,
+}
+
+/// Prints how much of each a minute has room for, on one core.
+pub(crate) fn tell_pace<S: Clone>(
+    what: &str,
+    start: &S,
+    step: impl Fn(&mut S, &mut Choices) -> Deeds,
+) {
+    let mut choices = Choices::new(1);
+    let started = std::time::Instant::now();
+    let mut all = Deeds::default();
+    while started.elapsed() < MEASURED {
+        let mut sim = start.clone();
+        for _ in 0..WALK {
+            let Deeds { users, world, passes, steps } = step(&mut sim, &mut choices);
+            all.users += users;
+            all.world += world;
+            all.passes += passes;
+            all.steps += steps;
+        }
+    }
+    let millis = started.elapsed().as_millis();
+    let a_minute = |count: u64| u128::from(count) * 60_000 / millis;
+    let [users, world] = [all.users, all.world].map(a_minute);
+    let [passes, steps] = [all.passes, all.steps].map(a_minute);
+    println!(
+        "{what}, in a minute: {} steps: {users} of users and faults, {world} of the world, {steps} \
+         of the operator in {passes} passes",
+        users + world + steps
+    );
+    assert!(all.steps > 0);
+}
+
+/// Prints what a decision allocates, with its questions and the answers to them.
+pub(crate) fn tell_allocations(what: &str, mut decide: impl FnMut()) {
+    // What is made once and kept is no pass's.
+    decide();
+    let info = allocation_counter::measure(decide);
+    println!(
+        "a pass at rest over {what}: {} allocations, {} bytes, {} at a time",
+        info.count_total, info.bytes_total, info.bytes_max
+    );
+    assert!(info.bytes_current <= 0, "{} bytes are kept", info.bytes_current);
+}
+
+/// Seconds of one walk.
+const WALK: u64 = 200;
+/// Long enough to be the same the next time.
+const MEASURED: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A simulation that tells what it has done.
+pub(crate) trait Logged {
+    fn log(&self) -> &[String];
+}
+
+/// Runs `scenario` and shows what led to a failure.
+pub(crate) fn show_on_failure<S: Logged>(seed: u64, sim: &mut S, scenario: impl FnOnce(&mut S)) {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
+    if let Err(panic) = result {
+        for line in sim.log().iter().rev().take(40).rev() {
+            println!("{line}");
+        }
+        println!("seed {seed}");
+        std::panic::resume_unwind(panic);
+    }
+}
