@@ -47,6 +47,78 @@ pub struct FlinkDeploymentTemplate {
     pub spec: Option<FlinkDeploymentSpec>,
 }
 
+/// Label of a child with its colour, which the Java operator knows it by.
+pub const COLOUR_LABEL: &str = "flink/blue-green-deployment-type";
+/// Annotation with the uid of a target that is to serve without the deletion delay.
+pub const PROMOTE_ANNOTATION: &str = "flink.apache.org/blue-green-promote";
+/// Annotation with the uid of a target that is to be given up.
+pub const ABORT_ANNOTATION: &str = "flink.apache.org/blue-green-abort";
+/// Annotation with a generation of the spec that is to be tried again although it was given up.
+pub const RETRY_ANNOTATION: &str = "flink.apache.org/blue-green-retry";
+
+/// One of the two children.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Colour {
+    Blue,
+    Green,
+}
+
+impl Colour {
+    pub const ALL: [Self; 2] = [Self::Blue, Self::Green];
+
+    pub fn other(self) -> Self {
+        match self {
+            Self::Blue => Self::Green,
+            Self::Green => Self::Blue,
+        }
+    }
+
+    /// The last part of a child's name, and the first one of the host of its own Ingress.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blue => "blue",
+            Self::Green => "green",
+        }
+    }
+
+    /// Value of [`COLOUR_LABEL`].
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Blue => "BLUE",
+            Self::Green => "GREEN",
+        }
+    }
+
+    /// Name of the child of a resource.
+    pub fn child_of(self, resource: &str) -> String {
+        format!("{resource}-{}", self.name())
+    }
+
+    /// The child of this colour serves.
+    pub fn active(self) -> BlueGreenState {
+        match self {
+            Self::Blue => BlueGreenState::ActiveBlue,
+            Self::Green => BlueGreenState::ActiveGreen,
+        }
+    }
+
+    /// A savepoint of the child of this colour is taken.
+    pub fn savepointing(self) -> BlueGreenState {
+        match self {
+            Self::Blue => BlueGreenState::SavepointingBlue,
+            Self::Green => BlueGreenState::SavepointingGreen,
+        }
+    }
+
+    /// The child of this colour is to serve.
+    pub fn transitioning_to(self) -> BlueGreenState {
+        match self {
+            Self::Blue => BlueGreenState::TransitioningToBlue,
+            Self::Green => BlueGreenState::TransitioningToGreen,
+        }
+    }
+}
+
 /// Which child serves, and what is under way.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -79,7 +151,7 @@ pub struct BlueGreenStatus {
     pub savepoint_trigger_id: Option<String>,
     /// Plain text.
     pub error: Option<String>,
-    /// Says `NotOperated` where this operator has seen it.
+    /// `Serving` and `Progressing`; the Java operator has none.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

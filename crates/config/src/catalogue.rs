@@ -82,6 +82,7 @@ pub fn all() -> impl Iterator<Item = &'static Known> {
         o::OF_OPERATOR,
         o::OF_JARS,
         o::autoscaler::TABLE,
+        o::blue_green::TABLE,
         o::node_notice::TABLE,
         o::metrics::TABLE,
     ];

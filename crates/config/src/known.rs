@@ -18,13 +18,6 @@ const LIKENESS_MIN: f64 = 0.75;
 /// So many names are guessed at most: who gets more than that wrong has another file in mind.
 const GUESSES_MAX: usize = 20;
 
-/// Known by name only: the Java operator reads them in `FlinkBlueGreenDeployment`s.
-const BLUE_GREEN: [&str; 3] = [
-    "kubernetes.operator.bluegreen.abort.grace-period",
-    "kubernetes.operator.bluegreen.deployment-deletion.delay",
-    "kubernetes.operator.bluegreen.reconciliation.reschedule-interval",
-];
-
 /// Every option that is read, those of the Java operator that have no effect here and deprecated names
 /// included.
 fn names() -> impl Iterator<Item = &'static str> {
@@ -39,22 +32,8 @@ pub struct Unknown {
     pub nearest: Option<String>,
 }
 
-impl Unknown {
-    fn is_of_blue_green(&self) -> bool {
-        BLUE_GREEN.contains(&catalogue::plain(&self.key))
-    }
-}
-
 impl std::fmt::Display for Unknown {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.is_of_blue_green() {
-            return write!(
-                formatter,
-                "`{}` has no effect: FlinkBlueGreenDeployments are not operated here, and the Java \
-                 operator reads it in their `spec.configuration` alone",
-                self.key
-            );
-        }
         write!(formatter, "`{}` has no effect: there is no such option", self.key)?;
         match &self.nearest {
             Some(nearest) => write!(formatter, "; is `{nearest}` meant?"),
@@ -91,7 +70,7 @@ fn nearest(name: &str) -> Option<&'static str> {
         one.min(other) * 2 >= one.max(other)
     };
     let likeness = |known| (strsim::normalized_damerau_levenshtein(name, stem(known)), known);
-    let all = names().chain(BLUE_GREEN).filter(may_be_alike).map(likeness);
+    let all = names().filter(may_be_alike).map(likeness);
     // Of two that are equal the first: older names come later.
     let (likeness, best) = all.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     (likeness >= LIKENESS_MIN).then_some(best)
@@ -148,13 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_blue_green_deployments_is_read_nowhere_else() {
-        for prefix in ["", "kubernetes.operator.default-configuration.namespace.shop."] {
-            let key = format!("{prefix}kubernetes.operator.bluegreen.abort.grace-period");
-            let all = found(&key);
-            assert_eq!(all.len(), 1);
-            assert!(all[0].contains("`spec.configuration` alone"), "{all:?}");
-        }
+    fn an_option_of_blue_green_deployments_is_a_default_of_theirs() {
+        assert_eq!(found("kubernetes.operator.bluegreen.abort.grace-period"), [""; 0]);
         let slip = found("kubernetes.operator.bluegreen.abort.grace-periods");
         assert!(slip[0].contains("is `kubernetes.operator.bluegreen.abort.grace-period` meant"));
     }

@@ -67,6 +67,7 @@ macro_rules! flinks {
 
 mod artifacts;
 pub mod autoscaler;
+pub mod blue_green;
 mod flink;
 pub mod metrics;
 pub mod node_notice;

@@ -75,7 +75,7 @@ fn a_secret_is_not_told() {
     assert!(!told.contains("abc"), "{told}");
 }
 
-fn tables() -> [(&'static str, &'static str, &'static [Known]); 6] {
+fn tables() -> [(&'static str, &'static str, &'static [Known]); 7] {
     [
         (
             "Of resources",
@@ -86,6 +86,11 @@ fn tables() -> [(&'static str, &'static str, &'static [Known]); 6] {
             "Before a node goes",
             "Options of this operator's own, in the same places: [nodes.md](nodes.md).",
             o::node_notice::TABLE,
+        ),
+        (
+            "Of FlinkBlueGreenDeployments",
+            "What the operator's configuration says of them is the default; their `spec.configuration` wins.",
+            o::blue_green::TABLE,
         ),
         (
             "The autoscaler",

@@ -1,0 +1,48 @@
+//! What a change of the template asks for.
+
+use api::deployment::FlinkDeploymentSpec;
+use api::job::{JobState, UpgradeMode};
+use lifecycle::diff::{ChangeClass, diff};
+
+/// From the spec on record to the wanted one; the first that applies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    None,
+    /// Something that concerns no running job, or whether it runs: done to the child in place.
+    InPlace,
+    /// The other colour starts from the state that is named.
+    Redeploy,
+    /// The other colour starts from the state of the one that serves.
+    Transition,
+}
+
+/// `initialSavepointPath` alone is no change: only a redeploy reads it.
+pub fn change(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> Change {
+    let state = |spec: &FlinkDeploymentSpec| spec.job.as_ref().map(|job| job.state);
+    let class = diff(last, wanted).class();
+    match class {
+        _ if state(last) != state(wanted) => Change::InPlace,
+        ChangeClass::SavepointRedeploy => Change::Redeploy,
+        ChangeClass::Upgrade | ChangeClass::Scale => Change::Transition,
+        ChangeClass::Ignore if without_path(last) == without_path(wanted) => Change::None,
+        ChangeClass::Ignore => Change::InPlace,
+    }
+}
+
+fn without_path(spec: &FlinkDeploymentSpec) -> FlinkDeploymentSpec {
+    let mut spec = spec.clone();
+    if let Some(job) = &mut spec.job {
+        job.initial_savepoint_path = None;
+    }
+    spec
+}
+
+/// The job of the spec is to be stopped.
+pub fn is_suspended(spec: &FlinkDeploymentSpec) -> bool {
+    spec.job.as_ref().is_some_and(|job| job.state == JobState::Suspended)
+}
+
+/// The job of the spec keeps no state.
+pub fn is_stateless(spec: &FlinkDeploymentSpec) -> bool {
+    spec.job.as_ref().is_some_and(|job| job.upgrade_mode == UpgradeMode::Stateless)
+}

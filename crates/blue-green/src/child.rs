@@ -1,0 +1,180 @@
+//! The children: how they are made from the template, and what their status says.
+
+use api::blue_green::{COLOUR_LABEL, Colour, FlinkBlueGreenDeployment};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::status::{JobStatusState, LifecycleState};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::change::is_suspended;
+
+/// The child of this colour that starts with `spec` from the state at `path`; none makes it start from what the spec
+/// says.
+pub fn child(
+    resource: &FlinkBlueGreenDeployment,
+    colour: Colour,
+    spec: &FlinkDeploymentSpec,
+    path: Option<&str>,
+) -> FlinkDeployment {
+    let metadata = &resource.metadata;
+    let template = resource.spec.template.as_ref().and_then(|template| template.metadata.as_ref());
+    let mut labels = template.and_then(|it| it.labels.clone()).unwrap_or_default();
+    labels.insert(COLOUR_LABEL.to_owned(), colour.label().to_owned());
+    let name = metadata.name.clone().unwrap_or_default();
+    let owner = OwnerReference {
+        api_version: "flink.apache.org/v1beta1".to_owned(),
+        kind: "FlinkBlueGreenDeployment".to_owned(),
+        name: name.clone(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        controller: Some(false),
+        block_owner_deletion: Some(true),
+    };
+    let metadata = ObjectMeta {
+        name: Some(colour.child_of(&name)),
+        namespace: metadata.namespace.clone(),
+        labels: Some(labels),
+        annotations: template.and_then(|it| it.annotations.clone()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    let mut spec = coloured(spec, colour);
+    if let (Some(job), Some(path)) = (&mut spec.job, path) {
+        job.initial_savepoint_path = Some(path.to_owned());
+    }
+    FlinkDeployment { metadata, spec, status: None }
+}
+
+/// The child with another spec, in place. It keeps the state that it started from, which only a redeploy replaces.
+pub fn changed(
+    child: &FlinkDeployment,
+    resource: &FlinkBlueGreenDeployment,
+    colour: Colour,
+    spec: &FlinkDeploymentSpec,
+    is_redeploy: bool,
+) -> FlinkDeployment {
+    let made = self::child(resource, colour, spec, None);
+    let mut changed = child.clone();
+    changed.spec = made.spec;
+    let former = child.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
+    if let (Some(job), false) = (&mut changed.spec.job, is_redeploy) {
+        job.initial_savepoint_path = former;
+    }
+    let labels = made.metadata.labels.unwrap_or_default();
+    changed.metadata.labels.get_or_insert_default().extend(labels);
+    let annotations = made.metadata.annotations.unwrap_or_default();
+    changed.metadata.annotations.get_or_insert_default().extend(annotations);
+    changed
+}
+
+/// The spec as the child of this colour has it: with a host of its own for its Ingress.
+fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
+    let mut spec = spec.clone();
+    let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
+    if let Some(template) = template {
+        *template = format!("{}-{template}", colour.name());
+    }
+    spec
+}
+
+/// The template that a child of this colour was made from, but for the state that it started from.
+pub fn template_of(child: &FlinkDeployment, colour: Colour) -> FlinkDeploymentSpec {
+    let mut spec = child.spec.clone();
+    let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
+    if let Some(template) = template
+        && let Some(plain) = template.strip_prefix(&format!("{}-", colour.name()))
+    {
+        *template = plain.to_owned();
+    }
+    spec
+}
+
+/// A child as its object and its status tell of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Child<'a>(pub &'a FlinkDeployment);
+
+impl<'a> Child<'a> {
+    pub fn name(self) -> &'a str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub fn uid(self) -> &'a str {
+        self.0.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// It belongs to the resource with this uid.
+    pub fn is_of(self, uid: &str) -> bool {
+        let owners = self.0.metadata.owner_references.iter().flatten();
+        owners.into_iter().any(|owner| owner.uid == uid)
+    }
+
+    pub fn is_deleting(self) -> bool {
+        self.0.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Its status is about the spec that it has.
+    fn is_current(self) -> bool {
+        let observed = self.0.status.as_ref().and_then(|status| status.observed_generation);
+        observed == self.0.metadata.generation
+    }
+
+    pub fn job_state(self) -> Option<JobStatusState> {
+        self.0.status.as_ref().and_then(|status| status.job_status.state)
+    }
+
+    pub fn lifecycle(self) -> Option<LifecycleState> {
+        self.0
+            .status
+            .as_ref()
+            .and_then(|status| status.lifecycle_state)
+            .filter(|_| self.is_current())
+    }
+
+    /// What is wrong with it, by its status.
+    pub fn error(self) -> Option<&'a str> {
+        self.0.status.as_ref().and_then(|status| status.error.as_deref())
+    }
+
+    /// Its job runs, by whatever spec.
+    pub fn runs(self) -> bool {
+        !self.is_deleting() && self.job_state() == Some(JobStatusState::Running)
+    }
+
+    /// Its job runs by its spec and is stable, or has come to its end.
+    pub fn is_ready(self) -> bool {
+        let state = self.job_state();
+        let is_stable = self.lifecycle() == Some(LifecycleState::Stable);
+        let has_finished = state == Some(JobStatusState::Finished) && self.lifecycle().is_some();
+        !self.is_deleting() && (is_stable && state == Some(JobStatusState::Running) || has_finished)
+    }
+
+    /// Its job has failed for good, by the spec that it has.
+    pub fn has_failed(self) -> bool {
+        self.lifecycle().is_some() && self.job_state() == Some(JobStatusState::Failed)
+    }
+
+    /// Its job will not run again by itself, or its status says why it does not.
+    pub fn is_down(self) -> bool {
+        let state = self.job_state();
+        !self.runs()
+            && (state.is_some_and(JobStatusState::is_globally_terminal) || self.error().is_some())
+    }
+
+    /// It is to be stopped.
+    pub fn is_to_stop(self) -> bool {
+        is_suspended(&self.0.spec)
+    }
+
+    /// It is stopped, as its spec wants it.
+    pub fn is_stopped(self) -> bool {
+        self.lifecycle() == Some(LifecycleState::Suspended)
+    }
+
+    /// It does what its spec asks for.
+    pub fn is_done(self) -> bool {
+        self.is_ready() || self.is_to_stop() && self.is_stopped()
+    }
+
+    /// It has gone back to its former spec.
+    pub fn is_rolled_back(self) -> bool {
+        self.lifecycle() == Some(LifecycleState::RolledBack)
+    }
+}

@@ -1,0 +1,568 @@
+//! The decision: one `match` over the state on record, and what all states share.
+
+use std::time::Duration;
+
+use api::blue_green::{BlueGreenState, BlueGreenStatus, Colour, RETRY_ANNOTATION};
+use api::deployment::FlinkDeploymentSpec;
+use api::status::{Condition, JobStatusState};
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::event::{Component, Event};
+use serde_json::json;
+
+use crate::change::{Change, change, is_stateless, is_suspended};
+use crate::child::{self, Child};
+use crate::plan::{Plan, Step};
+use crate::world::{Ingress, Question, World};
+
+/// Condition that tells which child serves.
+pub(crate) const SERVING: &str = "Serving";
+/// Condition that tells what is under way, or why it was given up.
+pub(crate) const PROGRESSING: &str = "Progressing";
+/// Reasons of [`PROGRESSING`] for a spec that is not tried again by itself.
+pub(crate) const GIVEN_UP: [&str; 2] = [ABORTED, ROLLED_BACK];
+pub(crate) const ABORTED: &str = "Aborted";
+pub(crate) const ROLLED_BACK: &str = "RolledBack";
+pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
+/// After a savepoint that failed the next one is asked for.
+const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// What was just done shows its effect.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+
+/// Why a pass ends before its decision.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    Question(Question),
+    Problem { reason: &'static str, message: String },
+}
+
+impl From<Question> for Halt {
+    fn from(question: Question) -> Self {
+        Self::Question(question)
+    }
+}
+
+pub(crate) type End = Result<Plan, Halt>;
+
+/// From facts to a plan.
+///
+/// # Errors
+///
+/// The next question, whose answer is missing among the facts.
+pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
+    let mut pass = Pass::new(world);
+    match pass.run() {
+        Ok(plan) => Ok(plan),
+        Err(Halt::Question(question)) => Err(question),
+        Err(Halt::Problem { reason, message }) => Ok(Pass::new(world).refuse(reason, message)),
+    }
+}
+
+/// What is under way, or why it is not.
+struct Progress {
+    is_going: bool,
+    reason: &'static str,
+    message: String,
+}
+
+/// A decision that is being made.
+pub(crate) struct Pass<'a> {
+    pub(crate) world: &'a World<'a>,
+    /// As it is to become.
+    pub(crate) status: BlueGreenStatus,
+    pub(crate) steps: Vec<Step>,
+    progress: Option<Progress>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(world: &'a World<'a>) -> Self {
+        Self { world, status: world.status.clone(), steps: vec![], progress: None }
+    }
+
+    fn run(&mut self) -> End {
+        if self.world.resource.metadata.deletion_timestamp.is_some() {
+            return Ok(self.finish("it is being deleted, and its children with it", None));
+        }
+        self.refuse_foreign_children()?;
+        match self.status.blue_green_state {
+            None | Some(BlueGreenState::InitializingBlue) => self.initialize(),
+            Some(BlueGreenState::ActiveBlue) => self.active(Colour::Blue),
+            Some(BlueGreenState::ActiveGreen) => self.active(Colour::Green),
+            Some(BlueGreenState::SavepointingBlue) => self.savepointing(Colour::Blue),
+            Some(BlueGreenState::SavepointingGreen) => self.savepointing(Colour::Green),
+            Some(BlueGreenState::TransitioningToBlue) => self.transitioning(Colour::Blue),
+            Some(BlueGreenState::TransitioningToGreen) => self.transitioning(Colour::Green),
+        }
+    }
+
+    fn refuse_foreign_children(&self) -> Result<(), Halt> {
+        let uid = self.world.resource.metadata.uid.as_deref().unwrap_or_default();
+        let mut children = Colour::ALL.into_iter().filter_map(|colour| self.world.child(colour));
+        let Some(foreign) = children.find(|child| !child.is_of(uid)) else { return Ok(()) };
+        let name = foreign.name();
+        Err(Halt::Problem {
+            reason: "ForeignObject",
+            message: format!(
+                "FlinkDeployment `{name}` does not belong to this resource, and has the name of one of its children: nothing is \
+                 done. Rename or delete it; or, if it is the child of a former resource of this name, give it this one as owner \
+                 (uid {uid})"
+            ),
+        })
+    }
+
+    // --- states at rest ---
+
+    /// Nothing was made yet, or the only child was given up by the Java operator.
+    fn initialize(&mut self) -> End {
+        let existing = Colour::ALL.into_iter().find_map(|colour| {
+            let child = self.world.child(colour)?;
+            Some((colour, child))
+        });
+        let wanted = self.wanted()?;
+        let Some((colour, child)) = existing else {
+            if self.recorded().is_some() {
+                return self.replace_lost(Colour::Blue, wanted);
+            }
+            if is_suspended(wanted) {
+                self.status.blue_green_state = Some(BlueGreenState::InitializingBlue);
+                self.set_job(JobStatusState::Suspended);
+                return Ok(self.finish("it is to be suspended, and was never started", None));
+            }
+            return Ok(self.start(Colour::Blue, wanted));
+        };
+        if child.is_deleting() {
+            return Ok(self.await_deletion(child));
+        }
+        // It never ran, or was stopped as it did not become ready: only another spec helps.
+        let is_given_up = child.is_to_stop()
+            && !is_suspended(wanted)
+            && self.status.job_status.state == Some(JobStatusState::Failing)
+            && self.recorded().is_some_and(|last| change(&last, wanted) == Change::None);
+        if is_given_up {
+            return Ok(self.finish("its only child was given up, and the spec is the same", None));
+        }
+        Ok(self.change_in_place(colour, child, wanted, false))
+    }
+
+    /// Nothing is under way.
+    fn active(&mut self, colour: Colour) -> End {
+        let other = colour.other();
+        let Some(child) = self.world.child(colour) else {
+            return match self.world.child(other) {
+                // The record of the cut over was lost, or somebody deleted the one that served.
+                Some(rest) if rest.runs() => {
+                    self.status.blue_green_state = Some(other.transitioning_to());
+                    Ok(self.finish(format!("`{}` is the only child", rest.name()), Some(SOON)))
+                }
+                Some(_) | None => {
+                    let wanted = self.wanted()?;
+                    self.replace_lost(colour, wanted)
+                }
+            };
+        };
+        if child.is_deleting() {
+            return Ok(self.await_deletion(child));
+        }
+        let is_changing = self.status.job_status.state == Some(JobStatusState::Reconciling);
+        let aborts_at = self.status.abort_timestamp.take().filter(|_| is_changing);
+        self.forget_transition();
+        self.status.abort_timestamp = aborts_at;
+        self.put_ingress_in_place(colour)?;
+        let left_over = self.world.child(other);
+        // While the one that serves is down, another one that runs is better than none.
+        if let Some(left_over) = left_over.filter(|it| child.runs() || !it.runs()) {
+            self.delete(left_over, "it does not serve");
+        }
+        let wanted = match self.wanted() {
+            Ok(wanted) => wanted,
+            Err(Halt::Problem { reason, message }) => return Ok(self.refuse(reason, message)),
+            Err(question @ Halt::Question(_)) => return Err(question),
+        };
+        // A change that is on record may not have reached the child.
+        let last = self.recorded().filter(|_| !is_changing);
+        let last = last.unwrap_or_else(|| plain_template(colour, child, wanted));
+        let wish = change(&last, wanted);
+        if wish == Change::None || self.is_given_up() {
+            return Ok(self.rest(child, left_over, is_changing));
+        }
+        if is_changing {
+            self.record_spec_of(colour, child);
+        }
+        let is_stuck = left_over.is_some() && child.is_down();
+        if wish == Change::InPlace || child.is_to_stop() || is_stuck {
+            return Ok(self.change_in_place(colour, child, wanted, wish == Change::Redeploy));
+        }
+        if let Some(left_over) = left_over {
+            return Ok(self.await_deletion(left_over));
+        }
+        match wish {
+            Change::Redeploy => {
+                let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
+                Ok(self.begin(other, wanted, path))
+            }
+            _ if is_stateless(wanted) => Ok(self.begin(other, wanted, None)),
+            _ if child.runs() => Ok(self.take_savepoint(colour, child)),
+            // Its own rules find its state, or say why they do not.
+            _ if child.is_down() => Ok(self.change_in_place(colour, child, wanted, false)),
+            _ => {
+                let name = child.name();
+                let message =
+                    format!("the change waits for the job of `{name}`, which starts or recovers");
+                self.report("WaitingForJob", message.clone());
+                Ok(self.finish(message, Some(self.world.settings.interval)))
+            }
+        }
+    }
+
+    /// The wanted spec runs, is being brought about in place, or was given up.
+    fn rest(&mut self, child: Child<'_>, left_over: Option<Child<'_>>, is_changing: bool) -> Plan {
+        let (name, interval) = (child.name(), self.world.settings.interval);
+        if self.has_given_up() {
+            return self.finish(
+                format!("`{name}` serves, and the spec was given up"),
+                left_over.map(|_| interval),
+            );
+        }
+        if is_changing && child.is_rolled_back() {
+            let why = child.error().unwrap_or("it did not become stable");
+            let message = format!("`{name}` went back to its former spec: {why}");
+            self.warn(ROLLED_BACK, message.clone());
+            self.fail(ROLLED_BACK, message.clone());
+            self.status.abort_timestamp = None;
+            return self.finish(message, None);
+        }
+        if is_changing && !child.is_done() {
+            self.report_unready(child);
+            return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
+        }
+        self.status.abort_timestamp = None;
+        let is_stopped = child.is_to_stop();
+        self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
+        self.status.error = None;
+        self.finish(format!("`{name}` serves"), left_over.map(|_| interval))
+    }
+
+    // --- what several states do ---
+
+    /// The first child, or one in the place of a child whose state is not needed any more.
+    fn start(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> Plan {
+        let child = child::child(self.world.resource, colour, wanted, None);
+        let name = child.metadata.name.clone().unwrap_or_default();
+        // It is known by its name and its owner: should the status not be written, it is found.
+        self.steps.push(Step::CreateChild(Box::new(child)));
+        self.tell("Submit", format!("`{name}` is started"));
+        self.head_for(colour, None);
+        self.report("Deploying", format!("`{name}` starts"));
+        self.finish(format!("starting `{name}`"), Some(self.world.settings.interval))
+    }
+
+    /// A child that served is gone, and with it all that led to the state of its job.
+    pub(crate) fn replace_lost(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> End {
+        let is_named =
+            self.recorded().is_some_and(|last| change(&last, wanted) == Change::Redeploy);
+        if is_named || is_stateless(wanted) {
+            return Ok(self.start(colour, wanted));
+        }
+        let name =
+            colour.child_of(self.world.resource.metadata.name.as_deref().unwrap_or_default());
+        Err(Halt::Problem {
+            reason: "ServingChildGone",
+            message: format!(
+                "FlinkDeployment `{name}`, which served, is gone, and nothing is on record that leads to the state of its job. Find \
+                 its newest checkpoint or savepoint, set `spec.template.spec.job.initialSavepointPath` to it and \
+                 `spec.template.spec.job.savepointRedeployNonce` to a new number"
+            ),
+        })
+    }
+
+    /// The child that serves gets the spec; its own lifecycle brings it about, and it is never given up.
+    fn change_in_place(
+        &mut self,
+        colour: Colour,
+        child: Child<'_>,
+        wanted: &FlinkDeploymentSpec,
+        is_redeploy: bool,
+    ) -> Plan {
+        let name = child.name();
+        self.status.blue_green_state = Some(colour.active());
+        self.give_spec(colour, child, wanted, is_redeploy);
+        self.finish(format!("changing `{name}` in place"), Some(self.world.settings.interval))
+    }
+
+    /// The spec is on record, and the child gets it.
+    pub(crate) fn give_spec(
+        &mut self,
+        colour: Colour,
+        child: Child<'_>,
+        wanted: &FlinkDeploymentSpec,
+        is_redeploy: bool,
+    ) {
+        let name = child.name();
+        self.record(self.world.resource.spec.clone());
+        self.set_job(JobStatusState::Reconciling);
+        self.status.error = None;
+        self.status.abort_timestamp = Some(self.deadline());
+        self.status.deployment_ready_timestamp = None;
+        self.report("Changing", format!("`{name}` is changed in place"));
+        self.write();
+        let changed = child::changed(child.0, self.world.resource, colour, wanted, is_redeploy);
+        if changed != *child.0 {
+            self.steps.push(Step::ChangeChild(Box::new(changed)));
+        }
+        self.tell("SpecChanged", format!("`{name}` is changed in place"));
+    }
+
+    /// A transition to this colour is on record, with the state that it starts from.
+    pub(crate) fn head_for(&mut self, colour: Colour, path: Option<String>) {
+        self.status.blue_green_state = Some(colour.transitioning_to());
+        self.record(self.world.resource.spec.clone());
+        self.set_job(JobStatusState::Reconciling);
+        self.status.error = None;
+        self.status.job_status.upgrade_savepoint_path = path;
+        self.status.abort_timestamp = Some(self.deadline());
+        self.status.deployment_ready_timestamp = None;
+    }
+
+    pub(crate) fn forget_transition(&mut self) {
+        self.status.savepoint_trigger_id = None;
+        self.status.abort_timestamp = None;
+        self.status.deployment_ready_timestamp = None;
+        self.status.job_status.upgrade_savepoint_path = None;
+    }
+
+    pub(crate) fn delete(&mut self, child: Child<'_>, why: &str) {
+        if child.is_deleting() {
+            return;
+        }
+        let (name, uid) = (child.name().to_owned(), child.uid().to_owned());
+        self.tell("Cleanup", format!("`{name}` is deleted: {why}"));
+        self.steps.push(Step::DeleteChild { name, uid });
+    }
+
+    pub(crate) fn await_deletion(&mut self, child: Child<'_>) -> Plan {
+        let message = format!("waiting until `{}` is gone", child.name());
+        self.report("Deleting", message.clone());
+        self.finish(message, Some(self.world.settings.interval))
+    }
+
+    /// What leads to the web UI leads to this child.
+    pub(crate) fn put_ingress_in_place(&mut self, colour: Colour) -> Result<bool, Halt> {
+        let serving = self.condition(SERVING);
+        let was_looked_at =
+            serving.is_some_and(|it| it.observed_generation == Some(self.world.generation()));
+        if self.world.resource.spec.ingress.is_none() && was_looked_at {
+            return Ok(true);
+        }
+        match self.world.ingress(colour)? {
+            Ingress::InPlace => Ok(true),
+            Ingress::Differs => {
+                self.steps.push(Step::PointIngress(colour));
+                Ok(true)
+            }
+            Ingress::Refused { reason } => {
+                let message = format!("the web UI of the job is not led to: {reason}");
+                self.report("IngressRefused", message);
+                Ok(false)
+            }
+        }
+    }
+
+    // --- specs ---
+
+    /// The spec of the children that is wanted, or why there is none.
+    pub(crate) fn wanted(&self) -> Result<&'a FlinkDeploymentSpec, Halt> {
+        let problem = |message: String| Halt::Problem { reason: "ValidationError", message };
+        if let Some(violation) = &self.world.violation {
+            return Err(problem(violation.clone()));
+        }
+        let template = self.world.resource.spec.template.as_ref();
+        let spec = template.and_then(|template| template.spec.as_ref());
+        spec.ok_or_else(|| problem("spec.template.spec: must be set".to_owned()))
+    }
+
+    /// The spec of the children on record.
+    pub(crate) fn recorded(&self) -> Option<FlinkDeploymentSpec> {
+        let text = self.status.last_reconciled_spec.as_deref()?;
+        let stored: serde_json::Value = serde_json::from_str(text).ok()?;
+        serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
+    }
+
+    pub(crate) fn record(&mut self, spec: api::blue_green::FlinkBlueGreenDeploymentSpec) {
+        self.status.last_reconciled_spec = Some(json!({ "spec": spec }).to_string());
+    }
+
+    // --- what was given up ---
+
+    fn condition(&self, kind: &str) -> Option<&'a Condition> {
+        self.world.status.conditions.iter().find(|it| it.type_.as_deref() == Some(kind))
+    }
+
+    /// The present spec was given up, and nobody asks for another try.
+    fn is_given_up(&self) -> bool {
+        let Some(condition) = self.condition(PROGRESSING) else { return false };
+        let is_of_spec = condition.observed_generation == Some(self.world.generation());
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        if reason == SAVEPOINT_FAILED && is_of_spec {
+            let since = self.status.last_reconciled_timestamp.as_deref();
+            let since: Option<Timestamp> = since.and_then(|text| text.parse().ok());
+            return since
+                .is_some_and(|since| self.world.now.duration_since(since) < SAVEPOINT_AGAIN);
+        }
+        let is_retried = condition.last_transition_time.as_deref();
+        let is_retried =
+            is_retried.is_some() && is_retried == self.world.annotation(RETRY_ANNOTATION);
+        GIVEN_UP.contains(&reason) && is_of_spec && !is_retried
+    }
+
+    /// The present spec was given up, and that is still told.
+    fn has_given_up(&self) -> bool {
+        self.status.job_status.state == Some(JobStatusState::Failing) && self.is_given_up()
+    }
+
+    // --- telling ---
+
+    pub(crate) fn tell(&mut self, reason: &'static str, message: String) {
+        self.steps.push(Step::Event(Event::normal(reason, Component::Operator, message)));
+    }
+
+    pub(crate) fn warn(&mut self, reason: &'static str, message: String) {
+        self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
+    }
+
+    /// What is under way.
+    pub(crate) fn report(&mut self, reason: &'static str, message: String) {
+        self.progress.get_or_insert(Progress { is_going: true, reason, message });
+    }
+
+    /// What is wrong, and stays so until somebody does something about it, or it is tried again.
+    pub(crate) fn fail(&mut self, reason: &'static str, message: String) {
+        self.set_job(JobStatusState::Failing);
+        self.status.error = Some(message.clone());
+        self.progress = Some(Progress { is_going: false, reason, message });
+    }
+
+    fn refuse(&mut self, reason: &'static str, message: String) -> Plan {
+        if self.world.status.error.as_ref() != Some(&message) {
+            self.warn(reason, message.clone());
+        }
+        self.fail(reason, message.clone());
+        self.finish(message, Some(self.world.settings.interval))
+    }
+
+    pub(crate) fn set_job(&mut self, state: JobStatusState) {
+        self.status.job_status.state = Some(state);
+    }
+
+    pub(crate) fn deadline(&self) -> String {
+        let grace =
+            SignedDuration::try_from(self.world.settings.grace).unwrap_or(SignedDuration::MAX);
+        self.world.now.saturating_add(grace).unwrap_or(Timestamp::MAX).to_string()
+    }
+
+    /// The status as it is now is stored before the steps that follow.
+    pub(crate) fn write(&mut self) {
+        self.settle();
+        self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
+    }
+
+    pub(crate) fn finish(
+        &mut self,
+        because: impl Into<String>,
+        look_again: Option<Duration>,
+    ) -> Plan {
+        self.settle();
+        Plan {
+            because: because.into(),
+            steps: std::mem::take(&mut self.steps),
+            status: Box::new(self.status.clone()),
+            look_again,
+        }
+    }
+
+    /// Brings what is derived in line with the rest.
+    fn settle(&mut self) {
+        if self.world.resource.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let is_own = |it: &Condition| matches!(it.type_.as_deref(), Some(SERVING | PROGRESSING));
+        let mut conditions = self.world.status.conditions.clone();
+        conditions.retain(|it| !is_own(it));
+        let generation = self.world.generation();
+        conditions.push(self.serving(generation));
+        if let Some(Progress { is_going, reason, message }) = &self.progress {
+            conditions.push(self.derived(PROGRESSING, *is_going, reason, message, generation));
+        } else if self.has_given_up() {
+            conditions.extend(self.condition(PROGRESSING).cloned());
+        }
+        self.status.conditions = conditions;
+        let timestamp = self.world.status.last_reconciled_timestamp.clone();
+        self.status.last_reconciled_timestamp = timestamp;
+        if self.status != *self.world.status {
+            self.status.last_reconciled_timestamp = Some(self.world.now.to_string());
+        }
+    }
+
+    fn serving(&self, generation: i64) -> Condition {
+        let child = |colour| self.world.child(colour).filter(|child| child.runs());
+        let order = match self.status.blue_green_state {
+            Some(
+                BlueGreenState::ActiveGreen
+                | BlueGreenState::SavepointingGreen
+                | BlueGreenState::TransitioningToBlue,
+            ) => [Colour::Green, Colour::Blue],
+            None
+            | Some(
+                BlueGreenState::InitializingBlue
+                | BlueGreenState::ActiveBlue
+                | BlueGreenState::SavepointingBlue
+                | BlueGreenState::TransitioningToGreen,
+            ) => [Colour::Blue, Colour::Green],
+        };
+        let found = order.into_iter().find_map(|colour| Some((colour, child(colour)?)));
+        match found {
+            Some((Colour::Blue, child)) => {
+                let message = format!("`{}` runs", child.name());
+                self.derived(SERVING, true, "Blue", &message, generation)
+            }
+            Some((Colour::Green, child)) => {
+                let message = format!("`{}` runs", child.name());
+                self.derived(SERVING, true, "Green", &message, generation)
+            }
+            None => self.derived(SERVING, false, "None", "no job runs", generation),
+        }
+    }
+
+    fn derived(
+        &self,
+        kind: &str,
+        is_true: bool,
+        reason: &str,
+        message: &str,
+        generation: i64,
+    ) -> Condition {
+        let status = if is_true { "True" } else { "False" };
+        let before = self.condition(kind).filter(|it| it.status.as_deref() == Some(status));
+        let is_same = before.is_some_and(|it| it.reason.as_deref() == Some(reason));
+        let since = before.filter(|_| is_same).and_then(|it| it.last_transition_time.clone());
+        Condition {
+            type_: Some(kind.to_owned()),
+            status: Some(status.to_owned()),
+            observed_generation: Some(generation),
+            last_transition_time: Some(since.unwrap_or_else(|| self.world.now.to_string())),
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+        }
+    }
+}
+
+/// The spec that the child has. The state that it started from is no part of it.
+fn plain_template(
+    colour: Colour,
+    child: Child<'_>,
+    wanted: &FlinkDeploymentSpec,
+) -> FlinkDeploymentSpec {
+    let mut spec = child::template_of(child.0, colour);
+    if let (Some(job), Some(wanted)) = (&mut spec.job, &wanted.job) {
+        job.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
+    }
+    spec
+}

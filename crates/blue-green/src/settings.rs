@@ -1,0 +1,39 @@
+//! Options of a `FlinkBlueGreenDeployment`.
+
+use std::time::Duration;
+
+use api::blue_green::FlinkBlueGreenDeploymentSpec;
+use config::FlinkConfig;
+use config::option::InvalidValue;
+use config::options::blue_green;
+
+/// How a transition is made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// How long a savepoint, and then a target, may take before it is given up.
+    pub grace: Duration,
+    /// Pause between two looks at what is under way.
+    pub interval: Duration,
+    /// How long a target has to be ready without a break before it serves.
+    pub deletion_delay: Duration,
+}
+
+impl Settings {
+    /// Those of the resource, which go before the operator's.
+    ///
+    /// # Errors
+    ///
+    /// When a value is not a duration.
+    pub fn of(
+        spec: &FlinkBlueGreenDeploymentSpec,
+        operator: &FlinkConfig,
+    ) -> Result<Self, InvalidValue> {
+        let mut config = operator.clone();
+        config.overlay(&spec.configuration.iter().flatten().collect());
+        Ok(Self {
+            grace: config.get(&blue_green::ABORT_GRACE_PERIOD)?,
+            interval: config.get(&blue_green::RECONCILIATION_RESCHEDULE_INTERVAL)?,
+            deletion_delay: config.get(&blue_green::DEPLOYMENT_DELETION_DELAY)?,
+        })
+    }
+}

@@ -1,0 +1,433 @@
+//! What is under way: a savepoint, another colour, a change in place, and the cut over.
+
+use api::blue_green::{ABORT_ANNOTATION, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::status::JobStatusState;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::change::{Change, change, is_stateless, is_suspended};
+use crate::child::{self, Child};
+use crate::decide::{ABORTED, End, Pass, SAVEPOINT_FAILED, SOON};
+use crate::plan::{Plan, Step};
+use crate::world::Savepoint;
+
+/// A time in a status; the epoch stands for none.
+fn time(text: Option<&str>) -> Option<Timestamp> {
+    text.and_then(|text| text.parse().ok()).filter(|at| *at != Timestamp::UNIX_EPOCH)
+}
+
+impl Pass<'_> {
+    fn aborts_at(&self) -> Option<Timestamp> {
+        time(self.status.abort_timestamp.as_deref())
+    }
+
+    fn ready_since(&self) -> Option<Timestamp> {
+        time(self.status.deployment_ready_timestamp.as_deref())
+    }
+
+    /// The target serves whatever comes: it was ready, and there is no time any more at which it is given up.
+    fn is_decided(&self) -> bool {
+        self.ready_since().is_some() && self.aborts_at().is_none()
+    }
+
+    fn is_late(&self) -> bool {
+        self.aborts_at().is_some_and(|at| at <= self.world.now)
+    }
+
+    /// Somebody asks to give up what has this id.
+    fn is_to_abort(&self, id: &str) -> bool {
+        self.world.annotation(ABORT_ANNOTATION) == Some(id)
+    }
+
+    // --- the savepoint ---
+
+    pub(crate) fn take_savepoint(&mut self, colour: Colour, child: Child<'_>) -> Plan {
+        let (name, trigger_id) = (child.name(), self.world.trigger_id.clone());
+        self.status.blue_green_state = Some(colour.savepointing());
+        self.status.savepoint_trigger_id = Some(trigger_id.clone());
+        self.status.abort_timestamp = Some(self.deadline());
+        self.set_job(JobStatusState::Reconciling);
+        self.status.error = None;
+        self.report("Savepointing", format!("a savepoint of `{name}` is taken"));
+        self.write();
+        self.steps.push(Step::TriggerSavepoint { colour, trigger_id });
+        self.tell(
+            "SavepointTriggered",
+            format!("a savepoint of `{name}` is taken for the other colour"),
+        );
+        self.finish(format!("taking a savepoint of `{name}`"), Some(self.world.settings.interval))
+    }
+
+    pub(crate) fn savepointing(&mut self, colour: Colour) -> End {
+        let child = self.world.child(colour).filter(|child| !child.is_deleting());
+        let wanted = self.wanted().ok();
+        let last = self.recorded();
+        let is_wanted = wanted.is_some_and(|wanted| {
+            last.is_none_or(|last| change(&last, wanted) == Change::Transition)
+                && !is_stateless(wanted)
+        });
+        let id = self.status.savepoint_trigger_id.clone();
+        let (Some(child), Some(wanted), Some(id), true) = (child, wanted, id, is_wanted) else {
+            return Ok(self.leave_savepoint(colour, "the savepoint is not wanted any more"));
+        };
+        if self.is_to_abort(&id) {
+            return Ok(self.give_up_savepoint(colour, ABORTED, "somebody asked to give it up"));
+        }
+        if self.aborts_at().is_none() {
+            // The Java operator waits for it without end.
+            self.status.abort_timestamp = Some(self.deadline());
+        }
+        let name = child.name();
+        let why = match self.world.savepoint(colour, &id)?.clone() {
+            Savepoint::Completed { path } => {
+                return self.begin_when_free(colour.other(), wanted, path);
+            }
+            Savepoint::Failed { message } => {
+                return Ok(self.give_up_savepoint(colour, SAVEPOINT_FAILED, &message));
+            }
+            Savepoint::NotFound if !self.is_late() => {
+                self.steps.push(Step::TriggerSavepoint { colour, trigger_id: id });
+                "asked for again".to_owned()
+            }
+            Savepoint::NotFound => "the JobManager does not know of it".to_owned(),
+            Savepoint::Pending => "being taken".to_owned(),
+            Savepoint::Unknown { reason } => reason,
+        };
+        if self.is_late() {
+            let grace = self.world.settings.grace;
+            let why = format!("it was not complete within {grace:?} ({why})");
+            return Ok(self.give_up_savepoint(colour, SAVEPOINT_FAILED, &why));
+        }
+        self.report("Savepointing", format!("a savepoint of `{name}` is taken"));
+        Ok(self.finish(
+            format!("the savepoint of `{name}` is {why}"),
+            Some(self.world.settings.interval),
+        ))
+    }
+
+    /// Nothing of the other colour has been made yet.
+    fn leave_savepoint(&mut self, colour: Colour, because: &str) -> Plan {
+        self.status.blue_green_state = Some(colour.active());
+        self.forget_transition();
+        self.finish(because, Some(SOON))
+    }
+
+    fn give_up_savepoint(&mut self, colour: Colour, reason: &'static str, why: &str) -> Plan {
+        let name =
+            colour.child_of(self.world.resource.metadata.name.as_deref().unwrap_or_default());
+        let message = format!(
+            "the savepoint of `{name}` for the other colour failed: {why}. `{name}` serves as before"
+        );
+        self.warn(reason, message.clone());
+        self.fail(reason, message);
+        self.leave_savepoint(colour, "the savepoint failed")
+    }
+
+    // --- the other colour ---
+
+    /// Starts the other colour where its name is free.
+    fn begin_when_free(
+        &mut self,
+        target: Colour,
+        wanted: &FlinkDeploymentSpec,
+        path: String,
+    ) -> End {
+        if let Some(left_over) = self.world.child(target) {
+            self.delete(left_over, "another one takes its place");
+            return Ok(self.await_deletion(left_over));
+        }
+        Ok(self.begin(target, wanted, Some(path)))
+    }
+
+    /// Starts the other colour; without a path as its spec says.
+    pub(crate) fn begin(
+        &mut self,
+        target: Colour,
+        wanted: &FlinkDeploymentSpec,
+        path: Option<String>,
+    ) -> Plan {
+        let child = child::child(self.world.resource, target, wanted, path.as_deref());
+        let name = child.metadata.name.clone().unwrap_or_default();
+        self.head_for(target, path.clone());
+        self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+        self.write();
+        self.steps.push(Step::CreateChild(Box::new(child)));
+        let from = path.map_or_else(String::new, |path| format!(" from {path}"));
+        self.tell("Submit", format!("`{name}` is started{from}"));
+        self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
+    }
+
+    pub(crate) fn transitioning(&mut self, to: Colour) -> End {
+        // One that is to be stopped was given up earlier, and one that goes before it was told to serves nobody.
+        let is_decided = self.is_decided();
+        let serving = self.world.child(to.other());
+        let serving = serving.filter(|it| !it.is_to_stop() && (is_decided || !it.is_deleting()));
+        let Some(target) = self.world.child(to) else {
+            return match serving {
+                Some(serving) if !serving.is_deleting() => self.start_target_again(to, serving),
+                Some(going) => Ok(self.await_deletion(going)),
+                None => {
+                    let wanted = self.wanted()?;
+                    self.replace_lost(to, wanted)
+                }
+            };
+        };
+        if target.is_deleting() {
+            return Ok(self.await_deletion(target));
+        }
+        let missing = self.missing_change(to, target);
+        let is_alone = serving.is_none_or(|serving| !serving.runs());
+        if is_alone && target.is_done() {
+            // Nothing else runs: a change is brought about from it, and not by taking it down.
+            if missing.is_some() {
+                self.record_spec_of(to, target);
+            }
+            match serving {
+                None => return Ok(self.settle_in_place(to, target)),
+                Some(serving) if !self.is_decided() => return Ok(self.decide(target, serving)),
+                Some(_) => {}
+            }
+        }
+        if let Some(plan) = self.follow_edit(to, target, serving.is_some(), missing) {
+            return Ok(plan);
+        }
+        match serving {
+            Some(serving) if self.is_decided() => self.cut_over(to, target, serving),
+            Some(serving) => Ok(self.prove(to, target, serving)),
+            None => Ok(self.settle_in_place(to, target)),
+        }
+    }
+
+    /// The target was not made, or somebody deleted it, while the other one serves.
+    fn start_target_again(&mut self, to: Colour, serving: Child<'_>) -> End {
+        let path = self.status.job_status.upgrade_savepoint_path.clone();
+        let from = to.other();
+        let Some(recorded) = self.recorded() else {
+            return Ok(self.leave_transition(from, serving, "its spec cannot be read"));
+        };
+        let path = match (path, self.status.savepoint_trigger_id.clone()) {
+            (Some(path), _) => Some(path),
+            (None, _) if is_stateless(&recorded) => None,
+            // As the Java operator has it: the savepoint is known to the JobManager alone.
+            (None, Some(id)) => match self.world.savepoint(from, &id)? {
+                Savepoint::Completed { path } => Some(path.clone()),
+                _ => {
+                    return Ok(self.leave_transition(
+                        from,
+                        serving,
+                        "its savepoint is not known any more",
+                    ));
+                }
+            },
+            (None, None) => {
+                return Ok(self.leave_transition(
+                    from,
+                    serving,
+                    "the state that it starts from is not on record",
+                ));
+            }
+        };
+        self.status.abort_timestamp = Some(self.deadline());
+        self.status.deployment_ready_timestamp = None;
+        self.status.job_status.upgrade_savepoint_path.clone_from(&path);
+        let child = child::child(self.world.resource, to, &recorded, path.as_deref());
+        let name = child.metadata.name.clone().unwrap_or_default();
+        self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+        self.write();
+        self.steps.push(Step::CreateChild(Box::new(child)));
+        Ok(self.finish(format!("starting `{name}`"), Some(self.world.settings.interval)))
+    }
+
+    /// Begins anew from what serves.
+    fn leave_transition(&mut self, from: Colour, serving: Child<'_>, because: &str) -> Plan {
+        self.status.blue_green_state = Some(from.active());
+        self.record_spec_of(from, serving);
+        self.forget_transition();
+        self.finish(because, Some(SOON))
+    }
+
+    /// The spec that this child runs by is on record.
+    pub(crate) fn record_spec_of(&mut self, colour: Colour, child: Child<'_>) {
+        let mut spec: FlinkBlueGreenDeploymentSpec = self.world.resource.spec.clone();
+        if let Some(template) = &mut spec.template {
+            let wanted = template.spec.take();
+            let mut runs = child::template_of(child.0, colour);
+            let path =
+                wanted.and_then(|wanted| wanted.job).and_then(|job| job.initial_savepoint_path);
+            if let Some(job) = &mut runs.job {
+                job.initial_savepoint_path = path;
+            }
+            template.spec = Some(runs);
+        }
+        self.record(spec);
+    }
+
+    /// The target as the spec on record has it, where it is not: the operator died before it was changed.
+    fn missing_change(&self, to: Colour, target: Child<'_>) -> Option<FlinkDeployment> {
+        let recorded = self.recorded()?;
+        let is_redeploy = redeploys(&target.0.spec, &recorded);
+        let changed = child::changed(target.0, self.world.resource, to, &recorded, is_redeploy);
+        (changed.spec != target.0.spec).then_some(changed)
+    }
+
+    /// An edit meanwhile goes to the target.
+    fn follow_edit(
+        &mut self,
+        to: Colour,
+        target: Child<'_>,
+        has_serving: bool,
+        missing: Option<FlinkDeployment>,
+    ) -> Option<Plan> {
+        if self.is_decided() {
+            return None;
+        }
+        if let (Ok(wanted), Some(recorded)) = (self.wanted(), self.recorded()) {
+            let wish = change(&recorded, wanted);
+            // Both would stop: the target takes over first.
+            let waits = has_serving && is_suspended(wanted);
+            if wish != Change::None && !waits {
+                self.give_spec(to, target, wanted, wish == Change::Redeploy);
+                let because = format!("changing `{}`", target.name());
+                return Some(self.finish(because, Some(self.world.settings.interval)));
+            }
+        }
+        self.steps.push(Step::ChangeChild(Box::new(missing?)));
+        self.report("Changing", format!("`{}` is changed", target.name()));
+        let because = format!("changing `{}`", target.name());
+        Some(self.finish(because, Some(self.world.settings.interval)))
+    }
+
+    /// The target has to be ready without a break for a while.
+    fn prove(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> Plan {
+        let (name, interval) = (target.name(), self.world.settings.interval);
+        if self.is_to_abort(target.uid()) {
+            return self.abort(to, target, serving, "somebody asked to give it up");
+        }
+        if target.has_failed() {
+            let why = target.error().unwrap_or("its job is FAILED").to_owned();
+            return self.abort(to, target, serving, &format!("its job failed: {why}"));
+        }
+        if !target.is_ready() {
+            self.status.deployment_ready_timestamp = None;
+            if self.is_late() {
+                let why = target.error().map_or_else(String::new, |error| format!(": {error}"));
+                let why = format!("it was not ready within {:?}{why}", self.world.settings.grace);
+                return self.abort(to, target, serving, &why);
+            }
+            self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+            return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
+        }
+        let now = self.world.now;
+        let since = self.ready_since().unwrap_or(now);
+        self.status.deployment_ready_timestamp = Some(since.to_string());
+        let delay = SignedDuration::try_from(self.world.settings.deletion_delay);
+        let left = delay.unwrap_or(SignedDuration::MAX).saturating_sub(now.duration_since(since));
+        let is_promoted = self.world.annotation(PROMOTE_ANNOTATION) == Some(target.uid());
+        if left.is_positive() && !is_promoted {
+            self.report(
+                "Proving",
+                format!(
+                    "`{name}` is ready, and takes over at {}",
+                    now.saturating_add(left).unwrap_or(now)
+                ),
+            );
+            let pause = std::time::Duration::try_from(left).unwrap_or(interval);
+            return self.finish(format!("`{name}` has to stay ready"), Some(pause));
+        }
+        self.decide(target, serving)
+    }
+
+    /// From here it only goes forwards.
+    fn decide(&mut self, target: Child<'_>, serving: Child<'_>) -> Plan {
+        let (name, former) = (target.name(), serving.name());
+        self.status.deployment_ready_timestamp.get_or_insert(self.world.now.to_string());
+        self.status.abort_timestamp = None;
+        self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
+        self.tell("CutOver", format!("`{name}` takes over from `{former}`"));
+        self.finish(format!("`{name}` takes over"), Some(SOON))
+    }
+
+    /// The web UI leads to the target, and the former one goes. As long as it is not told to go, a target that is not
+    /// ready any more has to prove itself again.
+    fn cut_over(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> End {
+        let (name, former) = (target.name(), serving.name());
+        if !target.is_ready() && serving.runs() {
+            self.status.abort_timestamp = Some(self.deadline());
+            self.status.deployment_ready_timestamp = None;
+            self.report("Deploying", format!("`{name}` has to prove itself again"));
+            return Ok(self.finish(format!("`{name}` is not ready any more"), Some(SOON)));
+        }
+        let is_led = self.put_ingress_in_place(to)?;
+        self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
+        if !is_led {
+            let because = format!("`{former}` stays as long as the web UI leads to it");
+            return Ok(self.finish(because, Some(self.world.settings.interval)));
+        }
+        self.delete(serving, &format!("`{name}` has taken over"));
+        let because = format!("waiting until `{former}` is gone");
+        Ok(self.finish(because, Some(self.world.settings.interval)))
+    }
+
+    /// The only child that runs is never given up; what keeps it from its spec is told.
+    fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> Plan {
+        let name = child.name();
+        if self.is_decided() || child.is_done() {
+            self.status.blue_green_state = Some(colour.active());
+            self.forget_transition();
+            let is_stopped = child.is_to_stop();
+            self.set_job(if is_stopped {
+                JobStatusState::Suspended
+            } else {
+                JobStatusState::Running
+            });
+            self.status.error = None;
+            self.tell("Deployed", format!("`{name}` is as the spec wants it"));
+            return self.finish(format!("`{name}` serves"), Some(SOON));
+        }
+        self.report_unready(child);
+        self.finish(format!("waiting until `{name}` is ready"), Some(self.world.settings.interval))
+    }
+
+    /// The only child that runs is waited for; what keeps it from its spec for long is told.
+    pub(crate) fn report_unready(&mut self, child: Child<'_>) {
+        let name = child.name();
+        if !self.is_late() {
+            return self.report("Changing", format!("`{name}` starts"));
+        }
+        let message = format!(
+            "`{name}` is not ready, {:?} after it was changed: {}. It is waited for; change the spec to one that works",
+            self.world.settings.grace,
+            child.error().unwrap_or("see its status")
+        );
+        if self.world.status.error.as_ref() != Some(&message) {
+            self.warn("NotReady", message.clone());
+        }
+        self.report("NotReady", message.clone());
+        self.status.error = Some(message);
+    }
+
+    /// The target goes, and what served is what serves.
+    fn abort(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>, why: &str) -> Plan {
+        let (name, former) = (target.name(), serving.name());
+        let message = format!(
+            "`{name}` is given up: {why}. `{former}` serves as before. Change spec.template, or try the same again with \
+             `kubectl flink promote {} --retry`",
+            self.world.resource.metadata.name.as_deref().unwrap_or_default()
+        );
+        self.status.blue_green_state = Some(to.other().active());
+        self.record_spec_of(to.other(), serving);
+        self.forget_transition();
+        self.warn(ABORTED, message.clone());
+        self.fail(ABORTED, message);
+        self.write();
+        self.delete(target, "it was given up");
+        self.finish(format!("giving up `{name}`"), Some(self.world.settings.interval))
+    }
+}
+
+/// The change of a child from one spec to another starts it from the state that is named.
+fn redeploys(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
+    let nonce =
+        |spec: &FlinkDeploymentSpec| spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+    nonce(to).is_some() && nonce(from) != nonce(to)
+}

@@ -1,0 +1,104 @@
+//! The facts that a decision is made from.
+
+use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
+use api::deployment::FlinkDeployment;
+use jiff::Timestamp;
+
+use crate::child::Child;
+use crate::settings::Settings;
+
+/// How the savepoint of a transition stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Savepoint {
+    Pending,
+    Completed {
+        path: String,
+    },
+    Failed {
+        message: String,
+    },
+    /// The JobManager does not know the trigger: it was never asked, or is another one by now.
+    NotFound,
+    /// It cannot be asked.
+    Unknown {
+        reason: String,
+    },
+}
+
+/// How what leads to the web UI of the child that serves stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ingress {
+    /// It is as it is wanted, which may be that there is none.
+    InPlace,
+    Differs,
+    /// Somebody else has an object of this name, or the API server would not take it.
+    Refused {
+        reason: String,
+    },
+}
+
+/// A fact that a decision needs and does not have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Question {
+    /// The savepoint of the child of this colour with this trigger id.
+    Savepoint(Colour, String),
+    /// What leads to the child of this colour.
+    Ingress(Colour),
+}
+
+/// Answers to questions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub savepoint: Option<(String, Savepoint)>,
+    pub ingress: Option<(Colour, Ingress)>,
+}
+
+/// All that is known of a resource.
+#[derive(Debug)]
+pub struct World<'a> {
+    pub now: Timestamp,
+    pub resource: &'a FlinkBlueGreenDeployment,
+    pub status: &'a BlueGreenStatus,
+    pub settings: Settings,
+    /// Why the spec cannot be run; the spec on record stays in force.
+    pub violation: Option<String>,
+    /// The objects under the names of the children.
+    pub blue: Option<&'a FlinkDeployment>,
+    pub green: Option<&'a FlinkDeployment>,
+    /// For a savepoint that is asked for by this pass.
+    pub trigger_id: String,
+    pub facts: Facts,
+}
+
+impl<'a> World<'a> {
+    pub fn child(&self, colour: Colour) -> Option<Child<'a>> {
+        match colour {
+            Colour::Blue => self.blue,
+            Colour::Green => self.green,
+        }
+        .map(Child)
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.resource.metadata.generation.unwrap_or_default()
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.resource.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    /// The savepoint with this trigger id.
+    pub(crate) fn savepoint(&self, colour: Colour, id: &str) -> Result<&Savepoint, Question> {
+        match &self.facts.savepoint {
+            Some((known, savepoint)) if known == id => Ok(savepoint),
+            Some(_) | None => Err(Question::Savepoint(colour, id.to_owned())),
+        }
+    }
+
+    pub(crate) fn ingress(&self, colour: Colour) -> Result<&Ingress, Question> {
+        match &self.facts.ingress {
+            Some((known, ingress)) if *known == colour => Ok(ingress),
+            Some(_) | None => Err(Question::Ingress(colour)),
+        }
+    }
+}

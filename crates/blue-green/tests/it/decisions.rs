@@ -1,0 +1,1 @@
+//! Rows: what follows from one situation.

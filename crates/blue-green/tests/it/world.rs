@@ -1,0 +1,557 @@
+//! A world in memory: two children whose own lifecycle keeps their state, Flink, a user, and crashes, on virtual time.
+//!
+//! Every job counts records, and each savepoint holds some. The laws are asserted where a step is taken.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::blue_green::{
+    BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, FlinkDeploymentTemplate,
+};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::job::{JobSpec, JobState, UpgradeMode};
+use api::status::{DeploymentStatus, JobStatusState, LifecycleState};
+use blue_green::change::{Change, change, is_stateless, is_suspended};
+use blue_green::child::Child;
+use blue_green::decide;
+use blue_green::plan::{Plan, Step};
+use blue_green::settings::Settings;
+use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
+/// A job with this parallelism fails for good soon after its start.
+pub(crate) const FAILING_PARALLELISM: i32 = 7;
+const RESOURCE_UID: &str = "bg";
+
+/// A child as its controller brings it about.
+#[derive(Clone)]
+pub(crate) struct SimChild {
+    pub(crate) object: FlinkDeployment,
+    /// Records counted; kept while the job is stopped.
+    pub(crate) records: u64,
+    /// The generation that its controller has carried out.
+    carried_out: i64,
+    redeploy_nonce: Option<i64>,
+    starts_in: u64,
+    fails_in: Option<u64>,
+    /// Seconds for which it is not ready although nothing is wrong.
+    pub(crate) unready: u64,
+    gone_in: Option<u64>,
+}
+
+#[derive(Clone)]
+struct Trigger {
+    of: String,
+    path: String,
+    records: u64,
+    done_in: u64,
+    fails: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Sim {
+    pub(crate) now: Timestamp,
+    pub(crate) resource: FlinkBlueGreenDeployment,
+    pub(crate) status: BlueGreenStatus,
+    pub(crate) children: BTreeMap<Colour, SimChild>,
+    pub(crate) settings: Settings,
+    triggers: BTreeMap<String, Trigger>,
+    pub(crate) states: BTreeMap<String, u64>,
+    /// Whom the web UI leads to.
+    pub(crate) ingress: Option<Colour>,
+    /// What the job that serves had counted when its user changed it last.
+    floor: u64,
+    /// Savepoints take so long, and the next one fails.
+    pub(crate) savepoint_takes: u64,
+    pub(crate) savepoint_fails: bool,
+    ids: u64,
+    pub(crate) writes: usize,
+    pub(crate) switches: usize,
+    pub(crate) aborts: usize,
+    pub(crate) log: Vec<String>,
+}
+
+fn spec(mode: UpgradeMode) -> FlinkDeploymentSpec {
+    FlinkDeploymentSpec {
+        image: Some("flink:1.20".to_owned()),
+        job: Some(JobSpec { parallelism: Some(2), upgrade_mode: mode, ..JobSpec::default() }),
+        ..FlinkDeploymentSpec::default()
+    }
+}
+
+impl Sim {
+    pub(crate) fn new(mode: UpgradeMode) -> Self {
+        let template = FlinkDeploymentTemplate { metadata: None, spec: Some(spec(mode)) };
+        let mut resource: FlinkBlueGreenDeployment = serde_json::from_value(json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+            "metadata": {"name": "orders", "namespace": "shop", "uid": RESOURCE_UID, "generation": 1},
+            "spec": {"ingress": {"template": "orders.example.com"}},
+        }))
+        .unwrap();
+        resource.spec.template = Some(template);
+        Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            resource,
+            status: BlueGreenStatus::default(),
+            children: BTreeMap::new(),
+            settings: Settings {
+                grace: Duration::from_secs(30),
+                interval: Duration::from_secs(3),
+                deletion_delay: Duration::ZERO,
+            },
+            triggers: BTreeMap::new(),
+            states: BTreeMap::new(),
+            ingress: None,
+            floor: 0,
+            savepoint_takes: 2,
+            savepoint_fails: false,
+            ids: 0,
+            writes: 0,
+            switches: 0,
+            aborts: 0,
+            log: vec![],
+        }
+    }
+
+    fn id(&mut self) -> String {
+        self.ids += 1;
+        format!("{:032x}", self.ids)
+    }
+
+    pub(crate) fn template(&self) -> &FlinkDeploymentSpec {
+        self.resource.spec.template.as_ref().unwrap().spec.as_ref().unwrap()
+    }
+
+    pub(crate) fn edit(&mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) {
+        let spec = self.resource.spec.template.as_mut().unwrap().spec.as_mut().unwrap();
+        let before = spec.clone();
+        edit(spec);
+        if *spec != before {
+            let job = spec.job.as_ref().unwrap();
+            self.log.push(format!(
+                "{}  user: {:?} {:?} {:?} {:?} {:?}",
+                self.now,
+                spec.image,
+                job.parallelism,
+                job.state,
+                job.upgrade_mode,
+                job.savepoint_redeploy_nonce
+            ));
+            *self.resource.metadata.generation.as_mut().unwrap() += 1;
+            // A savepoint that is under way is of this change, too.
+            if self.is_at_rest() {
+                self.floor = self.serving().map_or(0, |colour| self.children[&colour].records);
+            }
+        }
+    }
+
+    pub(crate) fn edit_job(&mut self, edit: impl FnOnce(&mut JobSpec)) {
+        self.edit(|spec| edit(spec.job.as_mut().unwrap()));
+    }
+
+    /// Its user names an older state to start from.
+    pub(crate) fn redeploy(&mut self) {
+        self.states.insert("s3://sp/named".to_owned(), 0);
+        self.edit_job(|job| {
+            job.initial_savepoint_path = Some("s3://sp/named".to_owned());
+            job.savepoint_redeploy_nonce = Some(job.savepoint_redeploy_nonce.unwrap_or(0) + 1);
+        });
+    }
+
+    pub(crate) fn annotate(&mut self, key: &str, value: String) {
+        self.resource.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
+    }
+
+    /// The colour that serves, by the record.
+    pub(crate) fn serving(&self) -> Option<Colour> {
+        use BlueGreenState as State;
+        let colour = match self.status.blue_green_state? {
+            State::ActiveBlue | State::SavepointingBlue => Colour::Blue,
+            State::ActiveGreen | State::SavepointingGreen => Colour::Green,
+            State::InitializingBlue => return None,
+            State::TransitioningToBlue if self.runs(Colour::Green) => Colour::Green,
+            State::TransitioningToBlue => Colour::Blue,
+            State::TransitioningToGreen if self.runs(Colour::Blue) => Colour::Blue,
+            State::TransitioningToGreen => Colour::Green,
+        };
+        self.children.contains_key(&colour).then_some(colour)
+    }
+
+    pub(crate) fn runs(&self, colour: Colour) -> bool {
+        self.children.get(&colour).is_some_and(|child| Child(&child.object).runs())
+    }
+
+    pub(crate) fn has_wish(&self) -> bool {
+        let Some(child) = self.serving().and_then(|colour| self.children.get(&colour)) else {
+            return false;
+        };
+        let of = |spec: &FlinkDeploymentSpec| {
+            (
+                spec.image.clone(),
+                spec.restart_nonce,
+                spec.job.as_ref().map(|it| (it.parallelism, it.state)),
+            )
+        };
+        let is_up = if is_suspended(self.template()) {
+            Child(&child.object).is_stopped()
+        } else {
+            Child(&child.object).is_ready()
+        };
+        is_up && of(&child.object.spec) == of(self.template()) && self.children.len() == 1
+    }
+
+    // --- the operator ---
+
+    /// One pass that dies before step `crash_at`, or after the last one without writing its status.
+    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        let plan = self.plan();
+        let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+        let line = format!("{:?} {}: {names:?}", self.status.blue_green_state, plan.because);
+        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+            self.log.push(format!("{} {line}", self.now));
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            if crash_at == Some(index) {
+                self.log.push(format!("  crash before {}", step.name()));
+                return plan;
+            }
+            self.take(step);
+        }
+        if crash_at.is_none_or(|at| at < plan.steps.len()) {
+            self.store(&plan.status);
+        } else {
+            self.log.push("  crash before the last status".to_owned());
+        }
+        plan
+    }
+
+    pub(crate) fn plan(&mut self) -> Plan {
+        let trigger_id = self.id();
+        let mut facts = Facts::default();
+        for _ in 0..5 {
+            let world = World {
+                now: self.now,
+                resource: &self.resource,
+                status: &self.status,
+                settings: self.settings,
+                violation: None,
+                blue: self.children.get(&Colour::Blue).map(|child| &child.object),
+                green: self.children.get(&Colour::Green).map(|child| &child.object),
+                trigger_id: trigger_id.clone(),
+                facts: facts.clone(),
+            };
+            match decide(&world) {
+                Ok(plan) => return plan,
+                Err(Question::Savepoint(colour, id)) => {
+                    facts.savepoint = Some((id.clone(), self.savepoint(colour, &id)));
+                }
+                Err(Question::Ingress(colour)) => {
+                    let is_led = self.ingress == Some(colour);
+                    facts.ingress =
+                        Some((colour, if is_led { Ingress::InPlace } else { Ingress::Differs }));
+                }
+            }
+        }
+        panic!("no decision after five questions: {facts:?}");
+    }
+
+    fn savepoint(&self, colour: Colour, id: &str) -> Savepoint {
+        let Some(child) = self.children.get(&colour).filter(|child| Child(&child.object).runs())
+        else {
+            return Savepoint::Unknown { reason: "no answer".to_owned() };
+        };
+        match self.triggers.get(id).filter(|trigger| trigger.of == Child(&child.object).uid()) {
+            None => Savepoint::NotFound,
+            Some(trigger) if trigger.done_in > 0 => Savepoint::Pending,
+            Some(trigger) if trigger.fails => {
+                Savepoint::Failed { message: "the disk is full".to_owned() }
+            }
+            Some(trigger) => Savepoint::Completed { path: trigger.path.clone() },
+        }
+    }
+
+    fn store(&mut self, status: &BlueGreenStatus) {
+        if self.status == *status {
+            return;
+        }
+        self.writes += 1;
+        let state = |status: &BlueGreenStatus| status.blue_green_state;
+        if let (Some(before), Some(after)) = (state(&self.status), state(status)) {
+            let is_active =
+                |state| matches!(state, BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen);
+            let is_transition = !is_active(before) && is_active(after);
+            let is_target = matches!(
+                (before, after),
+                (BlueGreenState::TransitioningToGreen, BlueGreenState::ActiveGreen)
+                    | (BlueGreenState::TransitioningToBlue, BlueGreenState::ActiveBlue)
+            );
+            self.switches += usize::from(is_target);
+            if is_target {
+                // Where it started from was judged when it was made.
+                let colour =
+                    if after == BlueGreenState::ActiveBlue { Colour::Blue } else { Colour::Green };
+                self.floor = self.children.get(&colour).map_or(0, |child| child.records);
+            }
+            self.aborts += usize::from(
+                is_transition
+                    && !is_target
+                    && matches!(
+                        before,
+                        BlueGreenState::TransitioningToBlue | BlueGreenState::TransitioningToGreen
+                    ),
+            );
+        }
+        self.status = status.clone();
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::WriteStatus(status) => self.store(status),
+            Step::Event(_) => {}
+            Step::PointIngress(colour) => {
+                self.writes += 1;
+                self.ingress = Some(*colour);
+            }
+            Step::TriggerSavepoint { colour, trigger_id } => self.trigger(*colour, trigger_id),
+            Step::CreateChild(object) => self.create(object),
+            Step::ChangeChild(object) => self.change(object),
+            Step::DeleteChild { name, uid } => self.delete(name, uid),
+        }
+    }
+
+    fn trigger(&mut self, colour: Colour, id: &str) {
+        let path = format!("s3://sp/{id}");
+        let Some(child) = self.children.get(&colour).filter(|child| Child(&child.object).runs())
+        else {
+            return;
+        };
+        let of = Child(&child.object).uid().to_owned();
+        if self.triggers.get(id).is_some_and(|trigger| trigger.of == of) {
+            return;
+        }
+        let fails = std::mem::take(&mut self.savepoint_fails);
+        let trigger = Trigger {
+            of,
+            path: path.clone(),
+            records: child.records,
+            done_in: self.savepoint_takes,
+            fails,
+        };
+        self.states.insert(path, trigger.records);
+        self.triggers.insert(id.to_owned(), trigger);
+    }
+
+    fn colour(name: &str) -> Colour {
+        Colour::ALL.into_iter().find(|colour| name.ends_with(colour.name())).unwrap()
+    }
+
+    fn create(&mut self, object: &FlinkDeployment) {
+        self.writes += 1;
+        let colour = Self::colour(object.metadata.name.as_deref().unwrap());
+        if self.children.contains_key(&colour) {
+            return;
+        }
+        let job = object.spec.job.as_ref().unwrap();
+        let path = job.initial_savepoint_path.as_deref();
+        let records =
+            path.map_or(0, |path| *self.states.get(path).expect("a path that was never written"));
+        let is_named = path == Some("s3://sp/named");
+        let is_first = self.children.is_empty() && self.floor == 0;
+        // The law: no colour starts without the state of the one that serves.
+        assert!(
+            is_stateless(&object.spec) || is_named || is_first || records >= self.floor,
+            "started from {records} records where {} were counted before the change",
+            self.floor
+        );
+        let mut object = object.clone();
+        object.metadata.uid = Some(self.id());
+        object.metadata.generation = Some(1);
+        object.status = Some(DeploymentStatus::default());
+        let redeploy_nonce = job.savepoint_redeploy_nonce;
+        let child = SimChild {
+            object,
+            records,
+            carried_out: 0,
+            redeploy_nonce,
+            starts_in: 3,
+            fails_in: None,
+            unready: 0,
+            gone_in: None,
+        };
+        self.children.insert(colour, child);
+    }
+
+    fn change(&mut self, object: &FlinkDeployment) {
+        self.writes += 1;
+        let colour = Self::colour(object.metadata.name.as_deref().unwrap());
+        let is_other_good = self.is_good(colour.other());
+        let Some(child) = self.children.get_mut(&colour) else { return };
+        if child.object.metadata.uid != object.metadata.uid || child.object.spec == object.spec {
+            return;
+        }
+        let stops = is_suspended(&child.object.spec) || is_suspended(&object.spec);
+        let takes_down = change(&child.object.spec, &object.spec) != Change::InPlace && !stops;
+        // The law: a job that runs and alone does so is not taken down for a change.
+        assert!(
+            !takes_down || is_other_good || !Child(&child.object).is_ready(),
+            "the only job that runs is changed in place"
+        );
+        child.object.spec = object.spec.clone();
+        *child.object.metadata.generation.as_mut().unwrap() += 1;
+    }
+
+    fn is_good(&self, colour: Colour) -> bool {
+        self.children.get(&colour).is_some_and(|child| Child(&child.object).is_ready())
+    }
+
+    fn delete(&mut self, name: &str, uid: &str) {
+        self.writes += 1;
+        let colour = Self::colour(name);
+        let is_other_good = self.is_good(colour.other());
+        let serving = self.ingress;
+        let Some(child) =
+            self.children.get_mut(&colour).filter(|child| Child(&child.object).uid() == uid)
+        else {
+            return;
+        };
+        // The laws: the last good job is not deleted, and what serves is not.
+        assert!(is_other_good || !Child(&child.object).is_ready(), "the last good job is deleted");
+        assert!(
+            serving != Some(colour) || !Child(&child.object).is_ready(),
+            "what serves is deleted"
+        );
+        Self::go(child, self.now);
+    }
+
+    fn go(child: &mut SimChild, now: Timestamp) {
+        child.object.metadata.deletion_timestamp = Some(Time(now));
+        child.gone_in.get_or_insert(3);
+    }
+
+    // --- the world ---
+
+    /// A second passes.
+    pub(crate) fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        for trigger in self.triggers.values_mut() {
+            trigger.done_in = trigger.done_in.saturating_sub(1);
+        }
+        for child in self.children.values_mut() {
+            child.gone_in = child.gone_in.map(|seconds| seconds.saturating_sub(1));
+            let named =
+                child.object.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.as_ref());
+            let named = named.and_then(|path| self.states.get(path).copied());
+            child.tick(named);
+        }
+        self.children.retain(|_, child| child.gone_in != Some(0));
+    }
+
+    pub(crate) fn lose_child(&mut self, colour: Colour) {
+        let now = self.now;
+        if let Some(child) = self.children.get_mut(&colour) {
+            Self::go(child, now);
+        }
+    }
+
+    pub(crate) fn forget_triggers(&mut self) {
+        self.triggers.clear();
+    }
+
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..400 {
+            self.tick();
+            self.pass(None);
+            if self.has_wish() && self.is_at_rest() {
+                return;
+            }
+        }
+        panic!("not settled: {:?} {:?}", self.status.blue_green_state, self.status.error);
+    }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(
+            self.status.blue_green_state,
+            Some(BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen)
+        )
+    }
+
+    /// The law: left alone, the operator writes nothing any more, and the web UI leads to what serves.
+    pub(crate) fn assert_rests(&mut self) {
+        for second in 0..30 {
+            self.tick();
+            let before = self.writes;
+            let plan = self.pass(None);
+            let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+            assert!(
+                second < 10 || self.writes == before && names.is_empty(),
+                "at rest: {names:?} {:?}",
+                self.status
+            );
+        }
+        assert_eq!(self.ingress, self.serving());
+    }
+}
+
+impl SimChild {
+    fn tick(&mut self, named: Option<u64>) {
+        let is_broken = self.object.spec.image.as_deref() == Some(BROKEN_IMAGE);
+        let job = self.object.spec.job.clone().unwrap();
+        let generation = self.object.metadata.generation.unwrap();
+        let status = self.object.status.as_mut().unwrap();
+        if self.carried_out != generation {
+            let was_redeployed = job.savepoint_redeploy_nonce != self.redeploy_nonce;
+            if self.carried_out > 0 && was_redeployed && job.savepoint_redeploy_nonce.is_some() {
+                self.records = named.unwrap_or_default();
+            }
+            self.redeploy_nonce = job.savepoint_redeploy_nonce;
+            self.carried_out = generation;
+            self.starts_in = 3;
+            self.fails_in = (job.parallelism == Some(FAILING_PARALLELISM)).then_some(6);
+            status.error = None;
+            status.job_status.state = Some(JobStatusState::Reconciling);
+            status.lifecycle_state = Some(LifecycleState::Upgrading);
+            status.observed_generation = Some(generation);
+            if self.object.spec.job.as_ref().unwrap().upgrade_mode == UpgradeMode::Stateless {
+                self.records = 0;
+            }
+            return;
+        }
+        if job.state == JobState::Suspended {
+            status.job_status.state = Some(JobStatusState::Finished);
+            status.lifecycle_state = Some(LifecycleState::Suspended);
+            return;
+        }
+        self.starts_in = self.starts_in.saturating_sub(1);
+        self.unready = self.unready.saturating_sub(1);
+        if self.starts_in > 0 {
+            return;
+        }
+        if is_broken {
+            status.error = Some("no such image".to_owned());
+            status.lifecycle_state = Some(LifecycleState::Deployed);
+            return;
+        }
+        self.fails_in = self.fails_in.map(|seconds| seconds.saturating_sub(1));
+        if self.fails_in == Some(0) {
+            status.job_status.state = Some(JobStatusState::Failed);
+            status.lifecycle_state = Some(LifecycleState::Failed);
+            status.error = Some("the sink is gone".to_owned());
+            return;
+        }
+        let state =
+            if self.unready > 0 { JobStatusState::Restarting } else { JobStatusState::Running };
+        status.job_status.state = Some(state);
+        status.lifecycle_state =
+            Some(if self.unready > 0 { LifecycleState::Deployed } else { LifecycleState::Stable });
+        if self.unready == 0 {
+            self.records += 7;
+        }
+    }
+
+    pub(crate) fn fail(&mut self) {
+        self.fails_in = Some(1);
+    }
+}
