@@ -29,7 +29,6 @@ use config::OperatorConfig;
 use flags::Flags;
 use validation::extension::mutation::difference;
 use validation::extension::subject::{Kind, Subject};
-use validation::lint::BLUE_GREEN;
 use validation::{ValidationInput, Violation, validate};
 
 /// The kind that flags and the dialogue make.
@@ -420,10 +419,7 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
                 document.locate("").0,
                 document.resource.kind()
             ))
-            .hint(match document.resource {
-                Resource::BlueGreenDeployment(_) => BLUE_GREEN,
-                _ => "apply other objects with: kubectl apply -f",
-            })
+            .hint("apply other objects with: kubectl apply -f")
             .into());
         };
         let stated = metadata.namespace.as_deref().unwrap_or_default();

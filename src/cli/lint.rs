@@ -16,6 +16,7 @@ use super::{manifest, operator_config};
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Problem, Resource};
 use config::OperatorConfig;
+use validation::blue_green::BlueGreenInput;
 use validation::lint;
 use validation::rule::{Rule, Severity, Text};
 use validation::session_job::{SessionCluster, SessionJobInput};
@@ -215,7 +216,11 @@ fn findings(
             let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
             validation::state_snapshot::find(&input)
         }
-        Resource::BlueGreenDeployment(_) => vec![lint::blue_green()],
+        Resource::BlueGreenDeployment(resource) => {
+            let name = resource.metadata.name.as_deref().unwrap_or_default();
+            let input = BlueGreenInput { name, namespace, spec: &resource.spec, operator };
+            validation::blue_green::find(&input)
+        }
         Resource::Foreign { .. } => Vec::new(),
     }
 }

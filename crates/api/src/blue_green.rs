@@ -7,6 +7,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use strum::IntoStaticStr;
 
 use super::deployment::{FlinkDeploymentSpec, IngressSpec};
 use super::null_as_default;
@@ -120,7 +121,8 @@ impl Colour {
 }
 
 /// Which child serves, and what is under way.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BlueGreenState {
     InitializingBlue,

@@ -1,23 +1,27 @@
 //! The children: how they are made from the template, and what their status says.
 
-use api::blue_green::{COLOUR_LABEL, Colour, FlinkBlueGreenDeployment};
+use api::blue_green::{COLOUR_LABEL, Colour};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::{JobStatusState, LifecycleState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::change::is_suspended;
+use crate::world::World;
 
 /// The child of this colour that starts with `spec` from the state at `path`; none makes it start from what the spec
 /// says.
 pub fn child(
-    resource: &FlinkBlueGreenDeployment,
+    world: &World<'_>,
     colour: Colour,
     spec: &FlinkDeploymentSpec,
     path: Option<&str>,
 ) -> FlinkDeployment {
+    let resource = world.resource;
     let metadata = &resource.metadata;
     let template = resource.spec.template.as_ref().and_then(|template| template.metadata.as_ref());
-    let mut labels = template.and_then(|it| it.labels.clone()).unwrap_or_default();
+    let inherited = metadata.labels.clone().filter(|_| world.inherits_labels);
+    let mut labels = inherited.unwrap_or_default();
+    labels.extend(template.and_then(|it| it.labels.clone()).unwrap_or_default());
     labels.insert(COLOUR_LABEL.to_owned(), colour.label().to_owned());
     let name = metadata.name.clone().unwrap_or_default();
     let owner = OwnerReference {
@@ -46,12 +50,12 @@ pub fn child(
 /// The child with another spec, in place. It keeps the state that it started from, which only a redeploy replaces.
 pub fn changed(
     child: &FlinkDeployment,
-    resource: &FlinkBlueGreenDeployment,
+    world: &World<'_>,
     colour: Colour,
     spec: &FlinkDeploymentSpec,
     is_redeploy: bool,
 ) -> FlinkDeployment {
-    let made = self::child(resource, colour, spec, None);
+    let made = self::child(world, colour, spec, None);
     let mut changed = child.clone();
     changed.spec = made.spec;
     let former = child.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());

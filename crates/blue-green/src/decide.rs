@@ -245,7 +245,7 @@ impl<'a> Pass<'a> {
 
     /// The first child, or one in the place of a child whose state is not needed any more.
     fn start(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> Plan {
-        let child = child::child(self.world.resource, colour, wanted, None);
+        let child = child::child(self.world, colour, wanted, None);
         let name = child.metadata.name.clone().unwrap_or_default();
         // It is known by its name and its owner: should the status not be written, it is found.
         self.steps.push(Step::CreateChild(Box::new(child)));
@@ -304,7 +304,7 @@ impl<'a> Pass<'a> {
         self.status.deployment_ready_timestamp = None;
         self.report("Changing", format!("`{name}` is changed in place"));
         self.write();
-        let changed = child::changed(child.0, self.world.resource, colour, wanted, is_redeploy);
+        let changed = child::changed(child.0, self.world, colour, wanted, is_redeploy);
         if changed != *child.0 {
             self.steps.push(Step::ChangeChild(Box::new(changed)));
         }

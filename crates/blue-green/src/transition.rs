@@ -146,7 +146,7 @@ impl Pass<'_> {
         wanted: &FlinkDeploymentSpec,
         path: Option<String>,
     ) -> Plan {
-        let child = child::child(self.world.resource, target, wanted, path.as_deref());
+        let child = child::child(self.world, target, wanted, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
         self.head_for(target, path.clone());
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
@@ -230,7 +230,7 @@ impl Pass<'_> {
         self.status.abort_timestamp = Some(self.deadline());
         self.status.deployment_ready_timestamp = None;
         self.status.job_status.upgrade_savepoint_path.clone_from(&path);
-        let child = child::child(self.world.resource, to, &recorded, path.as_deref());
+        let child = child::child(self.world, to, &recorded, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
@@ -266,7 +266,7 @@ impl Pass<'_> {
     fn missing_change(&self, to: Colour, target: Child<'_>) -> Option<FlinkDeployment> {
         let recorded = self.recorded()?;
         let is_redeploy = redeploys(&target.0.spec, &recorded);
-        let changed = child::changed(target.0, self.world.resource, to, &recorded, is_redeploy);
+        let changed = child::changed(target.0, self.world, to, &recorded, is_redeploy);
         (changed.spec != target.0.spec).then_some(changed)
     }
 

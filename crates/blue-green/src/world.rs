@@ -60,6 +60,8 @@ pub struct World<'a> {
     pub resource: &'a FlinkBlueGreenDeployment,
     pub status: &'a BlueGreenStatus,
     pub settings: Settings,
+    /// The operator sees only what has certain labels, and so the children have those of the resource.
+    pub inherits_labels: bool,
     /// Why the spec cannot be run; the spec on record stays in force.
     pub violation: Option<String>,
     /// The objects under the names of the children.

@@ -4,6 +4,7 @@
 use super::error_document::message_of;
 use super::event::{Component, Event};
 use super::resource::StatusOfJob;
+use api::blue_green::BlueGreenStatus;
 use api::state_snapshot::StateSnapshotStatus;
 use api::status::LifecycleState;
 use config::secret::hide_in;
@@ -31,6 +32,16 @@ pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
         state.into_str(),
         &text,
     )
+}
+
+/// The line of a blue/green deployment's status; none where neither its state nor its error changed.
+pub fn of_blue_green(previous: &BlueGreenStatus, current: &BlueGreenStatus) -> Option<String> {
+    if previous.blue_green_state == current.blue_green_state && previous.error == current.error {
+        return None;
+    }
+    let state = current.blue_green_state.map_or("", |state| state.into_str());
+    let level = if current.error.is_some() { "Error" } else { "Info" };
+    Some(line("Status[BlueGreen]", level, state, current.error.as_deref().unwrap_or_default()))
 }
 
 /// The line of a resource that the operator has cleaned up after and lets go.

@@ -8,7 +8,6 @@ pub mod application;
 pub mod attempts;
 pub mod audit;
 pub mod blocker;
-pub mod blue_green;
 pub mod conditions;
 pub mod crash;
 pub mod diff;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use api::blue_green::{BlueGreenState, BlueGreenStatus};
 use api::session_job::SessionJobStatus;
 use api::state_snapshot::{FlinkStateSnapshotSpec, SnapshotState, StateSnapshotStatus};
-use api::status::{DeploymentStatus, JobManagerDeploymentStatus, LifecycleState};
+use api::status::{DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 
 use super::Kind;
 
@@ -26,6 +27,10 @@ pub enum Facts {
     Snapshot {
         is_savepoint: bool,
         state: SnapshotState,
+    },
+    BlueGreen {
+        state: BlueGreenState,
+        job: JobStatusState,
     },
 }
 
@@ -51,18 +56,26 @@ impl Facts {
         Self::Snapshot { is_savepoint: spec.savepoint.is_some(), state: status.state }
     }
 
+    pub fn of_blue_green(status: &BlueGreenStatus) -> Self {
+        Self::BlueGreen {
+            state: status.blue_green_state.unwrap_or(BlueGreenState::InitializingBlue),
+            job: status.job_status.state.unwrap_or(JobStatusState::Reconciling),
+        }
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Deployment { .. } => Kind::FlinkDeployment,
             Self::SessionJob { .. } => Kind::FlinkSessionJob,
             Self::Snapshot { .. } => Kind::FlinkStateSnapshot,
+            Self::BlueGreen { .. } => Kind::FlinkBlueGreenDeployment,
         }
     }
 
     pub(super) fn lifecycle(&self) -> Option<LifecycleState> {
         match self {
             Self::Deployment { lifecycle, .. } | Self::SessionJob { lifecycle } => Some(*lifecycle),
-            Self::Snapshot { .. } => None,
+            Self::Snapshot { .. } | Self::BlueGreen { .. } => None,
         }
     }
 }

@@ -41,16 +41,22 @@ pub enum Kind {
     FlinkDeployment,
     FlinkSessionJob,
     FlinkStateSnapshot,
+    FlinkBlueGreenDeployment,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::FlinkDeployment, Self::FlinkSessionJob, Self::FlinkStateSnapshot];
+    const ALL: [Self; 4] = [
+        Self::FlinkDeployment,
+        Self::FlinkSessionJob,
+        Self::FlinkStateSnapshot,
+        Self::FlinkBlueGreenDeployment,
+    ];
 
     /// True if its resources have a lifecycle state.
     fn has_lifecycle(self) -> bool {
         match self {
             Self::FlinkDeployment | Self::FlinkSessionJob => true,
-            Self::FlinkStateSnapshot => false,
+            Self::FlinkStateSnapshot | Self::FlinkBlueGreenDeployment => false,
         }
     }
 }

@@ -1,152 +1,383 @@
-//! Tells of each `FlinkBlueGreenDeployment` in its own status, and by an event, that it is not operated.
+//! The controller of `FlinkBlueGreenDeployment`: one pass over one of them.
 //!
-//! Each is looked at as its watch shows it, one after the other, and nothing but its uid is kept.
+//! Its children are read fresh in each pass, as what becomes of them follows from them. Their own controller reconciles
+//! them, and wakes this one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
-use kube::runtime::watcher::Event;
-use kube::{Resource, ResourceExt};
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::Value;
 
+use super::act;
 use super::context::Context;
-use super::observe::tell;
-use super::watching;
-use api::blue_green::FlinkBlueGreenDeployment;
-use clients::cluster;
-use clients::cluster::apply::Writer;
-use clients::cluster::events::{self, EventRequest, EventType, Repeat};
-use lifecycle::blue_green::{Notice, notice};
+use super::kind::{Guarded, Kept, Operated};
+use super::observe::{Subject, tell};
+use super::pass::{Again, Error};
+use super::reconcile::OperatedJob;
+use super::resource::Act;
+use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
+use api::deployment::FlinkDeployment;
+use blue_green::decide;
+use blue_green::plan::{Plan, Step};
+use blue_green::settings::Settings;
+use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::{self, read};
+use clients::flink::new_trigger_id;
+use clients::flink::savepoints::{SavepointRequest, SavepointStatus};
+use config::cluster::savepoint_directory;
+use config::{FlinkConfig, OperatorConfig, options};
+use lifecycle::audit;
+use lifecycle::event::Component;
+use validation::blue_green::{BlueGreenInput, find};
 
-/// How often the kind is looked for while it is not installed, or may not be read.
-const PROBE_INTERVAL: Duration = Duration::from_secs(30);
+/// A decision asks for each fact at most once.
+const QUESTIONS_MAX: usize = 3;
 
-/// Follows those of one scope with these labels; ends never.
-pub(super) async fn follow(scope: Option<String>, labels: Option<String>, context: Arc<Context>) {
-    let kind = ApiResource::erase::<FlinkBlueGreenDeployment>(&());
-    let client = context.client.clone();
-    let api: Api<DynamicObject> = match &scope {
-        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
-        None => Api::all_with(client, &kind),
-    };
-    while let Err(error) = api.list(&ListParams::default().limit(1)).await {
-        tracing::debug!(kind = kind.kind, error = tell(&error), "not to be read");
-        tokio::time::sleep(PROBE_INTERVAL).await;
+/// What may lead to a web UI.
+const EXPOSED_BY: [(&str, &str); 2] =
+    [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", "HTTPRoute")];
+
+impl Operated for FlinkBlueGreenDeployment {
+    const FINALIZER: &'static str = "flinkbluegreendeployments.flink.apache.org/finalizer";
+    const FAILURE: (&'static str, Component) = ("BlueGreenException", Component::Operator);
+    const KIND: metrics::Kind = metrics::Kind::FlinkBlueGreenDeployment;
+
+    fn facts(&self, status: &BlueGreenStatus) -> metrics::Facts {
+        metrics::Facts::of_blue_green(status)
     }
-    let mut config = watching::config();
-    if let Some(labels) = &labels {
-        config = config.labels(labels);
+
+    fn audit(previous: &BlueGreenStatus, current: &BlueGreenStatus) -> Option<String> {
+        audit::of_blue_green(previous, current)
     }
-    let mut events = watching::watch(api, config, context.etcd_restores.follow()).boxed();
-    // By uid: the generation that was told about.
-    let mut told = HashMap::new();
-    let mut listed = HashSet::new();
-    while let Some(event) = events.next().await {
-        let resource = match event {
-            Ok(Event::Init) => {
-                listed.clear();
-                continue;
-            }
-            Ok(Event::InitApply(resource)) => {
-                listed.insert(resource.uid());
-                resource
-            }
-            Ok(Event::InitDone) => {
-                told.retain(|uid, _| listed.contains(uid));
-                continue;
-            }
-            Ok(Event::Apply(resource)) => resource,
-            Ok(Event::Delete(resource)) => {
-                told.remove(&resource.uid());
-                continue;
-            }
-            // The watch starts again by itself.
-            Err(_) => continue,
-        };
-        let (uid, generation) = (resource.uid(), resource.meta().generation);
-        if told.get(&uid) != Some(&generation)
-            && report_until_recorded(&resource, &kind, &context).await
-        {
-            told.insert(uid, generation);
+
+    fn kept(context: &Context) -> &Kept<Self> {
+        &context.blue_greens
+    }
+
+    async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
+        let mut act = Act::new(context, resource);
+        let children = Children::read(&act.resource, context).await.map_err(Error::Observe)?;
+        let operator = Arc::clone(&act.operator);
+        let plan = plan(&act.resource, &children, &operator, context).await?;
+        tracing::debug!(
+            because = plan.because,
+            steps = ?plan.steps.iter().map(Step::name).collect::<Vec<_>>(),
+            "decided"
+        );
+        let Plan { steps, status, because: _, look_again } = plan;
+        for step in steps {
+            act.take_step(step, &children, &operator).await.map_err(Error::Act)?;
+        }
+        act.end_with(*status, false, None).await.map_err(Error::Act)?;
+        Ok(look_again)
+    }
+}
+
+/// Wakes the resource that this child belongs to.
+pub(super) fn wake_owner_of(child: &Guarded<FlinkDeployment>, context: &Context) {
+    let Ok(child) = &child.0 else { return };
+    for owner in child.owner_references() {
+        if owner.kind == "FlinkBlueGreenDeployment" {
+            context.blue_greens.wake(&child.namespace().unwrap_or_default(), &owner.name);
         }
     }
 }
 
-/// Returns `true` if nothing is left to report. It is `false` for a version that is no longer the
-/// newest, because another one follows.
-async fn report_until_recorded(
-    resource: &DynamicObject,
-    kind: &ApiResource,
-    context: &Context,
-) -> bool {
-    let mut pause = watching::PAUSE_MIN;
-    loop {
-        let error = match say(resource, kind, context).await {
-            Ok(()) => return true,
-            Err(cluster::Error::Conflict { .. }) => return false,
-            Err(error) => error,
+/// The objects under the names of the children.
+pub(super) struct Children {
+    blue: Option<FlinkDeployment>,
+    green: Option<FlinkDeployment>,
+}
+
+impl Children {
+    async fn read(resource: &FlinkBlueGreenDeployment, context: &Context) -> cluster::Result<Self> {
+        let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
+        let read = async |colour: Colour| {
+            read::get(&context.client, &namespace, &colour.child_of(&name)).await
         };
-        if !error.is_transient() || pause > watching::PAUSE_MAX {
-            let (namespace, name) = (resource.namespace(), resource.name_any());
-            let error = tell(&error);
-            tracing::warn!(
-                kind = kind.kind,
-                namespace,
-                name,
-                error,
-                "not told that it is not operated"
-            );
-            return true;
+        Ok(Self { blue: read(Colour::Blue).await?, green: read(Colour::Green).await? })
+    }
+
+    fn of(&self, colour: Colour) -> Option<&FlinkDeployment> {
+        match colour {
+            Colour::Blue => self.blue.as_ref(),
+            Colour::Green => self.green.as_ref(),
         }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
     }
 }
 
-async fn say(
-    resource: &DynamicObject,
-    kind: &ApiResource,
+/// Decides, answering the decision's questions on the way.
+pub(super) async fn plan(
+    resource: &FlinkBlueGreenDeployment,
+    children: &Children,
+    operator: &OperatorConfig,
     context: &Context,
-) -> cluster::Result<()> {
-    let now = Timestamp::now();
-    let Some(Notice { event, status }) = notice(resource.meta(), resource.data.get("status"), now)
-    else {
-        return Ok(());
-    };
+) -> Result<Plan, Error> {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
-    tracing::warn!(kind = kind.kind, namespace, name, "{}", event.message);
-    let request = EventRequest {
-        regarding: resource.object_ref(kind),
-        event_type: EventType::Warning,
-        reason: event.reason.to_owned(),
-        component: event.component,
-        message: event.message,
-        key: event.key,
-        repeat: Repeat::Count,
-        labels: BTreeMap::new(),
-        annotations: event.annotations,
-        now,
-    };
-    events::record(&context.client, &request).await?;
-    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, kind);
-    let patch = json!({
-        "metadata": {"resourceVersion": resource.meta().resource_version},
-        "status": status,
+    let found = find(&BlueGreenInput {
+        name: &name,
+        namespace: &namespace,
+        spec: &resource.spec,
+        operator,
     });
-    let params = PatchParams {
-        field_manager: Some(Writer::OPERATOR.manager.to_owned()),
-        ..PatchParams::default()
+    let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let defaults = operator.defaults(&namespace, None);
+    let plain = || Settings::of(&Default::default(), &FlinkConfig::new());
+    let settings = Settings::of(&resource.spec, &defaults).or_else(|_| plain());
+    let settings = settings.map_err(|_| Error::Undecided)?;
+    let none = BlueGreenStatus::default();
+    let mut world = World {
+        now: Timestamp::now(),
+        resource,
+        status: resource.status.as_ref().unwrap_or(&none),
+        settings,
+        inherits_labels: context.is_selective,
+        violation: (!violations.is_empty()).then(|| violations.join("; ")),
+        blue: children.of(Colour::Blue),
+        green: children.of(Colour::Green),
+        trigger_id: new_trigger_id(),
+        facts: Facts::default(),
     };
-    match api
-        .patch_status(&name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(cluster::Error::from)
-    {
-        Ok(_) | Err(cluster::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
+    for _ in 0..=QUESTIONS_MAX {
+        match decide(&world) {
+            Ok(plan) => return Ok(plan),
+            Err(Question::Savepoint(colour, id)) => {
+                let answer = savepoint(children.of(colour), &id, operator, context).await;
+                world.facts.savepoint = Some((id, answer));
+            }
+            Err(Question::Ingress(colour)) => {
+                let answer = ingress(resource, children.of(colour), operator, context).await;
+                world.facts.ingress = Some((colour, answer.map_err(Error::Observe)?));
+            }
+        }
     }
+    Err(Error::Undecided)
+}
+
+/// How the savepoint of a child with this trigger id stands.
+async fn savepoint(
+    child: Option<&FlinkDeployment>,
+    id: &str,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> Savepoint {
+    let Some(child) = child else {
+        return Savepoint::Unknown { reason: "there is no child".to_owned() };
+    };
+    let status = child.status.clone().unwrap_or_default();
+    let Some(job_id) = &status.job_status.job_id else {
+        return Savepoint::Unknown { reason: "its status names no job".to_owned() };
+    };
+    let client =
+        match FlinkDeployment::flink(&Subject::new((child, &status), None, operator), context) {
+            Ok(client) => client,
+            Err(reason) => return Savepoint::Unknown { reason },
+        };
+    match client.savepoint_status(job_id, id).await {
+        Ok(SavepointStatus::InProgress) => Savepoint::Pending,
+        Ok(
+            SavepointStatus::Completed { location }
+            | SavepointStatus::CompletedButStopFailed { location, .. },
+        ) => Savepoint::Completed { path: location },
+        Ok(SavepointStatus::Failed(cause)) => {
+            Savepoint::Failed { message: cause.chain().join(" -> ") }
+        }
+        Ok(SavepointStatus::TriggerLost) => Savepoint::NotFound,
+        Err(error) => Savepoint::Unknown { reason: tell(&error) },
+    }
+}
+
+/// The configuration of a child, or why there is none.
+fn config_of(
+    child: &FlinkDeployment,
+    operator: &OperatorConfig,
+) -> Result<Arc<FlinkConfig>, String> {
+    let status = child.status.clone().unwrap_or_default();
+    Subject::new((child, &status), None, operator).config()
+}
+
+/// What is to lead to the web UI of this child; none where nothing is.
+fn wanted_ingress(
+    resource: &FlinkBlueGreenDeployment,
+    child: &FlinkDeployment,
+    operator: &OperatorConfig,
+) -> Result<Option<Value>, String> {
+    let Some(ingress) = &resource.spec.ingress else { return Ok(None) };
+    let config = config_of(child, operator)?;
+    render::ingress::of_blue_green(&resource.metadata, ingress, &child.name_any(), &config)
+        .map_err(|error| error.to_string())
+}
+
+/// Whether what leads to the web UI leads to this child.
+async fn ingress(
+    resource: &FlinkBlueGreenDeployment,
+    child: Option<&FlinkDeployment>,
+    operator: &OperatorConfig,
+    context: &Context,
+) -> cluster::Result<Ingress> {
+    let Some(child) = child else { return Ok(Ingress::InPlace) };
+    let wanted = match wanted_ingress(resource, child, operator) {
+        Ok(wanted) => wanted,
+        Err(reason) => return Ok(Ingress::Refused { reason }),
+    };
+    let uid = resource.uid().unwrap_or_default();
+    for (api_version, kind) in EXPOSED_BY {
+        let of_kind = wanted.as_ref().filter(|wanted| wanted["kind"] == kind);
+        let found = exposed(resource, (api_version, kind), context).await?;
+        match (found, of_kind) {
+            (Some(found), Some(wanted)) if !is_owned(&found, &uid) => {
+                let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+                let reason = format!("{kind} `{name}` is somebody else's");
+                return Ok(Ingress::Refused { reason });
+            }
+            (Some(found), Some(wanted)) if !contains(&found, wanted) => {
+                return Ok(Ingress::Differs);
+            }
+            (None, Some(_)) => return Ok(Ingress::Differs),
+            (Some(found), None) if is_owned(&found, &uid) => return Ok(Ingress::Differs),
+            (Some(_) | None, _) => {}
+        }
+    }
+    Ok(Ingress::InPlace)
+}
+
+/// What there is of this kind under the name of the resource.
+async fn exposed(
+    resource: &FlinkBlueGreenDeployment,
+    (api_version, kind): (&str, &str),
+    context: &Context,
+) -> cluster::Result<Option<Value>> {
+    match read::get_value(&context.client, &exposed_id(resource, (api_version, kind))).await {
+        // Without the right to look at one, or where there is no such kind, none was made.
+        Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+fn exposed_id(resource: &FlinkBlueGreenDeployment, (api_version, kind): (&str, &str)) -> ObjectId {
+    ObjectId {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: resource.namespace(),
+        name: resource.name_any(),
+    }
+}
+
+fn is_owned(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
+}
+
+/// All that is in `wanted` is in the object, which may have more.
+fn contains(object: &Value, wanted: &Value) -> bool {
+    match (object, wanted) {
+        (Value::Object(object), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| object.get(key).is_some_and(|object| contains(object, wanted))),
+        (Value::Array(object), Value::Array(wanted)) => {
+            object.len() == wanted.len()
+                && object.iter().zip(wanted).all(|(object, wanted)| contains(object, wanted))
+        }
+        (object, wanted) => object == wanted,
+    }
+}
+
+impl Act<'_, FlinkBlueGreenDeployment> {
+    async fn take_step(
+        &mut self,
+        step: Step,
+        children: &Children,
+        operator: &OperatorConfig,
+    ) -> Result<(), act::Error> {
+        let client = &self.context.client;
+        match step {
+            Step::WriteStatus(status) => self.write_status(&status).await,
+            Step::Event(event) => self.record_event(event).await,
+            Step::TriggerSavepoint { colour, trigger_id } => {
+                self.trigger_savepoint(children.of(colour), trigger_id, operator).await
+            }
+            Step::CreateChild(child) => {
+                match apply::create(client, &serde_json::to_value(&*child)?, Writer::OPERATOR).await
+                {
+                    // Made before a crash, or by somebody else: the next pass looks at it.
+                    Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Step::ChangeChild(mut child) => {
+                child.status = None;
+                apply::replace(client, &serde_json::to_value(&*child)?, Writer::OPERATOR).await?;
+                Ok(())
+            }
+            Step::DeleteChild { name, uid } => {
+                let id = ObjectId::of::<FlinkDeployment>(&self.namespace(), &name);
+                let deletion =
+                    Deletion { uid: Some(&uid), ..Deletion::with(Propagation::Background) };
+                apply::delete(client, &id, deletion).await?;
+                Ok(())
+            }
+            Step::PointIngress(colour) => self.point_ingress(children.of(colour), operator).await,
+        }
+    }
+
+    /// Asking for the trigger shows the outcome: one that did not arrive is asked for again.
+    async fn trigger_savepoint(
+        &self,
+        child: Option<&FlinkDeployment>,
+        trigger_id: String,
+        operator: &OperatorConfig,
+    ) -> Result<(), act::Error> {
+        let Some(child) = child else { return Ok(()) };
+        let status = child.status.clone().unwrap_or_default();
+        let Some(job_id) = &status.job_status.job_id else { return Ok(()) };
+        let subject = Subject::new((child, &status), None, operator);
+        let client = FlinkDeployment::flink(&subject, self.context).map_err(act::Error::Address)?;
+        let config = subject.config().map_err(act::Error::Address)?;
+        let request = SavepointRequest {
+            target_directory: savepoint_directory(&config),
+            format: config.get(&options::SAVEPOINT_FORMAT_TYPE).unwrap_or_default(),
+            trigger_id,
+        };
+        if let Err(error) = client.trigger_savepoint(job_id, &request).await {
+            tracing::warn!(error = tell(&error), "the savepoint was not confirmed");
+        }
+        Ok(())
+    }
+
+    async fn point_ingress(
+        &self,
+        child: Option<&FlinkDeployment>,
+        operator: &OperatorConfig,
+    ) -> Result<(), act::Error> {
+        let Some(child) = child else { return Ok(()) };
+        let wanted =
+            wanted_ingress(&self.resource, child, operator).map_err(act::Error::Address)?;
+        let client = &self.context.client;
+        for exposed_by in EXPOSED_BY {
+            if let Some(wanted) = wanted.as_ref().filter(|wanted| wanted["kind"] == exposed_by.1) {
+                apply::apply(client, wanted, Writer::OPERATOR).await?;
+                continue;
+            }
+            let found = exposed(&self.resource, exposed_by, self.context).await?;
+            if let Some(found) = found.filter(|found| is_owned(found, &self.uid)) {
+                let deletion = Deletion {
+                    uid: found["metadata"]["uid"].as_str(),
+                    ..Deletion::with(Propagation::Background)
+                };
+                apply::delete(client, &exposed_id(&self.resource, exposed_by), deletion).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the next pass would do, for a preview.
+pub async fn preview(
+    resource: &FlinkBlueGreenDeployment,
+    context: &Context,
+) -> Result<Plan, Error> {
+    let children = Children::read(resource, context).await.map_err(Error::Observe)?;
+    plan(resource, &children, &context.operator(), context).await
 }

@@ -24,6 +24,7 @@ use super::snapshot::index::ByJob;
 use super::transient_failures::TransientFailures;
 use super::validator::{Validator, Verdicts};
 use super::watch_freshness::{Sighting, Trust};
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
@@ -81,6 +82,7 @@ pub struct Context {
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
+    pub(super) blue_greens: Kept<FlinkBlueGreenDeployment>,
     pub(super) autoscalers: Autoscalers,
     pub(super) nodes: Nodes,
     /// Passes that wait for Flink and hold up no others.
@@ -130,6 +132,7 @@ impl Context {
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
+            blue_greens: Kept::default(),
             autoscalers: Autoscalers::default(),
             nodes: Nodes::default(),
             request_slots: RequestSlots::default(),

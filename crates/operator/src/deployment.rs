@@ -1,6 +1,7 @@
 //! The controller of `FlinkDeployment`: what is its own of a pass.
 
 use super::act::{Stopped, Taken};
+use super::blue_green;
 use super::context::Context;
 use super::kind::{Guarded, Kept, Operated, Sight};
 use super::observe::{self, Subject};
@@ -48,6 +49,7 @@ impl Operated for FlinkDeployment {
     fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
         reconcile::seen(resource, sight, context);
         session_job::wake_jobs_of(resource, context);
+        blue_green::wake_owner_of(resource, context);
     }
 
     async fn pass(resource: Self, context: &Context) -> Result<Again, pass::Error> {

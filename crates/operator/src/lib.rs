@@ -85,7 +85,7 @@ pub mod about;
 pub mod act;
 mod api_server_health;
 mod autoscaler;
-mod blue_green;
+pub mod blue_green;
 pub mod canary;
 pub mod context;
 pub mod controller;

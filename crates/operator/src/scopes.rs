@@ -16,7 +16,6 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::blue_green;
 use super::context::{Context, lock, now};
 use super::controller::{self, Settings, api};
 use super::observe::tell;
@@ -101,7 +100,6 @@ impl Scopes {
         let stop = self.settings.cancellation.stop.child_token();
         let cancellation = Cancellation { stop: stop.clone(), ..Cancellation::default() };
         let settings = Settings { cancellation: cancellation.clone(), ..self.settings.clone() };
-        let labels = settings.label_selector.clone();
         let (reader, writer) = store();
         let clusters: Api<Workload> = api(context, scope.as_deref());
         let config = watching::labelled("component in (jobmanager,taskmanager)");
@@ -111,6 +109,7 @@ impl Scopes {
         let mut tasks = vec![
             controller::spawn(context.deployments.open(scope.clone()), settings.clone()),
             controller::spawn(context.session_jobs.open(scope.clone()), settings.clone()),
+            controller::spawn(context.blue_greens.open(scope.clone()), settings.clone()),
         ];
         if self.has_snapshots {
             // Whose snapshot it is, its job says: the labels of the snapshot itself do not count.
@@ -120,10 +119,6 @@ impl Scopes {
         for (what, work) in [
             ("Deployments", follow_clusters(clusters, Arc::clone(context)).boxed()),
             ("pods", follow_pods(scope.clone(), Arc::clone(context)).boxed()),
-            (
-                "FlinkBlueGreenDeployments",
-                blue_green::follow(scope.clone(), labels, Arc::clone(context)).boxed(),
-            ),
         ] {
             let watched =
                 context.health.worker(format!("{what} in {}", shown(scope)), stop.clone());
@@ -162,6 +157,7 @@ impl Scopes {
             context.forget(uid);
         }
         drop(context.snapshots.close(namespace));
+        drop(context.blue_greens.close(namespace));
         lock(&context.clusters).retain(|(of, _)| of != scope);
         context.health.forget_scope(namespace);
         context.metrics.scope_closes(namespace, now());

@@ -4,7 +4,7 @@ use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
     IngressServiceBackend, IngressSpec, IngressTLS, ServiceBackendPort,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
 use api::deployment::IngressTls;
@@ -20,6 +20,50 @@ pub(super) fn render(
     config: &FlinkConfig,
 ) -> Result<Option<Value>, RenderError> {
     let Some(ingress) = &cluster.spec.ingress else { return Ok(None) };
+    let of = Exposed {
+        name: &cluster.id.name,
+        namespace: &cluster.id.namespace,
+        owner: owner(&cluster.id.name, &cluster.id.uid, true),
+        cluster: &cluster.id.name,
+    };
+    expose(&of, ingress, config)
+}
+
+/// The Ingress of a `FlinkBlueGreenDeployment`, which leads to the child with this name; `config` is the child's.
+///
+/// # Errors
+///
+/// When there is no template, or an option cannot be read.
+pub fn of_blue_green(
+    resource: &ObjectMeta,
+    ingress: &api::deployment::IngressSpec,
+    child: &str,
+    config: &FlinkConfig,
+) -> Result<Option<Value>, RenderError> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (name, namespace) = (text(&resource.name), text(&resource.namespace));
+    let owner = OwnerReference {
+        kind: "FlinkBlueGreenDeployment".to_owned(),
+        ..owner(&name, &text(&resource.uid), true)
+    };
+    let of = Exposed { name: &name, namespace: &namespace, owner, cluster: child };
+    expose(&of, ingress, config)
+}
+
+/// What an Ingress is made for.
+struct Exposed<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    owner: OwnerReference,
+    /// The cluster whose web UI it leads to.
+    cluster: &'a str,
+}
+
+fn expose(
+    of: &Exposed<'_>,
+    ingress: &api::deployment::IngressSpec,
+    config: &FlinkConfig,
+) -> Result<Option<Value>, RenderError> {
     if !config.get(&options::INGRESS_MANAGE)? {
         return Ok(None);
     }
@@ -28,16 +72,19 @@ pub(super) fn render(
         let expected = "a URL such as `{{name}}.{{namespace}}.flink.example.com`";
         InvalidValue::new("spec.ingress.template", "", expected)
     })?;
-    let (host, path) = host_and_path(&fill(template, &cluster.id.name, &cluster.id.namespace));
+    let (host, path) = host_and_path(&fill(template, of.name, of.namespace));
 
     let mut labels = ingress.labels.clone().unwrap_or_default();
     let _user_label = labels.insert(names::COMPONENT_LABEL.to_owned(), "ingress".to_owned());
-    let annotations = ingress.annotations.clone().unwrap_or_default();
     let metadata = ObjectMeta {
-        owner_references: Some(vec![owner(&cluster.id.name, &cluster.id.uid, true)]),
-        ..cluster.metadata(cluster.id.name.clone(), labels, annotations)
+        name: Some(of.name.to_owned()),
+        namespace: Some(of.namespace.to_owned()),
+        labels: Some(labels),
+        annotations: ingress.annotations.clone().filter(|annotations| !annotations.is_empty()),
+        owner_references: Some(vec![of.owner.clone()]),
+        ..ObjectMeta::default()
     };
-    let service = names::rest_service(&cluster.id.name);
+    let service = names::rest_service(of.cluster);
     let port = config.get(&options::REST_PORT)?;
     if let Some(gateway) = config.find(&options::INGRESS_GATEWAY)? {
         let backend = json!({ "name": service, "port": port });

@@ -6,7 +6,7 @@
 //! know it.
 
 mod config_map;
-mod ingress;
+pub mod ingress;
 mod job_manager;
 mod logging;
 pub mod names;

@@ -6,6 +6,7 @@
 //! autoscaler); beyond them only what is sure to fail later is refused.
 
 mod autoscaler;
+pub mod blue_green;
 mod deployment;
 pub mod excluded_period;
 pub mod extension;

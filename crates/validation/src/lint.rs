@@ -15,18 +15,8 @@ use config::option::ConfigOption;
 use config::secret::is_secret;
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// Message about a `FlinkBlueGreenDeployment`.
-pub const BLUE_GREEN: &str = "this operator does not operate FlinkBlueGreenDeployments yet: nothing is \
-     made of it, and a change of it has no effect. FlinkDeployments that it owns are operated each by \
-     itself. Leave its namespace to the Java operator, or use a FlinkDeployment instead";
-
 /// Flink's metaspace, overhead and network alone take half of it.
 const MEMORY_MIN: u64 = 1 << 30;
-
-/// Returns the finding about every `FlinkBlueGreenDeployment`.
-pub fn blue_green() -> Finding {
-    Rule::NotOperated.found("kind", BLUE_GREEN)
-}
 
 /// Advice about a `FlinkDeployment`.
 pub fn deployment(

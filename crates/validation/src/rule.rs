@@ -186,6 +186,15 @@ rules! {
     HighAvailabilityOfJob = 42 Error: "high availability of a session job",
         "A cluster has it for all of its jobs or for none: what one of them says of it changes nothing.",
         "Leave `high-availability.*` out, and set it in the FlinkDeployment of the session cluster.";
+    BlueGreenTemplate = 43 Error: "a blue/green deployment without a job",
+        "Its children are applications, made from `spec.template.spec`.",
+        "Write a FlinkDeployment's spec with `job` into `spec.template.spec`.";
+    BlueGreenOption = 44 Error: "an option of a blue/green deployment that cannot be read",
+        "`spec.configuration` has three options of `kubernetes.operator.bluegreen`, durations each.",
+        "Correct its name or value, or move it to `spec.template.spec.flinkConfiguration`.";
+    BlueGreenJobId = 45 Error: "two colours with the same job id",
+        "While one takes over from the other both run, and would write each other's checkpoints.",
+        "Take `$internal.pipeline.job-id` out.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
         "Without HA metadata nothing leads to the last checkpoint once a JobManager is gone: the job then waits for a person.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
@@ -219,9 +228,6 @@ rules! {
     IdleSlots = 111 Info: "slots that no subtask uses",
         "Parallelism is no multiple of the slots of a TaskManager, so that the last one has idle slots.",
         "Make `spec.job.parallelism` a multiple of `taskmanager.numberOfTaskSlots`.";
-    NotOperated = 112 Warning: "a kind that this operator does not operate",
-        "FlinkBlueGreenDeployments are stored, and what refers to savepoints in them counts, but nothing is made of them.",
-        "Leave the namespace to the Java operator, or use a FlinkDeployment.";
 }
 
 impl Rule {

@@ -32,7 +32,6 @@ use operator::context::Context;
 use operator::install::values::Values;
 use operator::pass;
 use operator::preview::{self, Preview};
-use validation::lint::BLUE_GREEN;
 
 /// Resources that are looked at at the same time.
 const LOOKERS: usize = 16;
@@ -160,8 +159,31 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
     let (kind, namespace, name) =
         (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
     if kind == "FlinkBlueGreenDeployment" {
-        let because = BLUE_GREEN.to_owned();
-        return Some(Finding { kind, namespace, name, steps: vec![], because, error: None });
+        let plan = match serde_json::from_value(resource) {
+            Ok(resource) => operator::blue_green::preview(&resource, context).await,
+            Err(error) => {
+                let because = "the resource cannot be read".to_owned();
+                let error = Some(error.to_string());
+                return Some(Finding { kind, namespace, name, steps: vec![], because, error });
+            }
+        };
+        let (steps, because, error) = match plan {
+            Ok(plan) => {
+                let names = plan.steps.iter().map(|step| step.name().to_owned());
+                let steps: Vec<_> = names.filter(|name| name != "event").collect();
+                (steps, plan.because, None)
+            }
+            Err(error) => (vec![], String::new(), Some(format!("{error:#}"))),
+        };
+        let is_left_alone = steps.is_empty() && error.is_none();
+        return (!is_left_alone).then_some(Finding {
+            kind,
+            namespace,
+            name,
+            steps,
+            because,
+            error,
+        });
     }
     let preview = match kind.as_str() {
         "FlinkDeployment" => ahead(resource, |it| preview::of_deployment(it, context)).await,

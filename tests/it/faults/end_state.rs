@@ -20,7 +20,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// tries what it missed until then after growing pauses.
 pub(super) const COLLECTED_TRIES: usize = 450;
 
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
+    "FlinkBlueGreenDeployment",
     "FlinkDeployment",
     "FlinkSessionJob",
     "FlinkStateSnapshot",

@@ -2,6 +2,7 @@
 //!
 //! Each is prepared in peace. Requests are counted from `begin` on.
 
+mod blue_green;
 mod sessions;
 
 use std::time::Duration;
@@ -12,6 +13,10 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use blue_green::{
+    blue_green_abort, blue_green_delete, blue_green_deploy, blue_green_stateless_transition,
+    blue_green_suspend_and_resume, blue_green_transition,
+};
 use sessions::{
     session_cluster_delete_with_its_job, session_cluster_upgrade, session_cluster_upgrade_with_ha,
     session_job_delete_with_savepoint, session_job_snapshot,
@@ -41,11 +46,11 @@ impl Scenario {
 }
 
 macro_rules! scenarios {
-    ($($name:ident in $cluster:expr;)*) => {
+    ($($name:ident in $($cluster:expr),+;)*) => {
         pub(super) const ALL: &[Scenario] = &[$(Scenario {
             name: stringify!($name),
             play: |stage| $name(stage).boxed(),
-            clusters: &[$cluster],
+            clusters: &[$($cluster),+],
         }),*];
     };
 }
@@ -87,6 +92,12 @@ scenarios! {
     session_cluster_upgrade in CLUSTER;
     session_cluster_upgrade_with_ha in CLUSTER;
     session_cluster_delete_with_its_job in CLUSTER;
+    blue_green_deploy in "orders-blue", "orders-green";
+    blue_green_transition in "orders-blue", "orders-green";
+    blue_green_stateless_transition in "orders-blue", "orders-green";
+    blue_green_abort in "orders-blue", "orders-green";
+    blue_green_suspend_and_resume in "orders-blue", "orders-green";
+    blue_green_delete in "orders-blue", "orders-green";
 }
 
 pub(super) fn deployment(mode: &str) -> Value {

@@ -38,6 +38,7 @@ kubernetes.operator.job.submission.timeout: 5 s
 pub(super) const DEPLOYMENT: &str = "FlinkDeployment";
 pub(super) const SESSION_JOB: &str = "FlinkSessionJob";
 pub(super) const SNAPSHOT: &str = "FlinkStateSnapshot";
+pub(super) const BLUE_GREEN: &str = "FlinkBlueGreenDeployment";
 
 pub(super) type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
 

@@ -237,6 +237,7 @@ impl Sim {
                 resource: &self.resource,
                 status: &self.status,
                 settings: self.settings,
+                inherits_labels: false,
                 violation: None,
                 blue: self.children.get(&Colour::Blue).map(|child| &child.object),
                 green: self.children.get(&Colour::Green).map(|child| &child.object),

@@ -10,8 +10,9 @@ use super::super::lifecycle::{STATES, Transition};
 use super::super::scaling;
 use super::super::{Facts, Kind, number};
 use super::{Counts, Fleet, Timings};
+use api::blue_green::BlueGreenState;
 use api::state_snapshot::SnapshotState;
-use api::status::JobManagerDeploymentStatus;
+use api::status::{JobManagerDeploymentStatus, JobStatusState};
 
 const JOB_MANAGER: [(JobManagerDeploymentStatus, &str); 5] = [
     (JobManagerDeploymentStatus::Ready, "READY"),
@@ -27,6 +28,24 @@ const SNAPSHOT: [SnapshotState; 5] = [
     SnapshotState::Completed,
     SnapshotState::Failed,
     SnapshotState::Abandoned,
+];
+
+const BLUE_GREEN: [BlueGreenState; 7] = [
+    BlueGreenState::InitializingBlue,
+    BlueGreenState::ActiveBlue,
+    BlueGreenState::ActiveGreen,
+    BlueGreenState::SavepointingBlue,
+    BlueGreenState::SavepointingGreen,
+    BlueGreenState::TransitioningToBlue,
+    BlueGreenState::TransitioningToGreen,
+];
+
+/// What the status of a `FlinkBlueGreenDeployment` says of its job.
+const SERVING: [JobStatusState; 4] = [
+    JobStatusState::Reconciling,
+    JobStatusState::Running,
+    JobStatusState::Suspended,
+    JobStatusState::Failing,
 ];
 
 /// Selects the count of a resource.
@@ -57,6 +76,8 @@ struct Tally {
     state_size: f64,
     savepoints: [u64; SNAPSHOT.len()],
     checkpoints: [u64; SNAPSHOT.len()],
+    blue_green: [u64; BLUE_GREEN.len()],
+    blue_green_job: [u64; SERVING.len()],
 }
 
 type SumOf = fn(&Tally) -> f64;
@@ -87,6 +108,10 @@ impl Tally {
                 let of_kind =
                     if *is_savepoint { &mut self.savepoints } else { &mut self.checkpoints };
                 count(of_kind, SNAPSHOT.iter().position(|known| known == state));
+            }
+            Facts::BlueGreen { state, job } => {
+                count(&mut self.blue_green, BLUE_GREEN.iter().position(|known| known == state));
+                count(&mut self.blue_green_job, SERVING.iter().position(|known| known == job));
             }
         }
     }
@@ -127,13 +152,18 @@ impl Fleet {
         }
         let kinds = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
         let kinds = kinds.map(|kind| (kind, of_kind(&tallies, kind)));
+        let of_each = kinds.iter().map(|(kind, tallies)| (*kind, tallies));
+        let blue_green = of_kind(&tallies, Kind::FlinkBlueGreenDeployment);
+        let counted = of_each.chain([(Kind::FlinkBlueGreenDeployment, &blue_green)]);
+        let counted: Vec<Point> =
+            counted.flat_map(|(kind, tallies)| gauges(kind, tallies, &|tally| tally.all)).collect();
         let of_both = |read: &dyn Fn(&Tally) -> u64| -> Vec<Point> {
             kinds.iter().flat_map(|(kind, tallies)| gauges(*kind, tallies, read)).collect()
         };
         let mut tell = |name: String, points: Vec<Point>| {
             families.push(Family::new(Scope::Namespace, name, points));
         };
-        tell("Count".to_owned(), of_both(&|tally| tally.all));
+        tell("Count".to_owned(), counted);
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));
@@ -160,6 +190,16 @@ impl Fleet {
                 .iter()
                 .map(|(namespace, tally)| point(kind, namespace, None, Value::Gauge(read(tally))));
             tell(format!("ResourceUsage.{name}"), points.collect());
+        }
+        let kind = Kind::FlinkBlueGreenDeployment;
+        let blue_green = of_kind(&tallies, kind);
+        for (place, state) in BLUE_GREEN.iter().enumerate() {
+            let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green, place));
+            tell(format!("BlueGreenState.{}.Count", state.into_str()), points);
+        }
+        for (place, state) in SERVING.iter().enumerate() {
+            let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green_job, place));
+            tell(format!("JobStatus.{}.Count", state.into_str()), points);
         }
         let kind = Kind::FlinkStateSnapshot;
         let snapshots = of_kind(&tallies, kind);

@@ -105,6 +105,7 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
         return start_session(world, key, config).await;
     }
     let job_id = config.job_id();
+    inherit_state(world, key, config);
     let mut from_metadata = false;
     if config.is_highly_available {
         from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
@@ -130,6 +131,22 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     if let Some(law) = law {
         world.broke(key, law);
     }
+}
+
+/// A colour that starts from a savepoint of the other one: the numbers of states are those of that one from then on.
+fn inherit_state(world: &World, key: &str, config: &Config) {
+    let other = match (key.strip_suffix("-blue"), key.strip_suffix("-green")) {
+        (Some(name), _) => format!("{name}-green"),
+        (None, Some(name)) => format!("{name}-blue"),
+        (None, None) => return,
+    };
+    let Some(path) = config.path() else { return };
+    let Some(number) = world.flink.with(&other, |cluster| cluster.state_at(path)) else { return };
+    world.flink.with(key, |cluster| {
+        cluster.stored.clear();
+        cluster.jobs.clear();
+        cluster.stored.insert(path.to_owned(), number);
+    });
 }
 
 /// The jobs of the JobManager before go on where HA metadata has them.

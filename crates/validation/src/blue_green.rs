@@ -1,0 +1,115 @@
+//! Rules of a `FlinkBlueGreenDeployment`: those of a `FlinkDeployment` for both children, and its own.
+
+use api::blue_green::{Colour, FlinkBlueGreenDeploymentSpec};
+use api::deployment::FlinkDeploymentSpec;
+use api::job::UpgradeMode;
+use config::option::ConfigOption;
+use config::options::blue_green as own;
+use config::{FlinkConfig, OperatorConfig, options};
+
+use super::{Finding, Rule, ValidationInput, Violation, is_blank};
+
+/// Input for the validation of a `FlinkBlueGreenDeployment`.
+#[derive(Clone, Copy, Debug)]
+pub struct BlueGreenInput<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub spec: &'a FlinkBlueGreenDeploymentSpec,
+    pub operator: &'a OperatorConfig,
+}
+
+/// All violations, each with the rule that is broken.
+pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
+    let mut found = of_options(input.spec);
+    let template = input.spec.template.as_ref().and_then(|template| template.spec.as_ref());
+    let Some(template) = template else {
+        found.push(Rule::BlueGreenTemplate.found("spec.template.spec", "must be set"));
+        return found;
+    };
+    if template.job.is_none() {
+        let message = "must be set: the children are applications, and not session clusters";
+        found.push(Rule::BlueGreenTemplate.found("spec.template.spec.job", message));
+    }
+    if input.spec.ingress.as_ref().is_some_and(|ingress| ingress.template.is_none()) {
+        let message = "must be set, such as `{{name}}.{{namespace}}.flink.example.com`";
+        found.push(Rule::IngressTemplate.found("spec.ingress.template", message));
+    }
+    found.extend(of_state(input, template));
+    found.extend(of_children(input, template));
+    found
+}
+
+fn of_options(spec: &FlinkBlueGreenDeploymentSpec) -> Vec<Finding> {
+    let config: FlinkConfig = spec.configuration.iter().flatten().collect();
+    let known = [
+        &own::ABORT_GRACE_PERIOD,
+        &own::RECONCILIATION_RESCHEDULE_INTERVAL,
+        &own::DEPLOYMENT_DELETION_DELAY,
+    ];
+    let place = |key: &str| format!("spec.configuration.{key}");
+    let unreadable = known.iter().filter_map(|option| {
+        let error = config.find(option).err()?;
+        Some(Rule::BlueGreenOption.found(place(option.key()), error.to_string()))
+    });
+    let is_known = |key: &str| known.iter().any(|option: &&ConfigOption<_>| option.key() == key);
+    let unknown = config.iter().filter(|(key, _)| !is_known(key)).map(|(key, _)| {
+        let message = "has no effect here: options of the job belong into \
+                       `spec.template.spec.flinkConfiguration`";
+        Rule::BlueGreenOption.found(place(key), message)
+    });
+    unreadable.chain(unknown).collect()
+}
+
+/// How state gets from one colour to the other.
+fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<Finding> {
+    const PLACE: &str = "spec.template.spec.flinkConfiguration";
+    let mut config = input.operator.defaults(input.namespace, template.flink_version);
+    config.overlay(&FlinkConfig::flatten(&template.flink_configuration));
+    let mut found = Vec::new();
+    if config.is_set(&options::FIXED_JOB_ID) {
+        let path = format!("{PLACE}.{}", options::FIXED_JOB_ID.key());
+        let message =
+            "must not be set: both colours would run a job with this id, and share its checkpoints";
+        found.push(Rule::BlueGreenJobId.found(path, message));
+    }
+    let mode = template.job.as_ref().map(|job| job.upgrade_mode);
+    // The rules of a FlinkDeployment ask for it in mode `savepoint`.
+    let takes_savepoints = mode == Some(UpgradeMode::LastState);
+    if takes_savepoints && is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) {
+        let path = format!("{PLACE}.state.savepoints.dir");
+        let message = "must be set: the other colour starts from a savepoint, in upgrade mode `last-state`, too";
+        found.push(Rule::SavepointDirectory.found(path, message));
+    }
+    found
+}
+
+/// What is wrong with both children is told once.
+fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for colour in Colour::ALL {
+        let child = super::find(&ValidationInput {
+            name: &colour.child_of(input.name),
+            namespace: input.namespace,
+            spec: template,
+            last_reconciled: None,
+            operator: input.operator,
+        });
+        let child =
+            child.into_iter().map(|Finding { rule, violation: Violation { path, message } }| {
+                let path = path
+                    .strip_prefix("spec.")
+                    .map(|rest| format!("spec.template.spec.{rest}"))
+                    .unwrap_or(path);
+                Finding { rule, violation: Violation { path, message } }
+            });
+        for finding in child {
+            let is_told = all
+                .iter()
+                .any(|it| it.rule == finding.rule && it.violation.path == finding.violation.path);
+            if !is_told {
+                all.push(finding);
+            }
+        }
+    }
+    all
+}
