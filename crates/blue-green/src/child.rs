@@ -62,10 +62,14 @@ pub fn changed(
     if let (Some(job), false) = (&mut changed.spec.job, is_redeploy) {
         job.initial_savepoint_path = former;
     }
-    let labels = made.metadata.labels.unwrap_or_default();
-    changed.metadata.labels.get_or_insert_default().extend(labels);
-    let annotations = made.metadata.annotations.unwrap_or_default();
-    changed.metadata.annotations.get_or_insert_default().extend(annotations);
+    for (of_child, wanted) in [
+        (&mut changed.metadata.labels, made.metadata.labels),
+        (&mut changed.metadata.annotations, made.metadata.annotations),
+    ] {
+        if let Some(wanted) = wanted {
+            of_child.get_or_insert_default().extend(wanted);
+        }
+    }
     changed
 }
 

@@ -18,7 +18,7 @@ fn blue_green(mode: &str) -> Value {
         "metadata": {"name": JOB},
         "spec": {
             "configuration": {
-                format!("{OPTIONS}.abort.grace-period"): "20 s",
+                format!("{OPTIONS}.abort.grace-period"): "60 s",
                 format!("{OPTIONS}.reconciliation.reschedule-interval"): "500 ms",
             },
             "ingress": {"template": "{{name}}.{{namespace}}.example.com"},
@@ -99,12 +99,12 @@ pub(super) async fn blue_green_suspend_and_resume(stage: &Stage) {
     until_serving(stage, "ACTIVE_BLUE", "RUNNING", GREEN).await;
 }
 
-/// While the other colour starts.
+/// While the other colour does not come up.
 pub(super) async fn blue_green_delete(stage: &Stage) {
     run(stage, "savepoint").await;
     stage.begin();
-    edit(stage, json!({"job": {"parallelism": 2}})).await;
-    stage.until(DEPLOYMENT, GREEN, "made", Value::is_object).await;
+    edit(stage, json!({"image": BROKEN_IMAGE})).await;
+    stage.until("Deployment", GREEN, "made", Value::is_object).await;
     stage.delete(BLUE_GREEN, JOB).await;
     for (kind, name) in [(BLUE_GREEN, JOB), (DEPLOYMENT, BLUE), (DEPLOYMENT, GREEN)] {
         stage.until_gone(kind, name).await;
