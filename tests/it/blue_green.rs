@@ -1,31 +1,30 @@
-//! A `FlinkBlueGreenDeployment` on the fake cluster: that it is not operated is told, and nothing else.
+//! A `FlinkBlueGreenDeployment` on the fake cluster. What becomes of it in full is played by the scenarios of `faults`.
 
 use operator::run::Watch;
 use serde_json::{Value, json};
+use testing::scene::Scene;
 
 use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
 
-fn trial(namespace: &str, name: &str) -> Value {
+fn blue_green(namespace: &str, name: &str) -> Value {
+    let template = serde_json::to_value(Scene::new("savepoint").resource.spec).unwrap();
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
         "metadata": {"name": name, "namespace": namespace, "uid": name, "generation": 1},
-        "spec": {"template": {"spec": {"flinkVersion": "v1_20"}}},
+        "spec": {"template": {"spec": template}},
     })
 }
 
-/// The resource, once this generation of it was told about.
-fn told(cluster: &FakeCluster, name: &str, generation: i64) -> Option<Value> {
-    let resource = cluster.object("flinkbluegreendeployments", "shop", name)?;
-    let condition = &resource["status"]["conditions"][0];
-    (condition["observedGeneration"] == generation).then_some(resource)
+fn stored(cluster: &FakeCluster, name: &str) -> Option<Value> {
+    cluster.object("flinkbluegreendeployments", "shop", name)
 }
 
-fn events(cluster: &FakeCluster) -> Vec<Value> {
-    let mut events = cluster.objects("events");
-    events.retain(|event| event["involvedObject"]["kind"] == "FlinkBlueGreenDeployment");
-    events
+/// Its status, once there is an error in it.
+fn failed(cluster: &FakeCluster, name: &str) -> Option<Value> {
+    let status = stored(cluster, name)?["status"].clone();
+    status["error"].is_string().then_some(status)
 }
 
 fn writes_about(cluster: &FakeCluster, name: &str) -> Vec<Recorded> {
@@ -35,43 +34,68 @@ fn writes_about(cluster: &FakeCluster, name: &str) -> Vec<Recorded> {
 }
 
 #[tokio::test]
-async fn that_it_is_not_operated_is_told_once_for_each_generation() {
-    let mut operating = Operating::start(FakeFlink::start().await);
-    operating.cluster.insert(trial("shop", "trial"));
-    let mut seen = operating.until("it is told", |cluster| told(cluster, "trial", 1)).await;
-    let condition = &seen["status"]["conditions"][0];
-    assert_eq!(
-        (&condition["type"], &condition["status"], &condition["reason"]),
-        (&json!("Progressing"), &json!("False"), &json!("NotOperated"))
-    );
-    assert_eq!(seen["status"]["blueGreenState"], "INITIALIZING_BLUE");
-    let told_first = events(&operating.cluster);
-    assert_eq!(told_first.len(), 1);
-    assert_eq!((&told_first[0]["type"], &told_first[0]["count"]), (&json!("Warning"), &json!(1)));
-    assert!(told_first[0]["message"].as_str().unwrap().contains("does not operate"));
+async fn the_first_child_is_made_and_reconciled() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.cluster.insert(blue_green("shop", "trial"));
+    let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-blue");
+    let made = operating.until("the child is made", child).await;
+    assert_eq!(made["metadata"]["labels"]["flink/blue-green-deployment-type"], "BLUE");
+    let owner = &made["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["uid"], &owner["controller"]), (&json!("trial"), &json!(false)));
+    let job_manager = |cluster: &FakeCluster| cluster.object("deployments", "shop", "trial-blue");
+    operating.until("its controller makes its JobManager", job_manager).await;
+    let told = |cluster: &FakeCluster| {
+        let status = stored(cluster, "trial")?["status"].clone();
+        (status["blueGreenState"] == "TRANSITIONING_TO_BLUE").then_some(status)
+    };
+    let status = operating.until("it is on record", told).await;
+    assert_eq!(status["jobStatus"]["state"], "RECONCILING");
+    assert!(status["lastReconciledSpec"].as_str().unwrap().contains("template"));
+    operating.stop().await;
+}
 
-    seen["spec"]["template"]["spec"]["image"] = json!("flink:1.20");
-    seen["metadata"]["generation"] = json!(2);
-    operating.cluster.insert(seen);
-    operating.until("the edit is told", |cluster| told(cluster, "trial", 2)).await;
-    assert_eq!(events(&operating.cluster)[0]["count"], 2);
+#[tokio::test]
+async fn a_child_of_somebody_else_is_left_alone() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let mut foreign = serde_json::to_value(Scene::new("savepoint").resource).unwrap();
+    foreign["metadata"]["name"] = json!("trial-green");
+    operating.cluster.insert(foreign);
+    operating.cluster.insert(blue_green("shop", "trial"));
+    let status = operating.until("it is told", |cluster| failed(cluster, "trial")).await;
+    let error = status["error"].as_str().unwrap();
+    assert!(error.contains("`trial-green` does not belong to this resource"), "{error}");
+    assert!(operating.cluster.object("flinkdeployments", "shop", "trial-blue").is_none());
+    operating.stop().await;
+}
 
-    // The next operator finds that it was told. One is looked at after the other.
-    operating = operating.restart_after(FakeCluster::forget_requests).await;
-    operating.cluster.insert(trial("shop", "zz"));
-    operating.until("the other is told", |cluster| told(cluster, "zz", 1)).await;
-    assert_eq!(writes_about(&operating.cluster, "trial"), []);
+#[tokio::test]
+async fn what_cannot_run_is_told_by_its_field() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let mut wrong = blue_green("shop", "trial");
+    wrong["spec"]["configuration"] =
+        json!({"kubernetes.operator.bluegreen.abort.grace-period": "soon"});
+    wrong["spec"]["template"]["spec"]["job"]["parallelism"] = json!(-1);
+    operating.cluster.insert(wrong);
+    let status = operating.until("it is told", |cluster| failed(cluster, "trial")).await;
+    let error = status["error"].as_str().unwrap();
+    for field in
+        ["spec.template.spec.job.parallelism", "spec.configuration.kubernetes.operator.bluegreen"]
+    {
+        assert!(error.contains(field), "{error}");
+    }
+    assert!(operating.cluster.object("flinkdeployments", "shop", "trial-blue").is_none());
     operating.stop().await;
 }
 
 #[tokio::test]
 async fn one_outside_of_the_watched_namespaces_is_left_alone() {
     let cluster = FakeCluster::new();
-    cluster.insert(trial("elsewhere", "trial"));
-    cluster.insert(trial("shop", "zz"));
+    cluster.insert(blue_green("elsewhere", "trial"));
+    cluster.insert(blue_green("shop", "zz"));
     let watch = Watch::Namespaces(vec!["shop".to_owned()]);
     let operating = Operating::start_in(&watch, cluster, FakeFlink::start().await);
-    operating.until("the one here is told", |cluster| told(cluster, "zz", 1)).await;
+    let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "zz-blue");
+    operating.until("the one here is operated", child).await;
     assert_eq!(writes_about(&operating.cluster, "trial"), []);
     operating.stop().await;
 }

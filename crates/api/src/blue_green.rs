@@ -67,6 +67,7 @@ pub enum Colour {
 impl Colour {
     pub const ALL: [Self; 2] = [Self::Blue, Self::Green];
 
+    #[must_use]
     pub fn other(self) -> Self {
         match self {
             Self::Blue => Self::Green,

@@ -194,23 +194,24 @@ impl<'a> Pass<'a> {
         if let Some(left_over) = left_over {
             return Ok(self.await_deletion(left_over));
         }
-        match wish {
-            Change::Redeploy => {
-                let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
-                Ok(self.begin(other, wanted, path))
-            }
-            _ if is_stateless(wanted) => Ok(self.begin(other, wanted, None)),
-            _ if child.runs() => Ok(self.take_savepoint(colour, child)),
-            // Its own rules find its state, or say why they do not.
-            _ if child.is_down() => Ok(self.change_in_place(colour, child, wanted, false)),
-            _ => {
-                let name = child.name();
-                let message =
-                    format!("the change waits for the job of `{name}`, which starts or recovers");
-                self.report("WaitingForJob", message.clone());
-                Ok(self.finish(message, Some(self.world.settings.interval)))
-            }
+        if wish == Change::Redeploy {
+            let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
+            return Ok(self.begin(other, wanted, path));
         }
+        if is_stateless(wanted) {
+            return Ok(self.begin(other, wanted, None));
+        }
+        if child.runs() {
+            return Ok(self.take_savepoint(colour, child));
+        }
+        if child.is_down() {
+            // Its own rules find its state, or say why they do not.
+            return Ok(self.change_in_place(colour, child, wanted, false));
+        }
+        let name = child.name();
+        let message = format!("the change waits for the job of `{name}`, which starts or recovers");
+        self.report("WaitingForJob", message.clone());
+        Ok(self.finish(message, Some(self.world.settings.interval)))
     }
 
     /// The wanted spec runs, is being brought about in place, or was given up.

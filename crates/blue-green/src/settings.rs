@@ -18,6 +18,17 @@ pub struct Settings {
     pub deletion_delay: Duration,
 }
 
+/// Those of nobody who says anything.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_mins(10),
+            interval: Duration::from_secs(15),
+            deletion_delay: Duration::ZERO,
+        }
+    }
+}
+
 impl Settings {
     /// Those of the resource, which go before the operator's.
     ///
@@ -35,5 +46,16 @@ impl Settings {
             interval: config.get(&blue_green::RECONCILIATION_RESCHEDULE_INTERVAL)?,
             deletion_delay: config.get(&blue_green::DEPLOYMENT_DELETION_DELAY)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_options() {
+        let none = FlinkBlueGreenDeploymentSpec::default();
+        assert_eq!(Settings::of(&none, &FlinkConfig::new()), Ok(Settings::default()));
     }
 }

@@ -80,7 +80,7 @@ impl Pass<'_> {
         let name = child.name();
         let why = match self.world.savepoint(colour, &id)?.clone() {
             Savepoint::Completed { path } => {
-                return self.begin_when_free(colour.other(), wanted, path);
+                return Ok(self.begin_when_free(colour.other(), wanted, path));
             }
             Savepoint::Failed { message } => {
                 return Ok(self.give_up_savepoint(colour, SAVEPOINT_FAILED, &message));
@@ -131,12 +131,12 @@ impl Pass<'_> {
         target: Colour,
         wanted: &FlinkDeploymentSpec,
         path: String,
-    ) -> End {
+    ) -> Plan {
         if let Some(left_over) = self.world.child(target) {
             self.delete(left_over, "another one takes its place");
-            return Ok(self.await_deletion(left_over));
+            return self.await_deletion(left_over);
         }
-        Ok(self.begin(target, wanted, Some(path)))
+        self.begin(target, wanted, Some(path))
     }
 
     /// Starts the other colour; without a path as its spec says.
@@ -211,7 +211,10 @@ impl Pass<'_> {
             // As the Java operator has it: the savepoint is known to the JobManager alone.
             (None, Some(id)) => match self.world.savepoint(from, &id)? {
                 Savepoint::Completed { path } => Some(path.clone()),
-                _ => {
+                Savepoint::Pending
+                | Savepoint::Failed { .. }
+                | Savepoint::NotFound
+                | Savepoint::Unknown { .. } => {
                     return Ok(self.leave_transition(
                         from,
                         serving,

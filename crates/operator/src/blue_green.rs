@@ -124,9 +124,8 @@ pub(super) async fn plan(
     });
     let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
     let defaults = operator.defaults(&namespace, None);
-    let plain = || Settings::of(&Default::default(), &FlinkConfig::new());
-    let settings = Settings::of(&resource.spec, &defaults).or_else(|_| plain());
-    let settings = settings.map_err(|_| Error::Undecided)?;
+    // What cannot be read is told by the rules.
+    let settings = Settings::of(&resource.spec, &defaults).unwrap_or_default();
     let none = BlueGreenStatus::default();
     let mut world = World {
         now: Timestamp::now(),

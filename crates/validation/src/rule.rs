@@ -310,6 +310,9 @@ mod tests {
             FK0040 Schema error
             FK0041 KerberosFile error
             FK0042 HighAvailabilityOfJob error
+            FK0043 BlueGreenTemplate error
+            FK0044 BlueGreenOption error
+            FK0045 BlueGreenJobId error
             FK0101 LastStateWithoutHa warning
             FK0102 NoCheckpoints warning
             FK0103 ImageTag warning
@@ -320,8 +323,7 @@ mod tests {
             FK0108 PlainSecret warning
             FK0109 UnknownOption warning
             FK0110 DropsUnmatchedState warning
-            FK0111 IdleSlots info
-            FK0112 NotOperated warning"#]]
+            FK0111 IdleSlots info"#]]
         .assert_eq(&table.join("\n"));
     }
 

@@ -159,6 +159,8 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
     let (kind, namespace, name) =
         (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
     if kind == "FlinkBlueGreenDeployment" {
+        let error = resource.pointer("/status/error").and_then(Value::as_str);
+        let stored_error = error.map(str::to_owned);
         let plan = match serde_json::from_value(resource) {
             Ok(resource) => operator::blue_green::preview(&resource, context).await,
             Err(error) => {
@@ -171,7 +173,8 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
             Ok(plan) => {
                 let names = plan.steps.iter().map(|step| step.name().to_owned());
                 let steps: Vec<_> = names.filter(|name| name != "event").collect();
-                (steps, plan.because, None)
+                let is_new = plan.status.error != stored_error;
+                (steps, plan.because, plan.status.error.filter(|_| is_new))
             }
             Err(error) => (vec![], String::new(), Some(format!("{error:#}"))),
         };

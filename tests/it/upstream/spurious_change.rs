@@ -263,53 +263,6 @@ fn flink_38517_what_a_template_of_pods_has_from_a_pod_is_no_change_of_a_blue_gre
     }
 }
 
-#[tokio::test]
-async fn flink_38517_an_edited_blue_green_deployment_is_left_to_whoever_carries_it_out() {
-    let operating = Operating::start(FakeFlink::start().await);
-    let plain = json!({"metadata": {"labels": {"a": "b"}}});
-    let stored = operating.cluster.insert(blue_green(&plain));
-    let scene = Scene::running("savepoint").operator_option("reconcile.interval", "100 ms");
-    operating.run(&scene);
-    operating.until_seen_running().await;
-    let mut edited = stored.clone();
-    edited["spec"]["template"]["spec"]["podTemplate"]["kind"] = json!("Pod");
-    edited["spec"]["template"]["spec"]["image"] = json!("flink:1.20.1");
-    edited["metadata"]["generation"] = json!(2);
-    let edited = operating.cluster.insert(edited);
-    // Its neighbour is edited after it, and that is carried out.
-    let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
-    let patch = Patch::Merge(json!({"spec": {"image": "flink:1.20.1"}}));
-    drop(deployments.patch("orders", &PatchParams::default(), &patch).await.unwrap());
-    operating
-        .until("the neighbour is upgraded", |cluster| {
-            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
-            (resource["status"]["lifecycleState"] == "UPGRADING").then_some(())
-        })
-        .await;
-    let of_it = |recorded: &Recorded| {
-        recorded.uri.contains("flinkbluegreendeployments")
-            || recorded.uri.contains("trial")
-            || recorded.body.to_string().contains("trial")
-    };
-    let told = |cluster: &FakeCluster| {
-        let resource = cluster.object("flinkbluegreendeployments", "shop", "trial")?;
-        (resource["status"]["conditions"][0]["observedGeneration"] == 2).then_some(resource)
-    };
-    let mut now = operating.until("that nobody does here is told", told).await;
-    // Nothing but that is written.
-    for write in operating.cluster.writes().into_iter().filter(of_it) {
-        let fields =
-            write.body["status"].as_object().map(|status| status.keys().collect::<Vec<_>>());
-        let is_condition =
-            write.uri.contains("/trial/status") && fields == Some(vec![&"conditions".to_owned()]);
-        assert!(is_condition || write.uri.contains("/events"), "{write:?}");
-    }
-    now["status"].as_object_mut().unwrap().remove("conditions");
-    now["metadata"]["resourceVersion"] = edited["metadata"]["resourceVersion"].clone();
-    assert_eq!(now, edited);
-    operating.stop().await;
-}
-
 /// One that always says the same.
 struct Saying(Value);
 

@@ -1,1 +1,320 @@
-//! Rows: what follows from one situation.
+//! Rows: what follows from one situation. The first ones are open bugs of the Java operator, by their numbers there or by
+//! what they do.
+
+use api::blue_green::{BlueGreenState, Colour, RETRY_ANNOTATION};
+use api::job::{JobState, UpgradeMode};
+use api::status::JobStatusState;
+use blue_green::child::Child;
+use blue_green::plan::Step;
+
+use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};
+
+fn serving(mode: UpgradeMode) -> Sim {
+    let mut sim = Sim::new(mode);
+    sim.settle();
+    sim
+}
+
+impl Sim {
+    /// Passes and seconds until this is so.
+    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..200 {
+            if is_so(self) {
+                return;
+            }
+            self.tick();
+            self.pass(None);
+        }
+        panic!("never {what}: {:?} {:?}", self.status, self.log);
+    }
+
+    fn is_in(&self, state: BlueGreenState) -> bool {
+        self.status.blue_green_state == Some(state)
+    }
+
+    fn is_given_up(&self) -> bool {
+        let is_it = |reason: &str| {
+            self.status.conditions.iter().any(|it| it.reason.as_deref() == Some(reason))
+        };
+        is_it("Aborted") && self.is_in(BlueGreenState::ActiveBlue)
+    }
+
+    fn uid(&self, colour: Colour) -> Option<String> {
+        self.children.get(&colour).map(|child| Child(&child.object).uid().to_owned())
+    }
+}
+
+/// #1161: the old child is gone, that is not on record, and the target is not ready for a moment, later than the grace.
+#[test]
+fn upstream_1161_what_alone_is_left_is_never_given_up() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("cut over", |sim| {
+        sim.is_in(BlueGreenState::TransitioningToGreen) && sim.children.len() == 2
+    });
+    sim.until("deleted", |sim| !sim.children.contains_key(&Colour::Blue));
+    // As the Java operator leaves it: with a time at which it gives up.
+    sim.status.abort_timestamp = Some(sim.now.to_string());
+    sim.children.get_mut(&Colour::Green).unwrap().unready = 20;
+    for _ in 0..15 {
+        sim.tick();
+        sim.pass(None);
+        let green = &sim.children[&Colour::Green].object;
+        assert!(!Child(green).is_to_stop() && !Child(green).is_deleting());
+    }
+    sim.settle();
+    assert_eq!(sim.serving(), Some(Colour::Green));
+}
+
+/// #1072: the spec on record is that of the child which serves, also when another one was given up.
+#[test]
+fn upstream_1072_going_back_to_the_old_text_switches_nothing() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+    sim.until("given up", Sim::is_given_up);
+    let error = sim.status.error.clone().unwrap();
+    assert!(
+        error.contains("`orders-green` is given up") && error.contains("no such image"),
+        "{error}"
+    );
+    assert!(!sim.status.last_reconciled_spec.as_ref().unwrap().contains(BROKEN_IMAGE));
+    // The same spec is not tried again by itself.
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_given_up() && sim.uid(Colour::Green).is_none());
+    let blue = sim.uid(Colour::Blue);
+    sim.edit(|spec| spec.image = Some("flink:1.20".to_owned()));
+    sim.settle();
+    assert_eq!((sim.uid(Colour::Blue), sim.status.error.clone()), (blue, None));
+    assert_eq!(sim.switches, 1, "the first deployment");
+}
+
+#[test]
+fn a_spec_that_was_given_up_is_tried_again_once_when_that_is_asked_for() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+    for aborts in 1..=2 {
+        sim.until("given up", |sim| sim.aborts == aborts && sim.is_given_up());
+        let condition =
+            sim.status.conditions.iter().find(|it| it.reason.as_deref() == Some("Aborted"));
+        let since = condition.unwrap().last_transition_time.clone().unwrap();
+        for _ in 0..10 {
+            sim.tick();
+            sim.pass(None);
+        }
+        assert_eq!(sim.aborts, aborts);
+        sim.annotate(RETRY_ANNOTATION, since);
+        sim.until("tried again", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
+    }
+}
+
+/// Java suspends the one that serves when a change of it in place does not become ready.
+#[test]
+fn a_change_in_place_that_does_not_become_ready_stops_nothing() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.state = JobState::Suspended);
+    sim.settle();
+    sim.edit(|spec| {
+        spec.image = Some(BROKEN_IMAGE.to_owned());
+        spec.job.as_mut().unwrap().state = JobState::Running;
+    });
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(!Child(&sim.children[&Colour::Blue].object).is_to_stop());
+    let error = sim.status.error.clone().unwrap();
+    assert!(
+        error.contains("`orders-blue` is not ready") && error.contains("no such image"),
+        "{error}"
+    );
+    sim.edit(|spec| spec.image = Some("flink:1.20".to_owned()));
+    sim.settle();
+    sim.assert_rests();
+}
+
+/// Java: after a failed first deployment neither a suspension nor an edit helps.
+#[test]
+fn a_first_deployment_that_failed_is_mended_by_an_edit() {
+    for is_suspended_between in [false, true] {
+        let mut sim = Sim::new(UpgradeMode::Savepoint);
+        sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+        for _ in 0..60 {
+            sim.tick();
+            sim.pass(None);
+        }
+        assert!(sim.status.error.as_ref().unwrap().contains("no such image"));
+        if is_suspended_between {
+            sim.edit_job(|job| job.state = JobState::Suspended);
+            for _ in 0..20 {
+                sim.tick();
+                sim.pass(None);
+            }
+            sim.edit_job(|job| job.state = JobState::Running);
+        }
+        sim.edit(|spec| spec.image = Some("flink:1.20".to_owned()));
+        sim.settle();
+        sim.assert_rests();
+    }
+}
+
+/// As the Java operator leaves a first deployment that it gave up: the child is stopped.
+#[test]
+fn a_first_deployment_that_the_java_operator_gave_up_waits_for_another_spec() {
+    for job in [JobStatusState::Failing, JobStatusState::Suspended] {
+        let mut sim = serving(UpgradeMode::Savepoint);
+        sim.children.get_mut(&Colour::Blue).unwrap().object.spec.job.as_mut().unwrap().state =
+            JobState::Suspended;
+        *sim.children
+            .get_mut(&Colour::Blue)
+            .unwrap()
+            .object
+            .metadata
+            .generation
+            .as_mut()
+            .unwrap() += 1;
+        sim.status.blue_green_state = Some(BlueGreenState::InitializingBlue);
+        sim.status.job_status.state = Some(job);
+        sim.status.conditions.clear();
+        for _ in 0..5 {
+            sim.tick();
+            sim.pass(None);
+        }
+        let is_left_alone = Child(&sim.children[&Colour::Blue].object).is_to_stop();
+        assert_eq!(is_left_alone, job == JobStatusState::Failing);
+        sim.edit_job(|job| job.parallelism = Some(4));
+        sim.settle();
+        sim.assert_rests();
+    }
+}
+
+/// Java: an edit that is taken back while the savepoint is taken leaves its trigger for the next one, minutes later.
+#[test]
+fn a_savepoint_that_was_not_used_is_not_used_later() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
+    let former = sim.status.savepoint_trigger_id.clone().unwrap();
+    sim.edit_job(|job| job.parallelism = Some(2));
+    sim.until("left", |sim| sim.is_in(BlueGreenState::ActiveBlue));
+    assert_eq!(sim.status.savepoint_trigger_id, None);
+    // As the Java operator leaves it.
+    sim.status.savepoint_trigger_id = Some(former.clone());
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+    sim.edit_job(|job| job.parallelism = Some(5));
+    sim.until("started", |sim| sim.children.contains_key(&Colour::Green));
+    let green = &sim.children[&Colour::Green].object;
+    let path = green.spec.job.as_ref().unwrap().initial_savepoint_path.clone().unwrap();
+    assert!(!path.contains(&former), "{path}");
+    sim.settle();
+}
+
+/// Java refuses each edit as long as the job that serves is not ready.
+#[test]
+fn a_job_that_is_down_is_repaired_by_an_edit() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    let blue = sim.uid(Colour::Blue);
+    sim.children.get_mut(&Colour::Blue).unwrap().fail();
+    for _ in 0..5 {
+        sim.tick();
+        sim.pass(None);
+    }
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.settle();
+    assert_eq!(sim.uid(Colour::Blue), blue, "its own state is what it goes on from");
+}
+
+/// Java overwrites it.
+#[test]
+fn somebody_elses_deployment_of_that_name_is_left_alone() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    let mut foreign = sim.children[&Colour::Blue].clone();
+    foreign.object.metadata.owner_references = None;
+    foreign.object.metadata.name = Some("orders-green".to_owned());
+    sim.children.insert(Colour::Green, foreign);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    for _ in 0..20 {
+        sim.tick();
+        let plan = sim.pass(None);
+        assert!(plan.steps.iter().all(|step| matches!(step, Step::Event(_))), "{:?}", plan.steps);
+    }
+    assert!(sim.status.error.as_ref().unwrap().contains("does not belong to this resource"));
+    sim.children.remove(&Colour::Green);
+    sim.settle();
+}
+
+#[test]
+fn a_child_that_served_and_is_gone_is_not_replaced_by_an_empty_one() {
+    let mut sim = serving(UpgradeMode::LastState);
+    sim.lose_child(Colour::Blue);
+    for _ in 0..30 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.children.is_empty());
+    assert!(sim.status.error.as_ref().unwrap().contains("savepointRedeployNonce"));
+    sim.redeploy();
+    sim.settle();
+    sim.assert_rests();
+}
+
+#[test]
+fn a_target_that_fails_is_given_up_at_once() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.settings.deletion_delay = std::time::Duration::from_secs(20);
+    sim.edit_job(|job| job.parallelism = Some(FAILING_PARALLELISM));
+    let begun = sim.now;
+    sim.until("given up", Sim::is_given_up);
+    assert!(sim.now.duration_since(begun).as_secs() < 20, "{:?}", sim.log);
+    assert_eq!(sim.serving(), Some(Colour::Blue));
+}
+
+/// A target that is ready, then not, and ready again begins its time anew.
+#[test]
+fn a_target_has_to_be_ready_without_a_break() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.settings.deletion_delay = std::time::Duration::from_secs(15);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("ready", |sim| sim.status.deployment_ready_timestamp.is_some());
+    let first = sim.status.deployment_ready_timestamp.clone();
+    sim.children.get_mut(&Colour::Green).unwrap().unready = 3;
+    sim.until("unready", |sim| sim.status.deployment_ready_timestamp.is_none());
+    sim.until("ready again", |sim| sim.status.deployment_ready_timestamp.is_some());
+    assert_ne!(sim.status.deployment_ready_timestamp, first);
+    sim.settle();
+}
+
+/// What the Java operator stores in each state: times are the epoch where there are none, and nothing is known of conditions.
+#[test]
+fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
+    const EPOCH: &str = "1970-01-01T00:00:00Z";
+    let mut sim = serving(UpgradeMode::Savepoint);
+    let forget = |sim: &mut Sim| {
+        sim.status.conditions.clear();
+        sim.status.job_status.upgrade_savepoint_path = None;
+        for time in [&mut sim.status.abort_timestamp, &mut sim.status.deployment_ready_timestamp] {
+            time.get_or_insert(EPOCH.to_owned());
+        }
+    };
+    forget(&mut sim);
+    let uid = sim.uid(Colour::Blue);
+    sim.settle();
+    assert_eq!((sim.uid(Colour::Blue), sim.children.len()), (uid, 1), "nothing is redeployed");
+    // It waits for a savepoint without end.
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
+    sim.status.abort_timestamp = None;
+    forget(&mut sim);
+    sim.until("started", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
+    // The path is known by the trigger alone.
+    let green = sim.uid(Colour::Green);
+    forget(&mut sim);
+    sim.settle();
+    assert_eq!(sim.uid(Colour::Green), green);
+    sim.assert_rests();
+}

@@ -1,5 +1,15 @@
 //! The decision about blue/green deployments: rows, and random lives against a world in memory.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::large_stack_arrays,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests see the world, and fail loudly"
+)]
+
 extern crate kubectl_flink_blue_green as blue_green;
 
 mod decisions;

@@ -168,15 +168,15 @@ impl Sim {
     /// The colour that serves, by the record.
     pub(crate) fn serving(&self) -> Option<Colour> {
         use BlueGreenState as State;
-        let colour = match self.status.blue_green_state? {
-            State::ActiveBlue | State::SavepointingBlue => Colour::Blue,
-            State::ActiveGreen | State::SavepointingGreen => Colour::Green,
+        let (colour, is_target) = match self.status.blue_green_state? {
             State::InitializingBlue => return None,
-            State::TransitioningToBlue if self.runs(Colour::Green) => Colour::Green,
-            State::TransitioningToBlue => Colour::Blue,
-            State::TransitioningToGreen if self.runs(Colour::Blue) => Colour::Blue,
-            State::TransitioningToGreen => Colour::Green,
+            State::ActiveBlue | State::SavepointingBlue => (Colour::Blue, false),
+            State::ActiveGreen | State::SavepointingGreen => (Colour::Green, false),
+            State::TransitioningToBlue => (Colour::Blue, true),
+            State::TransitioningToGreen => (Colour::Green, true),
         };
+        let has_former = is_target && self.runs(colour.other());
+        let colour = if has_former { colour.other() } else { colour };
         self.children.contains_key(&colour).then_some(colour)
     }
 

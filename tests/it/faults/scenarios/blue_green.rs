@@ -28,14 +28,14 @@ fn blue_green(mode: &str) -> Value {
 }
 
 /// This colour serves by the present spec, and there is no other.
-async fn until_serving(stage: &Stage, state: &str, job: &str, other: &str) {
+async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
     let serves = |found: &Value| {
         let status = &found["status"];
         let is_told =
             status["conditions"][0]["observedGeneration"] == found["metadata"]["generation"];
-        is_told && status["blueGreenState"] == state && status["jobStatus"]["state"] == job
+        is_told && status["blueGreenState"] == wanted && status["jobStatus"]["state"] == job
     };
-    stage.until(BLUE_GREEN, JOB, &format!("{state}, {job}"), serves).await;
+    stage.until(BLUE_GREEN, JOB, &format!("{wanted}, {job}"), serves).await;
     stage.until_gone(DEPLOYMENT, other).await;
 }
 
