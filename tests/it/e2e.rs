@@ -5,6 +5,7 @@
 
 mod access;
 mod autoscaler;
+mod blue_green;
 mod care;
 mod cluster;
 mod crashes;
