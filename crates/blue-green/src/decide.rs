@@ -25,6 +25,8 @@ pub(crate) const ROLLED_BACK: &str = "RolledBack";
 pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// After a savepoint that failed the next one is asked for.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// How soon what is at rest is looked at, or a savepoint that failed.
+const RESYNC: Duration = Duration::from_mins(1);
 /// What was just done shows its effect.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
@@ -125,7 +127,8 @@ impl<'a> Pass<'a> {
             if is_suspended(wanted) {
                 self.status.blue_green_state = Some(BlueGreenState::InitializingBlue);
                 self.set_job(JobStatusState::Suspended);
-                return Ok(self.finish("it is to be suspended, and was never started", None));
+                let because = "it is to be suspended, and was never started";
+                return Ok(self.finish(because, Some(RESYNC)));
             }
             return Ok(self.start(Colour::Blue, wanted));
         };
@@ -138,7 +141,8 @@ impl<'a> Pass<'a> {
             && self.status.job_status.state == Some(JobStatusState::Failing)
             && self.recorded().is_some_and(|last| change(&last, wanted) == Change::None);
         if is_given_up {
-            return Ok(self.finish("its only child was given up, and the spec is the same", None));
+            let because = "its only child was given up, and the spec is the same";
+            return Ok(self.finish(because, Some(RESYNC)));
         }
         Ok(self.change_in_place(colour, child, wanted, false))
     }
@@ -169,7 +173,8 @@ impl<'a> Pass<'a> {
         self.put_ingress_in_place(colour)?;
         let left_over = self.world.child(other);
         // While the one that serves is down, another one that runs is better than none.
-        if let Some(left_over) = left_over.filter(|it| child.runs() || !it.runs()) {
+        let is_needed = |it: &Child<'_>| it.runs() && !child.runs() && !child.is_to_stop();
+        if let Some(left_over) = left_over.filter(|it| !is_needed(it)) {
             self.delete(left_over, "it does not serve");
         }
         let wanted = match self.wanted() {
@@ -181,6 +186,13 @@ impl<'a> Pass<'a> {
         let last = self.recorded().filter(|_| !is_changing);
         let last = last.unwrap_or_else(|| plain_template(colour, child, wanted));
         let wish = change(&last, wanted);
+        if wish == Change::None && self.was_given_up_elsewhere(colour, child, wanted) {
+            let error = self.status.error.clone();
+            let message = error.unwrap_or_else(|| "the transition was given up".to_owned());
+            self.record_spec_of(colour, child);
+            self.fail(ABORTED, message);
+            return Ok(self.finish("the spec was given up by another operator", Some(RESYNC)));
+        }
         if wish == Change::None || self.is_given_up() {
             return Ok(self.rest(child, left_over, is_changing));
         }
@@ -217,11 +229,10 @@ impl<'a> Pass<'a> {
     /// The wanted spec runs, is being brought about in place, or was given up.
     fn rest(&mut self, child: Child<'_>, left_over: Option<Child<'_>>, is_changing: bool) -> Plan {
         let (name, interval) = (child.name(), self.world.settings.interval);
+        let look_again = left_over.map_or(RESYNC, |_| interval.min(RESYNC));
         if self.has_given_up() {
-            return self.finish(
-                format!("`{name}` serves, and the spec was given up"),
-                left_over.map(|_| interval),
-            );
+            let because = format!("`{name}` serves, and the spec was given up");
+            return self.finish(because, Some(look_again));
         }
         if is_changing && child.is_rolled_back() {
             let why = child.error().unwrap_or("it did not become stable");
@@ -229,7 +240,7 @@ impl<'a> Pass<'a> {
             self.warn(ROLLED_BACK, message.clone());
             self.fail(ROLLED_BACK, message.clone());
             self.status.abort_timestamp = None;
-            return self.finish(message, None);
+            return self.finish(message, Some(look_again));
         }
         if is_changing && !child.is_done() {
             self.report_unready(child);
@@ -239,7 +250,7 @@ impl<'a> Pass<'a> {
         let is_stopped = child.is_to_stop();
         self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
         self.status.error = None;
-        self.finish(format!("`{name}` serves"), left_over.map(|_| interval))
+        self.finish(format!("`{name}` serves"), Some(look_again))
     }
 
     // --- what several states do ---
@@ -412,6 +423,21 @@ impl<'a> Pass<'a> {
         let is_retried =
             is_retried.is_some() && is_retried == self.world.annotation(RETRY_ANNOTATION);
         GIVEN_UP.contains(&reason) && is_of_spec && !is_retried
+    }
+
+    /// The Java operator has the spec that it gave up on record, and nothing else tells that it does not run.
+    fn was_given_up_elsewhere(
+        &self,
+        colour: Colour,
+        child: Child<'_>,
+        wanted: &FlinkDeploymentSpec,
+    ) -> bool {
+        let is_failing = self.status.job_status.state == Some(JobStatusState::Failing);
+        let runs = plain_template(colour, child, wanted);
+        let wish = change(&runs, wanted);
+        is_failing
+            && self.condition(PROGRESSING).is_none()
+            && matches!(wish, Change::Transition | Change::Redeploy)
     }
 
     /// The present spec was given up, and that is still told.

@@ -318,3 +318,35 @@ fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
     assert_eq!(sim.uid(Colour::Green), green);
     sim.assert_rests();
 }
+
+/// What the Java operator leaves where it has given up a spec: that one is on record, and nothing says that it does not run.
+#[test]
+fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    let blue = sim.uid(Colour::Blue);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    let refused = serde_json::json!({ "spec": sim.resource.spec });
+    sim.status.last_reconciled_spec = Some(refused.to_string());
+    sim.status.job_status.state = Some(JobStatusState::Failing);
+    sim.status.error = Some("Aborting deployment 'orders-green'".to_owned());
+    sim.status.conditions.clear();
+    for _ in 0..100 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_given_up() && sim.uid(Colour::Green).is_none());
+    assert_eq!(sim.status.error.as_deref(), Some("Aborting deployment 'orders-green'"));
+    sim.edit_job(|job| job.parallelism = Some(2));
+    sim.settle();
+    assert_eq!((sim.uid(Colour::Blue), sim.status.error.clone()), (blue, None));
+}
+
+/// Nobody else wakes the operator then.
+#[test]
+fn a_savepoint_that_failed_is_taken_again_after_a_while() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.savepoint_fails = true;
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.settle();
+    assert_eq!(sim.serving(), Some(Colour::Green));
+}

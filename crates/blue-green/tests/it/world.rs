@@ -412,6 +412,8 @@ impl Sim {
         self.writes += 1;
         let colour = Self::colour(name);
         let is_other_good = self.is_good(colour.other());
+        let other = self.children.get(&colour.other());
+        let is_other_stopped = other.is_some_and(|other| Child(&other.object).is_to_stop());
         let serving = self.ingress;
         let Some(child) =
             self.children.get_mut(&colour).filter(|child| Child(&child.object).uid() == uid)
@@ -419,7 +421,8 @@ impl Sim {
             return;
         };
         // The laws: the last good job is not deleted, and what serves is not.
-        assert!(is_other_good || !Child(&child.object).is_ready(), "the last good job is deleted");
+        let is_wanted = is_other_good || is_other_stopped;
+        assert!(is_wanted || !Child(&child.object).is_ready(), "the last good job is deleted");
         assert!(
             serving != Some(colour) || !Child(&child.object).is_ready(),
             "what serves is deleted"
@@ -461,10 +464,18 @@ impl Sim {
         self.triggers.clear();
     }
 
+    /// As the operator does: a pass is made when a child or the resource changes, or when the last one said so.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..400 {
+        let (mut due, mut seen) = (self.now, String::new());
+        for _ in 0..1200 {
             self.tick();
-            self.pass(None);
+            let children = self.children.values().map(|child| &child.object);
+            let now = json!([children.collect::<Vec<_>>(), self.resource]).to_string();
+            if self.now >= due || now != seen {
+                seen = now;
+                let pause = self.pass(None).look_again.unwrap_or(Duration::from_secs(100_000));
+                due = self.now + SignedDuration::try_from(pause).unwrap();
+            }
             if self.has_wish() && self.is_at_rest() {
                 return;
             }
