@@ -42,6 +42,7 @@ mod operators;
 pub mod permissions;
 pub mod plan;
 pub mod printer;
+pub mod promote;
 pub mod reference;
 pub mod render;
 pub mod report;
@@ -178,6 +179,8 @@ pub async fn run_command(
         Command::Man(args) => reference::man(args, printer),
         Command::Complete(args) => completion::complete(args, printer).await,
         Command::Crds(args) => crds::run(args, global, printer).await,
+        Command::Promote(args) => promote::promote(args, global, printer).await,
+        Command::Abort(args) => promote::abort(args, global, printer).await,
         Command::Suspend(args) => desired_state::suspend(args, global, printer).await,
         Command::Resume(args) => desired_state::resume(args, global, printer).await,
         Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,

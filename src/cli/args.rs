@@ -11,8 +11,8 @@ use super::printer::ValueFormat;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
-    plan, reference, render, report, rest, restart, restore, rollback, run, sandbox, savepoint,
-    scale, set, snapshots, sql, status, top, ui, version, why,
+    plan, promote, reference, render, report, rest, restart, restore, rollback, run, sandbox,
+    savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
 };
 use clients::flink::access::Access;
 
@@ -74,6 +74,10 @@ pub enum Command {
     Scale(scale::ScaleArgs),
     /// Change the image, options or arguments of a job
     Set(Box<set::SetArgs>),
+    /// End the wait of a blue/green deployment for its other colour, or try it again
+    Promote(promote::PromoteArgs),
+    /// Give up the switch of a blue/green deployment that is under way
+    Abort(promote::AbortArgs),
     /// Explain what is wrong with a deployment and what to run next
     Why(why::WhyArgs),
     /// Show what a change would do, step by step, and change nothing
@@ -157,6 +161,8 @@ impl Command {
             | Self::Set(_)
             | Self::Restore(_)
             | Self::Suspend(_)
+            | Self::Promote(_)
+            | Self::Abort(_)
             | Self::Resume(_)
             | Self::Plan(_)
             | Self::Report(_)

@@ -1,18 +1,22 @@
 //! Live names for completion: asked of the cluster with a short deadline, silent when that fails.
 
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use clap::Parser;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 
 use super::args::Global;
 use super::connection::Connection;
 use super::deployment::Deployment;
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
@@ -27,22 +31,22 @@ const DEADLINE: Duration = Duration::from_millis(500);
 /// Names offered at most.
 const LIMIT: u32 = 200;
 
-/// Completes names of deployments and session jobs in the namespace that the command line names.
+/// Completes names of deployments, session jobs and blue/green deployments in the namespace that the command line names.
 pub fn deployments() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| {
             let connection = global.connect().await?;
-            let api =
-                Scope::Namespace(&connection.namespace).api::<FlinkDeployment>(&connection.client);
-            let limit = ListParams::default().limit(LIMIT);
-            let jobs =
-                Scope::Namespace(&connection.namespace).api::<FlinkSessionJob>(&connection.client);
-            let (list, jobs) = tokio::join!(api.list_metadata(&limit), jobs.list_metadata(&limit));
-            let names = list?.items.into_iter().filter_map(|item| item.metadata.name);
-            // The kind need not be installed.
-            let jobs = jobs.map(|jobs| jobs.items).unwrap_or_default();
-            let jobs = jobs.into_iter().filter_map(|item| item.metadata.name);
-            Ok(names.chain(jobs.map(|name| format!("sessionjob/{name}"))).collect())
+            let (names, jobs, blue_greens) = tokio::join!(
+                names_of::<FlinkDeployment>(&connection),
+                names_of::<FlinkSessionJob>(&connection),
+                names_of::<FlinkBlueGreenDeployment>(&connection),
+            );
+            // The kinds need not be installed.
+            let jobs = jobs.unwrap_or_default().into_iter();
+            let blue_greens = blue_greens.unwrap_or_default().into_iter();
+            let jobs = jobs.map(|name| format!("sessionjob/{name}"));
+            let blue_greens = blue_greens.map(|name| format!("bluegreen/{name}"));
+            Ok(names?.into_iter().chain(jobs).chain(blue_greens).collect())
         })
     })
 }
@@ -66,8 +70,11 @@ pub fn session_clusters() -> ArgValueCandidates {
 pub fn restore_points() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| {
-            let (snapshots, revisions) =
-                tokio::join!(names_of_snapshots(&global), numbers_of_revisions(&global));
+            let connection = global.connect().await?;
+            let (snapshots, revisions) = tokio::join!(
+                names_of::<FlinkStateSnapshot>(&connection),
+                numbers_of_revisions(&global)
+            );
             Ok(snapshots?.into_iter().chain(revisions.unwrap_or_default()).collect())
         })
     })
@@ -75,7 +82,11 @@ pub fn restore_points() -> ArgValueCandidates {
 
 /// Completes names of snapshots.
 pub fn snapshots() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| candidates(async |global: Global| names_of_snapshots(&global).await))
+    ArgValueCandidates::new(|| {
+        candidates(async |global: Global| {
+            names_of::<FlinkStateSnapshot>(&global.connect().await?).await
+        })
+    })
 }
 
 /// Completes numbers of the revisions of the job that the command line names.
@@ -85,10 +96,14 @@ pub fn revisions() -> ArgValueCandidates {
     })
 }
 
-async fn names_of_snapshots(global: &Global) -> anyhow::Result<Vec<String>> {
-    let connection = global.connect().await?;
-    let scope = Scope::Namespace(&connection.namespace);
-    let api = scope.api::<FlinkStateSnapshot>(&connection.client);
+async fn names_of<K>(connection: &Connection) -> anyhow::Result<Vec<String>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let api = Scope::Namespace(&connection.namespace).api::<K>(&connection.client);
     let list = api.list_metadata(&ListParams::default().limit(LIMIT)).await?;
     Ok(list.items.into_iter().filter_map(|item| item.metadata.name).collect())
 }
@@ -122,6 +137,15 @@ fn name_of(words: impl IntoIterator<Item = OsString>) -> Option<String> {
         is_value = takes_value || ["--from", "--to-revision"].contains(&word.as_str());
     }
     found.into_iter().nth(1).filter(|name| !name.is_empty())
+}
+
+/// Completes names of blue/green deployments in the namespace that the command line names.
+pub fn blue_green_deployments() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(async |global: Global| {
+            names_of::<FlinkBlueGreenDeployment>(&global.connect().await?).await
+        })
+    })
 }
 
 /// Completes names of namespaces.

@@ -149,7 +149,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         return Err(Failure::usage("-o goes with --explain").into());
     }
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     let cluster = saving_cluster(&connection, &present, no_savepoint).await?;
     let has_directory = savepoint_path.is_some()
         || has_directory(&connection, &present, cluster.as_ref(), (no_savepoint, &access)).await;

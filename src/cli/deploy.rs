@@ -237,6 +237,9 @@ async fn check(
         Request::Patch { name, .. } => deployment::id(connection, name),
     };
     let present = read::get_value(&connection.client, &id).await?.map(Deployment);
+    if let Some(present) = &present {
+        deployment::refuse_colour(present)?;
+    }
     let wanted = match &request {
         Request::Manifest { manifest, .. } => {
             let mut manifest = manifest.clone();

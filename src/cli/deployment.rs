@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::connection::Connection;
 use super::failure::Failure;
+use api::blue_green::{BlueGreenState, FlinkBlueGreenDeployment};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
@@ -133,6 +134,13 @@ impl Deployment {
     /// A deployment without a job is a session cluster.
     pub fn is_session(&self) -> bool {
         !self.is_session_job() && self.0.pointer("/spec/job").is_none_or(Value::is_null)
+    }
+
+    /// The blue/green deployment that it is a colour of, which says what its spec is.
+    pub fn blue_green_parent(&self) -> Option<&str> {
+        let owners = self.0.pointer("/metadata/ownerReferences")?.as_array()?;
+        let parent = owners.iter().find(|it| it["kind"] == "FlinkBlueGreenDeployment")?;
+        parent["name"].as_str()
     }
 
     pub fn job_kind(&self) -> JobKind {
@@ -271,27 +279,36 @@ pub fn id(connection: &Connection, name: &str) -> ObjectId {
 enum Meant {
     Deployment,
     SessionJob,
+    /// The colour of it that serves.
+    BlueGreen,
     Either,
 }
 
-/// Reads `orders`, `sessionjob/orders` or `flinkdeployment/orders`, with kubectl's other spellings.
+/// Reads `orders`, `sessionjob/orders`, `flinkdeployment/orders` or `bluegreen/orders`, with kubectl's other spellings.
 fn meaning(name: &str) -> (Meant, &str) {
     let Some((kind, rest)) = name.split_once('/') else { return (Meant::Either, name) };
     let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
     match kind.as_str() {
         "sessionjob" | "flinksessionjob" | "flinksessionjobs" => (Meant::SessionJob, rest),
         "flinkdep" | "flinkdeployment" | "flinkdeployments" => (Meant::Deployment, rest),
+        "bluegreen" | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
+            (Meant::BlueGreen, rest)
+        }
         // No object has such a name: it is not found, and said so.
         _ => (Meant::Either, name),
     }
 }
 
-/// Reads the deployment or session job; a missing one is a failure that names those that are there.
+/// Reads the deployment or session job; a missing one is a failure that names those that are there. Of a blue/green
+/// deployment it is the colour that serves.
 pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let (meant, plain) = meaning(name);
+    if meant == Meant::BlueGreen {
+        return serving(connection, plain).await;
+    }
     let deployment = async {
         match meant {
-            Meant::SessionJob => Ok(None),
+            Meant::SessionJob | Meant::BlueGreen => Ok(None),
             Meant::Deployment | Meant::Either => {
                 read::get_value(&connection.client, &id(connection, plain)).await
             }
@@ -300,7 +317,7 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
     let session_job = async {
         let id = ObjectId::of::<FlinkSessionJob>(&connection.namespace, plain);
         match (meant, read::get_value(&connection.client, &id)) {
-            (Meant::Deployment, _) => Ok(None),
+            (Meant::Deployment | Meant::BlueGreen, _) => Ok(None),
             (Meant::SessionJob, found) => found.await,
             (Meant::Either, found) => match found.await {
                 // Where the kind is not installed, or not to be read, none of it is meant.
@@ -321,6 +338,57 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
         (Some(value), None) | (None, Some(value)) => Ok(Deployment(value)),
         (None, None) => Err(not_found(connection, name).await.into()),
     }
+}
+
+/// The colour that serves, or the other one where there is no such.
+async fn serving(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let resource = fetch_blue_green(connection, name).await?;
+    let state = resource.pointer("/status/blueGreenState").cloned().unwrap_or_default();
+    let state = serde_json::from_value(state).unwrap_or(BlueGreenState::InitializingBlue);
+    let colour = state.serving();
+    for colour in [colour, colour.other()] {
+        if let Some(child) =
+            read::get_value(client, &id(connection, &colour.child_of(name))).await?
+        {
+            return Ok(Deployment(child));
+        }
+    }
+    Err(Failure::new(format!("the blue/green deployment `{name}` has no FlinkDeployment yet"))
+        .hint(format!(
+            "see what it waits for: kubectl get flinkbgdep {name} -n {namespace} -o yaml"
+        ))
+        .into())
+}
+
+/// The blue/green deployment itself.
+pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Result<Value> {
+    let namespace = &connection.namespace;
+    let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name);
+    let found = read::get_value(&connection.client, &id).await?;
+    found.ok_or_else(|| {
+        Failure::new(format!("no FlinkBlueGreenDeployment `{name}` in namespace `{namespace}`"))
+            .hint(format!("see those there are: kubectl get flinkbgdep -n {namespace}"))
+            .into()
+    })
+}
+
+/// As [`fetch`], of what a person may change: a colour of a blue/green deployment has the spec that this gives it, and
+/// comes and goes as it needs it.
+pub async fn fetch_to_change(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let present = fetch(connection, name).await?;
+    refuse_colour(&present)?;
+    Ok(present)
+}
+
+/// Refuses a colour of a blue/green deployment.
+pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
+    let Some(parent) = present.blue_green_parent() else { return Ok(()) };
+    let (name, namespace) = (present.name(), present.namespace());
+    Err(Failure::new(format!(
+        "`{name}` cannot be changed by itself: it is a colour of the blue/green deployment `{parent}`"
+    ))
+    .hint(format!("change spec.template of that one: kubectl edit flinkbgdep {parent} -n {namespace}")))
 }
 
 /// The deployment whose JobManager knows the job: itself, or the cluster of a session job.
@@ -360,7 +428,7 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     let (client, namespace) = (&connection.client, &connection.namespace);
     let (kind, plain) = match meaning(name) {
         (Meant::SessionJob, name) => ("FlinkSessionJob", name),
-        (Meant::Deployment | Meant::Either, name) => ("FlinkDeployment", name),
+        (Meant::Deployment | Meant::BlueGreen | Meant::Either, name) => ("FlinkDeployment", name),
     };
     let failure = Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`"));
     let scope = Scope::Namespace(namespace);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::deployment::Deployment;
 use clients::artifact::storage;
-use clients::cluster::apply::Writer;
+use clients::cluster::apply::{ObjectId, Writer};
 use config::secret;
 use validation::extension::subject;
 
@@ -13,13 +13,17 @@ const HIDDEN_NOTE: &str = " (a secret is hidden: put it in again)";
 
 /// A merge patch of an object that is there.
 pub(super) fn patch(present: &Deployment, patch: &Value) -> String {
-    let id = present.id();
+    merge_patch(&present.id(), patch)
+}
+
+/// A merge patch of what has this identity.
+pub(super) fn merge_patch(id: &ObjectId, patch: &Value) -> String {
     let (shown, note) = without_secrets(patch);
     format!(
         "equivalent: kubectl patch {} {} -n {} --type merge -p {}{note}",
         id.kind.to_lowercase(),
-        present.name(),
-        present.namespace(),
+        id.name,
+        id.namespace.as_deref().unwrap_or_default(),
         quoted(&shown.to_string())
     )
 }

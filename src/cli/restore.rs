@@ -93,7 +93,7 @@ enum Look {
 pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestoreArgs { name, from, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     let source = source::find(&connection, &present, &from).await?;
     restore(&connection, &present, source, flags, printer).await
 }
@@ -112,7 +112,7 @@ pub(super) async fn snapshot(
             .hint(format!("name one: kubectl flink restore NAME --from snapshot/{snapshot}"))
             .into());
     };
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     restore(&connection, &present, source, flags, printer).await
 }
 

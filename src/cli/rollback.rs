@@ -49,7 +49,7 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     let RollbackArgs { name, to_revision, yes, flags } = args;
     let dry_run = flags.dry_run.dry_run;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     let name = present.shown_name();
     let history = present.history_name();
     let revisions = revisions::list(&connection.client, &connection.namespace, &history).await?;

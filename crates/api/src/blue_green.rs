@@ -52,10 +52,21 @@ pub struct FlinkDeploymentTemplate {
 pub const COLOUR_LABEL: &str = "flink/blue-green-deployment-type";
 /// Annotation with the uid of a target that is to serve without the deletion delay.
 pub const PROMOTE_ANNOTATION: &str = "flink.apache.org/blue-green-promote";
-/// Annotation with the uid of a target that is to be given up.
+/// Annotation with the uid of a target, or the trigger id of a savepoint, that is to be given up.
 pub const ABORT_ANNOTATION: &str = "flink.apache.org/blue-green-abort";
-/// Annotation with a generation of the spec that is to be tried again although it was given up.
+/// Annotation with the time of the condition that says what was given up, which is to be tried again.
 pub const RETRY_ANNOTATION: &str = "flink.apache.org/blue-green-retry";
+
+/// Condition that tells which child serves.
+pub const SERVING: &str = "Serving";
+/// Condition that tells what is under way, or why it was given up; absent where all is as the spec wants it.
+pub const PROGRESSING: &str = "Progressing";
+/// Reason of [`PROGRESSING`]: the target was not ready in time, it failed, or somebody asked for it.
+pub const ABORTED: &str = "Aborted";
+/// Reason of [`PROGRESSING`]: the child went back to its last stable spec.
+pub const ROLLED_BACK: &str = "RolledBack";
+/// Reasons of [`PROGRESSING`] for a spec that is not tried again by itself.
+pub const GIVEN_UP: [&str; 2] = [ABORTED, ROLLED_BACK];
 
 /// One of the two children.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -133,6 +144,21 @@ pub enum BlueGreenState {
     TransitioningToGreen,
     SavepointingBlue,
     SavepointingGreen,
+}
+
+impl BlueGreenState {
+    /// The colour that serves as long as it runs: in a transition, the one before it.
+    pub fn serving(self) -> Colour {
+        match self {
+            Self::InitializingBlue
+            | Self::ActiveBlue
+            | Self::SavepointingBlue
+            | Self::TransitioningToGreen => Colour::Blue,
+            Self::ActiveGreen | Self::SavepointingGreen | Self::TransitioningToBlue => {
+                Colour::Green
+            }
+        }
+    }
 }
 
 /// Status of a `FlinkBlueGreenDeployment`.

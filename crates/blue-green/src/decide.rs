@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use api::blue_green::{BlueGreenState, BlueGreenStatus, Colour, RETRY_ANNOTATION};
+use api::blue_green::{
+    ABORTED, BlueGreenState, BlueGreenStatus, Colour, GIVEN_UP, PROGRESSING, RETRY_ANNOTATION,
+    ROLLED_BACK, SERVING,
+};
 use api::deployment::FlinkDeploymentSpec;
 use api::status::{Condition, JobStatusState};
 use jiff::{SignedDuration, Timestamp};
@@ -14,14 +17,6 @@ use crate::child::{self, Child};
 use crate::plan::{Plan, Step};
 use crate::world::{Ingress, Question, World};
 
-/// Condition that tells which child serves.
-pub(crate) const SERVING: &str = "Serving";
-/// Condition that tells what is under way, or why it was given up.
-pub(crate) const PROGRESSING: &str = "Progressing";
-/// Reasons of [`PROGRESSING`] for a spec that is not tried again by itself.
-pub(crate) const GIVEN_UP: [&str; 2] = [ABORTED, ROLLED_BACK];
-pub(crate) const ABORTED: &str = "Aborted";
-pub(crate) const ROLLED_BACK: &str = "RolledBack";
 pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// After a savepoint that failed the next one is asked for.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
@@ -530,21 +525,9 @@ impl<'a> Pass<'a> {
 
     fn serving(&self, generation: i64) -> Condition {
         let child = |colour| self.world.child(colour).filter(|child| child.runs());
-        let order = match self.status.blue_green_state {
-            Some(
-                BlueGreenState::ActiveGreen
-                | BlueGreenState::SavepointingGreen
-                | BlueGreenState::TransitioningToBlue,
-            ) => [Colour::Green, Colour::Blue],
-            None
-            | Some(
-                BlueGreenState::InitializingBlue
-                | BlueGreenState::ActiveBlue
-                | BlueGreenState::SavepointingBlue
-                | BlueGreenState::TransitioningToGreen,
-            ) => [Colour::Blue, Colour::Green],
-        };
-        let found = order.into_iter().find_map(|colour| Some((colour, child(colour)?)));
+        let first = self.status.blue_green_state.map_or(Colour::Blue, BlueGreenState::serving);
+        let found =
+            [first, first.other()].into_iter().find_map(|colour| Some((colour, child(colour)?)));
         match found {
             Some((Colour::Blue, child)) => {
                 let message = format!("`{}` runs", child.name());

@@ -1,13 +1,15 @@
 //! What is under way: a savepoint, another colour, a change in place, and the cut over.
 
-use api::blue_green::{ABORT_ANNOTATION, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION};
+use api::blue_green::{
+    ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION,
+};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::change::{Change, change, is_stateless, is_suspended};
 use crate::child::{self, Child};
-use crate::decide::{ABORTED, End, Pass, SAVEPOINT_FAILED, SOON};
+use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
 

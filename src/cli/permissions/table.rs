@@ -5,6 +5,7 @@ use api::GROUP;
 
 const DEPLOYMENTS: &str = "flinkdeployments";
 const SESSION_JOBS: &str = "flinksessionjobs";
+const BLUE_GREENS: &str = "flinkbluegreendeployments";
 const SNAPSHOTS: &str = "flinkstatesnapshots";
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
@@ -21,6 +22,9 @@ const PODS: Grant = grant(&["list"], "", "pods");
 const EVENTS: Grant = grant(&["list"], "", "events");
 const PATCH: [Grant; 2] =
     [grant(&["patch"], GROUP, DEPLOYMENTS), grant(&["patch"], GROUP, SESSION_JOBS)];
+/// What is under way with a blue/green deployment, and a person's word on it.
+const SWITCH: [Grant; 2] =
+    [grant(&["get", "patch"], GROUP, BLUE_GREENS), grant(&["get"], GROUP, DEPLOYMENTS)];
 
 fn needs(command: &'static str, grants: &[&[Grant]], note: &'static str) -> Needs {
     Needs { command, grants: grants.concat(), note }
@@ -157,6 +161,8 @@ pub fn all() -> Vec<Needs> {
             "`--wait` also needs `list` and `watch`",
         ),
         needs("set", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs("promote", &[&SWITCH], ""),
+        needs("abort", &[&SWITCH], ""),
         needs(
             "why",
             &[
@@ -285,7 +291,7 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], GROUP, DEPLOYMENTS),
                 grant(&["list"], GROUP, SESSION_JOBS),
                 grant(&["list"], GROUP, SNAPSHOTS),
-                grant(&["list"], GROUP, "flinkbluegreendeployments"),
+                grant(&["list"], GROUP, BLUE_GREENS),
                 grant(&["list", "delete"], "", "configmaps"),
                 grant(&["list", "delete"], "apps", "controllerrevisions"),
                 grant(&["list"], "apps", "deployments"),

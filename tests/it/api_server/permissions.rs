@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use clap::Parser;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -56,7 +57,9 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         }
         "scale" => vec!["scale orders --parallelism 3".to_owned()],
         "suspend" | "resume" | "why" | "history" | "logs" | "exec" | "events" | "config"
-        | "restart" | "checkpoints" | "ui" => vec![format!("{command} orders")],
+        | "restart" | "checkpoints" | "ui" | "promote" | "abort" => {
+            vec![format!("{command} orders")]
+        }
         // They run until they are stopped, or install a whole operator: see `e2e::install`.
         "operate" | "operator" => vec![],
         other => panic!("no command line tries `{other}`"),
@@ -86,6 +89,22 @@ async fn make_ready(server: &Server) {
     let status = json!({"status": {"jobManagerDeploymentStatus": "READY"}});
     let api: Api<FlinkDeployment> = Api::namespaced(server.client.clone(), &server.namespace);
     api.patch_status("sessions", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+/// A blue/green deployment whose other colour starts.
+async fn switch(server: &Server) {
+    let mut object = orders(&server.namespace);
+    let template = json!({"spec": object["spec"].take()});
+    object["kind"] = json!("FlinkBlueGreenDeployment");
+    object["spec"] = json!({"template": template});
+    server.create(&object).await.unwrap();
+    let mut green = orders(&server.namespace);
+    green["metadata"]["name"] = json!("orders-green");
+    server.create(&green).await.unwrap();
+    let status = json!({"status": {"blueGreenState": "TRANSITIONING_TO_GREEN", "jobStatus": {}}});
+    let api: Api<FlinkBlueGreenDeployment> =
+        Api::namespaced(server.client.clone(), &server.namespace);
+    api.patch_status("orders", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
 /// A session cluster, which `run` gives a jar to.
@@ -188,6 +207,7 @@ async fn permissions_are_enough_for_each_command_and_needed() {
     server.create(&object).await.unwrap();
     server.create(&sessions(&server.namespace)).await.unwrap();
     make_ready(&server).await;
+    switch(&server).await;
     revision(&server).await;
     let mut failures = Vec::new();
     for needs in permissions::all() {

@@ -199,6 +199,39 @@ async fn session_clusters_have_nothing_to_suspend() {
 }
 
 #[tokio::test]
+async fn a_blue_green_deployment_stands_for_the_colour_that_serves() {
+    let cluster = cluster();
+    let mut green = wordcount();
+    green["metadata"]["name"] = json!("shop-green");
+    green["metadata"]["ownerReferences"] = json!([{"apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkBlueGreenDeployment", "name": "shop", "uid": "u", "controller": true}]);
+    cluster.insert(green.clone());
+    cluster.insert(
+        json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "metadata": {"name": "shop", "namespace": "default"}, "spec": {},
+        "status": {"blueGreenState": "TRANSITIONING_TO_BLUE", "jobStatus": {}}}),
+    );
+    let shown = run(&cluster, None, "status bluegreen/shop").await.succeeded();
+    assert!(shown.output.contains("shop-green"), "{}", shown.output);
+    for line in [
+        "suspend bluegreen/shop",
+        "scale shop-green --parallelism 4",
+        "set image shop-green flink:1.20",
+        "restart shop-green",
+        "delete shop-green --yes",
+        "deploy shop-green --image flink:1.20",
+    ] {
+        let ran = run(&cluster, None, line).await;
+        ran.failed(Kind::Failed, "`shop-green` cannot be changed by itself");
+        assert!(ran.hints.iter().any(|hint| hint.contains("flinkbgdep shop ")), "{:?}", ran.hints);
+    }
+    assert_eq!(
+        cluster.object("flinkdeployments", "default", "shop-green").unwrap()["spec"],
+        green["spec"]
+    );
+}
+
+#[tokio::test]
 async fn missing_deployment_is_named_with_those_that_are_there() {
     let ran = run(&cluster(), None, "status wordcoutn").await;
     ran.failed(Kind::Failed, "no FlinkDeployment `wordcoutn` in namespace `default`");

@@ -17,6 +17,7 @@ use crate::support::fake_cluster::FakeCluster;
 
 /// A command line for each; `FOLDER` is a temporary one with a savepoint.
 const LINES: &[(&str, &str)] = &[
+    ("abort", "abort shop"),
     ("autoscaler backtest", "autoscaler backtest tests/cli/autoscaler.in/short.jsonl"),
     ("autoscaler explain", "autoscaler explain orders"),
     ("autoscaler history", "autoscaler history orders"),
@@ -42,6 +43,7 @@ const LINES: &[(&str, &str)] = &[
     ("operator install", "operator install --dry-run=client"),
     ("operator upgrade", "operator upgrade --dry-run=client"),
     ("plan", "plan wordcount --set image=flink:1.20-java17"),
+    ("promote", "promote mail --retry"),
     ("render", "render -f examples/basic.yaml"),
     ("report", "report wordcount --file FOLDER/report.zip --timeout 20s"),
     ("rest", "rest wordcount GET /overview"),

@@ -225,7 +225,8 @@ pub(super) fn stage() -> FakeCluster {
     let mut of_job = spec.clone();
     of_job["job"] =
         json!({"jarURI": "local:///job.jar", "parallelism": 2, "upgradeMode": "last-state"});
-    let objects: [Value; 5] = [
+    let template = json!({"spec": of_job});
+    let objects: [Value; 7] = [
         json!({"apiVersion": flink, "kind": "FlinkDeployment", "metadata": metadata("session"), "spec": spec,
             "status": {"observedGeneration": 1, "lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY"}}),
         json!({"apiVersion": flink, "kind": "FlinkDeployment", "metadata": metadata("bills"), "spec": of_job,
@@ -236,6 +237,16 @@ pub(super) fn stage() -> FakeCluster {
         json!({"apiVersion": flink, "kind": "FlinkStateSnapshot", "metadata": metadata("sp-1"),
             "spec": {"jobReference": {"kind": "FlinkDeployment", "name": "wordcount"}, "savepoint": {}},
             "status": {"state": "COMPLETED", "path": "s3://b/savepoints/sp-1"}}),
+        json!({"apiVersion": flink, "kind": "FlinkBlueGreenDeployment", "metadata": metadata("shop"),
+            "spec": {"template": template},
+            "status": {"blueGreenState": "SAVEPOINTING_BLUE", "savepointTriggerId": "23e3b0cd4d3b44e2a6a6d4a3d5a8f0d1",
+                "jobStatus": {"state": "RECONCILING"}, "conditions": [{"type": "Progressing", "status": "True",
+                "reason": "Savepointing", "message": "a savepoint of `shop-blue` is taken"}]}}),
+        json!({"apiVersion": flink, "kind": "FlinkBlueGreenDeployment", "metadata": metadata("mail"),
+            "spec": {"template": template},
+            "status": {"blueGreenState": "ACTIVE_BLUE", "jobStatus": {"state": "FAILING"}, "conditions": [{
+                "type": "Progressing", "status": "False", "reason": "Aborted", "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "`mail-green` is given up"}]}}),
         json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "bills-6d4c7b9f8-x2x7k", "namespace": "default", "creationTimestamp": created,
                 "labels": {"app": "bills", "component": "jobmanager"}},

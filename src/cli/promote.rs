@@ -1,0 +1,224 @@
+//! `promote` and `abort`: what a person decides about a switch of a blue/green deployment.
+//!
+//! Each is an annotation with the id of what was seen, so that it means this switch and no later one.
+
+use clap::Args;
+use serde_json::json;
+
+use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output};
+use super::deployment::{self, Deployment};
+use super::failure::Failure;
+use super::printer::Printer;
+use super::{change, complete, equivalent};
+use api::blue_green::{
+    ABORT_ANNOTATION, BlueGreenState, Colour, FlinkBlueGreenDeployment, GIVEN_UP, PROGRESSING,
+    PROMOTE_ANNOTATION, RETRY_ANNOTATION,
+};
+use clients::cluster::apply::{self, ObjectId};
+use clients::cluster::read;
+
+/// Which resource, and how the answer is told.
+#[derive(Args)]
+struct Target {
+    /// The FlinkBlueGreenDeployment
+    #[arg(add = complete::blue_green_deployments())]
+    name: String,
+    #[command(flatten)]
+    dry_run: DryRun,
+    #[command(flatten)]
+    output: Output<ObjectFormat>,
+}
+
+/// Arguments of `promote`.
+#[derive(Args)]
+#[command(after_help = "\
+The other colour takes over as soon as it is ready, without the time that it has to stay so
+(kubernetes.operator.bluegreen.deployment-deletion.delay). It never takes over before it is ready.
+
+Examples:
+  kubectl flink promote orders
+  kubectl flink promote orders --retry")]
+pub struct PromoteArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Try the spec again that was given up
+    #[arg(long)]
+    retry: bool,
+}
+
+/// Arguments of `abort`.
+#[derive(Args)]
+#[command(after_help = "\
+The colour that serves goes on as it is; the other one is deleted. The spec that was given up is not
+tried again before it is changed, or until: kubectl flink promote NAME --retry
+
+Examples:
+  kubectl flink abort orders")]
+pub struct AbortArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What a person wants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wish {
+    Promote,
+    Retry,
+    Abort,
+}
+
+/// Ends the deletion delay, or tries again what was given up.
+pub async fn promote(args: PromoteArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let PromoteArgs { target, retry } = args;
+    run(target, if retry { Wish::Retry } else { Wish::Promote }, global, printer).await
+}
+
+/// Gives up the switch that is under way.
+pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    run(args.target, Wish::Abort, global, printer).await
+}
+
+async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let Target { name, dry_run: DryRun { dry_run }, output: Output { output } } = target;
+    let connection = global.connect().await?;
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let present = deployment::fetch_blue_green(&connection, &name).await?;
+    let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, &name);
+    let resource: FlinkBlueGreenDeployment = serde_json::from_value(present.clone())?;
+    let child = match started(&resource) {
+        Some(colour) => {
+            let child = deployment::id(&connection, &colour.child_of(&name));
+            read::get_value(client, &child).await?.map(Deployment)
+        }
+        None => None,
+    };
+    let uid = child.as_ref().and_then(Deployment::uid);
+    let (annotation, value, verb) = decide(&resource, uid, wish)?;
+    let patch = json!({"metadata": {"annotations": {annotation: value}}});
+    if dry_run != DryRunMode::None {
+        printer.note(equivalent::merge_patch(&id, &patch));
+    }
+    let written = if dry_run == DryRunMode::Client {
+        present
+    } else {
+        apply::merge_patch(client, &id, &patch, change::writer(dry_run)).await?
+    };
+    change::report(&written, verb, dry_run, output, printer)
+}
+
+/// The colour that is to serve instead of the one that does.
+fn started(resource: &FlinkBlueGreenDeployment) -> Option<Colour> {
+    match resource.status.as_ref()?.blue_green_state? {
+        BlueGreenState::TransitioningToBlue => Some(Colour::Blue),
+        BlueGreenState::TransitioningToGreen => Some(Colour::Green),
+        BlueGreenState::InitializingBlue
+        | BlueGreenState::ActiveBlue
+        | BlueGreenState::ActiveGreen
+        | BlueGreenState::SavepointingBlue
+        | BlueGreenState::SavepointingGreen => None,
+    }
+}
+
+/// Returns the annotation, its value, and the word for what was done; `uid` is that of the colour that starts.
+///
+/// # Errors
+/// When nothing is under way that it could be said of.
+fn decide(
+    resource: &FlinkBlueGreenDeployment,
+    uid: Option<&str>,
+    wish: Wish,
+) -> Result<(&'static str, String, &'static str), Failure> {
+    let name = resource.metadata.name.as_deref().unwrap_or_default();
+    let status = resource.status.clone().unwrap_or_default();
+    let progress = status.conditions.iter().find(|it| it.type_.as_deref() == Some(PROGRESSING));
+    let told = progress.and_then(|it| it.message.clone());
+    let refuse = |what: &str| {
+        let failure = Failure::new(format!("`{name}` was not changed: {what}"));
+        match &told {
+            Some(told) => failure.hint(format!("what an operator says: {told}")),
+            None => failure,
+        }
+    };
+    if wish == Wish::Retry {
+        let given_up = progress.filter(|it| {
+            GIVEN_UP.contains(&it.reason.as_deref().unwrap_or_default())
+                && it.observed_generation == resource.metadata.generation
+        });
+        let since = given_up.and_then(|it| it.last_transition_time.clone());
+        let since = since.ok_or_else(|| refuse("its present spec was not given up"))?;
+        return Ok((RETRY_ANNOTATION, since, "is tried again"));
+    }
+    if let (Some(colour), Some(uid)) = (started(resource), uid) {
+        let child = colour.child_of(name);
+        // As the operator has it: it was ready for long enough, and goes only forwards.
+        let is_decided =
+            status.deployment_ready_timestamp.is_some() && status.abort_timestamp.is_none();
+        return match wish {
+            Wish::Abort if is_decided => Err(refuse(&format!("`{child}` has taken over already"))),
+            Wish::Abort => Ok((ABORT_ANNOTATION, uid.to_owned(), "aborted")),
+            Wish::Promote | Wish::Retry => Ok((PROMOTE_ANNOTATION, uid.to_owned(), "promoted")),
+        };
+    }
+    match (wish, status.savepoint_trigger_id) {
+        (Wish::Abort, Some(trigger_id)) => Ok((ABORT_ANNOTATION, trigger_id, "aborted")),
+        (Wish::Promote, Some(_)) => {
+            Err(refuse("the other colour does not start before the savepoint is complete"))
+        }
+        (Wish::Abort | Wish::Promote | Wish::Retry, _) => {
+            Err(refuse("no switch to the other colour is under way"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(status: serde_json::Value) -> FlinkBlueGreenDeployment {
+        let object = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+            "metadata": {"name": "orders", "generation": 1}, "spec": {}, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn decided(status: serde_json::Value, wish: Wish) -> Result<(&'static str, String), String> {
+        let resource = resource(status);
+        let uid = started(&resource).map(|_| "u1");
+        match decide(&resource, uid, wish) {
+            Ok((annotation, value, _)) => Ok((annotation, value)),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    #[test]
+    fn each_names_the_switch_that_is_under_way() {
+        let starting = json!({"blueGreenState": "TRANSITIONING_TO_GREEN", "abortTimestamp": "2026-01-01T00:00:00Z"});
+        let saving = json!({"blueGreenState": "SAVEPOINTING_BLUE", "savepointTriggerId": "t1"});
+        let promote = (PROMOTE_ANNOTATION, "u1".to_owned());
+        assert_eq!(decided(starting.clone(), Wish::Promote), Ok(promote));
+        assert_eq!(decided(starting, Wish::Abort), Ok((ABORT_ANNOTATION, "u1".to_owned())));
+        assert_eq!(decided(saving.clone(), Wish::Abort), Ok((ABORT_ANNOTATION, "t1".to_owned())));
+        let why = decided(saving, Wish::Promote).unwrap_err();
+        assert!(why.contains("before the savepoint is complete"), "{why}");
+    }
+
+    #[test]
+    fn what_has_taken_over_is_not_given_up() {
+        let status = json!({"blueGreenState": "TRANSITIONING_TO_GREEN",
+            "deploymentReadyTimestamp": "2026-01-01T00:00:00Z"});
+        let why = decided(status, Wish::Abort).unwrap_err();
+        assert!(why.contains("`orders-green` has taken over"), "{why}");
+    }
+
+    #[test]
+    fn only_what_was_given_up_is_tried_again() {
+        let condition = |reason| {
+            json!({"blueGreenState": "ACTIVE_BLUE", "conditions": [{"type": "Progressing", "status": "False",
+                "reason": reason, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+        };
+        let retry = (RETRY_ANNOTATION, "2026-01-01T00:00:00Z".to_owned());
+        assert_eq!(decided(condition("Aborted"), Wish::Retry), Ok(retry));
+        let why = decided(condition("ValidationError"), Wish::Retry).unwrap_err();
+        assert!(why.contains("was not given up"), "{why}");
+        assert!(decided(json!({}), Wish::Abort).unwrap_err().contains("no switch"));
+    }
+}
