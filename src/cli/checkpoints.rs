@@ -22,7 +22,7 @@ Examples:
   kubectl flink checkpoints orders
   kubectl flink checkpoints orders -o wide      # with paths, and why one failed")]
 pub struct CheckpointsArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]

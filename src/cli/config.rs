@@ -18,7 +18,7 @@ Examples:
   kubectl flink config orders -o wide      # values whole, and when a change of each option counts
   kubectl flink config orders -o json | jq '.options[] | select(.option == \"state.savepoints.dir\")'")]
 pub struct ConfigArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::failure::Failure;
-use api::blue_green::{BlueGreenState, FlinkBlueGreenDeployment};
+use api::blue_green::{BlueGreenState, Colour, FlinkBlueGreenDeployment, SERVING};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
@@ -29,6 +29,10 @@ const NAMES_SHOWN: usize = 8;
 const LIKENESS_MIN: f64 = 0.85;
 /// Type that stands before the name of a session job, as `kubectl get` knows it.
 const SESSION_JOB: &str = "sessionjob";
+/// Type that stands before the name of a blue/green deployment.
+const BLUE_GREEN: &str = "bluegreen";
+/// Where a colour that stands for its blue/green deployment has this one.
+const PARENT: &str = "blueGreenDeployment";
 
 /// One stored object.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +74,13 @@ impl Deployment {
 
     /// The generation that the operator has reconciled.
     pub fn observed_generation(&self) -> Option<i64> {
-        self.number("/status/observedGeneration")
+        let of_condition = || self.condition(SERVING)?.get("observedGeneration")?.as_i64();
+        self.number("/status/observedGeneration").or_else(of_condition)
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&Value> {
+        self.0.pointer("/status/conditions")?.as_array()?.iter().find(|it| it["type"] == kind)
     }
 
     /// True if the operator has reconciled this spec, or at least begun to.
@@ -78,9 +88,9 @@ impl Deployment {
         self.observed_generation().is_some_and(|observed| observed >= self.generation())
     }
 
-    /// `STABLE`, `UPGRADING`, …; absent before the operator has seen it.
+    /// `STABLE`, `UPGRADING`, …, or `ACTIVE_BLUE`, …; absent before the operator has seen it.
     pub fn lifecycle(&self) -> Option<&str> {
-        self.text("/status/lifecycleState")
+        self.text("/status/lifecycleState").or_else(|| self.text("/status/blueGreenState"))
     }
 
     /// `RUNNING`, `FAILED`, …
@@ -131,9 +141,22 @@ impl Deployment {
         if self.is_session_job() { session_cluster_in(&self.0) } else { None }
     }
 
+    /// Two colours, which are deployments of their own.
+    pub fn is_blue_green(&self) -> bool {
+        self.text("/kind") == Some("FlinkBlueGreenDeployment")
+    }
+
+    /// The object that has its spec: itself, or the blue/green deployment that it stands for.
+    #[must_use]
+    pub fn stored(&self) -> Self {
+        Self(self.0.get(PARENT).unwrap_or(&self.0).clone())
+    }
+
     /// A deployment without a job is a session cluster.
     pub fn is_session(&self) -> bool {
-        !self.is_session_job() && self.0.pointer("/spec/job").is_none_or(Value::is_null)
+        !self.is_session_job()
+            && !self.is_blue_green()
+            && self.0.pointer("/spec/job").is_none_or(Value::is_null)
     }
 
     /// The blue/green deployment that it is a colour of, which says what its spec is.
@@ -147,9 +170,13 @@ impl Deployment {
         if self.is_session_job() { JobKind::FlinkSessionJob } else { JobKind::FlinkDeployment }
     }
 
-    /// The name that tells it from every other resource: `orders`, or `sessionjob/orders`.
+    /// The name that tells it from every other resource: `orders`, `sessionjob/orders` or `bluegreen/orders`.
     pub fn shown_name(&self) -> String {
-        if self.is_session_job() {
+        let stored = self.0.get(PARENT).unwrap_or(&self.0);
+        if stored["kind"] == "FlinkBlueGreenDeployment" {
+            let name = stored["metadata"]["name"].as_str().unwrap_or_default();
+            format!("{BLUE_GREEN}/{name}")
+        } else if self.is_session_job() {
             format!("{SESSION_JOB}/{}", self.name())
         } else {
             self.name().to_owned()
@@ -163,13 +190,13 @@ impl Deployment {
 
     /// Where the API server keeps it.
     pub fn id(&self) -> ObjectId {
+        let (namespace, name) = (self.namespace(), self.name());
+        if self.is_blue_green() {
+            return ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name);
+        }
         match self.job_kind() {
-            JobKind::FlinkDeployment => {
-                ObjectId::of::<FlinkDeployment>(self.namespace(), self.name())
-            }
-            JobKind::FlinkSessionJob => {
-                ObjectId::of::<FlinkSessionJob>(self.namespace(), self.name())
-            }
+            JobKind::FlinkDeployment => ObjectId::of::<FlinkDeployment>(namespace, name),
+            JobKind::FlinkSessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
         }
     }
 
@@ -180,7 +207,8 @@ impl Deployment {
 
     /// Desired state of the job; `running` when the spec does not say.
     pub fn desired_state(&self) -> &str {
-        self.text("/spec/job/state").unwrap_or("running")
+        let of_template = || self.text("/spec/template/spec/job/state");
+        self.text("/spec/job/state").or_else(of_template).unwrap_or("running")
     }
 
     /// `stateless` when the spec does not say.
@@ -291,7 +319,7 @@ fn meaning(name: &str) -> (Meant, &str) {
     match kind.as_str() {
         "sessionjob" | "flinksessionjob" | "flinksessionjobs" => (Meant::SessionJob, rest),
         "flinkdep" | "flinkdeployment" | "flinkdeployments" => (Meant::Deployment, rest),
-        "bluegreen" | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
+        BLUE_GREEN | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
             (Meant::BlueGreen, rest)
         }
         // No object has such a name: it is not found, and said so.
@@ -304,7 +332,9 @@ fn meaning(name: &str) -> (Meant, &str) {
 pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let (meant, plain) = meaning(name);
     if meant == Meant::BlueGreen {
-        return serving(connection, plain).await;
+        let resource = fetch_blue_green(connection, plain).await?;
+        let found = serving(connection, &resource).await?;
+        return found.ok_or_else(|| no_colour(plain, &connection.namespace).into());
     }
     let deployment = async {
         match meant {
@@ -341,32 +371,36 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
 }
 
 /// The colour that serves, or the other one where there is no such.
-async fn serving(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let resource = fetch_blue_green(connection, name).await?;
-    let state = resource.pointer("/status/blueGreenState").cloned().unwrap_or_default();
+async fn serving(
+    connection: &Connection,
+    resource: &Deployment,
+) -> anyhow::Result<Option<Deployment>> {
+    let (client, name) = (&connection.client, resource.name());
+    let state = resource.0.pointer("/status/blueGreenState").cloned().unwrap_or_default();
     let state = serde_json::from_value(state).unwrap_or(BlueGreenState::InitializingBlue);
     let colour = state.serving();
     for colour in [colour, colour.other()] {
         if let Some(child) =
             read::get_value(client, &id(connection, &colour.child_of(name))).await?
         {
-            return Ok(Deployment(child));
+            return Ok(Some(Deployment(child)));
         }
     }
-    Err(Failure::new(format!("the blue/green deployment `{name}` has no FlinkDeployment yet"))
-        .hint(format!(
-            "see what it waits for: kubectl get flinkbgdep {name} -n {namespace} -o yaml"
-        ))
-        .into())
+    Ok(None)
+}
+
+fn no_colour(name: &str, namespace: &str) -> Failure {
+    Failure::new(format!("the blue/green deployment `{name}` has no FlinkDeployment yet")).hint(
+        format!("see what it waits for: kubectl get flinkbgdep {name} -n {namespace} -o yaml"),
+    )
 }
 
 /// The blue/green deployment itself.
-pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Result<Value> {
+pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let namespace = &connection.namespace;
     let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name);
     let found = read::get_value(&connection.client, &id).await?;
-    found.ok_or_else(|| {
+    found.map(Deployment).ok_or_else(|| {
         Failure::new(format!("no FlinkBlueGreenDeployment `{name}` in namespace `{namespace}`"))
             .hint(format!("see those there are: kubectl get flinkbgdep -n {namespace}"))
             .into()
@@ -381,6 +415,27 @@ pub async fn fetch_to_change(connection: &Connection, name: &str) -> anyhow::Res
     Ok(present)
 }
 
+/// As [`fetch_to_change`], of whose spec a person changes a few fields. Of a blue/green deployment it is the colour that
+/// serves, with the spec that the template gives it.
+pub async fn fetch_to_edit(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let (Meant::BlueGreen, plain) = meaning(name) else {
+        return fetch_to_change(connection, name).await;
+    };
+    let resource = fetch_blue_green(connection, plain).await?;
+    let colour = serving(connection, &resource).await?.unwrap_or_else(|| {
+        let name = Colour::Blue.child_of(plain);
+        Deployment(json!({"metadata": {"name": name, "namespace": resource.namespace()}}))
+    });
+    Ok(standing_for(colour, resource))
+}
+
+fn standing_for(colour: Deployment, resource: Deployment) -> Deployment {
+    let Deployment(mut it) = colour;
+    it["spec"] = resource.0.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    it[PARENT] = resource.0;
+    Deployment(it)
+}
+
 /// Refuses a colour of a blue/green deployment.
 pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
     let Some(parent) = present.blue_green_parent() else { return Ok(()) };
@@ -388,7 +443,8 @@ pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
     Err(Failure::new(format!(
         "`{name}` cannot be changed by itself: it is a colour of the blue/green deployment `{parent}`"
     ))
-    .hint(format!("change spec.template of that one: kubectl edit flinkbgdep {parent} -n {namespace}")))
+    .hint(format!("change spec.template of that one: kubectl edit flinkbgdep {parent} -n {namespace}"))
+    .hint(format!("suspend, resume, restart, scale and set take {BLUE_GREEN}/{parent}")))
 }
 
 /// The deployment whose JobManager knows the job: itself, or the cluster of a session job.

@@ -25,7 +25,7 @@ Examples:
   kubectl flink suspend sessionjob/clicks
   kubectl flink suspend preview --lose-state")]
 pub struct SuspendArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
@@ -39,7 +39,7 @@ Examples:
   kubectl flink resume orders --wait
   kubectl flink resume sessionjob/clicks --dry-run=client")]
 pub struct ResumeArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]
@@ -86,12 +86,12 @@ async fn is_so_already(
 ) -> anyhow::Result<()> {
     let (name, state) = (present.shown_name(), present.desired_state());
     printer.note(format_args!("`{name}` is meant to be {state} already"));
-    change::finish(connection, present.0, "unchanged", flags, printer).await
+    change::finish(connection, present.stored().0, "unchanged", flags, printer).await
 }
 
 /// One that has a job of its own.
 async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let present = deployment::fetch_to_change(connection, name).await?;
+    let present = deployment::fetch_to_edit(connection, name).await?;
     if present.is_session() {
         return Err(Failure::new(format!(
             "`{}` is a session cluster: it has no job of its own to stop or start",

@@ -47,7 +47,7 @@ pub(super) async fn carry_out(
     let wanted = patched(present, patch);
     if without_nulls(&wanted.0["spec"]) == without_nulls(&present.0["spec"]) {
         printer.note(format_args!("`{}` is so already", present.shown_name()));
-        return change::finish(connection, present.0.clone(), "unchanged", change, printer).await;
+        return change::finish(connection, present.stored().0, "unchanged", change, printer).await;
     }
     let violations = new_violations(present, &wanted);
     if !violations.is_empty() {
@@ -76,18 +76,22 @@ pub(super) async fn send(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let dry_run = change.dry_run.dry_run;
+    let stored = present.stored();
+    let mut patch = patch.clone();
+    if stored.is_blue_green() {
+        patch = json!({"spec": {"template": patch}});
+    }
     if dry_run != DryRunMode::None {
-        printer.note(equivalent::patch(present, patch));
+        printer.note(equivalent::patch(&stored, &patch));
     }
     let written = if dry_run == DryRunMode::Client {
-        patched(present, patch).0
+        patched(&stored, &patch).0
     } else {
-        let mut guarded = patch.clone();
-        if let Some(version) = present.resource_version() {
-            guarded["metadata"]["resourceVersion"] = json!(version);
+        if let Some(version) = stored.resource_version() {
+            patch["metadata"]["resourceVersion"] = json!(version);
         }
         let writer = change::writer(dry_run);
-        apply::merge_patch(&connection.client, &present.id(), &guarded, writer).await?
+        apply::merge_patch(&connection.client, &stored.id(), &patch, writer).await?
     };
     change::finish(connection, written, verb, change, printer).await
 }

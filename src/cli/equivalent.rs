@@ -58,12 +58,15 @@ pub(super) fn spec_without_secrets(spec: &Value) -> Value {
 fn without_secrets(value: &Value) -> (Value, &'static str) {
     let mut shown = value.clone();
     subject::hide_secrets(&mut shown, None);
-    if let Some(configuration) = shown.pointer_mut("/spec/flinkConfiguration") {
-        hide_options("", configuration);
-    }
-    for path in ["/spec/job/initialSavepointPath", "/spec/job/jarURI"] {
-        if let Some(Value::String(uri)) = shown.pointer_mut(path) {
-            *uri = storage::shown(uri);
+    for spec in ["/spec", "/spec/template/spec"] {
+        let Some(spec) = shown.pointer_mut(spec) else { continue };
+        if let Some(configuration) = spec.get_mut("flinkConfiguration") {
+            hide_options("", configuration);
+        }
+        for path in ["/job/initialSavepointPath", "/job/jarURI"] {
+            if let Some(Value::String(uri)) = spec.pointer_mut(path) {
+                *uri = storage::shown(uri);
+            }
         }
     }
     let note = if shown == *value { "" } else { HIDDEN_NOTE };

@@ -32,7 +32,7 @@ Examples:
   kubectl flink events orders
   kubectl flink events orders --warnings -o json")]
 pub struct EventsArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Only what went wrong

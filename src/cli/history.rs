@@ -23,7 +23,7 @@ Examples:
   kubectl flink history orders
   kubectl flink history orders -o json")]
 pub struct HistoryArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     #[command(flatten)]

@@ -84,7 +84,7 @@ async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> 
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let present = deployment::fetch_blue_green(&connection, &name).await?;
     let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, &name);
-    let resource: FlinkBlueGreenDeployment = serde_json::from_value(present.clone())?;
+    let resource: FlinkBlueGreenDeployment = serde_json::from_value(present.0.clone())?;
     let child = match started(&resource) {
         Some(colour) => {
             let child = deployment::id(&connection, &colour.child_of(&name));
@@ -99,7 +99,7 @@ async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> 
         printer.note(equivalent::merge_patch(&id, &patch));
     }
     let written = if dry_run == DryRunMode::Client {
-        present
+        present.0
     } else {
         apply::merge_patch(client, &id, &patch, change::writer(dry_run)).await?
     };

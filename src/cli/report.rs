@@ -31,7 +31,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Archive to write, which must not exist; default: flink-report-NAME-TIME.zip here

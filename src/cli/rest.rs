@@ -20,7 +20,7 @@ Examples:
   kubectl flink rest orders GET /jobs/{job}/checkpoints | jq .counts
   kubectl flink rest sessionjob/clicks GET '/jobs/{job}/metrics?get=numRestarts'")]
 pub struct RestArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// GET asks; the other methods change something behind the operator's back

@@ -72,7 +72,7 @@ pub async fn dispatch(
 /// What `savepoint` and `snapshots trigger` take.
 #[derive(Args)]
 pub struct SavepointArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     // Absent beside another command alone.
     #[arg(required = true, add = complete::deployments())]
     name: Option<String>,

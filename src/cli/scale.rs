@@ -33,7 +33,7 @@ Examples:
   kubectl flink scale standalone-cluster --task-managers 3
   kubectl flink scale orders --parallelism 8 --dry-run=client    # shows the patch")]
 pub struct ScaleArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Subtasks of each vertex that has no number of its own
@@ -63,7 +63,7 @@ fn vertex(text: &str) -> Result<(String, i32), String> {
 pub async fn run(args: ScaleArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ScaleArgs { name, parallelism, vertex, task_managers, access, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = deployment::fetch_to_edit(&connection, &name).await?;
     let mut patch = json!({});
     if let Some(number) = parallelism {
         check_parallelism(&present)?;

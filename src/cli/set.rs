@@ -53,7 +53,7 @@ Examples:
   kubectl flink set config orders taskmanager.numberOfTaskSlots=4
   kubectl flink set config orders pipeline.max-parallelism-     # removes it")]
 struct ConfigArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Options to set, and with a minus at the end those to remove
@@ -68,7 +68,7 @@ struct ConfigArgs {
 Examples:
   kubectl flink set args orders -- --topic orders --rate 100")]
 struct ArgsArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// All arguments of the job, after `--`; none removes them
@@ -101,7 +101,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
     let connection = global.connect().await?;
     let (present, patch, verb, flags) = match args.what {
         What::Image(ImageArgs { name, image, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = deployment::fetch_to_edit(&connection, &name).await?;
             if let Some(cluster) = present.session_cluster() {
                 return Err(Failure::new(format!("`{name}` runs in the image of its cluster"))
                     .hint(format!("change that: kubectl flink set image {cluster} {image}"))
@@ -110,12 +110,12 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
             (present, json!({"spec": {"image": image}}), "image updated", flags)
         }
         What::Config(ConfigArgs { name, settings, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = deployment::fetch_to_edit(&connection, &name).await?;
             let patch = configuration_patch(&present, &settings)?;
             (present, json!({"spec": {"flinkConfiguration": patch}}), "configured", flags)
         }
         What::Args(ArgsArgs { name, arguments, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = deployment::fetch_to_edit(&connection, &name).await?;
             refuse_session(&present)?;
             let arguments = if arguments.is_empty() { Value::Null } else { json!(arguments) };
             (present, json!({"spec": {"job": {"args": arguments}}}), "arguments updated", flags)

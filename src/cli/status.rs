@@ -41,7 +41,7 @@ Examples:
   kubectl flink status sessionjob/clicks --watch
   kubectl flink status orders -o json | jq .status.lifecycleState")]
 pub struct StatusArgs {
-    /// The FlinkDeployment, or sessionjob/NAME; without it all are listed
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME; without it all are listed
     #[arg(add = complete::deployments())]
     name: Option<String>,
     /// List those of all namespaces

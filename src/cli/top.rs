@@ -48,7 +48,7 @@ Examples:
   kubectl flink top -A -l team=payments
   kubectl flink top -A -o json | jq '.jobs[] | select(.backpressure > 0.5) | .name'")]
 pub struct TopArgs {
-    /// Only these FlinkDeployments, or sessionjob/NAME; without them all jobs that there are
+    /// Only these FlinkDeployments, sessionjob/NAME or bluegreen/NAME; without them all jobs
     #[arg(add = complete::deployments(), conflicts_with_all = ["all_namespaces", "selector"])]
     names: Vec<String>,
     /// Jobs of all namespaces

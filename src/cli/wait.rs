@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use kube::Resource;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::Connection;
 use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
+use api::blue_green::{FlinkBlueGreenDeployment, PROGRESSING};
 use clients::cluster;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
@@ -72,6 +74,9 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     if seen.generation() > written.generation() {
         return Verdict::Failed("its spec was changed again meanwhile".to_owned());
     }
+    if seen.is_blue_green() {
+        return judge_blue_green(seen);
+    }
     let is_new = seen.resource_version() != written.resource_version();
     let cause = || seen.error().unwrap_or_else(|| "the operator gives no reason".to_owned());
     if !seen.is_taken_up() {
@@ -98,6 +103,20 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     }
 }
 
+/// As the operator tells it by conditions; what is under way has one of its own.
+fn judge_blue_green(seen: &Deployment) -> Verdict {
+    let progressing = seen.condition(PROGRESSING);
+    let is_over = progressing.is_some_and(|it| it["status"] == "False");
+    match (seen.is_taken_up(), seen.job_state()) {
+        (false, _) => Verdict::Waiting { phase: phase(seen), is_taken_up: false },
+        (true, _) if is_over => Verdict::Failed(
+            seen.error().unwrap_or_else(|| "the operator gives no reason".to_owned()),
+        ),
+        (true, Some("RUNNING" | "SUSPENDED")) if progressing.is_none() => Verdict::Reached,
+        (true, _) => Verdict::Waiting { phase: phase(seen), is_taken_up: true },
+    }
+}
+
 /// Going back to the last stable spec makes a deployment `STABLE` at once, before anything runs.
 fn runs(seen: &Deployment) -> bool {
     if seen.is_session() {
@@ -115,6 +134,8 @@ pub fn phase(seen: &Deployment) -> String {
     });
     parts.extend(seen.job_manager_status().map(|status| format!("JobManager {status}")));
     parts.extend(seen.job_state().map(|state| format!("job {state}")));
+    let told = seen.is_blue_green().then(|| seen.condition(PROGRESSING)?.get("message")?.as_str());
+    parts.extend(told.flatten().map(str::to_owned));
     parts.join(" · ")
 }
 
@@ -129,7 +150,11 @@ pub async fn until(
     let progress = printer.progress();
     let started = Instant::now();
     let mut patience = Some(started + OPERATOR_PATIENCE);
-    let name = id.name.as_str();
+    let name = &if id.kind == FlinkBlueGreenDeployment::kind(&()) {
+        format!("bluegreen/{}", id.name)
+    } else {
+        id.name.clone()
+    };
     let mut watch = Box::pin(read::watch_value(&connection.client, id));
     let mut leaving = Box::pin(tokio::signal::ctrl_c());
     let mut last_seen: Option<Deployment> = None;
@@ -229,6 +254,7 @@ fn timed_out(
         {
             "SUSPENDED"
         }
+        Goal::Reconciled { written } if written.is_blue_green() => "as its spec wants it",
         Goal::Reconciled { .. } => "STABLE",
     };
     let state = seen.map_or_else(String::new, |seen| format!(": it is {}", phase(seen)));

@@ -145,3 +145,27 @@ fn who_leaves_is_told_what_goes_on() {
     assert_eq!(failure.kind(), crate::cli::failure::Kind::Interrupted);
     assert_eq!(failure.to_string(), "stopped waiting for `x`, which is STABLE");
 }
+
+#[test]
+fn a_blue_green_deployment_is_done_when_nothing_of_it_is_under_way() {
+    let seen = |generation: i64, job: &str, progressing: Value| {
+        let serving =
+            json!({"type": "Serving", "status": "True", "observedGeneration": generation});
+        let conditions: Vec<Value> =
+            [serving, progressing].into_iter().filter(|it| !it.is_null()).collect();
+        Deployment(json!({
+            "kind": "FlinkBlueGreenDeployment", "metadata": {"name": "x", "generation": 2},
+            "status": {"blueGreenState": "ACTIVE_BLUE", "jobStatus": {"state": job}, "error": "no pods",
+                "conditions": conditions},
+        }))
+    };
+    let progressing = |status: &str| json!({"type": "Progressing", "status": status, "message": "`x-green` starts"});
+    check(&seen(1, "RUNNING", Value::Null), waiting("ACTIVE_BLUE · job RUNNING", false));
+    check(
+        &seen(2, "RECONCILING", progressing("True")),
+        waiting("ACTIVE_BLUE · job RECONCILING · `x-green` starts", true),
+    );
+    check(&seen(2, "FAILING", progressing("False")), Verdict::Failed("no pods".to_owned()));
+    check(&seen(2, "RUNNING", Value::Null), Verdict::Reached);
+    check(&seen(2, "SUSPENDED", Value::Null), Verdict::Reached);
+}

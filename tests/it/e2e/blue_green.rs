@@ -31,10 +31,6 @@ fn resource(cluster: &Cluster) -> Value {
 }
 
 impl Cluster {
-    fn edit_template(&self, spec: Value) {
-        self.edit_resource(KIND, NAME, json!({"spec": {"template": {"spec": spec}}}));
-    }
-
     /// Waits until this is so, and tells the longest time without a new record.
     #[track_caller]
     fn wait_while_serving(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
@@ -85,8 +81,10 @@ fn blue_green_transitions_lose_nothing() {
     cluster.wait_until_serving("ACTIVE_BLUE", "green");
 
     // By a savepoint, under load.
-    cluster.edit_template(json!({"job": {"parallelism": 2}}));
+    let scale = ["scale", "bluegreen/counter", "--parallelism", "2", "--wait", "--timeout", "1m"];
+    cluster.flink(&scale[..4]);
     cluster.wait_until_serving("ACTIVE_GREEN", "blue");
+    assert!(cluster.flink(&scale).ends_with("counter unchanged\n"));
 
     // A target that does not come up.
     cluster.edit_resource(
