@@ -370,6 +370,17 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
     }
 }
 
+/// The blue/green deployment that the name means, where it means one.
+pub async fn find_blue_green(
+    connection: &Connection,
+    name: &str,
+) -> anyhow::Result<Option<Deployment>> {
+    match meaning(name) {
+        (Meant::BlueGreen, plain) => fetch_blue_green(connection, plain).await.map(Some),
+        (Meant::Deployment | Meant::SessionJob | Meant::Either, _) => Ok(None),
+    }
+}
+
 /// The colour that serves, or the other one where there is no such.
 async fn serving(
     connection: &Connection,

@@ -19,8 +19,10 @@ use super::failure::Failure;
 use super::list::{self, ListArgs};
 use super::printer::Printer;
 use super::table;
-use super::{change, complete, deployment};
+use super::{change, complete, deployment, wait};
+use api::blue_green::SERVING;
 use clients::cluster::read::Scope;
+use draw::Node;
 
 /// Characters of an error in the table.
 const ERROR_WIDTH: usize = 60;
@@ -101,16 +103,20 @@ async fn show_one(
     output: Option<OutputFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
+    let parent = deployment::find_blue_green(connection, name).await?;
+    let whole = async |parent: Option<Deployment>| match parent {
+        Some(parent) => anyhow::Ok(parent.0),
+        None => Ok(deployment::fetch(connection, name).await?.0),
+    };
     match output {
         Some(OutputFormat::Value(format)) => {
-            let deployment = deployment::fetch(connection, name).await?;
-            printer.value(&change::without_managed_fields(deployment.0), format)?;
+            printer.value(&change::without_managed_fields(whole(parent).await?), format)?;
         }
-        Some(OutputFormat::Name) => {
-            let deployment = deployment::fetch(connection, name).await?;
-            printer.line(change::qualified_name(&deployment.0))?;
-        }
+        Some(OutputFormat::Name) => printer.line(change::qualified_name(&whole(parent).await?))?,
         None | Some(OutputFormat::Wide) => {
+            if let Some(parent) = parent {
+                printer.line(blue_green(&parent).drawn(printer.width()).trim_end())?;
+            }
             let facts = facts::observe(connection, name, access.flink_access).await?;
             printer.line(
                 tree::render(
@@ -124,6 +130,15 @@ async fn show_one(
         }
     }
     Ok(())
+}
+
+/// What is above the colours: which one serves, and what is waited for.
+fn blue_green(parent: &Deployment) -> Node {
+    let serving = parent.condition(SERVING).and_then(|it| it["message"].as_str());
+    let error = parent.error().map(|error| format!("Error: {error}"));
+    let lines = serving.map(str::to_owned).into_iter().chain(error);
+    let label = format!("{} · {}", parent.shown_name(), wait::phase(parent));
+    Node::with(label, lines.map(Node::leaf).collect())
 }
 
 /// Follows all deployments that a list covers.

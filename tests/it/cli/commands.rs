@@ -210,7 +210,9 @@ fn shop(cluster: &FakeCluster) {
         json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
         "metadata": {"name": "shop", "namespace": "default", "generation": 1},
         "spec": {"configuration": {"a": "b"}, "template": {"spec": spec}},
-        "status": {"blueGreenState": "TRANSITIONING_TO_BLUE", "jobStatus": {}}}),
+        "status": {"blueGreenState": "TRANSITIONING_TO_BLUE", "jobStatus": {"state": "RECONCILING"}, "conditions": [
+            {"type": "Serving", "status": "True", "reason": "Green", "message": "`shop-green` runs"},
+            {"type": "Progressing", "status": "True", "reason": "Deploying", "message": "`shop-blue` starts"}]}}),
     );
 }
 
@@ -220,7 +222,12 @@ async fn a_blue_green_deployment_stands_for_the_colour_that_serves() {
     shop(&cluster);
     let before = cluster.object("flinkdeployments", "default", "shop-green").unwrap();
     let shown = run(&cluster, None, "status bluegreen/shop").await.succeeded();
-    assert!(shown.output.contains("shop-green"), "{}", shown.output);
+    let expected = "bluegreen/shop · TRANSITIONING_TO_BLUE · job RECONCILING · `shop-blue` starts\n\
+                    └─ `shop-green` runs\n";
+    assert!(shown.output.starts_with(expected), "{}", shown.output);
+    assert!(shown.output.contains("\nshop-green STABLE"), "{}", shown.output);
+    let named = run(&cluster, None, "status bluegreen/shop -o name").await.succeeded();
+    assert_eq!(named.output, "flinkbluegreendeployment.flink.apache.org/shop\n");
     for line in [
         "suspend shop-green",
         "scale shop-green --parallelism 4",
