@@ -1,7 +1,7 @@
 //! `rollback`: writes an earlier spec again, with everything that keeps the state.
 //!
 //! It is an ordinary upgrade to an old spec: the job goes on from its present state, as
-//! `upgradeMode` says. What to write is decided in [`state::revision`].
+//! `upgradeMode` says. What to write is decided in `state::revision`.
 
 use anstyle::Style;
 use clap::Args;
