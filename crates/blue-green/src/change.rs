@@ -1,4 +1,4 @@
-//! What a change of the template asks for.
+//! Classes of changes of the template: what each of them leads to.
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};

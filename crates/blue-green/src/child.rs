@@ -83,14 +83,23 @@ fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
     spec
 }
 
-/// The template that a child of this colour was made from, but for the state that it started from.
-pub fn template_of(child: &FlinkDeployment, colour: Colour) -> FlinkDeploymentSpec {
+/// The template that a child of this colour was made from. The state that it started from is that of `wanted`, which is no
+/// change.
+pub fn template_of(
+    child: &FlinkDeployment,
+    colour: Colour,
+    wanted: &FlinkDeploymentSpec,
+) -> FlinkDeploymentSpec {
     let mut spec = child.spec.clone();
     let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
     if let Some(template) = template
         && let Some(plain) = template.strip_prefix(&format!("{}-", colour.name()))
     {
         *template = plain.to_owned();
+    }
+    if let Some(job) = &mut spec.job {
+        let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.as_ref());
+        job.initial_savepoint_path = path.cloned();
     }
     spec
 }
@@ -136,7 +145,7 @@ impl<'a> Child<'a> {
             .filter(|_| self.is_current())
     }
 
-    /// What is wrong with it, by its status.
+    /// The error that its status tells of.
     pub fn error(self) -> Option<&'a str> {
         self.0.status.as_ref().and_then(|status| status.error.as_deref())
     }

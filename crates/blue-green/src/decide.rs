@@ -22,7 +22,7 @@ pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 /// How soon what is at rest is looked at, or a savepoint that failed.
 const RESYNC: Duration = Duration::from_mins(1);
-/// What was just done shows its effect.
+/// Pause until something that was just done shows its effect.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// Why a pass ends before its decision.
@@ -54,7 +54,7 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     }
 }
 
-/// What is under way, or why it is not.
+/// The condition [`PROGRESSING`] as a pass leaves it.
 struct Progress {
     is_going: bool,
     reason: &'static str,
@@ -179,7 +179,7 @@ impl<'a> Pass<'a> {
         };
         // A change that is on record may not have reached the child.
         let last = self.recorded().filter(|_| !is_changing);
-        let last = last.unwrap_or_else(|| plain_template(colour, child, wanted));
+        let last = last.unwrap_or_else(|| child::template_of(child.0, colour, wanted));
         let wish = change(&last, wanted);
         if wish == Change::None && self.was_given_up_elsewhere(colour, child, wanted) {
             let error = self.status.error.clone();
@@ -242,9 +242,7 @@ impl<'a> Pass<'a> {
             return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
         }
         self.status.abort_timestamp = None;
-        let is_stopped = child.is_to_stop();
-        self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
-        self.status.error = None;
+        self.set_as_wanted(child);
         self.finish(format!("`{name}` serves"), Some(look_again))
     }
 
@@ -351,7 +349,7 @@ impl<'a> Pass<'a> {
         self.finish(message, Some(self.world.settings.interval))
     }
 
-    /// What leads to the web UI leads to this child.
+    /// Points the Ingress, or the route, to this child; false while that is refused.
     pub(crate) fn put_ingress_in_place(&mut self, colour: Colour) -> Result<bool, Halt> {
         let serving = self.condition(SERVING);
         let was_looked_at =
@@ -428,7 +426,7 @@ impl<'a> Pass<'a> {
         wanted: &FlinkDeploymentSpec,
     ) -> bool {
         let is_failing = self.status.job_status.state == Some(JobStatusState::Failing);
-        let runs = plain_template(colour, child, wanted);
+        let runs = child::template_of(child.0, colour, wanted);
         let wish = change(&runs, wanted);
         is_failing
             && self.condition(PROGRESSING).is_none()
@@ -450,7 +448,7 @@ impl<'a> Pass<'a> {
         self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
     }
 
-    /// What is under way.
+    /// Sets the condition [`PROGRESSING`] to what is under way, unless the pass has said so already.
     pub(crate) fn report(&mut self, reason: &'static str, message: String) {
         self.progress.get_or_insert(Progress { is_going: true, reason, message });
     }
@@ -472,6 +470,13 @@ impl<'a> Pass<'a> {
 
     pub(crate) fn set_job(&mut self, state: JobStatusState) {
         self.status.job_status.state = Some(state);
+    }
+
+    /// The job of the only child runs, or is stopped, as its spec wants it.
+    pub(crate) fn set_as_wanted(&mut self, child: Child<'_>) {
+        let is_stopped = child.is_to_stop();
+        self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
+        self.status.error = None;
     }
 
     pub(crate) fn deadline(&self) -> String {
@@ -562,17 +567,4 @@ impl<'a> Pass<'a> {
             message: Some(message.to_owned()),
         }
     }
-}
-
-/// The spec that the child has. The state that it started from is no part of it.
-fn plain_template(
-    colour: Colour,
-    child: Child<'_>,
-    wanted: &FlinkDeploymentSpec,
-) -> FlinkDeploymentSpec {
-    let mut spec = child::template_of(child.0, colour);
-    if let (Some(job), Some(wanted)) = (&mut spec.job, &wanted.job) {
-        job.initial_savepoint_path.clone_from(&wanted.initial_savepoint_path);
-    }
-    spec
 }

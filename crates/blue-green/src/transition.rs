@@ -255,14 +255,8 @@ impl Pass<'_> {
     pub(crate) fn record_spec_of(&mut self, colour: Colour, child: Child<'_>) {
         let mut spec: FlinkBlueGreenDeploymentSpec = self.world.resource.spec.clone();
         if let Some(template) = &mut spec.template {
-            let wanted = template.spec.take();
-            let mut runs = child::template_of(child.0, colour);
-            let path =
-                wanted.and_then(|wanted| wanted.job).and_then(|job| job.initial_savepoint_path);
-            if let Some(job) = &mut runs.job {
-                job.initial_savepoint_path = path;
-            }
-            template.spec = Some(runs);
+            let wanted = template.spec.take().unwrap_or_default();
+            template.spec = Some(child::template_of(child.0, colour, &wanted));
         }
         self.record(spec);
     }
@@ -379,13 +373,7 @@ impl Pass<'_> {
         if self.is_decided() || child.is_done() {
             self.status.blue_green_state = Some(colour.active());
             self.forget_transition();
-            let is_stopped = child.is_to_stop();
-            self.set_job(if is_stopped {
-                JobStatusState::Suspended
-            } else {
-                JobStatusState::Running
-            });
-            self.status.error = None;
+            self.set_as_wanted(child);
             self.tell("Deployed", format!("`{name}` is as the spec wants it"));
             return self.finish(format!("`{name}` serves"), Some(SOON));
         }
