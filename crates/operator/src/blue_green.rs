@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::act;
 use super::context::Context;
 use super::kind::{Guarded, Kept, Operated};
+use super::objects::{EXPOSED_BY, exposed, is_owned};
 use super::observe::{Subject, tell};
 use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
@@ -34,10 +35,6 @@ use validation::blue_green::{BlueGreenInput, find};
 
 /// A decision asks for each fact at most once.
 const QUESTIONS_MAX: usize = 3;
-
-/// What may lead to a web UI.
-const EXPOSED_BY: [(&str, &str); 2] =
-    [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", "HTTPRoute")];
 
 impl Operated for FlinkBlueGreenDeployment {
     const FINALIZER: &'static str = "flinkbluegreendeployments.flink.apache.org/finalizer";
@@ -222,9 +219,10 @@ async fn ingress(
         Err(reason) => return Ok(Ingress::Refused { reason }),
     };
     let uid = resource.uid().unwrap_or_default();
-    for (api_version, kind) in EXPOSED_BY {
+    for exposed_by in EXPOSED_BY {
+        let (_, kind) = exposed_by;
         let of_kind = wanted.as_ref().filter(|wanted| wanted["kind"] == kind);
-        let found = exposed(resource, (api_version, kind), context).await?;
+        let found = exposed(resource, exposed_by, &context.client).await?;
         match (found, of_kind) {
             (Some(found), Some(wanted)) if !is_owned(&found, &uid) => {
                 let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
@@ -240,33 +238,6 @@ async fn ingress(
         }
     }
     Ok(Ingress::InPlace)
-}
-
-/// What there is of this kind under the name of the resource.
-async fn exposed(
-    resource: &FlinkBlueGreenDeployment,
-    (api_version, kind): (&str, &str),
-    context: &Context,
-) -> cluster::Result<Option<Value>> {
-    match read::get_value(&context.client, &exposed_id(resource, (api_version, kind))).await {
-        // Without the right to look at one, or where there is no such kind, none was made.
-        Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => Ok(None),
-        other => other,
-    }
-}
-
-fn exposed_id(resource: &FlinkBlueGreenDeployment, (api_version, kind): (&str, &str)) -> ObjectId {
-    ObjectId {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: resource.namespace(),
-        name: resource.name_any(),
-    }
-}
-
-fn is_owned(object: &Value, uid: &str) -> bool {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
 
 /// All that is in `wanted` is in the object, which may have more.
@@ -353,19 +324,12 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         let Some(child) = child else { return Ok(()) };
         let wanted =
             wanted_ingress(&self.resource, child, operator).map_err(act::Error::Address)?;
-        let client = &self.context.client;
         for exposed_by in EXPOSED_BY {
-            if let Some(wanted) = wanted.as_ref().filter(|wanted| wanted["kind"] == exposed_by.1) {
-                apply::apply(client, wanted, Writer::OPERATOR).await?;
-                continue;
-            }
-            let found = exposed(&self.resource, exposed_by, self.context).await?;
-            if let Some(found) = found.filter(|found| is_owned(found, &self.uid)) {
-                let deletion = Deletion {
-                    uid: found["metadata"]["uid"].as_str(),
-                    ..Deletion::with(Propagation::Background)
-                };
-                apply::delete(client, &exposed_id(&self.resource, exposed_by), deletion).await?;
+            match wanted.as_ref().filter(|wanted| wanted["kind"] == exposed_by.1) {
+                Some(wanted) => {
+                    apply::apply(&self.context.client, wanted, Writer::OPERATOR).await?;
+                }
+                None => self.delete_left_over(exposed_by).await?,
             }
         }
         Ok(())

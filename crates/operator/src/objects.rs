@@ -8,6 +8,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::act::Error;
+use super::kind::Operated;
 use super::observe::tell;
 use super::resource::Act;
 use api::deployment::FlinkDeployment;
@@ -175,9 +176,9 @@ impl Act<'_, FlinkDeployment> {
         if self.resource.metadata.generation == Some(1) {
             return Ok(None);
         }
-        for (api_version, other) in EXPOSED_BY {
-            if kind != Some(other) {
-                self.delete_left_over(api_version, other).await?;
+        for exposed_by in EXPOSED_BY {
+            if kind != Some(exposed_by.1) {
+                self.delete_left_over(exposed_by).await?;
             }
         }
         Ok(None)
@@ -200,35 +201,54 @@ impl Act<'_, FlinkDeployment> {
         apply::apply(client, manifest, Writer::OPERATOR).await?;
         Ok(())
     }
+}
 
-    /// The Ingress or route of an earlier spec.
-    async fn delete_left_over(&self, api_version: &str, kind: &str) -> Result<(), Error> {
+impl<K: Operated> Act<'_, K> {
+    /// Deletes the Ingress or route of an earlier spec.
+    pub(super) async fn delete_left_over(&self, exposed_by: (&str, &str)) -> Result<(), Error> {
         let client = &self.context.client;
-        let id = ObjectId {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            namespace: Some(self.namespace()),
-            name: self.resource.name_any(),
-        };
-        let found = match cluster::read::get_value(client, &id).await {
-            Ok(found) => found,
-            // Without the right to look at one, or where there is no such kind, none was made.
-            Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let owners = found.as_ref().and_then(|it| it["metadata"]["ownerReferences"].as_array());
-        if owners.into_iter().flatten().any(|owner| owner["uid"] == self.uid.as_str()) {
-            let deletion = Deletion::with(apply::Propagation::Background);
-            apply::delete(client, &id, deletion).await?;
+        let found = exposed(&self.resource, exposed_by, client).await?;
+        if let Some(found) = found.filter(|found| is_owned(found, &self.uid)) {
+            let deletion = Deletion {
+                uid: found["metadata"]["uid"].as_str(),
+                ..Deletion::with(apply::Propagation::Background)
+            };
+            apply::delete(client, &exposed_id(&self.resource, exposed_by), deletion).await?;
         }
         Ok(())
     }
 }
 
+/// What there is of this kind under the name of the resource.
+pub(super) async fn exposed<K: Operated>(
+    resource: &K,
+    exposed_by: (&str, &str),
+    client: &Client,
+) -> cluster::Result<Option<Value>> {
+    match cluster::read::get_value(client, &exposed_id(resource, exposed_by)).await {
+        // Without the right to look at one, or where there is no such kind, none was made.
+        Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+fn exposed_id<K: Operated>(resource: &K, (api_version, kind): (&str, &str)) -> ObjectId {
+    ObjectId {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: resource.namespace(),
+        name: resource.name_any(),
+    }
+}
+
+/// The resource with this uid is an owner of the object.
+pub(super) fn is_owned(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
+}
+
 /// The kinds of objects that may lead to a web UI.
-const EXPOSED_BY: [(&str, &str); 2] =
+pub(super) const EXPOSED_BY: [(&str, &str); 2] =
     [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
 const ROUTE: &str = "HTTPRoute";
 
