@@ -381,6 +381,14 @@ pub async fn find_blue_green(
     }
 }
 
+/// As [`fetch`], of a blue/green deployment that one itself.
+pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    match find_blue_green(connection, name).await? {
+        Some(resource) => Ok(resource),
+        None => fetch(connection, name).await,
+    }
+}
+
 /// The colour that serves, or the other one where there is no such.
 async fn serving(
     connection: &Connection,

@@ -11,8 +11,8 @@ use super::failure::Failure;
 use super::printer::Printer;
 use super::{change, complete, equivalent};
 use api::blue_green::{
-    ABORT_ANNOTATION, BlueGreenState, Colour, FlinkBlueGreenDeployment, GIVEN_UP, PROGRESSING,
-    PROMOTE_ANNOTATION, RETRY_ANNOTATION,
+    ABORT_ANNOTATION, Colour, FlinkBlueGreenDeployment, GIVEN_UP, PROGRESSING, PROMOTE_ANNOTATION,
+    RETRY_ANNOTATION,
 };
 use clients::cluster::apply::{self, ObjectId};
 use clients::cluster::read;
@@ -108,15 +108,8 @@ async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> 
 
 /// The colour that is to serve instead of the one that does.
 fn started(resource: &FlinkBlueGreenDeployment) -> Option<Colour> {
-    match resource.status.as_ref()?.blue_green_state? {
-        BlueGreenState::TransitioningToBlue => Some(Colour::Blue),
-        BlueGreenState::TransitioningToGreen => Some(Colour::Green),
-        BlueGreenState::InitializingBlue
-        | BlueGreenState::ActiveBlue
-        | BlueGreenState::ActiveGreen
-        | BlueGreenState::SavepointingBlue
-        | BlueGreenState::SavepointingGreen => None,
-    }
+    let state = resource.status.as_ref()?.blue_green_state?;
+    Colour::ALL.into_iter().find(|colour| colour.transitioning_to() == state)
 }
 
 /// Returns the annotation, its value, and the word for what was done; `uid` is that of the colour that starts.
@@ -150,11 +143,10 @@ fn decide(
     }
     if let (Some(colour), Some(uid)) = (started(resource), uid) {
         let child = colour.child_of(name);
-        // As the operator has it: it was ready for long enough, and goes only forwards.
-        let is_decided =
-            status.deployment_ready_timestamp.is_some() && status.abort_timestamp.is_none();
         return match wish {
-            Wish::Abort if is_decided => Err(refuse(&format!("`{child}` has taken over already"))),
+            Wish::Abort if status.is_decided() => {
+                Err(refuse(&format!("`{child}` has taken over already")))
+            }
             Wish::Abort => Ok((ABORT_ANNOTATION, uid.to_owned(), "aborted")),
             Wish::Promote | Wish::Retry => Ok((PROMOTE_ANNOTATION, uid.to_owned(), "promoted")),
         };

@@ -103,18 +103,17 @@ async fn show_one(
     output: Option<OutputFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let parent = deployment::find_blue_green(connection, name).await?;
-    let whole = async |parent: Option<Deployment>| match parent {
-        Some(parent) => anyhow::Ok(parent.0),
-        None => Ok(deployment::fetch(connection, name).await?.0),
-    };
     match output {
         Some(OutputFormat::Value(format)) => {
-            printer.value(&change::without_managed_fields(whole(parent).await?), format)?;
+            let object = deployment::fetch_itself(connection, name).await?.0;
+            printer.value(&change::without_managed_fields(object), format)?;
         }
-        Some(OutputFormat::Name) => printer.line(change::qualified_name(&whole(parent).await?))?,
+        Some(OutputFormat::Name) => {
+            let object = deployment::fetch_itself(connection, name).await?.0;
+            printer.line(change::qualified_name(&object))?;
+        }
         None | Some(OutputFormat::Wide) => {
-            if let Some(parent) = parent {
+            if let Some(parent) = deployment::find_blue_green(connection, name).await? {
                 printer.line(blue_green(&parent).drawn(printer.width()).trim_end())?;
             }
             let facts = facts::observe(connection, name, access.flink_access).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -183,4 +184,26 @@ pub struct BlueGreenStatus {
     /// `Serving` and `Progressing`; the Java operator has none.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// A time in a status; the epoch stands for none.
+fn time(text: Option<&str>) -> Option<Timestamp> {
+    text.and_then(|text| text.parse().ok()).filter(|at| *at != Timestamp::UNIX_EPOCH)
+}
+
+impl BlueGreenStatus {
+    /// When what is under way is given up.
+    pub fn aborts_at(&self) -> Option<Timestamp> {
+        time(self.abort_timestamp.as_deref())
+    }
+
+    /// Since when the target is ready.
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        time(self.deployment_ready_timestamp.as_deref())
+    }
+
+    /// The target serves whatever comes: it was ready, and there is no time any more at which it is given up.
+    pub fn is_decided(&self) -> bool {
+        self.ready_since().is_some() && self.aborts_at().is_none()
+    }
 }

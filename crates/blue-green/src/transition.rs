@@ -5,7 +5,7 @@ use api::blue_green::{
 };
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::change::{Change, change, is_stateless, is_suspended};
 use crate::child::{self, Child};
@@ -13,27 +13,9 @@ use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
 
-/// A time in a status; the epoch stands for none.
-fn time(text: Option<&str>) -> Option<Timestamp> {
-    text.and_then(|text| text.parse().ok()).filter(|at| *at != Timestamp::UNIX_EPOCH)
-}
-
 impl Pass<'_> {
-    fn aborts_at(&self) -> Option<Timestamp> {
-        time(self.status.abort_timestamp.as_deref())
-    }
-
-    fn ready_since(&self) -> Option<Timestamp> {
-        time(self.status.deployment_ready_timestamp.as_deref())
-    }
-
-    /// The target serves whatever comes: it was ready, and there is no time any more at which it is given up.
-    fn is_decided(&self) -> bool {
-        self.ready_since().is_some() && self.aborts_at().is_none()
-    }
-
     fn is_late(&self) -> bool {
-        self.aborts_at().is_some_and(|at| at <= self.world.now)
+        self.status.aborts_at().is_some_and(|at| at <= self.world.now)
     }
 
     /// Somebody asks to give up what has this id.
@@ -75,7 +57,7 @@ impl Pass<'_> {
         if self.is_to_abort(&id) {
             return Ok(self.give_up_savepoint(colour, ABORTED, "somebody asked to give it up"));
         }
-        if self.aborts_at().is_none() {
+        if self.status.aborts_at().is_none() {
             // The Java operator waits for it without end.
             self.status.abort_timestamp = Some(self.deadline());
         }
@@ -161,7 +143,7 @@ impl Pass<'_> {
 
     pub(crate) fn transitioning(&mut self, to: Colour) -> End {
         // One that is to be stopped was given up earlier, and one that goes before it was told to serves nobody.
-        let is_decided = self.is_decided();
+        let is_decided = self.status.is_decided();
         let serving = self.world.child(to.other());
         let serving = serving.filter(|it| !it.is_to_stop() && (is_decided || !it.is_deleting()));
         let Some(target) = self.world.child(to) else {
@@ -186,7 +168,9 @@ impl Pass<'_> {
             }
             match serving {
                 None => return Ok(self.settle_in_place(to, target)),
-                Some(serving) if !self.is_decided() => return Ok(self.decide(target, serving)),
+                Some(serving) if !self.status.is_decided() => {
+                    return Ok(self.decide(target, serving));
+                }
                 Some(_) => {}
             }
         }
@@ -194,7 +178,7 @@ impl Pass<'_> {
             return Ok(plan);
         }
         match serving {
-            Some(serving) if self.is_decided() => self.cut_over(to, target, serving),
+            Some(serving) if self.status.is_decided() => self.cut_over(to, target, serving),
             Some(serving) => Ok(self.prove(to, target, serving)),
             None => Ok(self.settle_in_place(to, target)),
         }
@@ -277,7 +261,7 @@ impl Pass<'_> {
         has_serving: bool,
         missing: Option<FlinkDeployment>,
     ) -> Option<Plan> {
-        if self.is_decided() {
+        if self.status.is_decided() {
             return None;
         }
         if let (Ok(wanted), Some(recorded)) = (self.wanted(), self.recorded()) {
@@ -317,7 +301,7 @@ impl Pass<'_> {
             return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
         }
         let now = self.world.now;
-        let since = self.ready_since().unwrap_or(now);
+        let since = self.status.ready_since().unwrap_or(now);
         self.status.deployment_ready_timestamp = Some(since.to_string());
         let delay = SignedDuration::try_from(self.world.settings.deletion_delay);
         let left = delay.unwrap_or(SignedDuration::MAX).saturating_sub(now.duration_since(since));
@@ -370,7 +354,7 @@ impl Pass<'_> {
     /// The only child that runs is never given up; what keeps it from its spec is told.
     fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> Plan {
         let name = child.name();
-        if self.is_decided() || child.is_done() {
+        if self.status.is_decided() || child.is_done() {
             self.status.blue_green_state = Some(colour.active());
             self.forget_transition();
             self.set_as_wanted(child);

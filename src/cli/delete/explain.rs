@@ -18,7 +18,6 @@ use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{deployment, operator_config, table};
-use api::blue_green::FlinkBlueGreenDeployment;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
 use clients::cluster::access::{Operation, may};
@@ -167,17 +166,15 @@ async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
     let (kind, plain) = name.split_once('/').unwrap_or_default();
     let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
     let namespace = &connection.namespace;
-    let (id, kind) = match kind.as_str() {
-        "snapshot" | "flinksnp" | "flinkstatesnapshot" | "flinkstatesnapshots" => {
-            (ObjectId::of::<FlinkStateSnapshot>(namespace, plain), "FlinkStateSnapshot")
-        }
-        "bluegreen" | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
-            (ObjectId::of::<FlinkBlueGreenDeployment>(namespace, plain), "FlinkBlueGreenDeployment")
-        }
-        _ => return Ok(deployment::fetch(connection, name).await?.0),
-    };
+    if !matches!(
+        kind.as_str(),
+        "snapshot" | "flinksnp" | "flinkstatesnapshot" | "flinkstatesnapshots"
+    ) {
+        return Ok(deployment::fetch_itself(connection, name).await?.0);
+    }
+    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, plain);
     read::get_value(&connection.client, &id).await?.ok_or_else(|| {
-        Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`")).into()
+        Failure::new(format!("no FlinkStateSnapshot `{plain}` in namespace `{namespace}`")).into()
     })
 }
 
