@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,12 @@ impl Colour {
         }
     }
 
+    /// The colour of a child with these labels.
+    pub fn of_label(labels: &BTreeMap<String, String>) -> Option<Self> {
+        let label = labels.get(COLOUR_LABEL)?;
+        Self::ALL.into_iter().find(|colour| colour.label() == label)
+    }
+
     /// Name of the child of a resource.
     pub fn child_of(self, resource: &str) -> String {
         format!("{resource}-{}", self.name())
@@ -131,6 +137,12 @@ impl Colour {
             Self::Green => BlueGreenState::TransitioningToGreen,
         }
     }
+}
+
+/// The resource that this is a child of.
+pub fn parent_of(child: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = child.owner_references.iter().flatten();
+    owners.find(|owner| owner.kind == "FlinkBlueGreenDeployment")
 }
 
 /// Which child serves, and what is under way.

@@ -3,7 +3,9 @@
 use api::blue_green::{COLOUR_LABEL, Colour};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::{JobStatusState, LifecycleState};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::Value;
 
 use crate::change::is_suspended;
 use crate::world::World;
@@ -78,9 +80,26 @@ fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
     let mut spec = spec.clone();
     let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
     if let Some(template) = template {
-        *template = format!("{}-{template}", colour.name());
+        *template = prefix(colour) + template;
     }
     spec
+}
+
+/// Turns the spec of a child of this colour back into that of the template, without the state that it started from.
+pub fn take_back(spec: &mut Value, colour: Colour) {
+    if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template")
+        && let Some(plain) = template.strip_prefix(&prefix(colour))
+    {
+        *template = plain.to_owned();
+    }
+    if let Some(job) = spec.get_mut("job").and_then(Value::as_object_mut) {
+        job.remove("initialSavepointPath");
+    }
+}
+
+/// Before the host of the Ingress of a child.
+fn prefix(colour: Colour) -> String {
+    format!("{}-", colour.name())
 }
 
 /// The template that a child of this colour was made from. The state that it started from is that of `wanted`, which is no
@@ -93,7 +112,7 @@ pub fn template_of(
     let mut spec = child.spec.clone();
     let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
     if let Some(template) = template
-        && let Some(plain) = template.strip_prefix(&format!("{}-", colour.name()))
+        && let Some(plain) = template.strip_prefix(&prefix(colour))
     {
         *template = plain.to_owned();
     }
@@ -143,6 +162,13 @@ impl<'a> Child<'a> {
             .as_ref()
             .and_then(|status| status.lifecycle_state)
             .filter(|_| self.is_current())
+    }
+
+    /// When its spec was reconciled.
+    pub fn reconciled_at(self) -> Timestamp {
+        let status = self.0.status.as_ref();
+        let at = status.map(|status| status.reconciliation_status.reconciliation_timestamp);
+        at.and_then(|at| Timestamp::from_millisecond(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     /// The error that its status tells of.

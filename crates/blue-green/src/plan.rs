@@ -5,6 +5,7 @@ use std::time::Duration;
 use api::blue_green::{BlueGreenStatus, Colour};
 use api::deployment::FlinkDeployment;
 use lifecycle::event::Event;
+use state::revision;
 
 /// One thing to do. Steps are taken in order, and the operator may die before any of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +13,8 @@ pub enum Step {
     /// What follows depends on this being stored.
     WriteStatus(Box<BlueGreenStatus>),
     Event(Event),
+    /// The spec that another one takes the place of, with the state that it leaves.
+    RecordRevision(Box<revision::Content>),
     /// Asks the JobManager of this child for a savepoint under this id; it may have been asked before.
     TriggerSavepoint {
         colour: Colour,
@@ -34,6 +37,7 @@ impl Step {
         match self {
             Self::WriteStatus(_) => "write-status",
             Self::Event(_) => "event",
+            Self::RecordRevision(_) => "record-revision",
             Self::TriggerSavepoint { .. } => "trigger-savepoint",
             Self::CreateChild(_) => "create-child",
             Self::ChangeChild(_) => "change-child",

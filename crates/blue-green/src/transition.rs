@@ -12,6 +12,8 @@ use crate::child::{self, Child};
 use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
+use state::restore_point::RestorePoint;
+use state::revision::{self, Content};
 
 impl Pass<'_> {
     fn is_late(&self) -> bool {
@@ -132,6 +134,7 @@ impl Pass<'_> {
     ) -> Plan {
         let child = child::child(self.world, target, wanted, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
+        self.keep_revision(target.other(), path.as_deref());
         self.head_for(target, path.clone());
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
@@ -139,6 +142,20 @@ impl Pass<'_> {
         let from = path.map_or_else(String::new, |path| format!(" from {path}"));
         self.tell("Submit", format!("`{name}` is started{from}"));
         self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
+    }
+
+    /// The spec that serves goes into the history, with the savepoint that the other colour starts from.
+    fn keep_revision(&mut self, serving: Colour, savepoint: Option<&str>) {
+        let (Some(child), Some(spec)) = (self.world.child(serving), self.recorded()) else {
+            return;
+        };
+        let Ok(mut spec) = serde_json::to_value(spec) else { return };
+        child::take_back(&mut spec, serving);
+        let point =
+            savepoint.map_or(RestorePoint::Empty, |path| RestorePoint::Path(path.to_owned()));
+        let restore_point = revision::RestorePoint::of(&point, None);
+        let content = Content { spec, restore_point, reconciled_at: child.reconciled_at() };
+        self.steps.push(Step::RecordRevision(Box::new(content)));
     }
 
     pub(crate) fn transitioning(&mut self, to: Colour) -> End {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource as _, ResourceExt};
 use serde_json::Value;
 
 use super::act;
@@ -17,13 +17,14 @@ use super::observe::{Subject, tell};
 use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
 use super::resource::Act;
-use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
+use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of};
 use api::deployment::FlinkDeployment;
 use blue_green::decide;
 use blue_green::plan::{Plan, Step};
 use blue_green::settings::Settings;
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::revisions::History;
 use clients::cluster::{self, read};
 use clients::flink::new_trigger_id;
 use clients::flink::savepoints::{SavepointRequest, SavepointStatus};
@@ -31,6 +32,7 @@ use config::cluster::savepoint_directory;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::audit;
 use lifecycle::event::Component;
+use state::revision::blue_green_history_name;
 use validation::blue_green::{BlueGreenInput, find};
 
 /// A decision asks for each fact at most once.
@@ -75,10 +77,8 @@ impl Operated for FlinkBlueGreenDeployment {
 /// Wakes the resource that this child belongs to.
 pub(super) fn wake_owner_of(child: &Guarded<FlinkDeployment>, context: &Context) {
     let Ok(child) = &child.0 else { return };
-    for owner in child.owner_references() {
-        if owner.kind == "FlinkBlueGreenDeployment" {
-            context.blue_greens.wake(&child.namespace().unwrap_or_default(), &owner.name);
-        }
+    if let Some(owner) = parent_of(child.meta()) {
+        context.blue_greens.wake(&child.namespace().unwrap_or_default(), &owner.name);
     }
 }
 
@@ -265,6 +265,14 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         match step {
             Step::WriteStatus(status) => self.write_status(&status).await,
             Step::Event(event) => self.record_event(event).await,
+            Step::RecordRevision(content) => {
+                let history = History {
+                    namespace: self.namespace(),
+                    name: blue_green_history_name(&self.resource.name_any()),
+                    owner: self.resource.owner_ref(&()).unwrap_or_default(),
+                };
+                self.put_into_history(&history, *content).await
+            }
             Step::TriggerSavepoint { colour, trigger_id } => {
                 self.trigger_savepoint(children.of(colour), trigger_id, operator).await
             }

@@ -200,7 +200,7 @@ pub(super) async fn answer<K: OperatedJob>(
             facts.verdict = Fact::Known(context.validators.ask(subject.judging()).await);
         }
         Question::Revisions => {
-            let paths = of_job::revisions(subject.of(), context).await;
+            let paths = of_job::revisions(subject.resource, context).await;
             facts.revisions = of_kind::<K, _>(paths.map(Fact::Known))?;
         }
         Question::References => {

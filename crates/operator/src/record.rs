@@ -1,14 +1,19 @@
 //! Superseded specs, which are kept beside a resource that has a job.
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::act::Error;
+use super::kind::Operated;
 use super::observe::tell;
 use super::reconcile::OperatedJob;
 use super::resource::Act;
+use api::blue_green::{Colour, parent_of};
+use blue_green::child;
+use clients::cluster::revisions::History;
 use clients::cluster::{self, revisions};
 use lifecycle::plan::Superseded;
-use lifecycle::resource::StatusOfJob as _;
+use lifecycle::resource::{JobResource, StatusOfJob as _};
 use state::revision;
 
 impl<K: OperatedJob> Act<'_, K> {
@@ -20,13 +25,39 @@ impl<K: OperatedJob> Act<'_, K> {
         let Superseded { spec, restore_point } = superseded;
         let job_id = self.stored.job().job_id.as_deref();
         let reconciled_at = self.stored.reconciliation().reconciliation_timestamp;
+        let mut spec = serde_json::to_value(&spec)?;
+        if let Some(colour) = Colour::of_label(self.resource.labels()) {
+            child::take_back(&mut spec, colour);
+        }
         let content = revision::Content {
-            spec: serde_json::to_value(&spec)?,
+            spec,
             restore_point: revision::RestorePoint::of(&restore_point, job_id),
             reconciled_at: Timestamp::from_millisecond(reconciled_at)
                 .unwrap_or(Timestamp::UNIX_EPOCH),
         };
-        match revisions::record(&self.context.client, K::JOB, &self.resource, content).await {
+        self.put_into_history(&history_of(&self.resource), content).await
+    }
+}
+
+/// The history of a job: a child's is that of its blue/green deployment, which has specs as its template says them.
+pub(super) fn history_of<K: JobResource>(job: &K) -> History {
+    let namespace = job.namespace().unwrap_or_default();
+    if let Some(parent) = parent_of(job.meta()) {
+        let name = revision::blue_green_history_name(&parent.name);
+        return History { namespace, name, owner: parent.clone() };
+    }
+    let name = revision::history_name(K::JOB, &job.name_any());
+    History { namespace, name, owner: job.owner_ref(&()).unwrap_or_default() }
+}
+
+impl<K: Operated> Act<'_, K> {
+    /// Puts a superseded spec into a history.
+    pub(super) async fn put_into_history(
+        &self,
+        history: &History,
+        content: revision::Content,
+    ) -> Result<(), Error> {
+        match revisions::record(&self.context.client, history, content).await {
             // History is a convenience: an upgrade goes on without the right to write it, and
             // under a name that is too long for a label.
             Err(

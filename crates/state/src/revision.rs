@@ -109,6 +109,11 @@ pub fn history_name(of: JobKind, name: &str) -> String {
     }
 }
 
+/// The history that both children of a `FlinkBlueGreenDeployment` share.
+pub fn blue_green_history_name(name: &str) -> String {
+    format!("bluegreen.{name}")
+}
+
 /// Object name of a revision.
 pub fn object_name(history: &str, number: i64) -> String {
     format!("{history}-{number}")

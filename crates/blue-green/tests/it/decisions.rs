@@ -44,6 +44,18 @@ impl Sim {
     }
 }
 
+#[test]
+fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("started", |sim| sim.children.len() == 2);
+    let [revision] = sim.revisions.as_slice() else { panic!("{:?}", sim.revisions) };
+    assert_eq!(revision.content.spec["job"]["parallelism"], 2);
+    let path = revision.content.restore_point.path.clone().unwrap();
+    let target = &sim.children[&Colour::Green].object;
+    assert_eq!(target.spec.job.as_ref().unwrap().initial_savepoint_path, Some(path));
+}
+
 /// #1161: the old child is gone, that is not on record, and the target is not ready for a moment, later than the grace.
 #[test]
 fn upstream_1161_what_alone_is_left_is_never_given_up() {

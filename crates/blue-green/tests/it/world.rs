@@ -20,6 +20,7 @@ use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
+use state::revision::{Revision, decide_revision};
 
 pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good soon after its start.
@@ -72,6 +73,7 @@ pub(crate) struct Sim {
     pub(crate) switches: usize,
     pub(crate) aborts: usize,
     pub(crate) log: Vec<String>,
+    pub(crate) revisions: Vec<Revision>,
 }
 
 fn spec(mode: UpgradeMode) -> FlinkDeploymentSpec {
@@ -113,6 +115,7 @@ impl Sim {
             switches: 0,
             aborts: 0,
             log: vec![],
+            revisions: vec![],
         }
     }
 
@@ -312,6 +315,10 @@ impl Sim {
         match step {
             Step::WriteStatus(status) => self.store(status),
             Step::Event(_) => {}
+            Step::RecordRevision(content) => {
+                let change = decide_revision(&self.revisions, (**content).clone());
+                self.revisions.extend(change.create);
+            }
             Step::PointIngress(colour) => {
                 self.writes += 1;
                 self.ingress = Some(*colour);

@@ -3,13 +3,12 @@
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::{Client, Resource};
 
 use super::apply::{self, Deletion, ObjectId, Propagation};
 use super::read::{self, Scope};
 use super::{Error, Result};
-use api::state_snapshot::JobKind;
 use state::revision::{self, Content, Revision};
 
 /// Revisions of a namespace that are looked through: 500 deployments with a full history.
@@ -52,53 +51,48 @@ pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, R
         .collect()
 }
 
+/// Where revisions are put.
+#[derive(Clone, Debug)]
+pub struct History {
+    pub namespace: String,
+    /// See [`revision::history_name`].
+    pub name: String,
+    /// The revisions go with it.
+    pub owner: OwnerReference,
+}
+
 /// Puts a spec with its restore point into the history and prunes the history to its bound.
 /// May be called again after any failure.
-pub async fn record<K>(client: &Client, of: JobKind, owner: &K, content: Content) -> Result<()>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let ObjectMeta { name, namespace, .. } = owner.meta();
-    let (Some(name), Some(namespace)) = (name.as_deref(), namespace.as_deref()) else {
-        return Err(Error::Invalid {
-            message: "the deployment has no name or namespace: it was never stored".to_owned(),
-            causes: Vec::new(),
-        });
-    };
-    let history = &revision::history_name(of, name);
-    let existing = list(client, namespace, history).await?;
+pub async fn record(client: &Client, history: &History, content: Content) -> Result<()> {
+    let History { namespace, name, .. } = history;
+    let existing = list(client, namespace, name).await?;
     let change = revision::decide_revision(&existing, content);
     if let Some(created) = &change.create {
         let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
-        revisions
-            .create(&PostParams::default(), &to_object(owner, namespace, history, created)?)
-            .await?;
+        revisions.create(&PostParams::default(), &to_object(history, created)?).await?;
     }
     for number in change.prune {
         let id =
-            ObjectId::of::<ControllerRevision>(namespace, &revision::object_name(history, number));
+            ObjectId::of::<ControllerRevision>(namespace, &revision::object_name(name, number));
         apply::delete(client, &id, Deletion::with(Propagation::Background)).await?;
     }
     Ok(())
 }
 
-fn to_object<K: Resource<DynamicType = ()>>(
-    owner: &K,
-    namespace: &str,
-    history: &str,
-    revision: &Revision,
-) -> Result<ControllerRevision> {
+fn to_object(history: &History, revision: &Revision) -> Result<ControllerRevision> {
     let data = serde_json::to_value(&revision.content)
         .map_err(|source| Error::Unreadable { source: kube::Error::SerdeError(source) })?;
-    let owner_references = owner
-        .controller_owner_ref(&())
-        .map(|reference| vec![OwnerReference { block_owner_deletion: Some(false), ..reference }]);
+    let owner = OwnerReference {
+        controller: Some(true),
+        block_owner_deletion: Some(false),
+        ..history.owner.clone()
+    };
     Ok(ControllerRevision {
         metadata: ObjectMeta {
-            name: Some(revision::object_name(history, revision.number)),
-            namespace: Some(namespace.to_owned()),
-            labels: Some(revision::labels(history)),
-            owner_references,
+            name: Some(revision::object_name(&history.name, revision.number)),
+            namespace: Some(history.namespace.clone()),
+            labels: Some(revision::labels(&history.name)),
+            owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },
         data: RawExtension(data),

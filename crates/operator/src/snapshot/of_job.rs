@@ -11,15 +11,17 @@ use super::{checkpoint, index, savepoint};
 use crate::context::Context;
 use crate::job::Asked;
 use crate::observe::tell;
+use crate::record::history_of;
 use api::TRIGGER_NONCE_ANNOTATION;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::status::JobStatus;
 use clients::cluster;
+use clients::cluster::revisions::History;
 use lifecycle::legacy;
+use lifecycle::resource::JobResource;
 use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::trigger::known::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 use lifecycle::world::Trigger;
-use state::revision::history_name;
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
 pub(crate) fn snapshots(
@@ -72,12 +74,12 @@ pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Tri
 }
 
 /// Paths that revisions of the job refer to.
-pub(crate) async fn revisions(
-    (kind, namespace, name): (JobKind, &str, &str),
+pub(crate) async fn revisions<K: JobResource>(
+    job: &K,
     context: &Context,
 ) -> cluster::Result<Vec<String>> {
-    let history = history_name(kind, name);
-    let revisions = cluster::revisions::list(&context.client, namespace, &history).await?;
+    let History { namespace, name, .. } = history_of(job);
+    let revisions = cluster::revisions::list(&context.client, &namespace, &name).await?;
     let paths = revisions.into_iter().flat_map(|revision| {
         let initial = revision.content.spec.pointer("/job/initialSavepointPath");
         let initial = initial.and_then(Value::as_str).map(str::to_owned);
