@@ -28,6 +28,7 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use clients::cluster::apply;
@@ -49,17 +50,18 @@ Examples:
   kubectl flink plan -f orders.yaml
   kubectl flink plan orders --set job.parallelism=8
   kubectl flink plan orders --set image=orders:2 --set flinkConfiguration.state.backend.type=rocksdb
-  kubectl flink plan sessionjob/orders --set job.state=suspended -o json";
+  kubectl flink plan sessionjob/orders --set job.state=suspended -o json
+  kubectl flink plan bluegreen/orders --set job.parallelism=8    # of spec.template.spec";
 
 /// Arguments of `plan`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {
-    /// The FlinkDeployment, or sessionjob/NAME, that --set changes; without --set: what the stored
-    /// spec still waits for
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME, that --set changes; without --set: what
+    /// the stored spec still waits for
     #[arg(add = complete::deployments(), conflicts_with = "filename", required_unless_present = "filename")]
     name: Option<String>,
-    /// Manifest with FlinkDeployments and FlinkSessionJobs; - reads stdin
+    /// Manifest with deployments, session jobs and blue/green deployments; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
     /// Field of the spec and its new value; null takes it away. May be repeated
@@ -113,7 +115,13 @@ impl Plan {
     /// True if something is started at its end.
     fn starts(&self) -> bool {
         let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
-        steps.any(|step| matches!(step.step, "create-cluster" | "submit-job"))
+        steps.any(|step| matches!(step.step, "create-cluster" | "submit-job" | "create-child"))
+    }
+
+    /// True if another colour takes over from one that runs.
+    fn switches(&self) -> bool {
+        let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
+        !self.is_new && steps.any(|step| step.step == "create-child")
     }
 
     fn is_empty(&self) -> bool {
@@ -135,7 +143,9 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
         let file = filename.as_deref().map(manifest::shown).unwrap_or_default();
         Request::of_documents(documents, &file)
     } else {
-        let present = deployment::fetch(&connection, &name.unwrap_or_default()).await?;
+        let name = name.unwrap_or_default();
+        let present = deployment::fetch_itself(&connection, &name).await?;
+        deployment::refuse_colour(&present)?;
         vec![Request::Manifest { manifest: with(&present, &set), source: None }]
     };
     let is_manifest = filename.is_some();
@@ -165,8 +175,11 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
 /// The stored object with the fields set.
 fn with(present: &Deployment, set: &[Assignment]) -> Value {
     let mut object = present.0.clone();
-    for assignment in set {
-        assignment.put(&mut object["spec"]);
+    let spec = if present.is_blue_green() { "/spec/template/spec" } else { "/spec" };
+    if let Some(spec) = object.pointer_mut(spec) {
+        for assignment in set {
+            assignment.put(spec);
+        }
     }
     object
 }
@@ -296,6 +309,11 @@ fn difference(wanted: &Value, present: Option<&Deployment>) -> anyhow::Result<Op
     {
         *stored = mode.clone();
     }
+    if present.is_blue_green() {
+        let last = FlinkDeploymentSpec::deserialize(&last).context("the stored spec")?;
+        let template = &wanted["spec"]["template"]["spec"];
+        return Ok(Some(diff(&last, &FlinkDeploymentSpec::deserialize(template)?)));
+    }
     let is_session_job = wanted["kind"] == "FlinkSessionJob";
     Ok(Some(if is_session_job {
         let last = FlinkSessionJobSpec::deserialize(&last).context("the stored spec")?;
@@ -320,6 +338,9 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
 /// With what the autoscaler decided, which the operator puts into the spec before it looks at it.
 async fn scaled(wanted: &Value, context: &Context) -> anyhow::Result<Value> {
     const UNKNOWN: &str = "what the autoscaler decided is not known";
+    if wanted["kind"] == "FlinkBlueGreenDeployment" {
+        return Ok(wanted.clone());
+    }
     let spec = if wanted["kind"] == "FlinkSessionJob" {
         let job = FlinkSessionJob::deserialize(wanted)?;
         let scaled = rehearse::scaled_session_job(&job, context).await.context(UNKNOWN)?;
@@ -340,6 +361,9 @@ async fn rehearsed(wanted: &Value, context: &Context) -> anyhow::Result<Outcome>
     let outcome = if wanted["kind"] == "FlinkSessionJob" {
         let job = FlinkSessionJob::deserialize(wanted)?;
         Box::pin(rehearse::of_session_job(job, context)).await
+    } else if wanted["kind"] == "FlinkBlueGreenDeployment" {
+        let resource = FlinkBlueGreenDeployment::deserialize(wanted)?;
+        Box::pin(rehearse::of_blue_green(resource, context)).await
     } else {
         let deployment = FlinkDeployment::deserialize(wanted)?;
         Box::pin(rehearse::of_deployment(deployment, context)).await
@@ -352,12 +376,15 @@ fn class_text(plan: &Plan) -> &'static str {
     match plan.class {
         "CREATE" => "a new resource",
         "IGNORE" => "nothing that runs is touched",
-        "SCALE" => "the job is scaled",
+        "SCALE" | "UPGRADE" if plan.switches() => {
+            "the other colour starts, and takes over when it is ready"
+        }
         "UPGRADE" if plan.stops_job && !plan.starts() => "the job is stopped",
         "UPGRADE" if plan.starts() && plan.restore.is_none() => {
             "the cluster is stopped and made again, with all its jobs"
         }
         "UPGRADE" if !plan.stops_job && plan.restore.is_some() => "the job is started",
+        "SCALE" => "the job is scaled",
         "UPGRADE" => "the job is stopped and started again",
         "SAVEPOINT_REDEPLOY" => {
             "the job's present state is dropped; it starts from initialSavepointPath"

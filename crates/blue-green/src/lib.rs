@@ -12,6 +12,7 @@ pub mod change;
 pub mod child;
 mod decide;
 pub mod plan;
+pub mod rehearsal;
 pub mod settings;
 mod transition;
 pub mod world;

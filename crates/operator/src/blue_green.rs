@@ -21,6 +21,7 @@ use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_
 use api::deployment::FlinkDeployment;
 use blue_green::decide;
 use blue_green::plan::{Plan, Step};
+use blue_green::rehearsal::Rehearsal;
 use blue_green::settings::Settings;
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
@@ -351,4 +352,37 @@ pub async fn preview(
 ) -> Result<Plan, Error> {
     let children = Children::read(resource, context).await.map_err(Error::Observe)?;
     plan(resource, &children, &context.operator(), context).await
+}
+
+/// Begins a rehearsal of what would be done about `wanted`, which has the status that is stored.
+pub(super) async fn rehearsal(
+    wanted: FlinkBlueGreenDeployment,
+    context: &Context,
+) -> Result<Rehearsal, Error> {
+    let Children { blue, green } =
+        Children::read(&wanted, context).await.map_err(Error::Observe)?;
+    let defaults = context.operator().defaults(&wanted.namespace().unwrap_or_default(), None);
+    let settings = Settings::of(&wanted.spec, &defaults).unwrap_or_default();
+    Ok(Rehearsal::new(wanted, (blue, green), settings, Timestamp::now()))
+}
+
+/// Answers a question of a rehearsal.
+pub(super) async fn answer(
+    rehearsal: &mut Rehearsal,
+    question: Question,
+    context: &Context,
+) -> Result<(), Error> {
+    let operator = context.operator();
+    match question {
+        Question::Savepoint(colour, id) => {
+            let answer = savepoint(rehearsal.child(colour), &id, &operator, context).await;
+            rehearsal.facts.savepoint = Some((id, answer));
+        }
+        Question::Ingress(colour) => {
+            let (resource, child) = (&rehearsal.resource, rehearsal.child(colour));
+            let answer = ingress(resource, child, &operator, context).await;
+            rehearsal.facts.ingress = Some((colour, answer.map_err(Error::Observe)?));
+        }
+    }
+    Ok(())
 }

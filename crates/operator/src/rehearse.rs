@@ -8,10 +8,12 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 use super::autoscaler::{self, Scaled};
+use super::blue_green;
 use super::context::Context;
 use super::objects;
 use super::observe::{self, Subject};
 use super::pass::Error;
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, Rehearsed};
@@ -51,6 +53,31 @@ pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result
 /// Like [`of_deployment`], for a session job in the cluster that it names.
 pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Result<Outcome, Error> {
     of(wanted, context).await
+}
+
+/// Like [`of_deployment`], for a blue/green deployment. What is changed in place is a change of that child.
+pub async fn of_blue_green(
+    wanted: FlinkBlueGreenDeployment,
+    context: &Context,
+) -> Result<Outcome, Error> {
+    let mut rehearsal = blue_green::rehearsal(wanted, context).await?;
+    for _ in 0..ROUNDS_MAX {
+        match rehearsal.go_on() {
+            Ok(true) => {}
+            Ok(false) => {
+                let Some(mut child) = rehearsal.changed.take() else {
+                    return Ok(rehearsal.outcome);
+                };
+                child.metadata.generation = child.metadata.generation.map(|it| it + 1);
+                let of_child = Box::pin(of(*child, context)).await?;
+                let mut scenes = rehearsal.outcome.scenes;
+                scenes.extend(of_child.scenes);
+                return Ok(Outcome { scenes, ..of_child });
+            }
+            Err(question) => blue_green::answer(&mut rehearsal, question, context).await?,
+        }
+    }
+    Err(Error::Undecided)
 }
 
 async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outcome, Error> {

@@ -24,9 +24,9 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(present) = present else {
-        if wanted.pointer("/spec/job/initialSavepointPath").is_none_or(Value::is_null)
-            && wanted.pointer("/spec/job").is_some_and(Value::is_object)
-        {
+        let job = wanted.pointer("/spec/template/spec/job").or_else(|| wanted.pointer("/spec/job"));
+        let named = job.and_then(|job| job.get("initialSavepointPath"));
+        if named.is_none_or(Value::is_null) && job.is_some_and(Value::is_object) {
             warnings.push("the job starts without any state: it is new".to_owned());
         }
         return warnings;
@@ -40,6 +40,12 @@ pub(super) fn warnings(
     if outcome.stops_job && outcome.restore == Some(RestorePoint::Empty) {
         warnings.push(
             "the state of the job is lost: spec.job.upgradeMode is stateless, or it has none"
+                .to_owned(),
+        );
+    }
+    if present.is_blue_green() && outcome.restore == Some(RestorePoint::Empty) {
+        warnings.push(
+            "the other colour starts without the state of the job: spec.template.spec.job.upgradeMode is stateless"
                 .to_owned(),
         );
     }
@@ -119,6 +125,9 @@ fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
     if let Some(restore) = &plan.restore {
         let path = restore.path.as_deref().map_or(String::new(), |path| format!(" {path}"));
         let age = match restore.age_seconds {
+            _ if restore.is_planned && plan.switches() => {
+                ", taken while the job goes on".to_owned()
+            }
             _ if restore.is_planned => ", taken when the job stops".to_owned(),
             Some(seconds) => format!(", {} old", table::age(seconds)),
             None if restore.kind == "none" => ": the job starts empty".to_owned(),
@@ -126,7 +135,12 @@ fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
         };
         lines.push(format!("Restore point: {}{path}{age}", restore.kind));
     }
-    if plan.stops_job && plan.restore.as_ref().is_some_and(|restore| restore.is_planned) {
+    if plan.switches() && plan.restore.as_ref().is_some_and(|restore| restore.is_planned) {
+        lines.push(
+            "Read again:    all after the savepoint, until the former colour ends".to_owned(),
+        );
+        lines.push("Downtime:      none".to_owned());
+    } else if plan.stops_job && plan.restore.as_ref().is_some_and(|restore| restore.is_planned) {
         lines.push("Read again:    nothing, the savepoint has it all".to_owned());
     } else if let Some(replay) = &plan.replay {
         let records =
