@@ -110,9 +110,10 @@ where
 
 async fn numbers_of_revisions(global: &Global) -> anyhow::Result<Vec<String>> {
     let Some(name) = name_of(std::env::args_os()) else { return Ok(Vec::new()) };
-    let history = match name.strip_prefix("sessionjob/") {
-        Some(name) => revision::history_name(JobKind::FlinkSessionJob, name),
-        None => revision::history_name(JobKind::FlinkDeployment, &name),
+    let history = match name.split_once('/') {
+        Some(("sessionjob", name)) => revision::history_name(JobKind::FlinkSessionJob, name),
+        Some(("bluegreen", name)) => revision::blue_green_history_name(name),
+        Some(_) | None => revision::history_name(JobKind::FlinkDeployment, &name),
     };
     let connection = global.connect().await?;
     let scope = Scope::Namespace(&connection.namespace);

@@ -38,7 +38,7 @@ Examples:
   # What may the operator not do that it would have to?
   kubectl flink delete orders --explain --as system:serviceaccount:flink:flink-operator")]
 pub struct DeleteArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Take no savepoint: the state since the last checkpoint is lost
@@ -168,6 +168,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
             return Err(Failure::new("nothing was deleted").into());
         }
     }
+    let stored = present.stored();
     let mut path = None;
     if let State::AtRest { path: left } = state {
         if let (Some(left), DryRunMode::None) = (&left, dry_run) {
@@ -202,26 +203,27 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     if dry_run != DryRunMode::Client {
         let deletion = Deletion {
-            propagation: Propagation::Background,
-            uid: present.uid(),
+            // A blue/green deployment has nothing to do but to wait for its colours.
+            propagation: if stored.is_blue_green() {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            },
+            uid: stored.uid(),
             resource_version: None,
             is_dry_run: dry_run == DryRunMode::Server,
         };
-        apply::delete(&connection.client, &present.id(), deletion).await?;
+        apply::delete(&connection.client, &stored.id(), deletion).await?;
     }
-    printer.note(format_args!(
-        "{} deleted{}",
-        change::qualified_name(&present.0),
-        dry_run.suffix()
-    ));
+    printer.note(format_args!("{} deleted{}", change::qualified_name(&stored.0), dry_run.suffix()));
     if let Some(path) = &path {
         printer.hint(format_args!(
             "to start from its state again, deploy it with spec.job.initialSavepointPath: {path}"
         ));
     }
     if wait.wait && dry_run == DryRunMode::None {
-        let goal = Goal::Deleted { uid: present.uid().map(str::to_owned) };
-        wait::until(&connection, &present.id(), &goal, wait.timeout, printer).await?;
+        let goal = Goal::Deleted { uid: stored.uid().map(str::to_owned) };
+        wait::until(&connection, &stored.id(), &goal, wait.timeout, printer).await?;
     }
     Ok(())
 }
@@ -264,8 +266,9 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
         }
         State::Endangered(danger) => format!("NO savepoint can be taken, because {danger}"),
     };
-    let kind = if present.is_session_job() { "FlinkSessionJob" } else { "FlinkDeployment" };
-    format!("Delete {kind} `{}` in namespace `{namespace}`? ({about_state})", present.name())
+    let stored = present.stored();
+    let (kind, name) = (stored.id().kind, stored.name());
+    format!("Delete {kind} `{name}` in namespace `{namespace}`? ({about_state})")
 }
 
 /// The deployment whose JobManager can save the job; none for a job whose cluster is gone, which has

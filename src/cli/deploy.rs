@@ -20,6 +20,7 @@ use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
 use super::{change, operator_config};
+use api::blue_green::FlinkBlueGreenDeploymentSpec;
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Resource};
 use clients::cluster;
@@ -27,6 +28,7 @@ use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::read;
 use config::OperatorConfig;
 use flags::Flags;
+use validation::blue_green::{self, BlueGreenInput};
 use validation::extension::mutation::difference;
 use validation::extension::subject::{Kind, Subject};
 use validation::{ValidationInput, Violation, validate};
@@ -34,7 +36,7 @@ use validation::{ValidationInput, Violation, validate};
 /// The kind that flags and the dialogue make.
 const KIND: &str = "FlinkDeployment";
 /// The kinds that this command deploys.
-const KINDS: &str = "FlinkDeployment or FlinkSessionJob";
+const KINDS: &str = "FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment";
 
 /// Arguments of `deploy`.
 #[derive(Args)]
@@ -46,7 +48,7 @@ Examples:
   kubectl flink deploy wordcount --image registry/wordcount:2    # changes only the image
   kubectl flink deploy                                           # asks, on a terminal")]
 pub struct DeployArgs {
-    /// Manifest with deployments and session jobs; - reads stdin
+    /// Manifest with deployments, session jobs and blue/green deployments; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
     #[command(flatten)]
@@ -260,10 +262,13 @@ async fn check(
             mutated
         }
     };
-    let mut violations = if id.kind == "FlinkSessionJob" {
-        session_job::check(connection, &id, &wanted, (present.as_ref(), together), operator).await?
-    } else {
-        check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?
+    let mut violations = match id.kind.as_str() {
+        "FlinkSessionJob" => {
+            let known = (present.as_ref(), together);
+            session_job::check(connection, &id, &wanted, known, operator).await?
+        }
+        "FlinkBlueGreenDeployment" => check_blue_green(connection, &id, &wanted, operator).await?,
+        _ => check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?,
     };
     if let Some(kind) = Kind::parse(&id.kind) {
         let last = present.as_ref().and_then(Deployment::last_reconciled_spec);
@@ -312,6 +317,30 @@ async fn check_deployment(
     Ok(violations)
 }
 
+/// All violations of a `FlinkBlueGreenDeployment`.
+async fn check_blue_green(
+    connection: &Connection,
+    id: &ObjectId,
+    wanted: &Value,
+    operator: &OperatorConfig,
+) -> anyhow::Result<Vec<Violation>> {
+    const TEMPLATE: &str = "spec.template.";
+    let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(wanted["spec"].clone())
+        .with_context(|| format!("FlinkBlueGreenDeployment `{}` cannot be read", id.name))?;
+    let namespace = id.namespace.clone().unwrap_or_default();
+    let input = BlueGreenInput { name: &id.name, namespace: &namespace, spec: &spec, operator };
+    let found = blue_green::find(&input).into_iter();
+    let mut violations: Vec<Violation> = found.map(|finding| finding.violation).collect();
+    if let Some(spec) = spec.template.and_then(|template| template.spec) {
+        let missing = missing_service_account(connection, &namespace, &spec).await?;
+        violations.extend(missing.map(|Violation { path, message }| Violation {
+            path: format!("{TEMPLATE}{path}"),
+            message,
+        }));
+    }
+    Ok(violations)
+}
+
 /// Pods of a service account that is not there are never created, and nothing else says why.
 async fn missing_service_account(
     connection: &Connection,
@@ -347,6 +376,7 @@ pub(super) fn refusal(nothing_done: &str, violations: &[(String, Violation)]) ->
     }
     let needs_operator = violations.iter().any(|(_, violation)| {
         let path = &violation.path;
+        let path = path.strip_prefix("spec.template.").unwrap_or(path);
         path.starts_with("spec.flinkConfiguration") || path == "spec.job.jarURI"
     });
     let failure = Failure::new(message);
@@ -413,6 +443,7 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
         let metadata = match &document.resource {
             Resource::Deployment(deployment) => Some(&deployment.metadata),
             Resource::SessionJob(job) => Some(&job.metadata),
+            Resource::BlueGreenDeployment(resource) => Some(&resource.metadata),
             _ => None,
         };
         let Some(metadata) = metadata else {

@@ -109,15 +109,32 @@ impl Deployment {
 
     /// The spec that was reconciled last, with the operator's metadata.
     pub fn last_reconciled_spec(&self) -> Option<Value> {
-        let text = self.text("/status/reconciliationStatus/lastReconciledSpec")?;
-        let document: Value = serde_json::from_str(text).ok()?;
+        let document: Value = serde_json::from_str(self.last_reconciled()?).ok()?;
+        if let Some(template) = document.pointer("/spec/template/spec") {
+            return Some(template.clone());
+        }
         // The oldest form is the spec itself.
         Some(document.get("spec").cloned().unwrap_or(document))
     }
 
     /// True if the operator has ever deployed it.
     pub fn was_deployed(&self) -> bool {
-        self.text("/status/reconciliationStatus/lastReconciledSpec").is_some()
+        self.last_reconciled().is_some()
+    }
+
+    fn last_reconciled(&self) -> Option<&str> {
+        let of_job = self.text("/status/reconciliationStatus/lastReconciledSpec");
+        of_job.or_else(|| self.text("/status/lastReconciledSpec"))
+    }
+
+    fn text_of_spec(&self, path: &str) -> Option<&str> {
+        self.of_spec(path)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// A field of the spec of the job, which a blue/green deployment has in its template.
+    fn of_spec(&self, path: &str) -> Option<&Value> {
+        let template = self.0.pointer("/spec/template/spec");
+        template.or_else(|| self.0.get("spec"))?.pointer(path)
     }
 
     /// True if the last stable spec takes the place of the reconciled one.
@@ -152,6 +169,11 @@ impl Deployment {
         Self(self.0.get(PARENT).unwrap_or(&self.0).clone())
     }
 
+    /// It is a colour with the spec of its blue/green deployment.
+    pub fn stands_for_blue_green(&self) -> bool {
+        self.0.get(PARENT).is_some()
+    }
+
     /// A deployment without a job is a session cluster.
     pub fn is_session(&self) -> bool {
         !self.is_session_job()
@@ -174,8 +196,7 @@ impl Deployment {
     pub fn shown_name(&self) -> String {
         let stored = self.0.get(PARENT).unwrap_or(&self.0);
         if stored["kind"] == "FlinkBlueGreenDeployment" {
-            let name = stored["metadata"]["name"].as_str().unwrap_or_default();
-            format!("{BLUE_GREEN}/{name}")
+            blue_green_name(stored["metadata"]["name"].as_str().unwrap_or_default())
         } else if self.is_session_job() {
             format!("{SESSION_JOB}/{}", self.name())
         } else {
@@ -185,7 +206,11 @@ impl Deployment {
 
     /// Under which name its revisions are kept.
     pub fn history_name(&self) -> String {
-        revision::history_name(self.job_kind(), self.name())
+        match self.blue_green_parent() {
+            Some(parent) => revision::blue_green_history_name(parent),
+            None if self.is_blue_green() => revision::blue_green_history_name(self.name()),
+            None => revision::history_name(self.job_kind(), self.name()),
+        }
     }
 
     /// Where the API server keeps it.
@@ -207,25 +232,24 @@ impl Deployment {
 
     /// Desired state of the job; `running` when the spec does not say.
     pub fn desired_state(&self) -> &str {
-        let of_template = || self.text("/spec/template/spec/job/state");
-        self.text("/spec/job/state").or_else(of_template).unwrap_or("running")
+        self.text_of_spec("/job/state").unwrap_or("running")
     }
 
     /// `stateless` when the spec does not say.
     pub fn upgrade_mode(&self) -> &str {
-        self.text("/spec/job/upgradeMode").unwrap_or("stateless")
+        self.text_of_spec("/job/upgradeMode").unwrap_or("stateless")
     }
 
     pub fn flink_version(&self) -> Option<&str> {
-        self.text("/spec/flinkVersion")
+        self.text_of_spec("/flinkVersion")
     }
 
     pub fn image(&self) -> Option<&str> {
-        self.text("/spec/image")
+        self.text_of_spec("/image")
     }
 
     pub fn parallelism(&self) -> Option<i64> {
-        self.number("/spec/job/parallelism")
+        self.of_spec("/job/parallelism")?.as_i64()
     }
 
     /// TaskManagers that the spec asks for, where it does.
@@ -327,6 +351,11 @@ fn meaning(name: &str) -> (Meant, &str) {
     }
 }
 
+/// The name without the kind that may stand before it.
+pub fn plain(name: &str) -> &str {
+    meaning(name).1
+}
+
 /// Reads the deployment or session job; a missing one is a failure that names those that are there. Of a blue/green
 /// deployment it is the colour that serves.
 pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
@@ -370,6 +399,11 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
     }
 }
 
+/// What stands for a blue/green deployment on the command line.
+pub fn blue_green_name(plain: &str) -> String {
+    format!("{BLUE_GREEN}/{plain}")
+}
+
 /// The blue/green deployment that the name means, where it means one.
 pub async fn find_blue_green(
     connection: &Connection,
@@ -389,23 +423,28 @@ pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result
     }
 }
 
+/// The colours that there are, that which serves first.
+pub async fn colours(
+    connection: &Connection,
+    resource: &Deployment,
+) -> anyhow::Result<Vec<Deployment>> {
+    let (client, name) = (&connection.client, resource.name());
+    let state = resource.0.pointer("/status/blueGreenState").cloned().unwrap_or_default();
+    let state = serde_json::from_value(state).unwrap_or(BlueGreenState::InitializingBlue);
+    let serving = state.serving();
+    let read = async |colour: Colour| {
+        read::get_value(client, &id(connection, &colour.child_of(name))).await
+    };
+    let (first, second) = tokio::try_join!(read(serving), read(serving.other()))?;
+    Ok([first, second].into_iter().flatten().map(Deployment).collect())
+}
+
 /// The colour that serves, or the other one where there is no such.
 async fn serving(
     connection: &Connection,
     resource: &Deployment,
 ) -> anyhow::Result<Option<Deployment>> {
-    let (client, name) = (&connection.client, resource.name());
-    let state = resource.0.pointer("/status/blueGreenState").cloned().unwrap_or_default();
-    let state = serde_json::from_value(state).unwrap_or(BlueGreenState::InitializingBlue);
-    let colour = state.serving();
-    for colour in [colour, colour.other()] {
-        if let Some(child) =
-            read::get_value(client, &id(connection, &colour.child_of(name))).await?
-        {
-            return Ok(Some(Deployment(child)));
-        }
-    }
-    Ok(None)
+    Ok(colours(connection, resource).await?.into_iter().next())
 }
 
 fn no_colour(name: &str, namespace: &str) -> Failure {
@@ -426,19 +465,13 @@ pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Re
     })
 }
 
-/// As [`fetch`], of what a person may change: a colour of a blue/green deployment has the spec that this gives it, and
-/// comes and goes as it needs it.
+/// As [`fetch`], of what a person may change. Of a blue/green deployment it is the colour that serves, with the spec that
+/// the template gives it; a colour by itself comes and goes as its blue/green deployment needs it.
 pub async fn fetch_to_change(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let present = fetch(connection, name).await?;
-    refuse_colour(&present)?;
-    Ok(present)
-}
-
-/// As [`fetch_to_change`], of whose spec a person changes a few fields. Of a blue/green deployment it is the colour that
-/// serves, with the spec that the template gives it.
-pub async fn fetch_to_edit(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let (Meant::BlueGreen, plain) = meaning(name) else {
-        return fetch_to_change(connection, name).await;
+        let present = fetch(connection, name).await?;
+        refuse_colour(&present)?;
+        return Ok(present);
     };
     let resource = fetch_blue_green(connection, plain).await?;
     let colour = serving(connection, &resource).await?.unwrap_or_else(|| {
@@ -463,7 +496,7 @@ pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
         "`{name}` cannot be changed by itself: it is a colour of the blue/green deployment `{parent}`"
     ))
     .hint(format!("change spec.template of that one: kubectl edit flinkbgdep {parent} -n {namespace}"))
-    .hint(format!("suspend, resume, restart, scale and set take {BLUE_GREEN}/{parent}")))
+    .hint(format!("commands that change or delete take {BLUE_GREEN}/{parent}")))
 }
 
 /// The deployment whose JobManager knows the job: itself, or the cluster of a session job.

@@ -91,7 +91,7 @@ async fn is_so_already(
 
 /// One that has a job of its own.
 async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let present = deployment::fetch_to_edit(connection, name).await?;
+    let present = deployment::fetch_to_change(connection, name).await?;
     if present.is_session() {
         return Err(Failure::new(format!(
             "`{}` is a session cluster: it has no job of its own to stop or start",

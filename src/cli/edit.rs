@@ -77,10 +77,7 @@ pub(super) async fn send(
 ) -> anyhow::Result<()> {
     let dry_run = change.dry_run.dry_run;
     let stored = present.stored();
-    let mut patch = patch.clone();
-    if stored.is_blue_green() {
-        patch = json!({"spec": {"template": patch}});
-    }
+    let mut patch = as_stored(present, patch.clone());
     if dry_run != DryRunMode::None {
         printer.note(equivalent::patch(&stored, &patch));
     }
@@ -94,6 +91,11 @@ pub(super) async fn send(
         apply::merge_patch(&connection.client, &stored.id(), &patch, writer).await?
     };
     change::finish(connection, written, verb, change, printer).await
+}
+
+/// A patch of the spec as one of the object that has it.
+pub(super) fn as_stored(present: &Deployment, patch: Value) -> Value {
+    if present.stands_for_blue_green() { json!({"spec": {"template": patch}}) } else { patch }
 }
 
 /// The object as it would be.

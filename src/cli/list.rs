@@ -1,12 +1,16 @@
-//! `list`: the deployments and session jobs of a namespace or of all.
+//! `list`: the deployments, session jobs and blue/green deployments of a namespace or of all.
 //!
 //! A fleet is read page by page. Of each object only what the table shows is kept, and whole objects
 //! (`-o json`, `-o yaml`) are printed as they come, so that thousands need little time and memory.
 
 mod rows;
 
+use std::io;
+
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Client, Resource};
 use serde_json::Value;
 
 use super::args::{Global, Output, OutputFormat};
@@ -15,6 +19,7 @@ use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::status;
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
@@ -97,27 +102,38 @@ pub(super) async fn rows(
     scope: Scope<'_>,
     selector: Option<&str>,
 ) -> anyhow::Result<Vec<Row>> {
-    let client = &connection.client;
-    let (mut rows, mut jobs) = (Vec::new(), Vec::new());
-    let (deployments, session_jobs) = tokio::join!(
-        read::for_each_page::<FlinkDeployment, _>(client, scope, selector, |page| {
-            rows.extend(page.into_iter().map(Row::of_deployment));
-            Ok(())
-        }),
-        read::for_each_page::<FlinkSessionJob, _>(client, scope, selector, |page| {
-            jobs.extend(page.into_iter().map(Row::of_session_job));
-            Ok(())
-        }),
+    let (deployments, session_jobs, blue_greens) = tokio::join!(
+        rows_of::<FlinkDeployment>(connection, scope, selector),
+        rows_of::<FlinkSessionJob>(connection, scope, selector),
+        rows_of::<FlinkBlueGreenDeployment>(connection, scope, selector),
     );
-    deployments??;
-    // The kind need not be installed, or may be closed to this person.
-    match session_jobs {
-        Ok(written) => written?,
-        Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let mut rows = deployments??;
+    for others in [session_jobs, blue_greens] {
+        rows.extend(where_there(others)?.transpose()?.into_iter().flatten());
     }
-    rows.extend(jobs);
     Ok(rows)
+}
+
+async fn rows_of<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+    connection: &Connection,
+    scope: Scope<'_>,
+    selector: Option<&str>,
+) -> cluster::Result<io::Result<Vec<Row>>> {
+    let mut rows = Vec::new();
+    let read = read::for_each_page::<K, _>(&connection.client, scope, selector, |page| {
+        rows.extend(page.into_iter().map(Row::of::<K>));
+        Ok(())
+    });
+    let written = read.await?;
+    Ok(written.map(|()| rows))
+}
+
+/// A kind need not be installed, or may be closed to this person.
+fn where_there<T>(read: cluster::Result<T>) -> cluster::Result<Option<T>> {
+    match read {
+        Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 fn order(rows: &mut [Row], sort: Sort, reverse: bool) {
@@ -133,7 +149,8 @@ fn order(rows: &mut [Row], sort: Sort, reverse: bool) {
             Sort::Job => it.job_state().unwrap_or_default().to_owned(),
             Sort::Lifecycle => {
                 let state = it.lifecycle().unwrap_or_default();
-                format!("{}{state}", u8::from(state == "STABLE"))
+                let is_at_rest = matches!(state, "STABLE" | "ACTIVE_BLUE" | "ACTIVE_GREEN");
+                format!("{}{state}", u8::from(is_at_rest))
             }
             Sort::Version => it.flink_version().unwrap_or_default().to_owned(),
         };
@@ -183,7 +200,7 @@ async fn print_objects(
     let client = &connection.client;
     let is_json = format == ValueFormat::Json;
     let mut is_begun = false;
-    let mut print = |object: Value| -> std::io::Result<()> {
+    let mut print = |object: Value| -> io::Result<()> {
         let object = change::without_managed_fields(object);
         let begin = match (is_begun, is_json) {
             (false, true) => {
@@ -197,24 +214,17 @@ async fn print_objects(
         let text = if is_json {
             indented(&serde_json::to_string_pretty(&object)?, "    ", "    ")
         } else {
-            let yaml = serde_yaml::to_string(&object).map_err(std::io::Error::other)?;
+            let yaml = serde_yaml::to_string(&object).map_err(io::Error::other)?;
             indented(yaml.trim_end(), "- ", "  ") + "\n"
         };
         printer.raw(format_args!("{begin}{text}"))
     };
-    let deployments =
-        read::for_each_page::<FlinkDeployment, Value>(client, scope, selector, |page| {
-            page.into_iter().map(typed::<FlinkDeployment>).try_for_each(&mut print)
-        });
-    deployments.await??;
-    let jobs = read::for_each_page::<FlinkSessionJob, Value>(client, scope, selector, |page| {
-        page.into_iter().map(typed::<FlinkSessionJob>).try_for_each(&mut print)
-    });
-    match jobs.await {
-        Ok(written) => written?,
-        Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
+    print_kind::<FlinkDeployment>(client, scope, selector, &mut print).await??;
+    let jobs = print_kind::<FlinkSessionJob>(client, scope, selector, &mut print).await;
+    where_there(jobs)?.transpose()?;
+    let blue_greens =
+        print_kind::<FlinkBlueGreenDeployment>(client, scope, selector, &mut print).await;
+    where_there(blue_greens)?.transpose()?;
     match (is_begun, is_json) {
         (true, true) => printer.raw("\n  ]\n}\n")?,
         (true, false) => {}
@@ -227,8 +237,20 @@ async fn print_objects(
     Ok(())
 }
 
+async fn print_kind<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+    client: &Client,
+    scope: Scope<'_>,
+    selector: Option<&str>,
+    print: &mut impl FnMut(Value) -> io::Result<()>,
+) -> cluster::Result<io::Result<()>> {
+    read::for_each_page::<K, Value>(client, scope, selector, |page| {
+        page.into_iter().map(typed::<K>).try_for_each(&mut *print)
+    })
+    .await
+}
+
 /// Items of a list carry no type of their own; it stands first, as in any object.
-fn typed<K: kube::Resource<DynamicType = ()>>(object: Value) -> Value {
+fn typed<K: Resource<DynamicType = ()>>(object: Value) -> Value {
     let mut with_type = serde_json::Map::new();
     with_type.insert("apiVersion".to_owned(), K::api_version(&()).into());
     with_type.insert("kind".to_owned(), K::kind(&()).into());
@@ -258,7 +280,7 @@ mod tests {
     fn row(name: &str, created: &str, lifecycle: &str) -> Row {
         let object = json!({"metadata": {"name": name, "namespace": "n", "creationTimestamp": created},
             "status": {"lifecycleState": lifecycle}});
-        Row::of_deployment(serde_json::from_value(object).unwrap())
+        Row::of::<FlinkDeployment>(serde_json::from_value(object).unwrap())
     }
 
     #[test]

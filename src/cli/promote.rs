@@ -20,7 +20,7 @@ use clients::cluster::read;
 /// Which resource, and how the answer is told.
 #[derive(Args)]
 struct Target {
-    /// The FlinkBlueGreenDeployment
+    /// The FlinkBlueGreenDeployment, also as bluegreen/NAME
     #[arg(add = complete::blue_green_deployments())]
     name: String,
     #[command(flatten)]
@@ -80,6 +80,7 @@ pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyho
 
 async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let Target { name, dry_run: DryRun { dry_run }, output: Output { output } } = target;
+    let name = deployment::plain(&name).to_owned();
     let connection = global.connect().await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let present = deployment::fetch_blue_green(&connection, &name).await?;

@@ -30,7 +30,7 @@ pub struct RestartArgs {
 pub async fn run(args: RestartArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestartArgs { name, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_edit(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     let name = present.shown_name();
     if !present.is_session() && present.desired_state() == "suspended" {
         return Err(Failure::new(format!("`{name}` is suspended: nothing of it runs"))

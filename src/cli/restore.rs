@@ -18,6 +18,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{complete, deployment, edit, table};
+use api::blue_green::Colour;
 use clients::artifact::storage::{self, Storage};
 use config::{FlinkConfig, OperatorConfig};
 use source::Source;
@@ -41,7 +42,7 @@ Examples:
   kubectl flink restore orders --from 3          # the state that revision 3 left, see: kubectl flink history
   kubectl flink restore orders --from 3 --dry-run=client    # shows the patch")]
 pub struct RestoreArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Path of a savepoint or checkpoint, a FlinkStateSnapshot, or the number of a revision
@@ -112,7 +113,11 @@ pub(super) async fn snapshot(
             .hint(format!("name one: kubectl flink restore NAME --from snapshot/{snapshot}"))
             .into());
     };
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let mut present = deployment::fetch(&connection, &name).await?;
+    if let Some(parent) = present.blue_green_parent() {
+        let parent = deployment::blue_green_name(parent);
+        present = deployment::fetch_to_change(&connection, &parent).await?;
+    }
     restore(&connection, &present, source, flags, printer).await
 }
 
@@ -151,7 +156,7 @@ async fn restore(
         }
         edit::agree(doubt, flag, printer)
     };
-    if let Some(other) = of.filter(|of| *of != name) {
+    if let Some(other) = of.filter(|of| *of != name && !is_colour_of(of, present)) {
         let doubt = format!("{what} is of `{other}`, and not of `{name}`");
         ask(&doubt, "--of-another-job", of_another_job)?;
     }
@@ -201,6 +206,13 @@ async fn restore(
     edit::send(connection, present, &wanted, "restored", change, printer).await
 }
 
+/// A savepoint of either colour is one of the blue/green deployment.
+fn is_colour_of(name: &str, present: &Deployment) -> bool {
+    let stored = present.stored();
+    let is_it = |colour: Colour| colour.child_of(stored.name()) == name;
+    stored.is_blue_green() && Colour::ALL.into_iter().any(is_it)
+}
+
 /// Tells of newer state that the job loses, as a sentence; nothing where it never ran.
 fn left_behind(
     present: &Deployment,
@@ -227,6 +239,11 @@ fn is_on_its_way(present: &Deployment) -> bool {
         of_status("/status/reconciliationStatus/state"),
         Some("UPGRADING" | "ROLLING_BACK")
     );
+    let stored = present.stored();
+    if stored.is_blue_green() && !matches!(stored.lifecycle(), Some("ACTIVE_BLUE" | "ACTIVE_GREEN"))
+    {
+        return stored.was_deployed();
+    }
     is_moving && of_status("/status/error").is_none_or(str::is_empty)
 }
 

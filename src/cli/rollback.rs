@@ -14,7 +14,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
-use super::{change, complete, deployment, equivalent};
+use super::{change, complete, deployment, edit, equivalent};
 use ::autoscaler::cycle::ConfigChanges;
 use ::autoscaler::state;
 use ::state::revision::{self, Autoscaled, Revision};
@@ -31,7 +31,7 @@ Examples:
   kubectl flink rollback orders --wait
   kubectl flink rollback orders --to-revision 3 --dry-run=client")]
 pub struct RollbackArgs {
-    /// The FlinkDeployment, or sessionjob/NAME
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
     /// Revision to go back to, see `history`; default: the newest that differs from the present spec
@@ -71,10 +71,13 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     }
     if dry_run != DryRunMode::None {
         let patch = json!({"spec": mutation::difference(&present_spec, &rollback)});
-        printer.note(equivalent::patch(&present, &patch));
+        printer.note(equivalent::patch(&present.stored(), &edit::as_stored(&present, patch)));
     }
-    let mut object = present.0.clone();
-    object["spec"] = rollback;
+    let mut object = present.stored().0;
+    let spec = if present.stands_for_blue_green() { "/spec/template/spec" } else { "/spec" };
+    if let Some(spec) = object.pointer_mut(spec) {
+        *spec = rollback;
+    }
     let written = match dry_run {
         DryRunMode::Client => object,
         // With the resource version as read, so that nobody's change in between is lost.

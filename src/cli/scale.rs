@@ -63,7 +63,7 @@ fn vertex(text: &str) -> Result<(String, i32), String> {
 pub async fn run(args: ScaleArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ScaleArgs { name, parallelism, vertex, task_managers, access, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_edit(&connection, &name).await?;
+    let present = deployment::fetch_to_change(&connection, &name).await?;
     let mut patch = json!({});
     if let Some(number) = parallelism {
         check_parallelism(&present)?;

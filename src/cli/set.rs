@@ -101,7 +101,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
     let connection = global.connect().await?;
     let (present, patch, verb, flags) = match args.what {
         What::Image(ImageArgs { name, image, flags }) => {
-            let present = deployment::fetch_to_edit(&connection, &name).await?;
+            let present = deployment::fetch_to_change(&connection, &name).await?;
             if let Some(cluster) = present.session_cluster() {
                 return Err(Failure::new(format!("`{name}` runs in the image of its cluster"))
                     .hint(format!("change that: kubectl flink set image {cluster} {image}"))
@@ -110,12 +110,12 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
             (present, json!({"spec": {"image": image}}), "image updated", flags)
         }
         What::Config(ConfigArgs { name, settings, flags }) => {
-            let present = deployment::fetch_to_edit(&connection, &name).await?;
+            let present = deployment::fetch_to_change(&connection, &name).await?;
             let patch = configuration_patch(&present, &settings)?;
             (present, json!({"spec": {"flinkConfiguration": patch}}), "configured", flags)
         }
         What::Args(ArgsArgs { name, arguments, flags }) => {
-            let present = deployment::fetch_to_edit(&connection, &name).await?;
+            let present = deployment::fetch_to_change(&connection, &name).await?;
             refuse_session(&present)?;
             let arguments = if arguments.is_empty() { Value::Null } else { json!(arguments) };
             (present, json!({"spec": {"job": {"args": arguments}}}), "arguments updated", flags)

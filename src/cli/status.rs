@@ -10,6 +10,7 @@ mod follow;
 mod tree;
 
 use clap::Args;
+use futures::future::try_join_all;
 use jiff::Timestamp;
 
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
@@ -22,6 +23,7 @@ use super::table;
 use super::{change, complete, deployment, wait};
 use api::blue_green::SERVING;
 use clients::cluster::read::Scope;
+use clients::flink::access::Access;
 use draw::Node;
 
 /// Characters of an error in the table.
@@ -113,22 +115,46 @@ async fn show_one(
             printer.line(change::qualified_name(&object))?;
         }
         None | Some(OutputFormat::Wide) => {
-            if let Some(parent) = deployment::find_blue_green(connection, name).await? {
-                printer.line(blue_green(&parent).drawn(printer.width()).trim_end())?;
-            }
-            let facts = facts::observe(connection, name, access.flink_access).await?;
-            printer.line(
-                tree::render(
-                    &facts,
-                    output == Some(OutputFormat::Wide),
-                    printer.width(),
-                    Timestamp::now(),
-                )
-                .trim_end(),
-            )?;
+            let layout = Layout {
+                is_wide: output == Some(OutputFormat::Wide),
+                width: printer.width(),
+                now: Timestamp::now(),
+            };
+            let text = view(connection, name, access.flink_access, layout).await?;
+            printer.line(text.trim_end())?;
         }
     }
     Ok(())
+}
+
+/// How trees are drawn.
+#[derive(Clone, Copy)]
+struct Layout {
+    is_wide: bool,
+    width: Option<usize>,
+    now: Timestamp,
+}
+
+/// The tree of a deployment, or those of both colours of a blue/green deployment, that which serves first.
+async fn view(
+    connection: &Connection,
+    name: &str,
+    access: Access,
+    layout: Layout,
+) -> anyhow::Result<String> {
+    let tree = async |name: &str| -> anyhow::Result<String> {
+        let facts = facts::observe(connection, name, access).await?;
+        Ok(tree::render(&facts, layout.is_wide, layout.width, layout.now))
+    };
+    let Some(parent) = deployment::find_blue_green(connection, name).await? else {
+        return tree(name).await;
+    };
+    let mut text = blue_green(&parent).drawn(layout.width);
+    let colours = deployment::colours(connection, &parent).await?;
+    for colour in try_join_all(colours.iter().map(|colour| tree(colour.name()))).await? {
+        text.push_str(&colour);
+    }
+    Ok(text)
 }
 
 /// What is above the colours: which one serves, and what is waited for.

@@ -54,10 +54,11 @@ pub async fn run(args: WhyArgs, global: &Global, printer: &Printer) -> anyhow::R
     let (facts, unread) = facts::observe(&connection, &name, access.flink_access).await?;
     let verdict = verdict::verdict(&facts);
     if let Some(format) = output {
+        let asked_about = facts.parent.as_ref().unwrap_or(&facts.resource);
         let answer = Answer {
-            kind: facts.resource.id().kind,
-            namespace: facts.resource.namespace(),
-            name: facts.resource.name(),
+            kind: asked_about.id().kind,
+            namespace: asked_about.namespace(),
+            name: asked_about.name(),
             verdict: &verdict,
             unread: &unread,
         };

@@ -2,6 +2,7 @@
 
 mod autoscaler;
 mod backtest;
+mod blue_green;
 mod changes;
 mod check_report;
 pub(crate) mod commands;

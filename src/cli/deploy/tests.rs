@@ -110,7 +110,7 @@ fn check_file(text: &str, namespace: Option<&str>, expected: Expect) {
 }
 
 #[test]
-fn only_deployments_and_session_jobs_are_deployed() {
+fn only_what_runs_jobs_is_deployed() {
     const ONE: &str = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: x, namespace: a}\nspec: {flinkVersion: v1_20}\n";
     check_file(ONE, None, expect!["1 manifests"]);
     check_file(&format!("{ONE}---\n---\n{ONE}"), Some("a"), expect!["2 manifests"]);
@@ -130,13 +130,13 @@ fn only_deployments_and_session_jobs_are_deployed() {
         &snapshot,
         None,
         expect![
-            "job.yaml:1: a FlinkStateSnapshot cannot be deployed, only a FlinkDeployment or FlinkSessionJob"
+            "job.yaml:1: a FlinkStateSnapshot cannot be deployed, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
         ],
     );
     check_file(
         "# nothing\n",
         None,
-        expect!["`job.yaml` has no FlinkDeployment or FlinkSessionJob"],
+        expect!["`job.yaml` has no FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"],
     );
 }
 

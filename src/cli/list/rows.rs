@@ -8,23 +8,13 @@ use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
 use crate::cli::deployment::Deployment;
-use api::deployment::FlinkDeployment;
-use api::session_job::FlinkSessionJob;
 
 /// One object, with only these fields.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Row(pub(in crate::cli) Deployment);
 
 impl Row {
-    pub(super) fn of_deployment(slim: Slim) -> Self {
-        Self::of::<FlinkDeployment>(slim)
-    }
-
-    pub(super) fn of_session_job(slim: Slim) -> Self {
-        Self::of::<FlinkSessionJob>(slim)
-    }
-
-    fn of<K: Resource<DynamicType = ()>>(slim: Slim) -> Self {
+    pub(super) fn of<K: Resource<DynamicType = ()>>(slim: Slim) -> Self {
         let mut object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&())});
         // Values that came as JSON go as JSON.
         if let (Some(object), Ok(Value::Object(fields))) =
@@ -67,6 +57,16 @@ struct Spec {
     /// Absent in a session cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<JobSpec>,
+    /// Of a blue/green deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Template>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Template {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<Box<Spec>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -83,6 +83,7 @@ struct JobSpec {
 #[allow(clippy::struct_field_names, reason = "the names are those of the resource")]
 struct Status {
     lifecycle_state: Leaf,
+    blue_green_state: Leaf,
     job_manager_deployment_status: Leaf,
     observed_generation: Leaf,
     error: Leaf,
@@ -106,10 +107,29 @@ struct TaskManagers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::blue_green::FlinkBlueGreenDeployment;
+    use api::deployment::FlinkDeployment;
+
+    #[test]
+    fn a_blue_green_deployment_has_its_job_in_a_template() {
+        let slim = json!({
+            "metadata": {"name": "a"},
+            "spec": {"template": {"spec": {"image": "i", "flinkVersion": "v1_20", "job": {"upgradeMode": "savepoint"}}}},
+            "status": {"blueGreenState": "ACTIVE_GREEN", "jobStatus": {"state": "RUNNING"}},
+        });
+        let row = Row::of::<FlinkBlueGreenDeployment>(serde_json::from_value(slim).unwrap()).0;
+        assert_eq!(
+            (row.shown_name().as_str(), row.lifecycle()),
+            ("bluegreen/a", Some("ACTIVE_GREEN"))
+        );
+        assert_eq!((row.image(), row.flink_version()), (Some("i"), Some("v1_20")));
+        assert_eq!((row.upgrade_mode(), row.is_session()), ("savepoint", false));
+    }
 
     #[test]
     fn a_row_keeps_what_the_table_shows_and_nothing_else() {
-        let row = |object: Value| Row::of_deployment(serde_json::from_value(object).unwrap()).0;
+        let row =
+            |object: Value| Row::of::<FlinkDeployment>(serde_json::from_value(object).unwrap()).0;
         let whole = row(json!({
             "metadata": {"name": "a", "managedFields": [{"manager": "x"}], "annotations": {"b": "c"}},
             "spec": {"image": "i", "podTemplate": {"spec": {}}, "job": {"upgradeMode": "savepoint", "args": ["x"]}},

@@ -18,7 +18,7 @@ pub fn reference() -> String {
 What a person, or a pipeline, must be allowed to do so that a command works. *Needed* is what it cannot do without; without what
 is *wished* it leaves something out and says so. Rights are for the namespace of the jobs, unless they are marked with \u{2020}: those are for the
 whole cluster. A JobManager is reached through the API server by `services/proxy`; where that is not given, `--flink-access port-forward`
-takes `pods/portforward`. `bluegreen/NAME` takes `get`, and to change it `patch`, of flinkbluegreendeployments. `kubectl flink check -n NAMESPACE` asks the API server
+takes `pods/portforward`. `bluegreen/NAME` takes `get` of flinkbluegreendeployments; to change it `patch`, to roll it back `update`, to delete it `delete`. `kubectl flink check -n NAMESPACE` asks the API server
 for all of them.
 
 | command | needed | wished | |

@@ -124,6 +124,7 @@ pub fn all() -> Vec<Needs> {
             &[&[
                 grant(&["list", "watch"], GROUP, DEPLOYMENTS),
                 grant(&["list", "watch"], GROUP, SESSION_JOBS),
+                grant(&["list", "watch"], GROUP, BLUE_GREENS).if_given(),
             ]],
             "`watch` only for `--watch`",
         ),

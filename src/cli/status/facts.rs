@@ -74,10 +74,11 @@ pub(super) async fn observe(
     access: Access,
 ) -> anyhow::Result<Facts> {
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let plain = deployment::plain(name);
     // Pods and snapshots go by name and need not wait for the deployment.
     let (deployment, pods, snapshots) = tokio::join!(
         deployment::fetch(connection, name),
-        pods::list(client, namespace, name, None),
+        pods::list(client, namespace, plain, None),
         read::list_values::<FlinkStateSnapshot>(client, Scope::Namespace(namespace), None),
     );
     let deployment = deployment?;

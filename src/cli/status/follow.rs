@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use dialoguer::console::{Term, truncate_str};
 use futures::StreamExt;
+use futures::stream::SelectAll;
 use jiff::Timestamp;
 
-use super::{Listing, facts, list_table, tree};
+use super::{Layout, Listing, list_table, view};
 use crate::cli::connection::Connection;
 use crate::cli::contact::Contact;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};
 use crate::cli::wait;
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
@@ -41,10 +43,11 @@ pub(super) async fn one(
     let mut contact = Contact::default();
     loop {
         let now = Timestamp::now();
-        match facts::observe(connection, name, access).await {
-            Ok(facts) => {
+        let layout = Layout { is_wide, width: Some(terminal_width()), now };
+        match view(connection, name, access, layout).await {
+            Ok(text) => {
                 contact.regain();
-                shown = tree::render(&facts, is_wide, Some(terminal_width()), now);
+                shown = text;
             }
             // The last view stays: it is better than nothing, and the line below says so.
             Err(error) => match passing(&error) {
@@ -78,7 +81,7 @@ async fn one_by_lines(
     name: &str,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let id = deployment::fetch(connection, name).await?.id();
+    let id = deployment::fetch_itself(connection, name).await?.id();
     let mut watch = Box::pin(read::watch_value(&connection.client, &id));
     let mut last = String::new();
     let mut contact = Contact::default();
@@ -139,9 +142,14 @@ pub(super) async fn many(
     let (client, scope, selector) = (&connection.client, listing.scope, listing.selector);
     let mut watch = Box::pin(read::watch_values::<FlinkDeployment>(client, scope, selector));
     // A kind that is not installed has no events, and must not be asked for again and again.
-    let has_session_jobs =
-        read::list_values::<FlinkSessionJob>(client, scope, selector).await.is_ok();
-    let mut jobs = Box::pin(read::watch_values::<FlinkSessionJob>(client, scope, selector));
+    let mut others = SelectAll::new();
+    if read::list_values::<FlinkSessionJob>(client, scope, selector).await.is_ok() {
+        others.push(read::watch_values::<FlinkSessionJob>(client, scope, selector).boxed());
+    }
+    if read::list_values::<FlinkBlueGreenDeployment>(client, scope, selector).await.is_ok() {
+        others
+            .push(read::watch_values::<FlinkBlueGreenDeployment>(client, scope, selector).boxed());
+    }
     let is_terminal = printer.terminals().output;
     let mut deployments: BTreeMap<(String, String), (Deployment, String)> = BTreeMap::new();
     let mut drawn = Drawn::default();
@@ -157,7 +165,7 @@ pub(super) async fn many(
                 continue;
             }
             seen = watch.next() => seen,
-            seen = jobs.next(), if has_session_jobs => match seen {
+            seen = others.next(), if !others.is_empty() => match seen {
                 // The deployments say when all is known.
                 Some(Ok(Seen::Complete | Seen::Restart)) => continue,
                 seen => seen,
@@ -176,7 +184,7 @@ pub(super) async fn many(
         }
         match seen {
             Some(Ok(Seen::Restart)) => {
-                deployments.retain(|_, (deployment, _)| deployment.is_session_job());
+                deployments.retain(|_, (it, _)| it.is_session_job() || it.is_blue_green());
             }
             Some(Ok(Seen::Complete)) => is_complete = true,
             Some(Ok(Seen::Present(value))) => {

@@ -192,7 +192,9 @@ impl Sampler {
             let scope =
                 if *is_everywhere { Scope::AllNamespaces } else { Scope::Namespace(namespace) };
             let rows = list::rows(&self.connection, scope, selector.as_deref()).await?;
-            present.extend(rows.into_iter().map(|row| row.0).filter(|it| !it.is_session()));
+            // The job of a blue/green deployment is that of a colour.
+            let has_job = |it: &Deployment| !it.is_session() && !it.is_blue_green();
+            present.extend(rows.into_iter().map(|row| row.0).filter(has_job));
         } else {
             let mut seen = BTreeSet::new();
             for name in names {

@@ -33,7 +33,11 @@ pub(super) async fn observe(
     name: &str,
     access: Access,
 ) -> anyhow::Result<(Facts, Vec<String>)> {
-    let resource = deployment::fetch(connection, name).await?;
+    let parent = deployment::find_blue_green(connection, name).await?;
+    let resource = match &parent {
+        Some(parent) => awaited(connection, parent).await?,
+        None => deployment::fetch(connection, name).await?,
+    };
     let mut unread = Vec::new();
     let (client, namespace) = (&connection.client, resource.namespace());
     let of_job = resource.session_cluster();
@@ -84,6 +88,7 @@ pub(super) async fn observe(
         checkpoints: None,
         operator,
         resource: resource.clone(),
+        parent,
     };
     let logs = last_words(connection, &facts.pods, namespace);
     let (logs, flink) = tokio::join!(logs, ask(connection, &resource, cluster.as_ref(), access));
@@ -101,6 +106,16 @@ pub(super) async fn observe(
         facts.checkpoints = checkpoints;
     }
     Ok((facts, unread))
+}
+
+/// The colour that something is to become of: the one that starts, where there is one, else the one that serves.
+async fn awaited(connection: &Connection, parent: &Deployment) -> anyhow::Result<Deployment> {
+    let colours = deployment::colours(connection, parent).await?;
+    let is_switching = parent.lifecycle().is_some_and(|it| it.starts_with("TRANSITIONING"));
+    let awaited =
+        if is_switching { colours.into_iter().last() } else { colours.into_iter().next() };
+    // Without one there is nothing to look at but what the operator says.
+    Ok(awaited.unwrap_or_else(|| parent.clone()))
 }
 
 /// The logs of containers that do not run well, or why one cannot be read.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::signs::{self, Sign};
 use crate::cli::deployment::Deployment;
 use crate::cli::operators;
+use api::blue_green::{GIVEN_UP, PROGRESSING};
 use clients::cluster::apply::OPERATOR_MANAGER;
 use clients::cluster::events::last_seen;
 use clients::cluster::pods::Role;
@@ -68,6 +69,7 @@ pub(super) enum Cause {
     SessionClusterNotReady,
     RestUnreachable,
     JobFailed,
+    SwitchGivenUp,
     OperatorReports,
 }
 
@@ -93,6 +95,8 @@ pub(super) struct LastWords {
 pub(super) struct Facts {
     pub(super) now: Timestamp,
     pub(super) resource: Deployment,
+    /// The blue/green deployment that was asked about, of which the resource is a colour.
+    pub(super) parent: Option<Deployment>,
     /// Of a session job: its cluster, where there is one.
     pub(super) cluster: Option<Deployment>,
     /// Nobody knows if there is one: it could not be read.
@@ -151,6 +155,13 @@ impl Found {
 
 /// The cause that explains what there is to see.
 pub(super) fn verdict(facts: &Facts) -> Verdict {
+    let parent = facts.parent.as_ref();
+    let parent = parent.map(|parent| Facts { resource: parent.clone(), ..facts.clone() });
+    if let Some(parent) = &parent
+        && let Some(found) = operator_gone(parent).or_else(|| given_up(parent))
+    {
+        return words::verdict(found, parent);
+    }
     let found = deleting(facts)
         .or_else(|| operator_gone(facts))
         .or_else(|| invalid(facts))
@@ -164,7 +175,31 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
         .or_else(|| stored_error(facts))
         .or_else(|| starting(facts))
         .unwrap_or_else(|| healthy(facts));
-    words::verdict(found, facts)
+    match &parent {
+        Some(parent) if matches!(found.cause, Cause::Healthy | Cause::Starting) => {
+            let switching = progress(parent).map(|(_, told)| Found::new(Cause::Starting, told));
+            words::verdict(switching.unwrap_or(found), parent)
+        }
+        Some(_) | None => words::verdict(found, facts),
+    }
+}
+
+/// What a blue/green deployment says is under way, or was given up.
+fn progress(parent: &Facts) -> Option<(&Value, String)> {
+    let condition = parent.resource.condition(PROGRESSING)?;
+    Some((condition, signs::quoted(condition["message"].as_str().unwrap_or_default())))
+}
+
+/// A change that stays undone until somebody does something about it.
+fn given_up(parent: &Facts) -> Option<Found> {
+    let (condition, told) =
+        progress(parent).filter(|(condition, _)| condition["status"] == "False")?;
+    let cause = match condition["reason"].as_str().unwrap_or_default() {
+        "ValidationError" => Cause::InvalidSpec,
+        reason if GIVEN_UP.contains(&reason) => Cause::SwitchGivenUp,
+        _ => Cause::OperatorReports,
+    };
+    Some(Found::new(cause, told))
 }
 
 fn deleting(facts: &Facts) -> Option<Found> {

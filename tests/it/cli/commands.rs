@@ -198,92 +198,6 @@ async fn session_clusters_have_nothing_to_suspend() {
     assert_eq!(cluster.writes(), []);
 }
 
-/// A blue/green deployment whose blue colour starts while the green one serves.
-fn shop(cluster: &FakeCluster) {
-    let mut green = wordcount();
-    let spec = green["spec"].clone();
-    green["metadata"]["name"] = json!("shop-green");
-    green["metadata"]["ownerReferences"] = json!([{"apiVersion": "flink.apache.org/v1beta1",
-        "kind": "FlinkBlueGreenDeployment", "name": "shop", "uid": "u", "controller": true}]);
-    cluster.insert(green);
-    cluster.insert(
-        json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
-        "metadata": {"name": "shop", "namespace": "default", "generation": 1},
-        "spec": {"configuration": {"a": "b"}, "template": {"spec": spec}},
-        "status": {"blueGreenState": "TRANSITIONING_TO_BLUE", "jobStatus": {"state": "RECONCILING"}, "conditions": [
-            {"type": "Serving", "status": "True", "reason": "Green", "message": "`shop-green` runs"},
-            {"type": "Progressing", "status": "True", "reason": "Deploying", "message": "`shop-blue` starts"}]}}),
-    );
-}
-
-#[tokio::test]
-async fn a_blue_green_deployment_stands_for_the_colour_that_serves() {
-    let cluster = cluster();
-    shop(&cluster);
-    let before = cluster.object("flinkdeployments", "default", "shop-green").unwrap();
-    let shown = run(&cluster, None, "status bluegreen/shop").await.succeeded();
-    let expected = "bluegreen/shop · TRANSITIONING_TO_BLUE · job RECONCILING · `shop-blue` starts\n\
-                    └─ `shop-green` runs\n";
-    assert!(shown.output.starts_with(expected), "{}", shown.output);
-    assert!(shown.output.contains("\nshop-green STABLE"), "{}", shown.output);
-    let named = run(&cluster, None, "status bluegreen/shop -o name").await.succeeded();
-    assert_eq!(named.output, "flinkbluegreendeployment.flink.apache.org/shop\n");
-    for line in [
-        "suspend shop-green",
-        "scale shop-green --parallelism 4",
-        "set image shop-green flink:1.20",
-        "restart shop-green",
-        "delete bluegreen/shop --yes",
-        "rollback bluegreen/shop --yes",
-        "deploy shop-green --image flink:1.20",
-    ] {
-        let ran = run(&cluster, None, line).await;
-        ran.failed(Kind::Failed, "`shop-green` cannot be changed by itself");
-        assert!(ran.hints.iter().any(|hint| hint.contains("flinkbgdep shop ")), "{:?}", ran.hints);
-    }
-    assert_eq!(cluster.object("flinkdeployments", "default", "shop-green").unwrap(), before);
-}
-
-#[tokio::test]
-async fn the_template_of_a_blue_green_deployment_is_changed_as_a_deployment_is() {
-    let cluster = cluster();
-    shop(&cluster);
-    let before = cluster.object("flinkdeployments", "default", "shop-green").unwrap();
-    let spec = |path: &str| {
-        let shop = cluster.object("flinkbluegreendeployments", "default", "shop").unwrap();
-        shop.pointer(&format!("/spec/template/spec{path}")).cloned().unwrap_or_default()
-    };
-    for (line, path, expected) in [
-        ("scale bluegreen/shop --parallelism 4", "/job/parallelism", json!(4)),
-        ("set image bluegreen/shop flink:2.0", "/image", json!("flink:2.0")),
-        (
-            "set config bluegreen/shop a.password=secret",
-            "/flinkConfiguration/a.password",
-            json!("secret"),
-        ),
-        ("restart bluegreen/shop", "/restartNonce", json!(1)),
-        ("suspend bluegreen/shop", "/job/state", json!("suspended")),
-        ("resume bluegreen/shop", "/job/state", json!("running")),
-    ] {
-        let dry = run(&cluster, None, &format!("{line} --dry-run=client")).await.succeeded();
-        assert!(
-            dry.error.contains("kubectl patch flinkbluegreendeployment shop "),
-            "{}",
-            dry.error
-        );
-        assert!(!dry.error.contains(r#""secret""#), "{}", dry.error);
-        assert_ne!(spec(path), expected, "{line}");
-        let ran = run(&cluster, None, line).await.succeeded();
-        assert!(ran.output.starts_with("flinkbluegreendeployment.flink.apache.org/shop "));
-        assert_eq!(spec(path), expected, "{line}");
-        let again = run(&cluster, None, &line.replace("restart", "resume")).await.succeeded();
-        assert!(again.output.ends_with(" unchanged\n"), "{line}: {}", again.output);
-    }
-    assert_eq!(cluster.object("flinkdeployments", "default", "shop-green").unwrap(), before);
-    let shop = cluster.object("flinkbluegreendeployments", "default", "shop").unwrap();
-    assert_eq!(shop["spec"]["configuration"], json!({"a": "b"}));
-}
-
 #[tokio::test]
 async fn missing_deployment_is_named_with_those_that_are_there() {
     let ran = run(&cluster(), None, "status wordcoutn").await;
@@ -308,7 +222,7 @@ async fn table_asks_one_question_for_each_kind() {
     let ran = run(&cluster, None, "status -o name").await.succeeded();
     assert_eq!(ran.output, "flinkdeployment.flink.apache.org/wordcount\n");
     run(&cluster, None, "status -A").await.succeeded();
-    assert_eq!(cluster.requests().len(), 4);
+    assert_eq!(cluster.requests().len(), 6);
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ fn facts() -> Facts {
     Facts {
         now: NOW.parse().unwrap(),
         resource,
+        parent: None,
         cluster: None,
         is_cluster_unread: false,
         pods: vec![],
@@ -34,6 +35,39 @@ fn facts() -> Facts {
         checkpoints: None,
         operator: operators::State::Alive,
     }
+}
+
+/// A colour that runs, of a blue/green deployment that says this of what is under way.
+fn switching(status: &str, reason: &str, message: &str) -> Facts {
+    let parent = Deployment(json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "metadata": {"name": "orders", "namespace": "shop", "generation": 2},
+        "status": {"blueGreenState": "ACTIVE_BLUE", "conditions": [
+            {"type": "Serving", "status": "True", "observedGeneration": 2},
+            {"type": "Progressing", "status": status, "reason": reason, "message": message}]},
+    }));
+    Facts { parent: Some(parent), ..facts() }
+}
+
+#[test]
+fn what_a_blue_green_deployment_gave_up_is_its_cause() {
+    let verdict =
+        verdict(&switching("False", "Aborted", "`orders-green` is given up: its job failed"));
+    assert_eq!(verdict.cause, Cause::SwitchGivenUp);
+    assert_eq!(verdict.next, "kubectl flink promote bluegreen/orders --retry");
+    assert!(verdict.evidence.contains("its job failed"), "{}", verdict.evidence);
+    let refused =
+        super::verdict(&switching("False", "ValidationError", "spec.template.spec: must be set"));
+    assert_eq!(refused.cause, Cause::InvalidSpec);
+}
+
+#[test]
+fn a_switch_that_is_under_way_has_the_cause_of_the_colour_that_starts() {
+    let mut facts = switching("True", "Proving", "`orders-green` has to stay ready");
+    assert_eq!(verdict(&facts).cause, Cause::Starting);
+    facts.resource.0["status"]["jobStatus"]["state"] = json!("FAILED");
+    facts.failure = Some("java.lang.OutOfMemoryError: Java heap space".to_owned());
+    assert_eq!(verdict(&facts).cause, Cause::OutOfHeap);
 }
 
 fn failing() -> Facts {

@@ -201,6 +201,11 @@ fn of(cause: Cause) -> Words {
             "Mend what the exception says; the state of the last checkpoint is kept.",
             LOGS,
         ),
+        Cause::SwitchGivenUp => words(
+            "A change of `{name}` was given up; what ran before goes on.",
+            "Change the spec to one that works, or try the same again once the cause is mended.",
+            "kubectl flink promote {name} --retry",
+        ),
         Cause::OperatorReports => words(
             "The operator reports an error of `{name}`.",
             "Mend what it says.",
@@ -215,8 +220,7 @@ pub(super) fn verdict(found: Found, facts: &Facts) -> Verdict {
     let resource = &facts.resource;
     let cluster = facts.cluster.as_ref().unwrap_or(resource);
     let account = cluster.0.pointer("/spec/serviceAccount").and_then(Value::as_str);
-    let kind = if resource.is_session_job() { "flinksessionjob" } else { "flinkdeployment" };
-    let object = format!("{kind}/{}", resource.name());
+    let object = format!("{}/{}", resource.id().kind.to_lowercase(), resource.name());
     let is_task_manager = pod.as_deref().is_some_and(|pod| pod.contains("-taskmanager-"));
     let is_job_manager = pod.is_some() && !is_task_manager;
     let fill = |text: &str| {
