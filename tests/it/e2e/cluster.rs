@@ -35,7 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const TAIL: usize = 60;
 
 /// What a test makes, and what would stay behind it.
-const KINDS: [&str; 3] = ["FlinkSessionJob", "FlinkDeployment", "FlinkStateSnapshot"];
+const KINDS: [&str; 4] =
+    ["FlinkBlueGreenDeployment", "FlinkSessionJob", "FlinkDeployment", "FlinkStateSnapshot"];
 
 /// The name of the job in every namespace.
 pub(super) const JOB: &str = "exactly-once-counter";
@@ -154,6 +155,10 @@ impl Cluster {
 
     /// An object of any kind in the namespace; it is there.
     pub(super) fn read(&self, api_version: &str, kind: &str, name: &str) -> Value {
+        self.find(api_version, kind, name).unwrap_or_else(|| panic!("no {kind} `{name}`"))
+    }
+
+    pub(super) fn find(&self, api_version: &str, kind: &str, name: &str) -> Option<Value> {
         let id = ObjectId {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -161,7 +166,7 @@ impl Cluster {
             name: name.to_owned(),
         };
         let found = clients::cluster::read::get_value(&self.client, &id);
-        self.runtime.block_on(found).unwrap().unwrap_or_else(|| panic!("no {kind} `{name}`"))
+        self.runtime.block_on(found).unwrap()
     }
 
     pub(super) fn label_namespace(&self, key: &str, value: &str) {

@@ -223,7 +223,7 @@ impl Cluster {
     }
 
     /// The documents of a file of `examples/`.
-    fn example(&self, file: &str) -> Vec<Value> {
+    pub(super) fn example(&self, file: &str) -> Vec<Value> {
         let text = fs::read_to_string(project().join("examples").join(file)).unwrap();
         let text = text.replace("/tmp/flink-", &format!("{}/flink-", self.data().display()));
         text.split("\n---\n").map(|document| serde_yaml::from_str(document).unwrap()).collect()

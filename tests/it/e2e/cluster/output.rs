@@ -1,5 +1,6 @@
 //! What the job has written, and whether all of it is there once.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -19,15 +20,36 @@ impl Cluster {
 
     /// The same of a job that writes to the folder `output`.
     pub(in crate::e2e) fn records_in(&self, output: &str) -> usize {
-        let mut records = 0;
+        self.files_in(output).map(|text| text.lines().count()).sum()
+    }
+
+    /// What each committed file holds.
+    fn files_in(&self, output: &str) -> impl Iterator<Item = String> {
         let buckets = fs::read_dir(self.data.join(output)).into_iter().flatten().flatten();
-        for file in buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten()) {
-            let file = file.unwrap();
-            if file.file_name().to_string_lossy().starts_with("part-") {
-                records += fs::read_to_string(file.path()).unwrap_or_default().lines().count();
+        let files = buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten());
+        files.map(Result::unwrap).filter_map(|file| {
+            let is_committed = file.file_name().to_string_lossy().starts_with("part-");
+            is_committed.then(|| fs::read_to_string(file.path()).unwrap_or_default())
+        })
+    }
+
+    /// How often each sequence of each key is there.
+    pub(in crate::e2e) fn sequences(&self) -> BTreeMap<(u64, u64), usize> {
+        let mut sequences: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        for text in self.files_in(OUTPUT) {
+            for line in text.lines() {
+                let mut numbers = line.split(',').map(|number| number.parse().unwrap());
+                let key = numbers.next().unwrap();
+                *sequences.entry((key, numbers.next().unwrap())).or_default() += 1;
             }
         }
-        records
+        sequences
+    }
+
+    /// The highest sequence of each key.
+    pub(in crate::e2e) fn marks(&self) -> BTreeMap<u64, u64> {
+        // They come in order, and the last one of a key stays.
+        self.sequences().into_keys().collect()
     }
 
     /// Waits until the job has committed records that it had not when this was called.

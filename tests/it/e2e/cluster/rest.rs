@@ -15,7 +15,12 @@ use crate::support::api_client;
 impl Cluster {
     /// An answer of the JobManager's REST API, through the API server.
     pub(in crate::e2e) fn rest(&self, path: &str) -> Option<Value> {
-        let (namespace, name) = (&self.namespace, &self.name);
+        self.rest_of(&self.name, path)
+    }
+
+    /// The same for one of several.
+    pub(in crate::e2e) fn rest_of(&self, name: &str, path: &str) -> Option<Value> {
+        let namespace = &self.namespace;
         let uri = format!("/api/v1/namespaces/{namespace}/services/{name}-rest:8081/proxy{path}");
         let request = http::Request::get(uri).body(Vec::new()).unwrap();
         self.runtime.block_on(self.client.request(request)).ok()
