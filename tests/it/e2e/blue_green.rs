@@ -1,47 +1,237 @@
 //! Two colours of which one serves, on real Flink.
+//!
+//! What the Java operator's scripts assert holds here, too:
+//! - `test_bluegreen_stateless.sh` in [`start_from_nothing`];
+//! - `test_bluegreen_laststate.sh` in [`change_while_the_operator_dies`], whose mode is `last-state`;
+//! - `test_bluegreen_ingress_rotation.sh` in [`Cluster::wait_until_serving`], after each transition, there and back, and at
+//!   the end.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use api::blue_green::Colour::{self, Blue, Green};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, project, said};
 use crate::support::program::other;
 
 const KIND: &str = "FlinkBlueGreenDeployment";
+const CHILD: &str = "FlinkDeployment";
 const NAME: &str = "counter";
+const GRACE: &str = "kubernetes.operator.bluegreen.abort.grace-period";
+const DELAY: &str = "kubernetes.operator.bluegreen.deployment-deletion.delay";
+/// Folder of a colour that starts from nothing: in that of the others all its records would be doubled.
+const FROM_NOTHING: &str = "from-nothing";
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_mins(6);
 
+/// Every record at least once, each with the state that it has to have; twice only what was written between a savepoint
+/// and the end of what ran on beside the colour that started from it.
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn blue_green_transitions_lose_nothing() {
+    let mut cluster = Cluster::new("blue-green");
+    cluster.start_operator();
+    cluster.create(&resource(&cluster));
+    cluster.wait_until_serving(Blue);
+    let scaled = scale(&cluster);
+    give_up_what_does_not_come_up(&cluster);
+    // What is written from here on is written by the colour that serves alone.
+    cluster.watch_until("past what is doubled", |_| {
+        let now = cluster.marks();
+        scaled.up_to.iter().all(|(key, mark)| now[key] > *mark)
+    });
+    let failed = give_up_what_fails(&cluster);
+    let (changed, savepoint) = change_while_the_operator_dies(&mut cluster);
+    let savepoints = cluster.savepoints();
+    start_from_nothing(&cluster);
+    let redeployed = redeploy(&cluster, &savepoint, changed.after.clone());
+    assert_eq!(cluster.savepoints(), savepoints, "neither of the two took one");
+
+    cluster.delete(KIND, NAME);
+    for colour in Colour::ALL {
+        cluster.wait_until_one(CHILD, &colour.child_of(NAME), "gone", Value::is_null);
+    }
+    cluster.watch_until("without an Ingress", |_| cluster.ingress(NAME).is_none());
+    cluster.assert_nothing_lost_or_doubled_in(FROM_NOTHING);
+    let check = other(project().join("examples/jobs/check"))
+        .arg(cluster.data().join("output"))
+        .output()
+        .unwrap();
+    let told = said(&check);
+    println!("-- {told}");
+    assert!(
+        told.contains(": 0 lost, ") && told.contains(" 0 with wrong state, 0 malformed"),
+        "{told}"
+    );
+    cluster.assert_doubled_only_in(&[scaled, failed, changed, redeployed]);
+}
+
+/// `examples/blue-green.yaml` with the job of the tests, short waits, and an Ingress for each child.
 fn resource(cluster: &Cluster) -> Value {
-    const OPTIONS: &str = "kubernetes.operator.bluegreen";
-    json!({
-        "apiVersion": "flink.apache.org/v1beta1",
-        "kind": KIND,
-        "metadata": {"name": NAME, "namespace": cluster.namespace},
-        "spec": {
-            "configuration": {
-                format!("{OPTIONS}.abort.grace-period"): "4 min",
-                format!("{OPTIONS}.reconciliation.reschedule-interval"): "1 s",
-                format!("{OPTIONS}.deployment-deletion.delay"): "3 s",
-            },
-            "template": {"spec": cluster.job()["spec"]},
-        },
-    })
+    let mut resource = cluster.example("blue-green.yaml").remove(0);
+    resource["metadata"] = json!({"name": NAME, "namespace": cluster.namespace});
+    let spec = &mut resource["spec"];
+    spec["configuration"] = json!({
+        GRACE: "4 min",
+        "kubernetes.operator.bluegreen.reconciliation.reschedule-interval": "1 s",
+        DELAY: "3 s",
+    });
+    let mut template = cluster.job()["spec"].clone();
+    template["ingress"] = spec["ingress"].clone();
+    spec["template"]["spec"] = template;
+    resource
+}
+
+/// Arguments of the job that writes to this folder.
+fn args(cluster: &Cluster, output: &str) -> Value {
+    let mut args = cluster.job()["spec"]["job"]["args"].clone();
+    assert_eq!(args[0], "--output");
+    args[1] = json!(format!("file:///flink-data/{output}"));
+    args
+}
+
+/// By a savepoint, under load.
+fn scale(cluster: &Cluster) -> Overlap {
+    let before = cluster.marks();
+    let scale = ["scale", "bluegreen/counter", "--parallelism", "2", "--wait", "--timeout", "1m"];
+    cluster.flink(&scale[..4]);
+    let green = cluster.wait_until_serving(Green);
+    cluster.assert_restored(&green);
+    assert!(cluster.flink(&scale).ends_with("counter unchanged\n"));
+    Overlap { what: "scaled", after: before, up_to: cluster.marks() }
+}
+
+fn give_up_what_does_not_come_up(cluster: &Cluster) {
+    cluster.edit_resource(
+        KIND,
+        NAME,
+        json!({"spec": {
+            "configuration": {GRACE: "15 s"},
+            "template": {"spec": {"image": "flink:no-such-tag"}},
+        }}),
+    );
+    cluster.wait_until_given_up(Blue, "it was not ready");
+}
+
+/// The target is ready, and its job fails for good before it has served.
+fn give_up_what_fails(cluster: &Cluster) -> Overlap {
+    let before = cluster.marks();
+    let rate = cluster.data().join("rate");
+    fs::write(&rate, "20").unwrap();
+    let mut args = args(cluster, "output");
+    args.as_array_mut().unwrap().extend([json!("--rate-file"), json!("/flink-data/rate")]);
+    cluster.edit_resource(
+        KIND,
+        NAME,
+        json!({"spec": {
+            "configuration": {GRACE: "4 min", DELAY: "5 min"},
+            "template": {"spec": {
+                "image": "flink:1.20",
+                "flinkConfiguration": {
+                    "restart-strategy.type": "none",
+                    "kubernetes.operator.reconcile.interval": "2 s",
+                },
+                "job": {"args": args},
+            }},
+        }}),
+    );
+    cluster.watch_until("ready", |seen| {
+        let conditions = seen["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|condition| condition["reason"] == "Proving")
+    });
+    let blue = cluster.look_at(CHILD, &Blue.child_of(NAME));
+    assert_eq!(blue["status"]["jobStatus"]["state"], "RUNNING");
+    // It refuses a rate of no records.
+    fs::write(&rate, "0").unwrap();
+    cluster.wait_until_given_up(Blue, "its job failed");
+    Overlap { what: "failed", after: before, up_to: cluster.marks() }
+}
+
+/// Mode `last-state`, and an operator that is killed twice on the way. Returns the savepoint, too.
+fn change_while_the_operator_dies(cluster: &mut Cluster) -> (Overlap, String) {
+    let before = cluster.marks();
+    let args = args(cluster, "output");
+    cluster.edit_resource(
+        KIND,
+        NAME,
+        json!({"spec": {
+            "configuration": {DELAY: "3 s"},
+            "template": {"spec": {
+                "flinkConfiguration": {
+                    "restart-strategy.type": null,
+                    "kubernetes.operator.reconcile.interval": null,
+                },
+                "job": {"args": args, "parallelism": 1, "upgradeMode": "last-state"},
+            }},
+        }}),
+    );
+    for state in ["SAVEPOINTING_GREEN", "TRANSITIONING_TO_BLUE"] {
+        let is_past = |seen: &Value| seen["status"]["blueGreenState"] == "ACTIVE_BLUE";
+        cluster
+            .watch_until(state, |seen| seen["status"]["blueGreenState"] == state || is_past(seen));
+        cluster.kill_operator();
+        cluster.start_operator();
+    }
+    let blue = cluster.wait_until_serving(Blue);
+    let savepoint = cluster.assert_restored(&blue);
+    (Overlap { what: "changed", after: before, up_to: cluster.marks() }, savepoint)
+}
+
+fn start_from_nothing(cluster: &Cluster) {
+    let job = json!({"args": args(cluster, FROM_NOTHING), "upgradeMode": "stateless"});
+    cluster.edit_resource(KIND, NAME, json!({"spec": {"template": {"spec": {"job": job}}}}));
+    let green = cluster.wait_until_serving(Green);
+    assert_eq!(green["spec"]["job"]["initialSavepointPath"], Value::Null);
+    assert_eq!(cluster.restored(&green), Value::Null);
+}
+
+/// From the savepoint that the transition before was from, which began after these marks.
+fn redeploy(cluster: &Cluster, savepoint: &str, after: BTreeMap<u64, u64>) -> Overlap {
+    let up_to = cluster.marks();
+    let job = json!({
+        "args": args(cluster, "output"),
+        "upgradeMode": "savepoint",
+        "initialSavepointPath": savepoint,
+        "savepointRedeployNonce": 1,
+    });
+    cluster.edit_resource(KIND, NAME, json!({"spec": {"template": {"spec": {"job": job}}}}));
+    let blue = cluster.wait_until_serving(Blue);
+    assert_eq!(cluster.assert_restored(&blue), savepoint);
+    Overlap { what: "redeployed", after, up_to }
+}
+
+/// What a colour writes again that starts from a savepoint: what was written after some marks, up to others.
+struct Overlap {
+    what: &'static str,
+    /// Before the savepoint.
+    after: BTreeMap<u64, u64>,
+    /// When one of both colours was gone.
+    up_to: BTreeMap<u64, u64>,
+}
+
+impl Overlap {
+    fn has(&self, key: u64, sequence: u64) -> bool {
+        self.after.get(&key).is_none_or(|mark| sequence > *mark)
+            && self.up_to.get(&key).is_some_and(|mark| sequence <= *mark)
+    }
 }
 
 impl Cluster {
     /// Waits until this is so, and tells the longest time without a new record.
     #[track_caller]
-    fn wait_while_serving(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    fn watch_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
-        let (mut records, mut since, mut longest) = (self.records(), begun, Duration::ZERO);
+        let (mut records, mut since, mut longest) = (self.all_records(), begun, Duration::ZERO);
         loop {
-            let now = self.records();
+            let now = self.all_records();
             if now > records {
                 (records, since) = (now, Instant::now());
             }
             longest = longest.max(since.elapsed());
+            self.assert_not_led_to_what_goes();
             let seen = self.look_at(KIND, NAME);
             if is_so(&seen) {
                 let took = begun.elapsed().as_secs_f64();
@@ -56,80 +246,119 @@ impl Cluster {
         }
     }
 
-    /// This colour serves, and the other one is gone.
+    fn all_records(&self) -> usize {
+        self.records() + self.records_in(FROM_NOTHING)
+    }
+
+    fn savepoints(&self) -> usize {
+        fs::read_dir(self.data().join("savepoints")).unwrap().count()
+    }
+
+    /// Waits until this colour serves: its job runs and writes, the web UI leads to it, and the other one is gone. Returns
+    /// its child.
     #[track_caller]
-    fn wait_until_serving(&self, wanted: &str, other: &str) {
-        let other = format!("{NAME}-{other}");
-        self.wait_while_serving(wanted, |seen| {
+    fn wait_until_serving(&self, colour: Colour) -> Value {
+        let (child, other) = (colour.child_of(NAME), colour.other().child_of(NAME));
+        let active: &str = colour.active().into();
+        let seen = self.watch_until(active, |seen| {
             let status = &seen["status"];
-            let is_there =
-                status["blueGreenState"] == wanted && status["jobStatus"]["state"] == "RUNNING";
-            is_there && self.look_at("FlinkDeployment", &other).is_null()
+            status["blueGreenState"] == active
+                && status["jobStatus"]["state"] == "RUNNING"
+                && self.look_at(CHILD, &other).is_null()
+                && self.leads_to(NAME, &child)
         });
-        self.wait_until_writing();
+        let ingress = self.ingress(NAME).unwrap();
+        let annotations = &seen["spec"]["ingress"]["annotations"];
+        assert!(annotations.is_object());
+        assert_eq!(ingress["metadata"]["annotations"], *annotations);
+        let own_host = format!("{}-{child}", colour.name());
+        for (ingress, host) in [(NAME, NAME), (child.as_str(), own_host.as_str())] {
+            assert!(self.leads_to(ingress, &child), "{ingress}");
+            let host = format!("{host}.{}.flink.example.com", self.namespace);
+            assert_eq!(self.ingress(ingress).unwrap()["spec"]["rules"][0]["host"], host);
+        }
+        let before = self.all_records();
+        self.watch_until("writing", |_| self.all_records() > before);
+        self.wait_until_runs(CHILD, &child)
     }
-}
 
-/// Every record at least once, each with the state that it has to have; twice what was done between a savepoint and the
-/// end of the former colour.
-#[test]
-#[ignore = "needs a sandbox with real Flink"]
-fn blue_green_transitions_lose_nothing() {
-    let mut cluster = Cluster::new("blue-green");
-    cluster.start_operator();
-    cluster.create(&resource(&cluster));
-    cluster.wait_until_serving("ACTIVE_BLUE", "green");
-
-    // By a savepoint, under load.
-    let scale = ["scale", "bluegreen/counter", "--parallelism", "2", "--wait", "--timeout", "1m"];
-    cluster.flink(&scale[..4]);
-    cluster.wait_until_serving("ACTIVE_GREEN", "blue");
-    assert!(cluster.flink(&scale).ends_with("counter unchanged\n"));
-
-    // A target that does not come up.
-    cluster.edit_resource(
-        KIND,
-        NAME,
-        json!({"spec": {
-            "configuration": {"kubernetes.operator.bluegreen.abort.grace-period": "15 s"},
-            "template": {"spec": {"image": "flink:no-such-tag"}},
-        }}),
-    );
-    let given_up = cluster.wait_while_serving("given up", |seen| {
-        seen["status"]["blueGreenState"] == "ACTIVE_GREEN"
-            && seen["status"]["jobStatus"]["state"] == "FAILING"
-    });
-    let error = given_up["status"]["error"].as_str().unwrap();
-    assert!(error.contains("`counter-blue` is given up"), "{error}");
-    cluster.wait_until_writing();
-
-    // Another one, and an operator that is killed twice on the way.
-    cluster.edit_resource(KIND, NAME, json!({"spec": {
-        "configuration": {"kubernetes.operator.bluegreen.abort.grace-period": "4 min"},
-        "template": {"spec": {"image": "flink:1.20", "job": {"parallelism": 1, "upgradeMode": "last-state"}}},
-    }}));
-    for state in ["SAVEPOINTING_GREEN", "TRANSITIONING_TO_BLUE"] {
-        let is_past = |seen: &Value| seen["status"]["blueGreenState"] == "ACTIVE_BLUE";
-        cluster.wait_while_serving(state, |seen| {
-            seen["status"]["blueGreenState"] == state || is_past(seen)
+    /// Waits until the target is given up for this reason and gone, and the other one serves as before.
+    #[track_caller]
+    fn wait_until_given_up(&self, target: Colour, why: &str) {
+        let (child, serving) = (target.child_of(NAME), target.other().child_of(NAME));
+        let before = self.look_at(CHILD, &serving);
+        let active: &str = target.other().active().into();
+        let seen = self.watch_until("given up", |seen| {
+            let status = &seen["status"];
+            status["blueGreenState"] == active
+                && status["jobStatus"]["state"] == "FAILING"
+                && self.look_at(CHILD, &child).is_null()
         });
-        cluster.kill_operator();
-        cluster.start_operator();
+        let error = seen["status"]["error"].as_str().unwrap();
+        assert!(error.contains(&format!("`{child}` is given up: {why}")), "{error}");
+        assert!(self.leads_to(NAME, &serving));
+        let now = self.wait_until_runs(CHILD, &serving);
+        assert_eq!(now["metadata"]["uid"], before["metadata"]["uid"]);
+        let job_id = |child: &Value| child["status"]["jobStatus"]["jobId"].clone();
+        assert_eq!(job_id(&now), job_id(&before), "its job went on");
+        let before = self.all_records();
+        self.watch_until("writing", |_| self.all_records() > before);
     }
-    cluster.wait_until_serving("ACTIVE_BLUE", "green");
 
-    cluster.delete(KIND, NAME);
-    for child in ["counter-blue", "counter-green"] {
-        cluster.wait_until_one("FlinkDeployment", child, "gone", Value::is_null);
+    fn ingress(&self, name: &str) -> Option<Value> {
+        self.find("networking.k8s.io/v1", "Ingress", name)
     }
-    let check = other(project().join("examples/jobs/check"))
-        .arg(cluster.data().join("output"))
-        .output()
-        .unwrap();
-    let told = said(&check);
-    println!("-- {told}");
-    assert!(
-        told.contains(": 0 lost, ") && told.contains(" 0 with wrong state, 0 malformed"),
-        "{told}"
-    );
+
+    fn leads_to(&self, ingress: &str, child: &str) -> bool {
+        self.ingress(ingress).is_some_and(|ingress| {
+            let backend = &ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"];
+            backend["service"]["name"] == format!("{child}-rest")
+        })
+    }
+
+    /// The Ingress leads elsewhere before a child is deleted.
+    #[track_caller]
+    fn assert_not_led_to_what_goes(&self) {
+        for child in Colour::ALL.map(|colour| colour.child_of(NAME)) {
+            // It was asked before the Ingress is.
+            let is_going = self.look_at(CHILD, &child)["metadata"]["deletionTimestamp"].is_string();
+            assert!(!is_going || !self.leads_to(NAME, &child), "led to `{child}`, which goes");
+        }
+    }
+
+    /// What Flink has restored the job of a child from.
+    fn restored(&self, child: &Value) -> Value {
+        let name = child["metadata"]["name"].as_str().unwrap();
+        let job = child["status"]["jobStatus"]["jobId"].as_str().unwrap();
+        let checkpoints = self.rest_of(name, &format!("/jobs/{job}/checkpoints")).unwrap();
+        checkpoints["latest"]["restored"].clone()
+    }
+
+    /// The job of a child was restored from the savepoint that its spec names. Returns that.
+    #[track_caller]
+    fn assert_restored(&self, child: &Value) -> String {
+        let path = child["spec"]["job"]["initialSavepointPath"].as_str().unwrap();
+        assert!(path.contains("/flink-data/savepoints/savepoint-"), "{path}");
+        assert!(self.savepoint_exists(path), "`{path}` exists");
+        let restored = self.restored(child);
+        let from = restored["external_path"].as_str().unwrap_or_default();
+        assert_eq!(from.rsplit('/').next(), path.rsplit('/').next(), "{restored}");
+        path.to_owned()
+    }
+
+    /// No record is there more often than by the overlaps that it is in. Tells how many each of them doubled.
+    #[track_caller]
+    fn assert_doubled_only_in(&self, overlaps: &[Overlap]) {
+        let sequences = self.sequences();
+        for (&(key, sequence), &times) in &sequences {
+            let again = overlaps.iter().filter(|overlap| overlap.has(key, sequence)).count();
+            assert!(times <= 1 + again, "key {key} sequence {sequence} stands {times} times");
+        }
+        for overlap in overlaps {
+            let within = sequences.iter().filter(|((key, at), _)| overlap.has(*key, *at));
+            let times: Vec<usize> = within.map(|(_, times)| *times).collect();
+            let (most, all) = (times.len(), times.iter().sum::<usize>());
+            println!("-- {}: {} doubled, {most} written meanwhile", overlap.what, all - most);
+        }
+    }
 }
