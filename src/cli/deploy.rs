@@ -270,12 +270,15 @@ async fn check(
         "FlinkBlueGreenDeployment" => check_blue_green(connection, &id, &wanted, operator).await?,
         _ => check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?,
     };
-    if let Some(kind) = Kind::parse(&id.kind) {
-        let last = present.as_ref().and_then(Deployment::last_reconciled_spec);
-        let session = session_of(connection, &id, &wanted, together).await?;
-        let subject = Subject::new(kind, &wanted).with_old_spec(last).with_session(session);
-        violations.extend(extensions.violations(&subject));
-    }
+    let last = present.as_ref().and_then(Deployment::last_reconciled_spec);
+    let subject = match Kind::parse(&id.kind) {
+        Some(kind) => {
+            let session = session_of(connection, &id, &wanted, together).await?;
+            Some(Subject::new(kind, &wanted).with_old_spec(last).with_session(session))
+        }
+        None => serde_json::from_value(wanted.clone()).ok().and_then(|it| blue_green::subject(&it)),
+    };
+    violations.extend(subject.iter().flat_map(|subject| extensions.violations(subject)));
     let source = match &request {
         Request::Manifest { source, .. } => source.as_ref(),
         Request::Patch { .. } => None,

@@ -39,6 +39,18 @@ pub struct FlinkBlueGreenDeploymentSpec {
     /// One Ingress that follows the active child.
     pub ingress: Option<IngressSpec>,
     pub template: Option<FlinkDeploymentTemplate>,
+    /// Only `BASIC`, which is the default.
+    pub transition_mode: Option<TransitionMode>,
+}
+
+/// How what the job writes is switched over (FLIP-504).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum TransitionMode {
+    /// Both colours write until the former one ends.
+    Basic,
+    /// Gates in the job decide which colour writes; no operator has it yet.
+    Advanced,
 }
 
 /// Template of a child.

@@ -191,7 +191,7 @@ impl Webhook {
                 Fact::NotAsked | Fact::Unknown(_) => None,
             };
             let subject = change.subject(found);
-            if rules.validators.is_about(subject.kind) {
+            if let Some(subject) = subject.filter(|it| rules.validators.is_about(it.kind)) {
                 let within = VALIDATE_MAX.min(turn.left());
                 facts.opinions = rules.validators.opinions(&subject, within).await;
             }

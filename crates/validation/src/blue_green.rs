@@ -1,12 +1,16 @@
 //! Rules of a `FlinkBlueGreenDeployment`: those of a `FlinkDeployment` for both children, and its own.
 
-use api::blue_green::{Colour, FlinkBlueGreenDeploymentSpec};
-use api::deployment::FlinkDeploymentSpec;
+use api::blue_green::{
+    Colour, FlinkBlueGreenDeployment, FlinkBlueGreenDeploymentSpec, TransitionMode,
+};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::UpgradeMode;
+use api::status::DeploymentStatus;
 use config::option::ConfigOption;
 use config::options::blue_green as own;
 use config::{FlinkConfig, OperatorConfig, options};
 
+use super::extension::subject::Subject;
 use super::{Finding, Rule, ValidationInput, Violation, is_blank};
 
 /// Input for the validation of a `FlinkBlueGreenDeployment`.
@@ -16,6 +20,15 @@ pub struct BlueGreenInput<'a> {
     pub namespace: &'a str,
     pub spec: &'a FlinkBlueGreenDeploymentSpec,
     pub operator: &'a OperatorConfig,
+}
+
+/// A child, as the rules and validators of an installation see it.
+pub fn subject(resource: &FlinkBlueGreenDeployment) -> Option<Subject> {
+    let spec = resource.spec.template.as_ref()?.spec.clone()?;
+    let mut metadata = resource.metadata.clone();
+    metadata.name = metadata.name.map(|name| Colour::Blue.child_of(&name));
+    let child = FlinkDeployment { metadata, spec, status: None };
+    Some(Subject::of_deployment(&child, &DeploymentStatus::default()))
 }
 
 /// All violations, each with the rule that is broken.
@@ -29,6 +42,10 @@ pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
     if template.job.is_none() {
         let message = "must be set: the children are applications, and not session clusters";
         found.push(Rule::BlueGreenTemplate.found("spec.template.spec.job", message));
+    }
+    if input.spec.transition_mode == Some(TransitionMode::Advanced) {
+        let message = "must be `BASIC`: both colours write until the former one ends";
+        found.push(Rule::BlueGreenMode.found("spec.transitionMode", message));
     }
     if input.spec.ingress.as_ref().is_some_and(|ingress| ingress.template.is_none()) {
         let message = "must be set, such as `{{name}}.{{namespace}}.flink.example.com`";

@@ -195,6 +195,9 @@ rules! {
     BlueGreenJobId = 45 Error: "two colours with the same job id",
         "While one takes over from the other both run, and would write each other's checkpoints.",
         "Take `$internal.pipeline.job-id` out.";
+    BlueGreenMode = 46 Error: "a transition mode that there is not",
+        "`ADVANCED` needs gates in the job that say which colour writes (FLIP-504), and no operator has them yet.",
+        "Take `spec.transitionMode` out: with `BASIC` both colours write until the former one ends.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
         "Without HA metadata nothing leads to the last checkpoint once a JobManager is gone: the job then waits for a person.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
@@ -313,6 +316,7 @@ mod tests {
             FK0043 BlueGreenTemplate error
             FK0044 BlueGreenOption error
             FK0045 BlueGreenJobId error
+            FK0046 BlueGreenMode error
             FK0101 LastStateWithoutHa warning
             FK0102 NoCheckpoints warning
             FK0103 ImageTag warning

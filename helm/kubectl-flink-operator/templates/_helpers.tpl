@@ -118,7 +118,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
     - apiGroups: [flink.apache.org]
       apiVersions: ["*"]
       operations: [CREATE, UPDATE]
-      resources: [flinkdeployments, flinksessionjobs, flinkstatesnapshots]
+      resources: [flinkdeployments, flinksessionjobs, flinkstatesnapshots, flinkbluegreendeployments]
       scope: Namespaced
   # Not asked about: what goes, and what leaves the spec as it is.
   matchConditions:

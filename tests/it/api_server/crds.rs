@@ -75,7 +75,12 @@ async fn what_is_refused() {
         "snapshot",
         json!({ "savepoint": {}, "jobReference": { "kind": "FlinkDeployment", "name": "a" } }),
     );
-    for sound in [&deployment("a"), &session_job, &snapshot] {
+    let blue_green = object(
+        "FlinkBlueGreenDeployment",
+        "orders",
+        json!({ "transitionMode": "BASIC", "template": { "spec": deployment("a")["spec"] } }),
+    );
+    for sound in [&deployment("a"), &session_job, &snapshot, &blue_green] {
         assert_eq!(server.refusal(sound).await, None);
     }
     let cases = [
@@ -127,6 +132,18 @@ async fn what_is_refused() {
         (snapshot.clone(), "/spec/checkpoint", json!({}), "exactly one"),
         (snapshot.clone(), "/spec/savepoint", Value::Null, "exactly one"),
         (snapshot, "/spec/jobReference", Value::Null, "must be named"),
+        (blue_green.clone(), "/metadata/name", json!("a".repeat(40)), "at most 39"),
+        (blue_green.clone(), "/spec/transitionMode", json!("ADVANCED"), "only `BASIC`"),
+        (blue_green.clone(), "/spec/template", Value::Null, "a template must be given"),
+        (blue_green.clone(), "/spec/template/spec", Value::Null, "must be given"),
+        (blue_green.clone(), "/spec/template/spec/job", Value::Null, "they need a job"),
+        (blue_green.clone(), "/spec/ingress", json!({}), "an ingress needs a template"),
+        (
+            blue_green,
+            "/spec/template/spec/job/parallelism",
+            json!(0),
+            "job.parallelism must be 1 or more",
+        ),
     ];
     for (base, pointer, value, expected) in cases {
         let refusal = server.refusal(&with(base, pointer, value.clone())).await;
@@ -166,7 +183,7 @@ async fn what_the_java_operator_takes_is_taken() {
     let blue_green = object(
         "FlinkBlueGreenDeployment",
         "bg",
-        json!({ "configuration": { "kubernetes.operator.bluegreen.abort.grace-period": "1 min" }, "template": { "spec": {} } }),
+        json!({ "configuration": { "kubernetes.operator.bluegreen.abort.grace-period": "1 min" }, "template": { "spec": deployment("a")["spec"] } }),
     );
     for object in [canary, record, by_replicas, everything_null, blue_green] {
         assert_eq!(server.refusal(&object).await, None, "{object}");
@@ -282,7 +299,7 @@ async fn rules_do_not_hold_stored_resources_fast() {
         definition.spec.names.short_names = None;
         definition
     };
-    let new: Vec<_> = crd::all().into_iter().take(3).map(renamed).collect();
+    let new: Vec<_> = crd::all().into_iter().map(renamed).collect();
     let old: Vec<_> = new.iter().cloned().map(crd::without_rules).collect();
     install(&server.client, &old).await;
     let stored = [
@@ -297,6 +314,11 @@ async fn rules_do_not_hold_stored_resources_fast() {
         ("FlinkDeployment", "b".repeat(60), json!({ "job": {} })),
         ("FlinkSessionJob", "c".to_owned(), json!({ "deploymentName": "NO" })),
         ("FlinkStateSnapshot", "d".to_owned(), json!({ "savepoint": {}, "checkpoint": {} })),
+        (
+            "FlinkBlueGreenDeployment",
+            "e".repeat(60),
+            json!({ "template": { "spec": { "flinkVersion": "v1_13", "image": "x" } } }),
+        ),
     ];
     for (kind, name, spec) in &stored {
         let mut object = object(kind, name, spec.clone());
@@ -330,6 +352,7 @@ async fn wait_for_rules(server: &Server, group: &str, kind: &str) {
     let spec = match kind {
         "FlinkDeployment" => json!({ "job": {} }),
         "FlinkSessionJob" => json!({ "deploymentName": "NO" }),
+        "FlinkBlueGreenDeployment" => json!({ "template": {} }),
         _ => json!({}),
     };
     let mut bad = object(kind, "probe", spec);

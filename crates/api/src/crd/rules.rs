@@ -50,6 +50,7 @@ const fn rule(
 const DEPLOYMENT: &str = "FlinkDeployment";
 const SESSION_JOB: &str = "FlinkSessionJob";
 const SNAPSHOT: &str = "FlinkStateSnapshot";
+const BLUE_GREEN: &str = "FlinkBlueGreenDeployment";
 
 const NAME_MESSAGE: &str = "must start with a lower case letter, end with a letter or digit, and \
      have at most 45 lower case letters, digits and `-`";
@@ -194,13 +195,79 @@ const RULES: &[Rule] = &[
             "the job to take a snapshot of must be named",
         )
     },
+    // FK0003, for the names of both children
+    Rule {
+        on_create: true,
+        ..rule(
+            BLUE_GREEN,
+            &[],
+            "oldSelf.hasValue() || !has(self.spec) \
+             || self.metadata.name.matches('^[a-z]([-a-z0-9]{0,37}[a-z0-9])?$')",
+            "metadata.name must start with a lower case letter, end with a letter or digit, and \
+             have at most 39 lower case letters, digits and `-`: the children have `-green` after it",
+        )
+    },
+    // FK0043
+    Rule {
+        blame: Some(".template"),
+        ..rule(
+            BLUE_GREEN,
+            &["spec"],
+            "has(self.template) \
+             || !(has(self.configuration) || has(self.ingress) || has(self.transitionMode))",
+            "a template must be given, with the spec of a FlinkDeployment that has a job",
+        )
+    },
+    Rule {
+        blame: Some(".spec"),
+        ..rule(
+            BLUE_GREEN,
+            &["spec", "template"],
+            "has(self.spec)",
+            "the spec of a FlinkDeployment with a job must be given",
+        )
+    },
+    Rule {
+        blame: Some(".job"),
+        ..rule(
+            BLUE_GREEN,
+            &["spec", "template", "spec"],
+            "has(self.job)",
+            "the children are applications, and not session clusters: they need a job",
+        )
+    },
+    // FK0046
+    rule(
+        BLUE_GREEN,
+        &["spec", "transitionMode"],
+        "self != 'ADVANCED'",
+        "only `BASIC` is supported: both colours write until the former one ends",
+    ),
+    Rule {
+        blame: Some(".template"),
+        ..rule(
+            BLUE_GREEN,
+            &["spec", "ingress"],
+            "has(self.template)",
+            "an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`",
+        )
+    },
 ];
+
+/// Where a blue/green deployment has the spec of a deployment.
+const TEMPLATE: [&str; 2] = ["spec", "template"];
 
 /// Puts the rules of `kind` into its schema.
 pub(super) fn attach(kind: &str, root: &mut JSONSchemaProps) {
-    for rule in RULES.iter().filter(|rule| rule.kind == kind) {
-        let Rule { kind: _, at, cel, on_create, blame, message } = rule;
-        if let Some(schema) = schema_at(root, at) {
+    let own = RULES.iter().filter(|rule| rule.kind == kind).map(|rule| (rule.at.to_vec(), rule));
+    // A name is that of the whole object.
+    let of_template = RULES
+        .iter()
+        .filter(|rule| kind == BLUE_GREEN && rule.kind == DEPLOYMENT && !rule.at.is_empty());
+    let of_template = of_template.map(|rule| ([&TEMPLATE, rule.at].concat(), rule));
+    for (at, rule) in own.chain(of_template) {
+        let Rule { kind: _, at: _, cel, on_create, blame, message } = rule;
+        if let Some(schema) = schema_at(root, &at) {
             schema.x_kubernetes_validations.get_or_insert_default().push(ValidationRule {
                 rule: (*cel).to_owned(),
                 message: Some((*message).to_owned()),

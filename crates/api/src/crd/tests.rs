@@ -205,6 +205,20 @@ fn rules() {
         FlinkSessionJob: must start with a lower case letter, end with a letter or digit, and have at most 45 lower case letters, digits and `-`
         FlinkStateSnapshot: exactly one of savepoint and checkpoint must be set
         FlinkStateSnapshot: the job to take a snapshot of must be named
+        FlinkBlueGreenDeployment: metadata.name must start with a lower case letter, end with a letter or digit, and have at most 39 lower case letters, digits and `-`: the children have `-green` after it
+        FlinkBlueGreenDeployment: a template must be given, with the spec of a FlinkDeployment that has a job
+        FlinkBlueGreenDeployment: an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`
+        FlinkBlueGreenDeployment: the spec of a FlinkDeployment with a job must be given
+        FlinkBlueGreenDeployment: the children are applications, and not session clusters: they need a job
+        FlinkBlueGreenDeployment: the Flink version of the image must be given, such as `v1_20`
+        FlinkBlueGreenDeployment: the service account of the Flink pods must be given; `kubectl flink init` makes one named `flink`
+        FlinkBlueGreenDeployment: job.parallelism must be 1 or more, unless taskManager.replicas is set
+        FlinkBlueGreenDeployment: Flink 1.13 and 1.14 are not supported; the oldest supported version is `v1_15`
+        FlinkBlueGreenDeployment: an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`
+        FlinkBlueGreenDeployment: must be 1, or more with high availability
+        FlinkBlueGreenDeployment: only `log4j-console.properties` and `logback-console.xml` can be set
+        FlinkBlueGreenDeployment: must be 1 or more; to stop the job set spec.job.state to `suspended`
+        FlinkBlueGreenDeployment: only `BASIC` is supported: both colours write until the former one ends
     "#]].assert_eq(&text);
 }
 

@@ -17,9 +17,6 @@ const WEBHOOK: &str = "webhook";
 /// Seconds that the API server waits for an answer.
 const TIMEOUT: i32 = 10;
 
-/// Kinds that are operated, and so judged.
-const JUDGED: [&str; 3] = ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots"];
-
 /// The conditions under which the API server asks. All of them have to hold.
 const CONDITIONS: [(&str, &str); 2] = [
     (
@@ -176,7 +173,7 @@ impl Release<'_> {
                 "apiGroups": [rules::GROUP],
                 "apiVersions": ["*"],
                 "operations": ["CREATE", "UPDATE"],
-                "resources": JUDGED,
+                "resources": rules::KINDS,
                 "scope": "Namespaced",
             }],
             "matchConditions": conditions,

@@ -13,6 +13,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use crate::mutator::Mutated;
+use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
@@ -26,6 +27,7 @@ use lifecycle::session_job::SESSION_LABEL;
 use lifecycle::verdict::Opinion;
 use lifecycle::world::Fact;
 pub use review::Review;
+use validation::blue_green::{self, BlueGreenInput};
 use validation::extension::FailurePolicy;
 use validation::extension::subject::{Kind, Subject};
 use validation::session_job::{self, SessionCluster, SessionJobInput};
@@ -150,6 +152,7 @@ enum Wanted {
     Deployment(Box<FlinkDeployment>, Box<DeploymentStatus>),
     SessionJob(Box<FlinkSessionJob>, Box<SessionJobStatus>),
     StateSnapshot(Box<FlinkStateSnapshot>),
+    BlueGreen(Box<FlinkBlueGreenDeployment>),
 }
 
 /// The facts that were looked up for a change.
@@ -176,13 +179,14 @@ impl Change {
         job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The subject that validators are asked about.
-    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Subject {
-        match &self.wanted {
+    /// The subject that validators are asked about: of a blue/green deployment, a child.
+    pub fn subject(&self, session: Option<&FlinkDeployment>) -> Option<Subject> {
+        Some(match &self.wanted {
             Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
             Wanted::SessionJob(job, status) => Subject::of_session_job(job, status, session),
             Wanted::StateSnapshot(snapshot) => Subject::of_snapshot(snapshot),
-        }
+            Wanted::BlueGreen(resource) => return blue_green::subject(resource),
+        })
     }
 }
 
@@ -246,6 +250,20 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
                 state: snapshot.status.as_ref().map(|status| status.state),
                 has_target,
             });
+        }
+        Wanted::BlueGreen(resource) => {
+            let name = resource.metadata.name.as_deref().unwrap_or_default();
+            let found = blue_green::find(&BlueGreenInput {
+                name,
+                namespace,
+                spec: &resource.spec,
+                operator,
+            });
+            answer.violations = found.into_iter().map(|finding| finding.violation).collect();
+            let template = resource.spec.template.as_ref().and_then(|it| it.spec.as_ref());
+            if let Some(spec) = template {
+                answer.warn_of_options(&spec.flink_configuration);
+            }
         }
     }
     answer.take_in(opinions);

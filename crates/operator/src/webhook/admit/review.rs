@@ -53,16 +53,19 @@ pub(super) enum Kind {
     Deployment,
     SessionJob,
     StateSnapshot,
+    BlueGreen,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Deployment, Self::SessionJob, Self::StateSnapshot];
+    const ALL: [Self; 4] =
+        [Self::Deployment, Self::SessionJob, Self::StateSnapshot, Self::BlueGreen];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "FlinkDeployment",
             Self::SessionJob => "FlinkSessionJob",
             Self::StateSnapshot => "FlinkStateSnapshot",
+            Self::BlueGreen => "FlinkBlueGreenDeployment",
         }
     }
 }
@@ -172,6 +175,7 @@ impl Review {
                 snapshot.status = lenient(&status);
                 Wanted::StateSnapshot(snapshot)
             }
+            Kind::BlueGreen => Wanted::BlueGreen(Box::new(typed(object)?)),
         };
         Ok(Some(Change { namespace: self.0.namespace.unwrap_or_default(), wanted }))
     }

@@ -138,12 +138,35 @@ fn a_part_of_an_object_is_nobodys_to_judge() {
 
 #[test]
 fn a_kind_that_is_not_operated_is_nobodys_to_judge() {
-    for kind in ["FlinkBlueGreenDeployment", "FlinkCatalog"] {
-        let review = created(&with(deployment(), "/kind", json!(kind)));
-        assert!(!Jurisdiction::default().has(&review));
-        assert!(review.clone().change().unwrap().is_none());
-        assert_eq!(mutated(&review, None), Answer::allowed());
-    }
+    let review = created(&with(deployment(), "/kind", json!("FlinkCatalog")));
+    assert!(!Jurisdiction::default().has(&review));
+    assert!(review.clone().change().unwrap().is_none());
+    assert_eq!(mutated(&review, None), Answer::allowed());
+}
+
+fn blue_green(spec: &Value) -> Value {
+    json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {"transitionMode": "BASIC", "template": {"spec": spec}}})
+}
+
+#[test]
+fn a_blue_green_deployment_is_judged_as_its_children_are() {
+    let fine = created(&blue_green(&deployment()["spec"]));
+    assert!(judged(&fine, &Facts::default()).is_allowed());
+    let subject = fine.change().unwrap().unwrap().subject(None).unwrap();
+    assert_eq!(subject.object["metadata"]["name"], "orders-blue");
+    let mut broken = deployment();
+    broken["spec"]["job"]["parallelism"] = json!(0);
+    broken["spec"]["flinkConfiguration"]["kubernetes.operator.no-such-option"] = json!("1");
+    let mut broken = blue_green(&broken["spec"]);
+    broken["spec"]["transitionMode"] = json!("ADVANCED");
+    let answer = judged(&created(&broken), &Facts::default());
+    let paths: Vec<&str> = answer.violations.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["spec.transitionMode", "spec.template.spec.job.parallelism"]);
+    assert!(answer.warnings[0].contains("no-such-option"), "{:?}", answer.warnings);
+    let metadata = with(broken.clone(), "/metadata/labels", json!({"a": "b"}));
+    assert!(review("UPDATE", &metadata, &broken).change().unwrap().is_none());
 }
 
 #[test]
