@@ -13,10 +13,9 @@ use jiff::Timestamp;
 
 use super::family::Id;
 use super::histogram::{Histogram, Room};
-use super::lifecycle::{STATES, Timed, Tracker, Transition};
+use super::lifecycle::{Timed, Tracker};
 use super::scaling::{Ended, Figure, Scaling};
 use super::{Facts, Kind, Now, Settings};
-use api::status::LifecycleState;
 
 /// Namespaces that once had a resource and have none now: their counts stay, at zero, until there are
 /// more of them.
@@ -90,12 +89,8 @@ impl Pass {
     }
 }
 
-/// How long states and transitions took.
-#[derive(Default)]
-struct Timings {
-    states: [Histogram; STATES.len()],
-    transitions: [Histogram; Transition::ALL.len()],
-}
+/// Seconds by what took them.
+type Timings = BTreeMap<(&'static str, &'static str), Histogram>;
 
 /// The resources of a kind in a namespace.
 #[derive(Default)]
@@ -104,8 +99,8 @@ struct Group {
     /// When it lost its last resource, as a number that grows.
     emptied: u64,
     timings: Timings,
-    /// Seconds of passes, by what they were and how they ended.
-    passes: BTreeMap<(&'static str, &'static str), Histogram>,
+    /// Of passes, by what they were and how they ended.
+    passes: Timings,
 }
 
 /// All that is known.
@@ -179,13 +174,11 @@ impl Fleet {
         let key = (kind, Arc::from(*namespace));
         let group = self.groups.entry(key.clone()).or_default();
         group.resources += 1;
-        if kind.has_lifecycle() {
-            self.systems.entry(kind).or_default();
+        let tracker = Tracker::new(facts, *created, now.time).filter(|_| self.settings.lifecycle);
+        if let Some(tracker) = &tracker {
+            let empty = || tracker.all().into_iter().map(|timed| (timed, Histogram::default()));
+            self.systems.entry(kind).or_insert_with(|| empty().collect());
         }
-        let tracker = facts.lifecycle().filter(|_| self.settings.lifecycle).map(|state| {
-            let is_new = state == LifecycleState::Created;
-            Tracker::new(state, created.filter(|_| is_new).unwrap_or(now.time))
-        });
         let id = Arc::new(Id { kind, namespace: key.1, name: (*name).into() });
         let counts = Counts { added: 1, ..Counts::default() };
         let resource = Resource {
@@ -214,21 +207,18 @@ impl Fleet {
     /// Notes the present facts about the resource.
     fn note(&mut self, uid: &str, facts: Facts, now: Now) {
         let Some(known) = self.resources.get_mut(uid) else { return };
-        let timed = match (&mut known.tracker, facts.lifecycle()) {
-            (Some(tracker), Some(state)) => tracker.see(state, now.time),
-            (_, _) => Vec::new(),
-        };
+        let tracker = known.tracker.as_mut();
+        let timed = tracker.map(|tracker| tracker.see(&facts, now.time)).unwrap_or_default();
         known.facts = facts;
         if timed.is_empty() {
             return;
         }
         let key = (known.id.kind, Arc::clone(&known.id.namespace));
-        let system = self.systems.entry(key.0).or_default();
-        system.record(&timed, &mut self.room);
+        record(self.systems.entry(key.0).or_default(), &timed, &mut self.room);
         if self.settings.namespace_histograms
             && let Some(group) = self.groups.get_mut(&key)
         {
-            group.timings.record(&timed, &mut self.room);
+            record(&mut group.timings, &timed, &mut self.room);
         }
     }
 
@@ -260,8 +250,7 @@ impl Fleet {
         }
         let oldest = empty().min_by_key(|(_, group)| group.emptied).map(|(key, _)| key.clone());
         let Some(group) = oldest.and_then(|key| self.groups.remove(&key)) else { return };
-        let Timings { states, transitions } = group.timings;
-        for histogram in states.into_iter().chain(transitions).chain(group.passes.into_values()) {
+        for histogram in group.timings.into_values().chain(group.passes.into_values()) {
             histogram.discard(&mut self.room);
         }
     }
@@ -304,7 +293,7 @@ impl Fleet {
         let Some(pass) = known.pass.take() else { return };
         if let Some(tracker) = &mut known.tracker {
             // The state is as it was: nothing comes to its end.
-            let _none = tracker.see(tracker.state(), now.time);
+            let _none = tracker.see(&known.facts, now.time);
         }
         known.has_failed = has_failed;
         let counts = &mut known.counts;
@@ -341,23 +330,9 @@ impl Fleet {
     }
 }
 
-impl Timings {
-    fn record(&mut self, timed: &[Timed], room: &mut Room) {
-        for timed in timed {
-            let (histogram, seconds) = match timed {
-                Timed::State(state, seconds) => {
-                    let place = STATES.iter().position(|known| known == state);
-                    (place.and_then(|place| self.states.get_mut(place)), seconds)
-                }
-                Timed::Transition(transition, seconds) => {
-                    let place = Transition::ALL.iter().position(|known| known == transition);
-                    (place.and_then(|place| self.transitions.get_mut(place)), seconds)
-                }
-            };
-            if let Some(histogram) = histogram {
-                histogram.record(super::number(seconds.unsigned_abs()), room);
-            }
-        }
+fn record(timings: &mut Timings, timed: &[(Timed, u64)], room: &mut Room) {
+    for (timed, seconds) in timed {
+        timings.entry(*timed).or_default().record(super::number(*seconds), room);
     }
 }
 

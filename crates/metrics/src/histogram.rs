@@ -86,10 +86,6 @@ impl Histogram {
         room.used = room.used.saturating_sub(self.values.len());
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     pub(super) fn summary(&self) -> Summary {
         Summary::new(self.count, self.values.clone())
     }

@@ -51,14 +51,6 @@ impl Kind {
         Self::FlinkStateSnapshot,
         Self::FlinkBlueGreenDeployment,
     ];
-
-    /// True if its resources have a lifecycle state.
-    fn has_lifecycle(self) -> bool {
-        match self {
-            Self::FlinkDeployment | Self::FlinkSessionJob => true,
-            Self::FlinkStateSnapshot | Self::FlinkBlueGreenDeployment => false,
-        }
-    }
 }
 
 /// When something happens.

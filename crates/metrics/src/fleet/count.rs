@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use super::super::facts::minor_version;
 use super::super::family::{Family, Of, Point, Scope, Value};
-use super::super::histogram::Histogram;
-use super::super::lifecycle::{STATES, Transition};
+use super::super::lifecycle::{BLUE_GREEN_STATES, STATES};
 use super::super::scaling;
 use super::super::{Facts, Kind, number};
-use super::{Counts, Fleet, Timings};
-use api::blue_green::BlueGreenState;
+use super::{Counts, Fleet, Group, Timings};
 use api::state_snapshot::SnapshotState;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 
@@ -28,16 +26,6 @@ const SNAPSHOT: [SnapshotState; 5] = [
     SnapshotState::Completed,
     SnapshotState::Failed,
     SnapshotState::Abandoned,
-];
-
-const BLUE_GREEN: [BlueGreenState; 7] = [
-    BlueGreenState::InitializingBlue,
-    BlueGreenState::ActiveBlue,
-    BlueGreenState::ActiveGreen,
-    BlueGreenState::SavepointingBlue,
-    BlueGreenState::SavepointingGreen,
-    BlueGreenState::TransitioningToBlue,
-    BlueGreenState::TransitioningToGreen,
 ];
 
 /// What the status of a `FlinkBlueGreenDeployment` says of its job.
@@ -76,7 +64,7 @@ struct Tally {
     state_size: f64,
     savepoints: [u64; SNAPSHOT.len()],
     checkpoints: [u64; SNAPSHOT.len()],
-    blue_green: [u64; BLUE_GREEN.len()],
+    blue_green: [u64; BLUE_GREEN_STATES.len()],
     blue_green_job: [u64; SERVING.len()],
 }
 
@@ -110,7 +98,8 @@ impl Tally {
                 count(of_kind, SNAPSHOT.iter().position(|known| known == state));
             }
             Facts::BlueGreen { state, job } => {
-                count(&mut self.blue_green, BLUE_GREEN.iter().position(|known| known == state));
+                let place = BLUE_GREEN_STATES.iter().position(|known| known == state);
+                count(&mut self.blue_green, place);
                 count(&mut self.blue_green_job, SERVING.iter().position(|known| known == job));
             }
         }
@@ -193,7 +182,7 @@ impl Fleet {
         }
         let kind = Kind::FlinkBlueGreenDeployment;
         let blue_green = of_kind(&tallies, kind);
-        for (place, state) in BLUE_GREEN.iter().enumerate() {
+        for (place, state) in BLUE_GREEN_STATES.iter().enumerate() {
             let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green, place));
             tell(format!("BlueGreenState.{}.Count", state.into_str()), points);
         }
@@ -218,34 +207,36 @@ impl Fleet {
     /// Those of the operator are there from the first resource of the kind on, so that what they
     /// count grows from zero; those of a namespace once there is a value: there may be thousands.
     fn tell_times(&self, families: &mut Vec<Family>) {
-        for (name, place) in times() {
-            for (kind, timings) in &self.systems {
-                let Some(histogram) = place.of(timings) else { continue };
-                let name = format!("{}.{name}", kind.into_str());
+        for (kind, timings) in &self.systems {
+            for ((what, name), histogram) in timings {
+                let name = format!("{}.Lifecycle.{what}.{name}.TimeSeconds", kind.into_str());
                 families.push(Family::of_operator(name, Value::Summary(histogram.summary())));
             }
-            let of_group = |((kind, namespace), group): (&(Kind, Arc<str>), &super::Group)| {
-                let histogram =
-                    place.of(&group.timings).filter(|histogram| !histogram.is_empty())?;
-                Some(point(*kind, namespace, None, Value::Summary(histogram.summary())))
-            };
-            let points: Vec<Point> = self.groups.iter().filter_map(of_group).collect();
+        }
+        self.tell_times_of_groups("Lifecycle", |group| &group.timings, families);
+    }
+
+    fn tell_times_of_groups(
+        &self,
+        below: &str,
+        read: fn(&Group) -> &Timings,
+        families: &mut Vec<Family>,
+    ) {
+        let mut times: BTreeMap<(&str, &str), Vec<Point>> = BTreeMap::new();
+        for ((kind, namespace), group) in &self.groups {
+            for (timed, histogram) in read(group) {
+                let value = Value::Summary(histogram.summary());
+                times.entry(*timed).or_default().push(point(*kind, namespace, None, value));
+            }
+        }
+        for ((what, name), points) in times {
+            let name = format!("{below}.{what}.{name}.TimeSeconds");
             families.push(Family::new(Scope::Namespace, name, points));
         }
     }
 
     fn tell_passes(&self, families: &mut Vec<Family>) {
-        let mut passes: BTreeMap<(&str, &str), Vec<Point>> = BTreeMap::new();
-        for ((kind, namespace), group) in &self.groups {
-            for (name, histogram) in &group.passes {
-                let value = Value::Summary(histogram.summary());
-                passes.entry(*name).or_default().push(point(*kind, namespace, None, value));
-            }
-        }
-        for ((what, outcome), points) in passes {
-            let name = format!("JOSDK.{what}.{outcome}.TimeSeconds");
-            families.push(Family::new(Scope::Namespace, name, points));
-        }
+        self.tell_times_of_groups("JOSDK", |group| &group.passes, families);
         for (name, read) in OF_RESOURCE {
             let counts = self.resources.values().map(|it| (&it.id, u64::from(read(&it.counts))));
             let points = counts.filter(|(_, count)| *count > 0).map(|(id, count)| Point {
@@ -256,34 +247,6 @@ impl Fleet {
             families.push(Family::new(Scope::Resource, name, points.collect()));
         }
     }
-}
-
-/// One histogram of the lifecycle.
-#[derive(Clone, Copy)]
-enum Place {
-    State(usize),
-    Transition(usize),
-}
-
-impl Place {
-    fn of(self, timings: &Timings) -> Option<&Histogram> {
-        match self {
-            Self::State(place) => timings.states.get(place),
-            Self::Transition(place) => timings.transitions.get(place),
-        }
-    }
-}
-
-/// All histograms of the lifecycle, by name.
-fn times() -> impl Iterator<Item = (String, Place)> {
-    let states = STATES.iter().enumerate().map(|(place, state)| {
-        (format!("Lifecycle.State.{}.TimeSeconds", state.into_str()), Place::State(place))
-    });
-    let transitions = Transition::ALL.iter().enumerate().map(|(place, transition)| {
-        let name = format!("Lifecycle.Transition.{}.TimeSeconds", transition.into_str());
-        (name, Place::Transition(place))
-    });
-    states.chain(transitions)
 }
 
 fn of_kind(tallies: &BTreeMap<(Kind, Arc<str>), Tally>, kind: Kind) -> Tallies<'_> {

@@ -1,6 +1,7 @@
 use crate::family::{Family, Of, Value};
+use api::blue_green::BlueGreenState;
 use api::state_snapshot::SnapshotState;
-use api::status::JobManagerDeploymentStatus;
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LifecycleState};
 use config::FlinkConfig;
 
 use super::*;
@@ -23,6 +24,10 @@ fn deployment(lifecycle: LifecycleState) -> Facts {
         memory: 2.0,
         state_size: 4.0,
     }
+}
+
+fn blue_green(state: BlueGreenState, job: JobStatusState) -> Facts {
+    Facts::BlueGreen { state, job }
 }
 
 fn sighting(uid: &str, version: u64, facts: Facts) -> Sighting<'_> {
@@ -125,6 +130,52 @@ fn the_first_state_counts_from_the_creation() {
     fleet.see(&sighting("a", 2, deployment(LifecycleState::Failed)), at(9));
     let name = "Lifecycle.State.CREATED.TimeSeconds";
     assert_eq!(told(&fleet, name), [format!("{name} shop = 1x8")]);
+}
+
+#[test]
+fn a_blue_green_deployment_is_counted_and_timed() {
+    use BlueGreenState::{ActiveBlue, InitializingBlue, TransitioningToBlue};
+    use JobStatusState::{Reconciling, Running};
+    let mut fleet = fleet();
+    fleet.see(&sighting("a", 1, blue_green(InitializingBlue, Reconciling)), at(4));
+    fleet.pass_begins("a", false, at(5));
+    fleet.status_written("a", 2, blue_green(TransitioningToBlue, Reconciling), at(6));
+    fleet.pass_ends("a", false, at(6));
+    fleet.see(&sighting("a", 3, blue_green(ActiveBlue, Running)), at(20));
+    assert_eq!(
+        told(&fleet, ""),
+        [
+            "Count shop = 1",
+            "BlueGreenState.ACTIVE_BLUE.Count shop = 1",
+            "JobStatus.RUNNING.Count shop = 1",
+            "FlinkBlueGreenDeployment.Lifecycle.State.INITIALIZING_BLUE.TimeSeconds = 1x6",
+            "FlinkBlueGreenDeployment.Lifecycle.State.TRANSITIONING_TO_BLUE.TimeSeconds = 1x14",
+            "FlinkBlueGreenDeployment.Lifecycle.Transition.InitialDeployment.TimeSeconds = 1x14",
+            "Lifecycle.State.INITIALIZING_BLUE.TimeSeconds shop = 1x6",
+            "Lifecycle.State.TRANSITIONING_TO_BLUE.TimeSeconds shop = 1x14",
+            "Lifecycle.Transition.InitialDeployment.TimeSeconds shop = 1x14",
+            "JOSDK.reconcile.status.TimeSeconds shop = 1x1",
+            "JOSDK.Resource.Event.Count shop/a = 2",
+            "JOSDK.Resource.Event.ADDED.Count shop/a = 1",
+            "JOSDK.Resource.Event.UPDATED.Count shop/a = 1",
+            "JOSDK.Reconciliation.Count shop/a = 1",
+            "JOSDK.Reconciliation.finished.Count shop/a = 1",
+        ]
+    );
+}
+
+#[test]
+fn times_of_the_operator_are_told_from_the_first_resource_of_the_kind_on() {
+    let names = |facts: Facts| {
+        let mut fleet = fleet();
+        fleet.see(&sighting("a", 1, facts), at(0));
+        let all = fleet.families().into_iter();
+        all.map(|family| family.name).filter(|name| name.ends_with("TimeSeconds")).count()
+    };
+    assert_eq!(names(deployment(LifecycleState::Stable)), 10 + 6);
+    assert_eq!(names(blue_green(BlueGreenState::ActiveBlue, JobStatusState::Running)), 7 + 3);
+    let snapshot = Facts::Snapshot { is_savepoint: true, state: SnapshotState::Completed };
+    assert_eq!(names(snapshot), 0);
 }
 
 #[test]

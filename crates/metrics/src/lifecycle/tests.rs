@@ -1,3 +1,7 @@
+use BlueGreenState::{
+    ActiveBlue, ActiveGreen, InitializingBlue, SavepointingBlue, SavepointingGreen,
+    TransitioningToBlue, TransitioningToGreen,
+};
 use LifecycleState::{
     Created, Deleting, Deployed, Failed, RolledBack, RollingBack, Stable, Suspended, Upgrading,
 };
@@ -9,20 +13,17 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// Describes the times that end with these sightings, each of which has its second.
-fn history(sightings: &[(LifecycleState, i64)]) -> Vec<String> {
+fn history<S: State>(sightings: &[(S, i64)]) -> Vec<String> {
     let mut sightings = sightings.iter();
     let (first, since) = *sightings.next().unwrap();
-    let mut tracker = Tracker::new(first, at(since));
+    let mut track = Track::new(first, None, at(since));
     let mut told = Vec::new();
     for (state, second) in sightings {
-        told.extend(tracker.see(*state, at(*second)).iter().map(|timed| match timed {
-            Timed::State(state, seconds) => format!("{second}: in {} {seconds}", state.into_str()),
-            Timed::Transition(transition, seconds) => {
-                format!("{second}: {} {seconds}", transition.into_str())
-            }
+        told.extend(track.see(*state, at(*second)).iter().map(|((what, name), seconds)| {
+            let within = if *what == "State" { "in " } else { "" };
+            format!("{second}: {within}{name} {seconds}")
         }));
-        assert_eq!(tracker.state(), *state);
-        assert!(tracker.spans.len() <= STATES.len());
+        assert!(track.now == *state && track.spans.len() <= S::ALL.len());
     }
     told
 }
@@ -99,4 +100,64 @@ fn upgrading_again_forgets_all_but_where_it_came_from() {
 #[test]
 fn a_clock_that_is_set_back_makes_no_negative_time() {
     assert_eq!(history(&[(Stable, 100), (Suspended, 50)]), ["50: Suspend 0", "50: in STABLE 0"]);
+}
+
+/// The histories of the Java operator's `BlueGreenResourceLifecycleMetricTrackerTest`.
+#[test]
+fn a_first_blue_green_deployment_counts_from_when_it_began() {
+    let told = history(&[(InitializingBlue, 0), (TransitioningToBlue, 2), (ActiveBlue, 7)]);
+    assert_eq!(
+        told,
+        ["7: InitialDeployment 5", "7: in INITIALIZING_BLUE 2", "7: in TRANSITIONING_TO_BLUE 5"]
+    );
+}
+
+#[test]
+fn a_switch_counts_from_the_end_of_the_state_at_rest() {
+    let told = history(&[
+        (ActiveBlue, 0),
+        (ActiveBlue, 3),
+        (SavepointingBlue, 5),
+        (TransitioningToGreen, 15),
+        (ActiveGreen, 18),
+        (SavepointingGreen, 30),
+        (TransitioningToBlue, 31),
+        (ActiveBlue, 33),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "18: BlueToGreen 13",
+            "18: in ACTIVE_BLUE 5",
+            "18: in SAVEPOINTING_BLUE 10",
+            "18: in TRANSITIONING_TO_GREEN 3",
+            "33: GreenToBlue 3",
+            "33: in ACTIVE_GREEN 12",
+            "33: in SAVEPOINTING_GREEN 1",
+            "33: in TRANSITIONING_TO_BLUE 2",
+        ]
+    );
+}
+
+#[test]
+fn a_switch_that_is_given_up_only_ends_states() {
+    let told = history(&[
+        (ActiveBlue, 0),
+        (SavepointingBlue, 10),
+        (TransitioningToGreen, 25),
+        (ActiveBlue, 30),
+        (TransitioningToGreen, 40),
+        (ActiveGreen, 44),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "30: in ACTIVE_BLUE 10",
+            "30: in SAVEPOINTING_BLUE 15",
+            "30: in TRANSITIONING_TO_GREEN 5",
+            "44: BlueToGreen 4",
+            "44: in ACTIVE_BLUE 10",
+            "44: in TRANSITIONING_TO_GREEN 4",
+        ]
+    );
 }
