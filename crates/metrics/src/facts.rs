@@ -78,6 +78,11 @@ impl Facts {
             Self::Snapshot { .. } | Self::BlueGreen { .. } => None,
         }
     }
+
+    /// True if the status of a blue/green deployment says so of its job.
+    pub(super) fn is_failing(&self) -> bool {
+        matches!(self, Self::BlueGreen { state: _, job: JobStatusState::Failing })
+    }
 }
 
 /// Reads a number. A text that is no number, or not a finite one, counts as zero.

@@ -98,6 +98,8 @@ struct Group {
     resources: usize,
     /// When it lost its last resource, as a number that grows.
     emptied: u64,
+    /// How often the job of one began to fail.
+    failures: u64,
     timings: Timings,
     /// Of passes, by what they were and how they ended.
     passes: Timings,
@@ -209,15 +211,16 @@ impl Fleet {
         let Some(known) = self.resources.get_mut(uid) else { return };
         let tracker = known.tracker.as_mut();
         let timed = tracker.map(|tracker| tracker.see(&facts, now.time)).unwrap_or_default();
+        let begins_to_fail = facts.is_failing() && !known.facts.is_failing();
         known.facts = facts;
-        if timed.is_empty() {
+        if timed.is_empty() && !begins_to_fail {
             return;
         }
         let key = (known.id.kind, Arc::clone(&known.id.namespace));
         record(self.systems.entry(key.0).or_default(), &timed, &mut self.room);
-        if self.settings.namespace_histograms
-            && let Some(group) = self.groups.get_mut(&key)
-        {
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        group.failures = group.failures.saturating_add(begins_to_fail.into());
+        if self.settings.namespace_histograms {
             record(&mut group.timings, &timed, &mut self.room);
         }
     }

@@ -190,6 +190,11 @@ impl Fleet {
             let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green_job, place));
             tell(format!("JobStatus.{}.Count", state.into_str()), points);
         }
+        let groups = self.groups.iter().filter(|((of, _), _)| *of == kind);
+        let failures = groups.map(|((_, namespace), group)| {
+            point(kind, namespace, None, Value::Count(number(group.failures)))
+        });
+        tell("Failures".to_owned(), failures.collect());
         let kind = Kind::FlinkStateSnapshot;
         let snapshots = of_kind(&tallies, kind);
         let ways: [(&str, StatesOf); 2] =

@@ -165,6 +165,29 @@ fn a_blue_green_deployment_is_counted_and_timed() {
 }
 
 #[test]
+fn each_change_to_failing_counts_as_a_failure() {
+    use BlueGreenState::ActiveBlue;
+    use JobStatusState::{Failing, Reconciling, Running};
+    let mut fleet = fleet();
+    let is_told = |fleet: &Fleet| {
+        fleet.families().iter().any(|it| it.name == "Failures" && !it.points.is_empty())
+    };
+    fleet.see(&sighting("job", 1, deployment(LifecycleState::Stable)), at(0));
+    assert!(!is_told(&fleet), "other kinds have no such count");
+    // It failed before this process looked.
+    fleet.see(&sighting("a", 1, blue_green(ActiveBlue, Failing)), at(0));
+    assert!(is_told(&fleet) && told(&fleet, "Failures").is_empty());
+    for (version, job) in (2..).zip([Running, Failing, Failing, Reconciling, Failing]) {
+        fleet.status_written("a", version, blue_green(ActiveBlue, job), at(7));
+        // What was written comes back from the watch.
+        fleet.see(&sighting("a", version, blue_green(ActiveBlue, job)), at(9));
+    }
+    assert_eq!(told(&fleet, "Failures"), ["Failures shop = 2"]);
+    fleet.gone("a", at(10));
+    assert_eq!(told(&fleet, "Failures"), ["Failures shop = 2"]);
+}
+
+#[test]
 fn times_of_the_operator_are_told_from_the_first_resource_of_the_kind_on() {
     let names = |facts: Facts| {
         let mut fleet = fleet();
