@@ -65,7 +65,7 @@ address=127.0.0.1:$(free_port)
 "$alone" "$PROMETHEUS/prometheus" --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
     --web.listen-address="$address" >"$folder/prometheus.log" 2>&1 &
 started $!
-# A job that is upgraded, a savepoint, and a session job that cannot start.
+# A job that is upgraded, a savepoint, a session job that cannot start, and a blue/green deployment.
 manifest() {
     cat <<END
 apiVersion: flink.apache.org/v1beta1
@@ -94,5 +94,19 @@ metadata: {name: report}
 spec:
   deploymentName: cluster
   job: {jarURI: "https://127.0.0.1:1/report.jar", parallelism: 1, upgradeMode: stateless}
+END
+flink deploy -f - --wait <<END
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkBlueGreenDeployment
+metadata: {name: shop}
+spec:
+  template:
+    spec:
+      image: flink:1.20
+      flinkVersion: v1_20
+      serviceAccount: flink
+      jobManager: {resource: {memory: 1g, cpu: 1}}
+      taskManager: {resource: {memory: 1g, cpu: 1}}
+      job: {jarURI: "local:///opt/flink/usrlib/shop.jar", parallelism: 1, upgradeMode: stateless}
 END
 "$alone" python3 tests/monitoring/check.py "http://$address"

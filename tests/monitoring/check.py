@@ -17,11 +17,14 @@ PATIENCE = 120
 VARIABLES = {"$namespace": ".*", "$__rate_interval": "10s"}
 # Facts of the world that tests/monitoring.sh makes.
 FACTS = {
-    'sum(flink_k8soperator_namespace_Count{resourcetype="FlinkDeployment"})': 2,
+    'sum(flink_k8soperator_namespace_Count{resourcetype="FlinkDeployment"})': 3,
     'sum(flink_k8soperator_namespace_Count{resourcetype="FlinkSessionJob"})': 1,
-    "sum(flink_k8soperator_namespace_Lifecycle_State_STABLE_Count{resourcetype=\"FlinkDeployment\"})": 2,
-    'sum(flink_k8soperator_namespace_FlinkVersion_Count{FlinkVersion="1_20_1"})': 2,
+    'sum(flink_k8soperator_namespace_Count{resourcetype="FlinkBlueGreenDeployment"})': 1,
+    "sum(flink_k8soperator_namespace_BlueGreenState_ACTIVE_BLUE_Count)": 1,
+    "sum(flink_k8soperator_namespace_Lifecycle_State_STABLE_Count{resourcetype=\"FlinkDeployment\"})": 3,
+    'sum(flink_k8soperator_namespace_FlinkVersion_Count{FlinkVersion="1_20_1"})': 3,
     "flink_k8soperator_FlinkDeployment_Lifecycle_Transition_Upgrade_TimeSeconds_count": 1,
+    "flink_k8soperator_FlinkBlueGreenDeployment_Lifecycle_Transition_InitialDeployment_TimeSeconds_count": 1,
 }
 
 
