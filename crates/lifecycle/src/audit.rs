@@ -44,9 +44,13 @@ pub fn of_blue_green(previous: &BlueGreenStatus, current: &BlueGreenStatus) -> O
     Some(line("Status[BlueGreen]", level, state, current.error.as_deref().unwrap_or_default()))
 }
 
-/// The line of a resource that the operator has cleaned up after and lets go.
-pub fn of_release(is_snapshot: bool) -> String {
-    let what = if is_snapshot { "Status[Snapshot]" } else { "Status[Job]" };
+/// The line of a resource of this kind that the operator has cleaned up after and lets go.
+pub fn of_release(kind: &str) -> String {
+    let what = match kind {
+        "FlinkStateSnapshot" => "Status[Snapshot]",
+        "FlinkBlueGreenDeployment" => "Status[BlueGreen]",
+        _ => "Status[Job]",
+    };
     let state = LifecycleState::Deleted;
     line(what, "Info", state.into_str(), description(state))
 }
@@ -115,7 +119,8 @@ mod tests {
             of_snapshot(&snapshot),
             of_event(&Event::warning("SpecChanged", Component::Job, "password: x")),
             of_event(&Event::warning("SnapshotError", Component::Snapshot, "")),
-            of_release(false),
+            of_release("FlinkDeployment"),
+            of_release("FlinkBlueGreenDeployment"),
         ];
         expect![[r#"
             >>> Status[Job]      | Info    | STABLE          | The deployment is considered to be stable and is not rolled back
@@ -123,7 +128,8 @@ mod tests {
             >>> Status[Snapshot] | Info    | COMPLETED       | s3://lake/savepoint-1
             >>> Event[Job]       | Warning | SPECCHANGED     | password: ******
             >>> Event[Snapshot]  | Warning | SNAPSHOTERROR   | 
-            >>> Status[Job]      | Info    | DELETED         | The resource has been deleted"#]].assert_eq(&lines.join("\n"));
+            >>> Status[Job]      | Info    | DELETED         | The resource has been deleted
+            >>> Status[BlueGreen] | Info    | DELETED         | The resource has been deleted"#]].assert_eq(&lines.join("\n"));
     }
 
     #[test]

@@ -40,7 +40,7 @@ use validation::blue_green::{BlueGreenInput, find};
 const QUESTIONS_MAX: usize = 3;
 
 impl Operated for FlinkBlueGreenDeployment {
-    const FINALIZER: &'static str = "flinkbluegreendeployments.flink.apache.org/finalizer";
+    const FINALIZER: Option<&'static str> = None;
     const FAILURE: (&'static str, Component) = ("BlueGreenException", Component::Operator);
     const KIND: metrics::Kind = metrics::Kind::FlinkBlueGreenDeployment;
 
@@ -386,3 +386,6 @@ pub(super) async fn answer(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

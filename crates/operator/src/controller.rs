@@ -13,6 +13,7 @@ use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, predicates, ref
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinHandle;
 
+use super::about;
 use super::context::{Context, now, resource_version};
 use super::etcd_restore;
 use super::failures::Failures;
@@ -20,6 +21,7 @@ use super::kind::{Feed, Guarded, Operated, Sight, woken};
 use super::observe::tell;
 use super::pass::{self, Again, reconcile, retry_after};
 use super::request_slots::{Cancellation, PassRun};
+use super::resource::Act;
 use super::unlisted::Unlisted;
 use super::watching;
 use clients::cluster;
@@ -196,7 +198,7 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
     Some(generation ^ finalizers.rotate_left(21) ^ labels.rotate_left(42) ^ (deletion << 63))
 }
 
-fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
+pub(super) fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     match event {
         watcher::Event::Apply(resource) => {
             context.etcd_restores.saw(resource_version(resource.meta()));
@@ -212,6 +214,15 @@ fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Cont
 fn forget<K: Operated>(resource: &Guarded<K>, context: &Context) {
     context.forget(&resource.uid().unwrap_or_default());
     lose_sight(resource, context);
+    // Without a finalizer no pass tells its end. Where labels select resources, one that lost its label
+    // looks the same.
+    if K::FINALIZER.is_none()
+        && !context.is_selective
+        && let Ok(gone) = &resource.0
+    {
+        let act = Act::new(context, gone.clone());
+        about::span(&K::kind(&()), resource.meta()).in_scope(|| act.report_end());
+    }
 }
 
 /// A new list does not show the resource. It may be an old one: what a pass may have to know of a

@@ -25,7 +25,7 @@ use lifecycle::plan::ClusterStep;
 use lifecycle::world::{Facts, Question};
 
 impl Operated for FlinkDeployment {
-    const FINALIZER: &'static str = DEPLOYMENT_FINALIZER;
+    const FINALIZER: Option<&'static str> = Some(DEPLOYMENT_FINALIZER);
     const FAILURE: (&'static str, Component) =
         ("ClusterDeploymentException", Component::JobManagerDeployment);
     const KIND: metrics::Kind = metrics::Kind::FlinkDeployment;

@@ -49,8 +49,9 @@ pub(super) trait Operated:
     + Sync
     + 'static
 {
-    /// Keeps the resource until the operator has cleaned up after it.
-    const FINALIZER: &'static str;
+    /// Keeps the resource until the operator has cleaned up after it; none where owner references
+    /// do that.
+    const FINALIZER: Option<&'static str>;
 
     /// Reason and component of the event that tells why a plan was not carried out, in the Java
     /// operator's words.

@@ -115,8 +115,8 @@ fn mark<K: Operated>(metadata: &mut ObjectMeta) {
     if metadata.deletion_timestamp.is_none() {
         metadata.deletion_timestamp = Some(Time(Timestamp::now()));
         let finalizers = metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|finalizer| finalizer == K::FINALIZER) {
-            finalizers.push(K::FINALIZER.to_owned());
-        }
+        let is_there = |finalizer: &&str| finalizers.iter().any(|it| it == finalizer);
+        let missing = K::FINALIZER.filter(|finalizer| !is_there(finalizer));
+        finalizers.extend(missing.map(str::to_owned));
     }
 }

@@ -20,7 +20,6 @@ use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use config::OperatorConfig;
 use lifecycle::audit;
 use lifecycle::event::Event;
-use metrics::Kind;
 
 /// Times that a status is written again after somebody changed another part of the resource.
 const CONFLICTS_MAX: usize = 3;
@@ -50,10 +49,8 @@ impl<'a, K: Operated> Act<'a, K> {
 
     pub(super) async fn change_finalizers(&mut self, add: bool) -> Result<(), Error> {
         let mut finalizers = self.resource.finalizers().to_vec();
-        finalizers.retain(|finalizer| finalizer != K::FINALIZER);
-        if add {
-            finalizers.push(K::FINALIZER.to_owned());
-        }
+        finalizers.retain(|finalizer| Some(finalizer.as_str()) != K::FINALIZER);
+        finalizers.extend(K::FINALIZER.filter(|_| add).map(str::to_owned));
         let answer = apply::set_finalizers(&self.context.client, &self.resource, &finalizers).await;
         let stored = match answer {
             Ok(stored) => stored,
@@ -66,11 +63,16 @@ impl<'a, K: Operated> Act<'a, K> {
         metadata.finalizers = Some(finalizers);
         self.context.metrics.metadata_written(&self.uid, !add);
         if !add {
-            note(&audit::of_release(K::KIND == Kind::FlinkStateSnapshot));
-            self.notify_listeners(&Happening::Deleted { last: &self.stored });
+            self.report_end();
         }
         self.remember();
         Ok(())
+    }
+
+    /// Tells that the resource is let go, or gone where nobody had to let it go.
+    pub(super) fn report_end(&self) {
+        note(&audit::of_release(K::KIND.into_str()));
+        self.notify_listeners(&Happening::Deleted { last: &self.stored });
     }
 
     /// Notes that the watch has not shown our last write yet.

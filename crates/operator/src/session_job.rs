@@ -34,7 +34,7 @@ use lifecycle::session_job::world::{FailedSubmission, Remembered};
 use lifecycle::world::{Facts, Question};
 
 impl Operated for FlinkSessionJob {
-    const FINALIZER: &'static str = SESSION_JOB_FINALIZER;
+    const FINALIZER: Option<&'static str> = Some(SESSION_JOB_FINALIZER);
     const FAILURE: (&'static str, Component) = ("SessionJobException", Component::Job);
     const KIND: metrics::Kind = metrics::Kind::FlinkSessionJob;
 

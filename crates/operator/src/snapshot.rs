@@ -45,7 +45,7 @@ const QUESTIONS_MAX: usize = 5;
 const STATISTICS_AGE: std::time::Duration = std::time::Duration::from_millis(3500);
 
 impl Operated for FlinkStateSnapshot {
-    const FINALIZER: &'static str = STATE_SNAPSHOT_FINALIZER;
+    const FINALIZER: Option<&'static str> = Some(STATE_SNAPSHOT_FINALIZER);
     const FAILURE: (&'static str, Component) = ("SnapshotError", Component::Snapshot);
     const KIND: metrics::Kind = metrics::Kind::FlinkStateSnapshot;
 
