@@ -59,6 +59,15 @@ impl Deployment {
         self.text("/metadata/uid")
     }
 
+    /// The uids of what its other objects may belong to, see [`api::blue_green::uids_of`].
+    pub fn owner_uids(&self) -> Vec<&str> {
+        let owners = self.0.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let parents = owners.into_iter().flatten();
+        let parents = parents.filter(|it| it["kind"] == "FlinkBlueGreenDeployment");
+        let parents = parents.filter_map(|it| it["uid"].as_str());
+        self.uid().into_iter().chain(parents).collect()
+    }
+
     pub fn resource_version(&self) -> Option<&str> {
         self.text("/metadata/resourceVersion")
     }

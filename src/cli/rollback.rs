@@ -110,8 +110,7 @@ async fn autoscaled(
         }
         other => other?,
     };
-    let uid = present.uid().unwrap_or_default();
-    let Some(kept) = found.filter(|kept| kept.other_owner(uid).is_none()) else {
+    let Some(kept) = found.filter(|kept| kept.other_owner(&present.owner_uids()).is_none()) else {
         return Ok(Autoscaled::default());
     };
     Ok(match state::read(&kept.data) {

@@ -1,12 +1,19 @@
 //! A `FlinkBlueGreenDeployment` on the fake cluster. What becomes of it in full is played by the scenarios of `faults`.
 
+use std::collections::BTreeMap;
+
+use autoscaler::state::{self, Stored};
+use autoscaler::topology::VertexId;
 use operator::run::Watch;
 use serde_json::{Value, json};
-use testing::scene::Scene;
+use testing::scene::{JOB_ID, Scene};
 
+use crate::disposal::going;
 use crate::support::fake_cluster::{FakeCluster, Recorded};
-use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::Operating;
+use crate::support::fake_flink::{FakeFlink, Job};
+use crate::support::operating::{Operating, job_manager_of, with_status};
+
+const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 fn blue_green(namespace: &str, name: &str) -> Value {
     let template = serde_json::to_value(Scene::new("savepoint").resource.spec).unwrap();
@@ -51,6 +58,96 @@ async fn the_first_child_is_made_and_reconciled() {
     let status = operating.until("it is on record", told).await;
     assert_eq!(status["jobStatus"]["state"], "RECONCILING");
     assert!(status["lastReconciledSpec"].as_str().unwrap().contains("template"));
+    operating.stop().await;
+}
+
+/// `trial` with a blue child that runs and serves, and perhaps an edit of it.
+fn serve(operating: &Operating, is_edited: bool) {
+    let scene = Scene::running("savepoint").option("job.autoscaler.enabled", "true");
+    let mut blue = with_status(&scene.resource, &scene.status);
+    let mut resource = blue_green("shop", "trial");
+    resource["spec"]["template"]["spec"] = blue["spec"].clone();
+    let recorded = json!({"spec": resource["spec"]}).to_string();
+    resource["status"] = json!({"blueGreenState": "ACTIVE_BLUE", "jobStatus": {"state": "RUNNING"},
+        "lastReconciledSpec": recorded});
+    if is_edited {
+        resource["spec"]["template"]["spec"]["job"]["parallelism"] = json!(7);
+    }
+    let metadata = &mut blue["metadata"];
+    metadata["name"] = json!("trial-blue");
+    metadata["labels"] = json!({"flink/blue-green-deployment-type": "BLUE"});
+    metadata["ownerReferences"] = json!([{"apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkBlueGreenDeployment", "name": "trial", "uid": "trial"}]);
+    let job = Job::running(JOB_ID, 1_750_000_000_000);
+    operating.flink.with("shop/trial-blue", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
+    let blue_child = serde_json::from_value(blue.clone()).unwrap();
+    for object in [job_manager_of(&blue_child), scaling_of(&blue), blue, resource] {
+        operating.cluster.insert(object);
+    }
+}
+
+/// What the autoscaler stored of a child: one vertex has another parallelism.
+fn scaling_of(child: &Value) -> Value {
+    let mut stored = Stored::default();
+    stored.state.overrides = BTreeMap::from([(VertexId::from(VERTEX), 5)]);
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": state::write(&stored).unwrap().data,
+        "metadata": {"name": "autoscaler-trial-blue", "namespace": "shop",
+            "labels": {"component": "autoscaler", "app": "trial-blue"},
+            "ownerReferences": [{"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+                "name": "trial-blue", "uid": child["metadata"]["uid"]}]}})
+}
+
+#[tokio::test]
+async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
+    let operating = Operating::start(FakeFlink::start().await);
+    serve(&operating, true);
+    let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-green");
+    let green = operating.until("the other colour is made", child).await;
+    let path = green["spec"]["job"]["initialSavepointPath"].as_str().unwrap();
+
+    let snapshots = operating.cluster.objects("flinkstatesnapshots");
+    let [snapshot] = snapshots.as_slice() else { panic!("{snapshots:?}") };
+    assert_eq!(snapshot["spec"]["savepoint"]["path"], path);
+    assert_eq!(snapshot["spec"]["jobReference"]["name"], "trial-blue");
+    let name = snapshot["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("trial-blue-savepoint-upgrade-"), "{name}");
+
+    let revision = operating.cluster.object("controllerrevisions", "shop", "bluegreen.trial-1");
+    let revision = revision.unwrap();
+    assert_eq!(revision["data"]["restorePoint"]["path"], path);
+    assert_eq!(revision["metadata"]["ownerReferences"][0]["uid"], "trial");
+
+    let overrides = json!(format!("{VERTEX}:5"));
+    let deployed = |cluster: &FakeCluster| {
+        let status = child(cluster)?["status"].clone();
+        let text = status["reconciliationStatus"]["lastReconciledSpec"].as_str()?.to_owned();
+        let last: Value = serde_json::from_str(&text).unwrap();
+        let found = &last["spec"]["flinkConfiguration"]["pipeline.jobvertex-parallelism-overrides"];
+        Some(*found == overrides)
+    };
+    assert!(operating.until("it is deployed", deployed).await, "with what was decided");
+    let scaling = operating.cluster.object("configmaps", "shop", "autoscaler-trial-green").unwrap();
+    let kind = &scaling["metadata"]["ownerReferences"][0]["kind"];
+    assert_eq!(kind, "FlinkBlueGreenDeployment", "until the child stores it");
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_savepoint_of_a_colour_that_is_gone_is_disposed_of_by_the_other_one() {
+    const PATH: &str = "s3://lake/sp/savepoint-old";
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let operating = Operating::start(flink);
+    serve(&operating, false);
+    operating.flink.with("shop/trial-blue", |flink| flink.stored.insert(PATH.to_owned(), 1));
+    let mut snapshot = going();
+    snapshot["spec"]["jobReference"]["name"] = json!("trial-green");
+    snapshot["status"]["path"] = json!(PATH);
+    operating.cluster.insert(snapshot);
+    let is_gone =
+        |cluster: &FakeCluster| cluster.objects("flinkstatesnapshots").is_empty().then_some(());
+    operating.until("the snapshot is gone", is_gone).await;
+    assert!(operating.flink.with("shop/trial-blue", |flink| flink.is_disposed(PATH)));
     operating.stop().await;
 }
 

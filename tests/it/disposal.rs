@@ -19,7 +19,7 @@ const CLUSTER: &str = "shop/orders";
 const PATH: &str = "s3://lake/sp/savepoint-old";
 
 /// A completed savepoint of `shop/orders` whose deletion was asked for.
-fn going() -> Value {
+pub(crate) fn going() -> Value {
     let now = Timestamp::now();
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",

@@ -157,6 +157,12 @@ pub fn parent_of(child: &ObjectMeta) -> Option<&OwnerReference> {
     owners.find(|owner| owner.kind == "FlinkBlueGreenDeployment")
 }
 
+/// The uids of what a job's other objects may belong to: its own, and that of its blue/green deployment.
+pub fn uids_of(job: &ObjectMeta) -> Vec<&str> {
+    let parent = parent_of(job).map(|parent| parent.uid.as_str());
+    job.uid.as_deref().into_iter().chain(parent).collect()
+}
+
 /// Which child serves, and what is under way.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]

@@ -397,7 +397,7 @@ impl<'a> Pass<'a> {
 
     // --- what was given up ---
 
-    fn condition(&self, kind: &str) -> Option<&'a Condition> {
+    pub(crate) fn condition(&self, kind: &str) -> Option<&'a Condition> {
         self.world.status.conditions.iter().find(|it| it.type_.as_deref() == Some(kind))
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::blue_green::{BlueGreenStatus, Colour};
 use api::deployment::FlinkDeployment;
+use jiff::Timestamp;
 use lifecycle::event::Event;
 use state::revision;
 
@@ -19,6 +20,16 @@ pub enum Step {
     TriggerSavepoint {
         colour: Colour,
         trigger_id: String,
+    },
+    /// The savepoint of this child, asked for at that time, is shown as those of upgrades are.
+    KeepSavepoint {
+        colour: Colour,
+        path: String,
+        since: Timestamp,
+    },
+    /// The child of the other colour begins with what the autoscaler knows of this one.
+    CarryScaling {
+        from: Colour,
     },
     CreateChild(Box<FlinkDeployment>),
     /// Gives the child this spec, as long as it is the version that was looked at.
@@ -39,6 +50,8 @@ impl Step {
             Self::Event(_) => "event",
             Self::RecordRevision(_) => "record-revision",
             Self::TriggerSavepoint { .. } => "trigger-savepoint",
+            Self::KeepSavepoint { .. } => "keep-savepoint",
+            Self::CarryScaling { .. } => "carry-scaling",
             Self::CreateChild(_) => "create-child",
             Self::ChangeChild(_) => "change-child",
             Self::DeleteChild { .. } => "delete-child",

@@ -124,7 +124,10 @@ impl Rehearsal {
                 self.status = *status;
                 return None;
             }
-            Step::Event(_) | Step::RecordRevision(_) => return None,
+            Step::Event(_)
+            | Step::RecordRevision(_)
+            | Step::KeepSavepoint { .. }
+            | Step::CarryScaling { .. } => return None,
             Step::TriggerSavepoint { colour, trigger_id } => {
                 let path = self.planned_savepoint(colour);
                 self.facts.savepoint = Some((trigger_id, Savepoint::Completed { path }));

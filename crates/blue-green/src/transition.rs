@@ -1,7 +1,8 @@
 //! What is under way: a savepoint, another colour, a change in place, and the cut over.
 
 use api::blue_green::{
-    ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION,
+    ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROGRESSING,
+    PROMOTE_ANNOTATION,
 };
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
@@ -134,21 +135,40 @@ impl Pass<'_> {
     ) -> Plan {
         let child = child::child(self.world, target, wanted, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
-        self.keep_revision(target.other(), path.as_deref());
+        self.keep_state(target.other(), path.as_deref());
+        let carries = self.carries_scaling(target.other(), wanted);
         self.head_for(target, path.clone());
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
+        self.steps.extend(carries);
         self.steps.push(Step::CreateChild(Box::new(child)));
         let from = path.map_or_else(String::new, |path| format!(" from {path}"));
         self.tell("Submit", format!("`{name}` is started{from}"));
         self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
     }
 
+    /// What the autoscaler knows goes along, unless it is to begin anew.
+    fn carries_scaling(&self, from: Colour, wanted: &FlinkDeploymentSpec) -> Option<Step> {
+        let nonce = |spec: &FlinkDeploymentSpec| spec.job.as_ref()?.autoscaler_reset_nonce;
+        let is_reset =
+            nonce(wanted).is_some() && self.recorded().as_ref().and_then(nonce) != nonce(wanted);
+        let is_there = self.world.child(from).is_some();
+        (is_there && !is_reset).then_some(Step::CarryScaling { from })
+    }
+
     /// The spec that serves goes into the history, with the savepoint that the other colour starts from.
-    fn keep_revision(&mut self, serving: Colour, savepoint: Option<&str>) {
+    fn keep_state(&mut self, serving: Colour, savepoint: Option<&str>) {
         let (Some(child), Some(spec)) = (self.world.child(serving), self.recorded()) else {
             return;
         };
+        if let Some(path) = savepoint.filter(|_| self.status.savepoint_trigger_id.is_some()) {
+            // The same one after a crash.
+            let since =
+                self.condition(PROGRESSING).and_then(|it| it.last_transition_time.as_deref());
+            let since = since.and_then(|text| text.parse().ok()).unwrap_or(self.world.now);
+            let path = path.to_owned();
+            self.steps.push(Step::KeepSavepoint { colour: serving, path, since });
+        }
         let Ok(mut spec) = serde_json::to_value(spec) else { return };
         child::take_back(&mut spec, serving);
         let point =
@@ -240,6 +260,7 @@ impl Pass<'_> {
         let name = child.metadata.name.clone().unwrap_or_default();
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
+        self.steps.extend(self.carries_scaling(from, &recorded));
         self.steps.push(Step::CreateChild(Box::new(child)));
         Ok(self.finish(format!("starting `{name}`"), Some(self.world.settings.interval)))
     }

@@ -113,6 +113,7 @@ impl<K: Kind> Pass<'_, K> {
             flink_version: K::flink_version(self),
             memory: &self.world.periodic,
             known,
+            is_target: self.world.is_target,
         }
     }
 

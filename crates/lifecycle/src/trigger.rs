@@ -67,6 +67,8 @@ pub struct JobFacts<'a> {
     pub flink_version: Option<FlinkVersion>,
     pub memory: &'a Memory,
     pub known: &'a [KnownSnapshot],
+    /// It does not serve yet: periodic snapshots are those of the colour that does.
+    pub is_target: bool,
 }
 
 impl JobFacts<'_> {
@@ -139,6 +141,9 @@ impl JobFacts<'_> {
 
     /// One that cannot be read never fires; it is told when the spec is new.
     fn schedule(&self, kind: SnapshotKind) -> Option<Schedule> {
+        if self.is_target {
+            return None;
+        }
         let text = self.config.get(&kind.schedule_option()).ok()?;
         match Schedule::parse(&text) {
             Ok(Schedule::Off) | Err(_) => None,

@@ -101,6 +101,8 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub operator: &'a OperatorConfig,
     /// `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
+    /// A colour of a blue/green deployment that does not serve yet.
+    pub is_target: bool,
     pub fresh: Fresh,
     /// Absent after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
@@ -174,6 +176,7 @@ impl<'a, K: JobResource> World<'a, K> {
             session_cluster,
             operator,
             has_snapshot_resources: true,
+            is_target: false,
             fresh: Fresh::default(),
             told_exceptions: None,
             validators: Validators::default(),

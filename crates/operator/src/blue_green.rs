@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt};
 use serde_json::Value;
 
@@ -17,14 +18,18 @@ use super::observe::{Subject, tell};
 use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
 use super::resource::Act;
-use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of};
+use api::blue_green::{
+    BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of,
+};
 use api::deployment::FlinkDeployment;
+use api::state_snapshot::JobKind;
 use blue_green::decide;
 use blue_green::plan::{Plan, Step};
 use blue_green::rehearsal::Rehearsal;
 use blue_green::settings::Settings;
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::autoscaler;
 use clients::cluster::revisions::History;
 use clients::cluster::{self, read};
 use clients::flink::new_trigger_id;
@@ -33,6 +38,7 @@ use config::cluster::savepoint_directory;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::audit;
 use lifecycle::event::Component;
+use lifecycle::trigger::upgrade_resource;
 use state::revision::blue_green_history_name;
 use validation::blue_green::{BlueGreenInput, find};
 
@@ -81,6 +87,26 @@ pub(super) fn wake_owner_of(child: &Guarded<FlinkDeployment>, context: &Context)
     if let Some(owner) = parent_of(child.meta()) {
         context.blue_greens.wake(&child.namespace().unwrap_or_default(), &owner.name);
     }
+}
+
+/// The colour of a child, and how its parent stands, as the watch last saw that.
+fn switch_of(child: &ObjectMeta, context: &Context) -> Option<(Colour, BlueGreenState)> {
+    let (parent, colour) = (parent_of(child)?, Colour::of_label(child.labels.as_ref()?)?);
+    let namespace = child.namespace.as_deref().unwrap_or_default();
+    let parent = context.blue_greens.cached(namespace, &parent.name)?;
+    Some((colour, parent.0.as_ref().ok()?.status.as_ref()?.blue_green_state?))
+}
+
+/// A child is on its way to serve, and does not yet.
+pub(super) fn is_target(child: &ObjectMeta, context: &Context) -> bool {
+    switch_of(child, context).is_some_and(|(colour, state)| state == colour.transitioning_to())
+}
+
+/// Another colour is on its way to serve: neither is to be restarted meanwhile without need.
+pub(super) fn is_switching(child: &ObjectMeta, context: &Context) -> bool {
+    let is_at_rest =
+        |state| matches!(state, BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen);
+    switch_of(child, context).is_some_and(|(_, state)| !is_at_rest(state))
 }
 
 /// The objects under the names of the children.
@@ -277,6 +303,10 @@ impl Act<'_, FlinkBlueGreenDeployment> {
             Step::TriggerSavepoint { colour, trigger_id } => {
                 self.trigger_savepoint(children.of(colour), trigger_id, operator).await
             }
+            Step::KeepSavepoint { colour, path, since } => {
+                self.keep_savepoint(children.of(colour), (&path, since), operator).await
+            }
+            Step::CarryScaling { from } => self.carry_scaling(from).await,
             Step::CreateChild(child) => {
                 match apply::create(client, &serde_json::to_value(&*child)?, Writer::OPERATOR).await
                 {
@@ -322,6 +352,46 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         if let Err(error) = client.trigger_savepoint(job_id, &request).await {
             tracing::warn!(error = tell(&error), "the savepoint was not confirmed");
         }
+        Ok(())
+    }
+
+    /// Shows a savepoint as a resource, where those of the child are.
+    async fn keep_savepoint(
+        &self,
+        child: Option<&FlinkDeployment>,
+        (path, since): (&str, Timestamp),
+        operator: &OperatorConfig,
+    ) -> Result<(), act::Error> {
+        let Some(child) = child else { return Ok(()) };
+        let config = config_of(child, operator).map_err(act::Error::Address)?;
+        let is_enabled = config.get(&options::SNAPSHOT_RESOURCE_ENABLED).unwrap_or(true);
+        if !is_enabled || !self.context.has_snapshot_resources() {
+            return Ok(());
+        }
+        let (namespace, name) = (self.namespace(), child.name_any());
+        let job = (JobKind::FlinkDeployment, namespace.as_str(), name.as_str());
+        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE).unwrap_or_default();
+        self.create_snapshot(&upgrade_resource(job, path, format, &config, since)).await
+    }
+
+    /// Copies what the autoscaler stored of one child to the other one, which takes it when it starts. Until then it
+    /// belongs to their parent.
+    async fn carry_scaling(&self, from: Colour) -> Result<(), act::Error> {
+        let (client, namespace) = (&self.context.client, self.namespace());
+        let of = |colour: Colour| colour.child_of(&self.resource.name_any());
+        let Some(stored) = autoscaler::find(client, &namespace, &of(from)).await? else {
+            return Ok(());
+        };
+        let target = of(from.other());
+        let own = autoscaler::Kept::owned_by(&self.resource, &target);
+        let mut kept = match autoscaler::find(client, &namespace, &target).await? {
+            Some(kept) if !kept.is_labelled() => return Ok(()),
+            Some(kept) => kept,
+            None => own.clone(),
+        };
+        kept.hand_to(&own);
+        kept.data = stored.data;
+        autoscaler::store(client, &mut kept).await?;
         Ok(())
     }
 

@@ -189,7 +189,7 @@ pub(super) async fn answer<K: OperatedJob>(
         Question::ResourceRequirements => {
             facts.resource_requirements = fact(job().resource_requirements().await);
         }
-        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.of(), context)),
+        Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.resource, context)),
         Question::Savepoint => {
             facts.savepoint = fact(of_job::trigger(&job(), SnapshotKind::Savepoint).await);
         }

@@ -162,6 +162,7 @@ pub(super) async fn plan<K: Scaled>(
     let uid = resource.meta().uid.as_deref().unwrap_or_default();
     let mut world = World {
         has_snapshot_resources: context.has_snapshot_resources(),
+        is_target: super::blue_green::is_target(resource.meta(), context),
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
         validators: context.validators.known(K::SUBJECT, uid),

@@ -478,6 +478,36 @@ fn a_gateway_has_a_route_in_its_place() {
 }
 
 #[test]
+fn what_leads_to_a_colour_is_the_blue_green_deployments() {
+    let resource = ObjectMeta {
+        name: Some("orders".to_owned()),
+        namespace: Some("shop".to_owned()),
+        uid: Some("u".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let ingress = serde_json::from_value(json!({"template": "{{name}}.x"})).unwrap();
+    let made = |options: &[(&str, &str)]| {
+        let config: FlinkConfig =
+            options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        ingress::of_blue_green(&resource, &ingress, "orders-green", &config).unwrap()
+    };
+    let route = made(&[("kubernetes.operator.ingress.gateway", "web")]).unwrap();
+    assert_eq!(
+        (&route["kind"], &route["metadata"]["name"]),
+        (&json!("HTTPRoute"), &json!("orders"))
+    );
+    assert_eq!(route["metadata"]["ownerReferences"][0]["kind"], "FlinkBlueGreenDeployment");
+    check(
+        &route["spec"],
+        expect![[
+            r#"{"parentRefs":[{"name":"web"}],"rules":[{"backendRefs":[{"name":"orders-green-rest","port":8081}]}],"hostnames":["orders.x"]}"#
+        ]],
+    );
+    assert_eq!(made(&[]).unwrap()["kind"], "Ingress");
+    assert_eq!(made(&[("kubernetes.operator.ingress.manage", "false")]), None);
+}
+
+#[test]
 fn an_ingress_is_made_unless_they_are_not_managed() {
     let ingress = json!({"template": "{{name}}.x/p", "className": "nginx", "labels": {"component": "mine", "l": "m"}, "tls": [{"hosts": ["h"], "secretName": "s"}]});
     let objects = render(json!({"ingress": ingress}));

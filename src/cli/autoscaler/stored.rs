@@ -48,8 +48,7 @@ pub(super) async fn fetch(connection: &Connection, name: &str) -> anyhow::Result
     let config_map = autoscaler::object_name(name);
     let found = autoscaler::find(&connection.client, resource.namespace(), name).await?;
     // One that belongs to another resource says nothing of this job.
-    let uid = resource.uid().unwrap_or_default();
-    let found = found.filter(|found| found.other_owner(uid).is_none());
+    let found = found.filter(|found| found.other_owner(&resource.owner_uids()).is_none());
     let stored = found.map(|found| state::read(&found.data));
     Ok(Job { resource, config_map, stored })
 }

@@ -1,11 +1,14 @@
 //! Rows: what follows from one situation. The first ones are open bugs of the Java operator, by their numbers there or by
 //! what they do.
 
+use std::collections::BTreeSet;
+
 use api::blue_green::{BlueGreenState, Colour, RETRY_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use api::status::JobStatusState;
 use blue_green::child::Child;
 use blue_green::plan::Step;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};
 
@@ -53,7 +56,40 @@ fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
     assert_eq!(revision.content.spec["job"]["parallelism"], 2);
     let path = revision.content.restore_point.path.clone().unwrap();
     let target = &sim.children[&Colour::Green].object;
-    assert_eq!(target.spec.job.as_ref().unwrap().initial_savepoint_path, Some(path));
+    assert_eq!(target.spec.job.as_ref().unwrap().initial_savepoint_path, Some(path.clone()));
+    assert_eq!(sim.kept, BTreeSet::from([path]), "it is a FlinkStateSnapshot, too");
+}
+
+#[test]
+fn children_have_the_labels_of_the_template_and_those_that_the_operator_selects_by() {
+    for (inherits, team) in [(false, None), (true, Some("orders"))] {
+        let mut sim = Sim::new(UpgradeMode::Savepoint);
+        sim.inherits_labels = inherits;
+        let labels = |key: &str, value: &str| {
+            let labels = [(key.to_owned(), value.to_owned())];
+            ObjectMeta { labels: Some(labels.into()), ..ObjectMeta::default() }
+        };
+        sim.resource.metadata.labels = labels("team", "orders").labels;
+        sim.resource.spec.template.as_mut().unwrap().metadata = Some(labels("tier", "gold"));
+        sim.settle();
+        let of_child = sim.children[&Colour::Blue].object.metadata.labels.clone().unwrap();
+        assert_eq!(of_child.get("team").map(String::as_str), team);
+        assert_eq!(of_child["tier"], "gold");
+        assert_eq!(of_child["flink/blue-green-deployment-type"], "BLUE");
+    }
+}
+
+#[test]
+fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
+    for (nonce, carried) in [(None, Some(Colour::Blue)), (Some(1), None)] {
+        let mut sim = serving(UpgradeMode::Savepoint);
+        sim.edit_job(|job| {
+            job.parallelism = Some(3);
+            job.autoscaler_reset_nonce = nonce;
+        });
+        sim.until("started", |sim| sim.children.len() == 2);
+        assert_eq!(sim.carried, carried);
+    }
 }
 
 /// #1161: the old child is gone, that is not on record, and the target is not ready for a moment, later than the grace.

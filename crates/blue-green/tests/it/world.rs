@@ -2,7 +2,7 @@
 //!
 //! Every job counts records, and each savepoint holds some. The laws are asserted where a step is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::blue_green::{
@@ -74,6 +74,10 @@ pub(crate) struct Sim {
     pub(crate) aborts: usize,
     pub(crate) log: Vec<String>,
     pub(crate) revisions: Vec<Revision>,
+    /// Savepoints that are shown, and whose scaling was handed on last.
+    pub(crate) kept: BTreeSet<String>,
+    pub(crate) carried: Option<Colour>,
+    pub(crate) inherits_labels: bool,
 }
 
 fn spec(mode: UpgradeMode) -> FlinkDeploymentSpec {
@@ -116,6 +120,9 @@ impl Sim {
             aborts: 0,
             log: vec![],
             revisions: vec![],
+            kept: BTreeSet::new(),
+            carried: None,
+            inherits_labels: false,
         }
     }
 
@@ -240,7 +247,7 @@ impl Sim {
                 resource: &self.resource,
                 status: &self.status,
                 settings: self.settings,
-                inherits_labels: false,
+                inherits_labels: self.inherits_labels,
                 violation: None,
                 blue: self.children.get(&Colour::Blue).map(|child| &child.object),
                 green: self.children.get(&Colour::Green).map(|child| &child.object),
@@ -315,6 +322,11 @@ impl Sim {
         match step {
             Step::WriteStatus(status) => self.store(status),
             Step::Event(_) => {}
+            Step::KeepSavepoint { path, .. } => {
+                assert!(self.states.contains_key(path), "{path} was taken");
+                self.kept.insert(path.clone());
+            }
+            Step::CarryScaling { from } => self.carried = Some(*from),
             Step::RecordRevision(content) => {
                 let change = decide_revision(&self.revisions, (**content).clone());
                 self.revisions.extend(change.create);

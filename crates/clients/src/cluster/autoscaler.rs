@@ -28,18 +28,22 @@ pub struct Kept {
 impl Kept {
     /// One that is not stored yet.
     pub fn of<K: Resource<DynamicType = ()>>(resource: &K) -> Self {
-        let ObjectMeta { name, namespace, uid, .. } = resource.meta();
-        let name = name.clone().unwrap_or_default();
+        Self::owned_by(resource, resource.meta().name.as_deref().unwrap_or_default())
+    }
+
+    /// That of the job `name`, which belongs to this resource.
+    pub fn owned_by<K: Resource<DynamicType = ()>>(owner: &K, name: &str) -> Self {
+        let ObjectMeta { name: owner_name, namespace, uid, .. } = owner.meta();
         let owner = OwnerReference {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
-            name: name.clone(),
+            name: owner_name.clone().unwrap_or_default(),
             uid: uid.clone().unwrap_or_default(),
             ..OwnerReference::default()
         };
-        let labels = [("component", COMPONENT), ("app", &name)];
+        let labels = [("component", COMPONENT), ("app", name)];
         let metadata = ObjectMeta {
-            name: Some(object_name(&name)),
+            name: Some(object_name(name)),
             namespace: namespace.clone(),
             labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
             owner_references: Some(vec![owner]),
@@ -52,20 +56,30 @@ impl Kept {
         self.metadata.resource_version.is_some()
     }
 
-    /// True if it was made for the resource with this uid, and not by a user who likes the name.
-    pub fn is_of(&self, uid: &str) -> bool {
-        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+    /// True if the autoscaler made it, and not a user who likes the name.
+    pub fn is_labelled(&self) -> bool {
         let component = self.metadata.labels.as_ref().and_then(|labels| labels.get("component"));
-        let is_unclaimed = owners.is_empty() && component.is_some_and(|it| it == COMPONENT);
-        is_unclaimed || owners.iter().any(|owner| owner.uid == uid)
+        component.is_some_and(|it| it == COMPONENT)
     }
 
-    /// Kind and name of the resource that it belongs to, where that is not the one with this uid:
+    /// True if it was made for a resource with one of these uids, and not by a user who likes the name.
+    pub fn is_of(&self, uids: &[&str]) -> bool {
+        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+        let is_unclaimed = owners.is_empty() && self.is_labelled();
+        is_unclaimed || owners.iter().any(|owner| uids.contains(&owner.uid.as_str()))
+    }
+
+    /// It belongs to what `other` belongs to from the next time on that it is stored.
+    pub fn hand_to(&mut self, other: &Self) {
+        self.metadata.owner_references.clone_from(&other.metadata.owner_references);
+    }
+
+    /// Kind and name of the resource that it belongs to, where that is none with one of these uids:
     /// one of another kind, or of the same name and deleted. One without an owner belongs to nobody
     /// else.
-    pub fn other_owner(&self, uid: &str) -> Option<String> {
+    pub fn other_owner(&self, uids: &[&str]) -> Option<String> {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
-        if owners.iter().any(|owner| owner.uid == uid) {
+        if owners.iter().any(|owner| uids.contains(&owner.uid.as_str())) {
             return None;
         }
         owners.first().map(|owner| format!("{} `{}` of uid {}", owner.kind, owner.name, owner.uid))

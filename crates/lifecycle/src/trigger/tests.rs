@@ -16,6 +16,7 @@ struct Case {
     version: FlinkVersion,
     memory: Memory,
     known: Vec<KnownSnapshot>,
+    is_target: bool,
 }
 
 fn case(options: &[(&str, &str)]) -> Case {
@@ -31,6 +32,7 @@ fn case(options: &[(&str, &str)]) -> Case {
         version: FlinkVersion::V1_20,
         memory: Memory::default(),
         known: Vec::new(),
+        is_target: false,
     }
 }
 
@@ -78,6 +80,7 @@ impl Case {
             last: &self.last,
             status: &self.status,
             config: &self.config,
+            is_target: self.is_target,
             flink_version: Some(self.version),
             memory: &self.memory,
             known: &self.known,
@@ -152,6 +155,15 @@ fn the_last_periodic_one_is_remembered_read_or_the_jobs_own_age() {
     });
     assert_eq!(case.due(150)[0], None);
     assert_eq!(case.due(161)[0], Some(Cause::Periodic));
+}
+
+#[test]
+fn a_colour_that_does_not_serve_yet_takes_no_periodic_one() {
+    let mut case = every_minute();
+    case.is_target = true;
+    assert_eq!(case.due(600), [None, None]);
+    case.wanted.savepoint_trigger_nonce = Some(1);
+    assert_eq!(case.due(600)[0], Some(Cause::Manual { nonce: 1 }), "who asks gets one");
 }
 
 #[test]

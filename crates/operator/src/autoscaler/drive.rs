@@ -15,6 +15,7 @@ use super::books::{Decided, InForce, Work};
 use super::in_force::{Switch, switch};
 use super::report::{Failure, report_event, report_failure};
 use super::{Cluster, Scaled, candidate};
+use crate::blue_green::is_switching;
 use crate::context::Context;
 use crate::observe::Subject;
 use api::state_snapshot::JobKind;
@@ -57,6 +58,10 @@ pub(crate) fn follow<K: Scaled>(
         tracing::debug!(%hold, "the autoscaler holds");
         context.metrics.forget_scaling_figures(&uid);
     };
+    if is_switching(resource.meta(), context) {
+        tracing::debug!("the autoscaler holds: a blue/green switch is under way");
+        return None;
+    }
     let job_id = job_to_measure(&candidate(resource, status)).map_err(hold).ok()?.to_owned();
     let interval = config.get(&RECONCILE_INTERVAL).ok()?;
     let now = Instant::now();
@@ -328,6 +333,7 @@ impl<K: Scaled> Turn<K> {
         now.meta().uid.as_deref() == Some(&self.uid)
             && now.meta().generation == self.resource.meta().generation
             && job_to_measure(&candidate(now, status)) == Ok(&self.job_id)
+            && !is_switching(now.meta(), context)
     }
 }
 

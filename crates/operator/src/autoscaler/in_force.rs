@@ -12,6 +12,7 @@ use super::{Cluster, Scaled, candidate};
 use crate::context::Context;
 use crate::observe::Subject;
 use crate::observe::tell;
+use api::blue_green::{parent_of, uids_of};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::{Reconciled, StoredSpec, running_spec};
 use api::state_snapshot::JobKind;
@@ -92,26 +93,31 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     context: &Context,
 ) -> cluster::Result<Cow<'a, K>> {
     let candidate = candidate(resource, status);
-    let Some(last) = &candidate.reconciliation.last_reconciled_spec else {
-        return Ok(Cow::Borrowed(resource));
-    };
-    if candidate.is_deleting {
+    let last = candidate.reconciliation.last_reconciled_spec.as_deref();
+    // What was never started has no decisions, but for a colour that goes on where the other one is.
+    let is_new = last.is_none() && parent_of(resource.meta()).is_none();
+    if is_new || candidate.is_deleting {
         return Ok(Cow::Borrowed(resource));
     }
     let Switch::On(config) = switch(resource, cluster, operator) else {
         return Ok(Cow::Borrowed(resource));
     };
     // The pass itself says what is wrong with a spec that cannot be read.
-    let Ok(last) = Reconciled::<K::Spec>::parse(last) else { return Ok(Cow::Borrowed(resource)) };
+    let Ok(last) = last.map(Reconciled::<K::Spec>::parse).transpose() else {
+        return Ok(Cow::Borrowed(resource));
+    };
+    let mut last = last.map(|last| last.spec);
     let decided = decided(resource, context).await?;
     let excluded = config.get(&VERTEX_EXCLUDE_IDS).unwrap_or_default();
     let mut excluded: BTreeSet<VertexId> =
         excluded.iter().map(|id| VertexId::from(id.trim())).collect();
-    let running = K::configuration(&last.spec);
+    let running = last.as_ref().map(K::configuration);
     let in_force = match &decided {
         Decided::Known(of) => {
             let InForce { parallelism, unscaled, config } = &**of;
-            excluded = effects::excluded(excluded, unscaled, parallelism, running);
+            if let Some(running) = running {
+                excluded = effects::excluded(excluded, unscaled, parallelism, running);
+            }
             effects::InForce::Known { decided: parallelism, excluded: &excluded, config }
         }
         Decided::Unknown { .. } => effects::InForce::Unknown,
@@ -119,15 +125,14 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     };
     let own = K::configuration(resource.spec());
     // Validation reports overrides of the user that cannot be read.
-    let Ok(configuration) = with_parallelism(own, &config, Some(running), in_force) else {
+    let Ok(configuration) = with_parallelism(own, &config, running, in_force) else {
         return Ok(Cow::Borrowed(resource));
     };
     let mut spec = resource.spec().clone();
     *K::configuration_mut(&mut spec) = configuration;
-    let mut last = last.spec;
     let is_tuned = config.get(&MEMORY_TUNING_ENABLED).unwrap_or_default();
     if is_tuned && let Some(spec) = K::application(&mut spec) {
-        tune_memory(spec, K::application(&mut last).as_deref(), in_force);
+        tune_memory(spec, last.as_mut().and_then(K::application).as_deref(), in_force);
     }
     Ok(Cow::Owned(with(resource, spec)))
 }
@@ -151,9 +156,15 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
             return Ok(Decided::Unknown { reason: tell(&error) });
         }
     };
-    let kept = found.unwrap_or_else(|| Kept::of(resource));
+    let own = Kept::of(resource);
+    let mut kept = found.unwrap_or_else(|| own.clone());
     let unknown = |reason: String| (Decided::Unknown { reason }, None);
-    let (decided, work) = match (kept.other_owner(&uid), state::read(&kept.data)) {
+    let other_owner = kept.other_owner(&uids_of(resource.meta()));
+    if other_owner.is_none() {
+        // A blue/green deployment hands it to its child.
+        kept.hand_to(&own);
+    }
+    let (decided, work) = match (other_owner, state::read(&kept.data)) {
         (Some(owner), _) => unknown(format!(
             "ConfigMap `{}` belongs to {owner}: nothing is decided until it is gone",
             cluster::autoscaler::object_name(&resource.name_any())
@@ -294,7 +305,7 @@ async fn clear<K: Scaled>(resource: &K, uid: &str, context: &Context) -> cluster
         let namespace = resource.namespace().unwrap_or_default();
         let (client, name) = (&context.client, resource.name_any());
         let found = cluster::autoscaler::find(client, &namespace, &name).await?;
-        let Some(mut kept) = found.filter(|kept| kept.is_of(uid)) else {
+        let Some(mut kept) = found.filter(|kept| kept.is_of(&uids_of(resource.meta()))) else {
             return Ok(());
         };
         let before = kept.data.len();

@@ -10,7 +10,6 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::*;
 use crate::controller::notify_others;
 use crate::listener::{CloudEvent, Listener, Undelivered};
-use api::blue_green::BlueGreenState;
 use clients::flink::access::{Connector, Options};
 use lifecycle::event::Event;
 

@@ -13,7 +13,8 @@ use crate::job::Asked;
 use crate::observe::tell;
 use crate::record::history_of;
 use api::TRIGGER_NONCE_ANNOTATION;
-use api::state_snapshot::{FlinkStateSnapshot, JobKind};
+use api::blue_green::{Colour, parent_of};
+use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatus;
 use clients::cluster;
 use clients::cluster::revisions::History;
@@ -24,14 +25,21 @@ use lifecycle::trigger::known::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 use lifecycle::world::Trigger;
 
 /// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
-pub(crate) fn snapshots(
-    (kind, namespace, name): (JobKind, &str, &str),
+/// Those of a colour are those of both.
+pub(crate) fn snapshots<K: JobResource>(
+    job: &K,
     context: &Context,
 ) -> Result<Vec<KnownSnapshot>, String> {
-    if !context.snapshots.is_listed_in(namespace) {
+    let namespace = job.namespace().unwrap_or_default();
+    if !context.snapshots.is_listed_in(&namespace) {
         return Err("the snapshots have not been listed yet".to_owned());
     }
-    let of_job = index::of_job(context, namespace, kind, name);
+    let names = match parent_of(job.meta()) {
+        Some(parent) => Colour::ALL.map(|colour| colour.child_of(&parent.name)).to_vec(),
+        None => vec![job.name_any()],
+    };
+    let of_job = names.iter().flat_map(|name| index::of_job(context, &namespace, K::JOB, name));
+    let of_job: Vec<_> = of_job.collect();
     Ok(of_job.iter().filter_map(|snapshot| known(snapshot.0.as_ref().ok()?)).collect())
 }
 

@@ -106,7 +106,7 @@ async fn is_disposed_of(flink: &Client, path: &str) -> bool {
 }
 
 impl<K: Operated> Act<'_, K> {
-    async fn create_snapshot(&self, snapshot: &FlinkStateSnapshot) -> Result<(), Error> {
+    pub(crate) async fn create_snapshot(&self, snapshot: &FlinkStateSnapshot) -> Result<(), Error> {
         let value = serde_json::to_value(snapshot)?;
         let created = apply::create(&self.context.client, &value, Writer::OPERATOR).await;
         if matches!(created, Err(cluster::Error::AlreadyExists { .. }))

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use crate::context::Context;
 use crate::observe::Subject;
 use crate::reconcile::OperatedJob as _;
+use api::blue_green::{Colour, parent_of};
 use api::deployment::FlinkDeployment;
 use api::reconciled::session_cluster_of;
 use api::session_job::FlinkSessionJob;
@@ -41,7 +42,15 @@ pub(super) async fn find(
     let namespace = snapshot.namespace().unwrap_or_default();
     match &snapshot.spec.job_reference {
         Some(JobReference { kind: Some(JobKind::FlinkDeployment), name: Some(name) }) => {
-            of_deployment((&namespace, name), operator, context).await
+            let found = of_deployment((&namespace, name), operator, context).await?;
+            let is_going = snapshot.metadata.deletion_timestamp.is_some();
+            match other_colour(&namespace, name, context).await? {
+                // Its savepoint is disposed of by what took over from its job.
+                Some(other) if is_going && matches!(found, (Fact::Known(Target::Absent), _)) => {
+                    of_deployment((&namespace, &other), operator, context).await
+                }
+                Some(_) | None => Ok(found),
+            }
         }
         Some(JobReference { kind: Some(JobKind::FlinkSessionJob), name: Some(name) }) => {
             of_session_job((&namespace, name), operator, context).await
@@ -72,6 +81,24 @@ async fn of_deployment(
         Ok(client) => present(&deployment, &status.job_status, &config, client),
         Err(reason) => (Fact::Unknown(reason), None),
     })
+}
+
+/// The other child of the blue/green deployment that this is, or was, a child of.
+async fn other_colour(
+    namespace: &str,
+    name: &str,
+    context: &Context,
+) -> cluster::Result<Option<String>> {
+    for colour in Colour::ALL {
+        let Some(parent) = name.strip_suffix(&colour.child_of("")) else { continue };
+        let other = colour.other().child_of(parent);
+        let Deployment::There(found) = deployment(namespace, &other, context).await? else {
+            continue;
+        };
+        let is_child = parent_of(&found.metadata).is_some_and(|owner| owner.name == parent);
+        return Ok(is_child.then_some(other));
+    }
+    Ok(None)
 }
 
 async fn of_session_job(
