@@ -63,7 +63,9 @@ async fn the_first_child_is_made_and_reconciled() {
 
 /// `trial` with a blue child that runs and serves, and perhaps an edit of it.
 fn serve(operating: &Operating, is_edited: bool) {
-    let scene = Scene::running("savepoint").option("job.autoscaler.enabled", "true");
+    let scene = Scene::running("savepoint")
+        .option("job.autoscaler.enabled", "true")
+        .option("kubernetes.operator.reconcile.interval", "100 ms");
     let mut blue = with_status(&scene.resource, &scene.status);
     let mut resource = blue_green("shop", "trial");
     resource["spec"]["template"]["spec"] = blue["spec"].clone();
@@ -130,6 +132,30 @@ async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
     let kind = &scaling["metadata"]["ownerReferences"][0]["kind"];
     assert_eq!(kind, "FlinkBlueGreenDeployment", "until the child stores it");
     operating.stop().await;
+}
+
+#[tokio::test]
+async fn neither_colour_is_scaled_while_they_switch() {
+    for is_switching in [false, true] {
+        let operating = Operating::start(FakeFlink::start().await);
+        serve(&operating, is_switching);
+        // A savepoint that is not complete for long.
+        operating.flink.with("shop/trial-blue", |flink| {
+            flink.jobs.get_mut(JOB_ID).unwrap().savepoint_steps = usize::MAX;
+        });
+        let state = if is_switching { "SAVEPOINTING_BLUE" } else { "ACTIVE_BLUE" };
+        let is_so = |cluster: &FakeCluster| {
+            let status = stored(cluster, "trial")?["status"].clone();
+            (status["blueGreenState"] == state && status["conditions"].is_array()).then_some(())
+        };
+        operating.until(state, is_so).await;
+        let looked = || operating.flink.requests("jobs/overview").len();
+        let (measured, until) = (operating.flink.requests("metrics").len(), looked() + 10);
+        operating.until("its controller looks", |_| (looked() >= until).then_some(())).await;
+        let is_measured = operating.flink.requests("metrics").len() > measured;
+        assert_eq!(is_measured, !is_switching, "{state}");
+        operating.stop().await;
+    }
 }
 
 #[tokio::test]
