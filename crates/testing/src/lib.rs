@@ -11,6 +11,7 @@
 
 pub mod acceptance;
 pub mod choices;
+pub mod exploration;
 pub mod generated;
 pub mod scene;
 pub mod sources;

@@ -1,5 +1,4 @@
 //! What the simulations share.
 
-pub(crate) mod exploration;
 pub(crate) mod phases;
 pub(crate) mod worlds;

@@ -1,15 +1,15 @@
 //! The state machine of session jobs and of their snapshots, explored to the end of what a budget
-//! allows; see [`crate::support::exploration`].
+//! allows; see [`testing::exploration`].
 
 use std::fmt::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
 use api::version::FlinkVersion;
+use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::*;
 use crate::simulation::upheaval::Change;
-use crate::support::exploration::{self, Budget, Explored, Rested};
 
 /// An operator at rest does not look for longer than this.
 const RESTS_FOR: Duration = Duration::from_secs(5);

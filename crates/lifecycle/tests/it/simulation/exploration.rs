@@ -1,5 +1,5 @@
 //! The upgrade state machine, explored to the end of what a budget allows; see
-//! [`crate::support::exploration`].
+//! [`testing::exploration`].
 //!
 //! What takes time is over in one step of the world here, so time-outs play no part, but for the one of
 //! a rollback; the others are the random walks' business.
@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use api::status::ReconciliationState;
+use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::upheaval::{Change, HIGHLY_AVAILABLE};
 use super::*;
-use crate::support::exploration::{self, Budget, Explored, Rested};
 
 /// An operator at rest does not look for longer than this.
 const RESTS_FOR: Duration = Duration::from_secs(5);

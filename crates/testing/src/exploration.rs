@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use testing::sources::path;
+use crate::sources::path;
 
 /// `edits,faults,crashes`; more of one takes minutes.
 const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
@@ -30,20 +30,20 @@ const RESTING: usize = 3;
 
 /// What may still happen to the world.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
-pub(crate) struct Budget {
-    pub(crate) edits: u8,
-    pub(crate) faults: u8,
-    pub(crate) crashes: u8,
+pub struct Budget {
+    pub edits: u8,
+    pub faults: u8,
+    pub crashes: u8,
 }
 
 impl Budget {
     /// What is asked for, or an edit and a crash.
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         Self::read_or("1,0,1")
     }
 
     /// What is asked for, or this.
-    pub(crate) fn read_or(default: &str) -> Self {
+    pub fn read_or(default: &str) -> Self {
         let text = std::env::var(BUDGET).unwrap_or_else(|_| default.to_owned());
         let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
         let [edits, faults, crashes] = parts[..] else { panic!("{BUDGET}: edits,faults,crashes") };
@@ -52,17 +52,17 @@ impl Budget {
 }
 
 /// How a pass of an operator ended that is left alone.
-pub(crate) struct Rested {
+pub struct Rested {
     /// It did nothing and wrote nothing.
-    pub(crate) is_quiet: bool,
+    pub is_quiet: bool,
     /// There is nothing left to look after.
-    pub(crate) is_gone: bool,
+    pub is_gone: bool,
     /// What it did and why.
-    pub(crate) told: String,
+    pub told: String,
 }
 
 /// A state of a world that is searched.
-pub(crate) trait Explored: Clone {
+pub trait Explored: Clone {
     /// What leads from one state to the next.
     type Action: Copy + Debug;
     /// The first action, which is none.
@@ -238,7 +238,7 @@ impl<S: Explored> Exploration<S> {
 }
 
 /// Searches all that can come of `start`, and prints how much that is.
-pub(crate) fn explore<S: Explored>(name: &str, start: S) {
+pub fn explore<S: Explored>(name: &str, start: S) {
     let Budget { edits, faults, crashes } = start.left();
     let started = Instant::now();
     let exploration = Exploration {
