@@ -37,6 +37,13 @@ fn without_path(spec: &FlinkDeploymentSpec) -> FlinkDeploymentSpec {
     spec
 }
 
+/// The change starts the job from the state that is named, whatever else is changed with it.
+pub fn redeploys(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
+    let nonce =
+        |spec: &FlinkDeploymentSpec| spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
+    nonce(to).is_some() && nonce(from) != nonce(to)
+}
+
 /// The job of the spec is to be stopped.
 pub fn is_suspended(spec: &FlinkDeploymentSpec) -> bool {
     spec.job.as_ref().is_some_and(|job| job.state == JobState::Suspended)

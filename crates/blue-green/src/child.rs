@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use crate::change::is_suspended;
+use crate::change::{is_suspended, redeploys};
 use crate::world::World;
 
 /// The child of this colour that starts with `spec` from the state at `path`; none makes it start from what the spec
@@ -55,13 +55,12 @@ pub fn changed(
     world: &World<'_>,
     colour: Colour,
     spec: &FlinkDeploymentSpec,
-    is_redeploy: bool,
 ) -> FlinkDeployment {
     let made = self::child(world, colour, spec, None);
     let mut changed = child.clone();
     changed.spec = made.spec;
     let former = child.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
-    if let (Some(job), false) = (&mut changed.spec.job, is_redeploy) {
+    if let (Some(job), false) = (&mut changed.spec.job, redeploys(&child.spec, spec)) {
         job.initial_savepoint_path = former;
     }
     for (of_child, wanted) in [

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
 use serde_json::json;
 
-use crate::change::{Change, change, is_stateless, is_suspended};
+use crate::change::{Change, change, is_stateless, is_suspended, redeploys};
 use crate::child::{self, Child};
 use crate::plan::{Plan, Step};
 use crate::world::{Ingress, Question, World};
@@ -139,7 +139,7 @@ impl<'a> Pass<'a> {
             let because = "its only child was given up, and the spec is the same";
             return Ok(self.finish(because, Some(RESYNC)));
         }
-        Ok(self.change_in_place(colour, child, wanted, false))
+        Ok(self.change_in_place(colour, child, wanted))
     }
 
     /// Nothing is under way.
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
         }
         let is_stuck = left_over.is_some() && child.is_down();
         if wish == Change::InPlace || child.is_to_stop() || is_stuck {
-            return Ok(self.change_in_place(colour, child, wanted, wish == Change::Redeploy));
+            return Ok(self.change_in_place(colour, child, wanted));
         }
         if let Some(left_over) = left_over {
             return Ok(self.await_deletion(left_over));
@@ -213,7 +213,7 @@ impl<'a> Pass<'a> {
         }
         if child.is_down() {
             // Its own rules find its state, or say why they do not.
-            return Ok(self.change_in_place(colour, child, wanted, false));
+            return Ok(self.change_in_place(colour, child, wanted));
         }
         let name = child.name();
         let message = format!("the change waits for the job of `{name}`, which starts or recovers");
@@ -262,8 +262,7 @@ impl<'a> Pass<'a> {
 
     /// A child that served is gone, and with it all that led to the state of its job.
     pub(crate) fn replace_lost(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> End {
-        let is_named =
-            self.recorded().is_some_and(|last| change(&last, wanted) == Change::Redeploy);
+        let is_named = self.recorded().is_some_and(|last| redeploys(&last, wanted));
         if is_named || is_stateless(wanted) {
             return Ok(self.start(colour, wanted));
         }
@@ -285,11 +284,10 @@ impl<'a> Pass<'a> {
         colour: Colour,
         child: Child<'_>,
         wanted: &FlinkDeploymentSpec,
-        is_redeploy: bool,
     ) -> Plan {
         let name = child.name();
         self.status.blue_green_state = Some(colour.active());
-        self.give_spec(colour, child, wanted, is_redeploy);
+        self.give_spec(colour, child, wanted);
         self.finish(format!("changing `{name}` in place"), Some(self.world.settings.interval))
     }
 
@@ -299,7 +297,6 @@ impl<'a> Pass<'a> {
         colour: Colour,
         child: Child<'_>,
         wanted: &FlinkDeploymentSpec,
-        is_redeploy: bool,
     ) {
         let name = child.name();
         self.record(self.world.resource.spec.clone());
@@ -309,7 +306,7 @@ impl<'a> Pass<'a> {
         self.status.deployment_ready_timestamp = None;
         self.report("Changing", format!("`{name}` is changed in place"));
         self.write();
-        let changed = child::changed(child.0, self.world, colour, wanted, is_redeploy);
+        let changed = child::changed(child.0, self.world, colour, wanted);
         if changed != *child.0 {
             self.steps.push(Step::ChangeChild(Box::new(changed)));
         }

@@ -286,8 +286,7 @@ impl Pass<'_> {
     /// The target as the spec on record has it, where it is not: the operator died before it was changed.
     fn missing_change(&self, to: Colour, target: Child<'_>) -> Option<FlinkDeployment> {
         let recorded = self.recorded()?;
-        let is_redeploy = redeploys(&target.0.spec, &recorded);
-        let changed = child::changed(target.0, self.world, to, &recorded, is_redeploy);
+        let changed = child::changed(target.0, self.world, to, &recorded);
         (changed.spec != target.0.spec).then_some(changed)
     }
 
@@ -307,7 +306,7 @@ impl Pass<'_> {
             // Both would stop: the target takes over first.
             let waits = has_serving && is_suspended(wanted);
             if wish != Change::None && !waits {
-                self.give_spec(to, target, wanted, wish == Change::Redeploy);
+                self.give_spec(to, target, wanted);
                 let because = format!("changing `{}`", target.name());
                 return Some(self.finish(because, Some(self.world.settings.interval)));
             }
@@ -438,11 +437,4 @@ impl Pass<'_> {
         self.delete(target, "it was given up");
         self.finish(format!("giving up `{name}`"), Some(self.world.settings.interval))
     }
-}
-
-/// The change of a child from one spec to another starts it from the state that is named.
-fn redeploys(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
-    let nonce =
-        |spec: &FlinkDeploymentSpec| spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
-    nonce(to).is_some() && nonce(from) != nonce(to)
 }

@@ -10,7 +10,7 @@ use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};
+use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, NAMED_STATE, Sim};
 
 fn serving(mode: UpgradeMode) -> Sim {
     let mut sim = Sim::new(mode);
@@ -309,6 +309,27 @@ fn a_child_that_served_and_is_gone_is_not_replaced_by_an_empty_one() {
     sim.redeploy();
     sim.settle();
     sim.assert_rests();
+}
+
+/// Its nonce says that a state is named, also where the same edit resumes the job.
+#[test]
+fn a_job_that_is_resumed_with_a_named_state_starts_from_that() {
+    let resume_from_a_name = |sim: &mut Sim| {
+        sim.edit_job(|job| job.state = JobState::Running);
+        sim.redeploy();
+        sim.settle();
+        let colour = sim.serving().unwrap();
+        let job = sim.children[&colour].object.spec.job.clone().unwrap();
+        assert_eq!(job.initial_savepoint_path.as_deref(), Some(NAMED_STATE));
+        sim.assert_rests();
+    };
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.state = JobState::Suspended);
+    sim.settle();
+    resume_from_a_name(&mut sim.clone());
+    // The same where the child is gone meanwhile.
+    sim.lose_child(Colour::Blue);
+    resume_from_a_name(&mut sim);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use api::blue_green::{
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::status::{DeploymentStatus, JobStatusState, LifecycleState};
-use blue_green::change::{Change, change, is_stateless, is_suspended};
+use blue_green::change::{Change, change, is_stateless, is_suspended, redeploys};
 use blue_green::child::Child;
 use blue_green::decide;
 use blue_green::plan::{Plan, Step};
@@ -25,6 +25,8 @@ use state::revision::{Revision, decide_revision};
 pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good soon after its start.
 pub(crate) const FAILING_PARALLELISM: i32 = 7;
+/// What its user starts the job from.
+pub(crate) const NAMED_STATE: &str = "s3://sp/named";
 const RESOURCE_UID: &str = "bg";
 
 /// A child as its controller brings it about.
@@ -34,7 +36,7 @@ pub(crate) struct SimChild {
     /// Records counted; kept while the job is stopped.
     pub(crate) records: u64,
     /// The generation that its controller has carried out.
-    carried_out: i64,
+    pub(crate) carried_out: i64,
     redeploy_nonce: Option<i64>,
     starts_in: u64,
     fails_in: Option<u64>,
@@ -44,12 +46,12 @@ pub(crate) struct SimChild {
 }
 
 #[derive(Clone)]
-struct Trigger {
-    of: String,
+pub(crate) struct Trigger {
+    pub(crate) of: String,
     path: String,
-    records: u64,
-    done_in: u64,
-    fails: bool,
+    pub(crate) records: u64,
+    pub(crate) done_in: u64,
+    pub(crate) fails: bool,
 }
 
 #[derive(Clone)]
@@ -59,12 +61,12 @@ pub(crate) struct Sim {
     pub(crate) status: BlueGreenStatus,
     pub(crate) children: BTreeMap<Colour, SimChild>,
     pub(crate) settings: Settings,
-    triggers: BTreeMap<String, Trigger>,
+    pub(crate) triggers: BTreeMap<String, Trigger>,
     pub(crate) states: BTreeMap<String, u64>,
     /// Whom the web UI leads to.
     pub(crate) ingress: Option<Colour>,
     /// What the job that serves had counted when its user changed it last.
-    floor: u64,
+    pub(crate) floor: u64,
     /// Savepoints take so long, and the next one fails.
     pub(crate) savepoint_takes: u64,
     pub(crate) savepoint_fails: bool,
@@ -164,9 +166,9 @@ impl Sim {
 
     /// Its user names an older state to start from.
     pub(crate) fn redeploy(&mut self) {
-        self.states.insert("s3://sp/named".to_owned(), 0);
+        self.states.insert(NAMED_STATE.to_owned(), 0);
         self.edit_job(|job| {
-            job.initial_savepoint_path = Some("s3://sp/named".to_owned());
+            job.initial_savepoint_path = Some(NAMED_STATE.to_owned());
             job.savepoint_redeploy_nonce = Some(job.savepoint_redeploy_nonce.unwrap_or(0) + 1);
         });
     }
@@ -284,7 +286,7 @@ impl Sim {
         }
     }
 
-    fn store(&mut self, status: &BlueGreenStatus) {
+    pub(crate) fn store(&mut self, status: &BlueGreenStatus) {
         if self.status == *status {
             return;
         }
@@ -318,7 +320,7 @@ impl Sim {
         self.status = status.clone();
     }
 
-    fn take(&mut self, step: &Step) {
+    pub(crate) fn take(&mut self, step: &Step) {
         match step {
             Step::WriteStatus(status) => self.store(status),
             Step::Event(_) => {}
@@ -378,7 +380,7 @@ impl Sim {
         let path = job.initial_savepoint_path.as_deref();
         let records =
             path.map_or(0, |path| *self.states.get(path).expect("a path that was never written"));
-        let is_named = path == Some("s3://sp/named");
+        let is_named = path == Some(NAMED_STATE);
         let is_first = self.children.is_empty() && self.floor == 0;
         // The law: no colour starts without the state of the one that serves.
         assert!(
@@ -418,6 +420,12 @@ impl Sim {
         assert!(
             !takes_down || is_other_good || !Child(&child.object).is_ready(),
             "the only job that runs is changed in place"
+        );
+        // The law: what is redeployed starts from what its user named.
+        let path = object.spec.job.as_ref().unwrap().initial_savepoint_path.as_deref();
+        assert!(
+            !redeploys(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
+            "redeployed from {path:?}"
         );
         child.object.spec = object.spec.clone();
         *child.object.metadata.generation.as_mut().unwrap() += 1;
@@ -502,6 +510,18 @@ impl Sim {
         panic!("not settled: {:?} {:?}", self.status.blue_green_state, self.status.error);
     }
 
+    /// What takes time is over in one step; a job that is to fail runs for one.
+    pub(crate) fn hurry(&mut self) {
+        for trigger in self.triggers.values_mut() {
+            trigger.done_in = trigger.done_in.min(1);
+        }
+        for child in self.children.values_mut() {
+            child.starts_in = child.starts_in.min(1);
+            child.fails_in = child.fails_in.map(|seconds| seconds.min(2));
+            child.gone_in = child.gone_in.map(|seconds| seconds.min(1));
+        }
+    }
+
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(
             self.status.blue_green_state,
@@ -584,5 +604,17 @@ impl SimChild {
 
     pub(crate) fn fail(&mut self) {
         self.fails_in = Some(1);
+    }
+
+    /// Its controller brings the job back.
+    pub(crate) fn recover(&mut self) {
+        if self.fails_in.take().is_some() {
+            self.object.status.as_mut().unwrap().error = None;
+        }
+    }
+
+    /// What is still to come of it.
+    pub(crate) fn waits(&self) -> impl std::fmt::Debug + use<> {
+        (self.redeploy_nonce, self.starts_in, self.fails_in, self.unready, self.gone_in)
     }
 }
