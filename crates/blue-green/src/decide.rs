@@ -130,6 +130,12 @@ impl<'a> Pass<'a> {
         if child.is_deleting() {
             return Ok(self.await_deletion(child));
         }
+        if child.runs() && !child.is_to_stop() {
+            // The operator died before its start was on record.
+            self.status.blue_green_state = Some(colour.active());
+            self.record_spec_of(colour, child);
+            return Ok(self.finish(format!("`{}` is the only child", child.name()), Some(SOON)));
+        }
         // It never ran, or was stopped as it did not become ready: only another spec helps.
         let is_given_up = child.is_to_stop()
             && !is_suspended(wanted)

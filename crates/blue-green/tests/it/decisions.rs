@@ -31,6 +31,12 @@ impl Sim {
         panic!("never {what}: {:?} {:?}", self.status, self.log);
     }
 
+    fn until_it_runs(&mut self) {
+        while !self.runs(Colour::Blue) {
+            self.tick();
+        }
+    }
+
     fn is_in(&self, state: BlueGreenState) -> bool {
         self.status.blue_green_state == Some(state)
     }
@@ -206,6 +212,17 @@ fn a_first_deployment_that_failed_is_mended_by_an_edit() {
         sim.settle();
         sim.assert_rests();
     }
+}
+
+/// The operator died between its start and the record of it.
+#[test]
+fn a_first_child_that_runs_unrecorded_is_not_taken_down_for_an_edit() {
+    let mut sim = Sim::new(UpgradeMode::Savepoint);
+    sim.pass(Some(1));
+    sim.until_it_runs();
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.settle();
+    assert_eq!((sim.serving(), sim.switches), (Some(Colour::Green), 1));
 }
 
 /// As the Java operator leaves a first deployment that it gave up: the child is stopped.

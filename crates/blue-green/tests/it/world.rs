@@ -70,6 +70,7 @@ pub(crate) struct Sim {
     /// Savepoints take so long, and the next one fails.
     pub(crate) savepoint_takes: u64,
     pub(crate) savepoint_fails: bool,
+    redeploys: i64,
     ids: u64,
     pub(crate) writes: usize,
     pub(crate) switches: usize,
@@ -116,6 +117,7 @@ impl Sim {
             floor: 0,
             savepoint_takes: 2,
             savepoint_fails: false,
+            redeploys: 0,
             ids: 0,
             writes: 0,
             switches: 0,
@@ -167,9 +169,11 @@ impl Sim {
     /// Its user names an older state to start from.
     pub(crate) fn redeploy(&mut self) {
         self.states.insert(NAMED_STATE.to_owned(), 0);
+        self.redeploys += 1;
+        let nonce = self.redeploys;
         self.edit_job(|job| {
             job.initial_savepoint_path = Some(NAMED_STATE.to_owned());
-            job.savepoint_redeploy_nonce = Some(job.savepoint_redeploy_nonce.unwrap_or(0) + 1);
+            job.savepoint_redeploy_nonce = Some(nonce);
         });
     }
 
