@@ -279,6 +279,19 @@ fn a_savepoint_that_was_not_used_is_not_used_later() {
     sim.settle();
 }
 
+/// No child was changed for it, but one that fails meanwhile has to be told of.
+#[test]
+fn a_job_that_fails_beside_a_savepoint_that_is_not_wanted_any_more_is_told() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
+    sim.edit_job(|job| job.parallelism = Some(2));
+    sim.children.get_mut(&Colour::Blue).unwrap().fail();
+    sim.until("told", |sim| {
+        sim.status.error.as_ref().is_some_and(|error| error.contains("the sink is gone"))
+    });
+}
+
 /// Java refuses each edit as long as the job that serves is not ready.
 #[test]
 fn a_job_that_is_down_is_repaired_by_an_edit() {
