@@ -271,6 +271,11 @@ impl<'a> Pass<'a> {
     pub(crate) fn replace_lost(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> End {
         let is_named = self.recorded().is_some_and(|last| redeploys(&last, wanted));
         if is_named || is_stateless(wanted) {
+            // Where the new child is not recorded it is compared with the spec on record, by which a state is still named
+            // where the child was not made.
+            self.status.blue_green_state = Some(colour.transitioning_to());
+            self.forget_transition();
+            self.write();
             return Ok(self.start(colour, wanted));
         }
         let name =

@@ -341,6 +341,22 @@ fn a_child_that_served_and_is_gone_is_not_replaced_by_an_empty_one() {
     sim.assert_rests();
 }
 
+#[test]
+fn a_child_that_was_replaced_unrecorded_gets_the_spec_that_is_wanted_by_then() {
+    for crash_at in 0..5 {
+        let mut sim = serving(UpgradeMode::Stateless);
+        sim.lose_child(Colour::Blue);
+        while !sim.children.is_empty() {
+            sim.tick();
+        }
+        sim.edit_job(|job| job.parallelism = Some(3));
+        sim.pass(Some(crash_at));
+        sim.edit_job(|job| job.parallelism = Some(2));
+        sim.settle();
+        sim.assert_rests();
+    }
+}
+
 /// Its nonce says that a state is named, also where the same edit resumes the job.
 #[test]
 fn a_job_that_is_resumed_with_a_named_state_starts_from_that() {
