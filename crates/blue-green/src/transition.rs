@@ -368,12 +368,13 @@ impl Pass<'_> {
     }
 
     /// The web UI leads to the target, and the former one goes. As long as it is not told to go, a target that is not
-    /// ready any more has to prove itself again.
+    /// ready any more has to prove itself again, and may be given up.
     fn cut_over(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> End {
         let (name, former) = (target.name(), serving.name());
         if !target.is_ready() && serving.runs() {
             self.status.abort_timestamp = Some(self.deadline());
             self.status.deployment_ready_timestamp = None;
+            self.put_ingress_in_place(to.other())?;
             self.report("Deploying", format!("`{name}` has to prove itself again"));
             return Ok(self.finish(format!("`{name}` is not ready any more"), Some(SOON)));
         }

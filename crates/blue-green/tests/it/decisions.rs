@@ -404,6 +404,21 @@ fn a_target_has_to_be_ready_without_a_break() {
     sim.settle();
 }
 
+/// The operator died between the two: the web UI led to the target already, and the former one was not deleted.
+#[test]
+fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("decided", |sim| sim.status.is_decided());
+    sim.pass(Some(1));
+    assert_eq!((sim.ingress, sim.children.len()), (Some(Colour::Green), 2));
+    sim.children.get_mut(&Colour::Green).unwrap().unready = 5;
+    sim.until("proving", |sim| !sim.status.is_decided());
+    assert_eq!(sim.ingress, Some(Colour::Blue));
+    sim.settle();
+    assert_eq!(sim.serving(), Some(Colour::Green));
+}
+
 /// What the Java operator stores in each state: times are the epoch where there are none, and nothing is known of conditions.
 #[test]
 fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
