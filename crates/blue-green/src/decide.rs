@@ -325,13 +325,15 @@ impl<'a> Pass<'a> {
         self.tell("SpecChanged", format!("`{name}` is changed in place"));
     }
 
-    /// A transition to this colour is on record, with the state that it starts from.
+    /// A transition to this colour is on record, with the state that it starts from. That takes the place of the trigger: beside
+    /// a trigger it would be one that the Java operator left of an earlier transition.
     pub(crate) fn head_for(&mut self, colour: Colour, path: Option<String>) {
         self.status.blue_green_state = Some(colour.transitioning_to());
         self.record(self.world.resource.spec.clone());
         self.set_job(JobStatusState::Reconciling);
         self.status.error = None;
         self.status.job_status.upgrade_savepoint_path = path;
+        self.status.savepoint_trigger_id = None;
         self.status.abort_timestamp = Some(self.deadline());
         self.status.deployment_ready_timestamp = None;
     }

@@ -8,7 +8,7 @@ use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
 use jiff::SignedDuration;
 
-use crate::change::{Change, change, is_stateless, is_suspended};
+use crate::change::{Change, change, is_stateless, is_suspended, redeploys};
 use crate::child::{self, Child};
 use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
@@ -228,11 +228,14 @@ impl Pass<'_> {
         let Some(recorded) = self.recorded() else {
             return Ok(self.leave_transition(from, serving, "its spec cannot be read"));
         };
+        let is_named = redeploys(&serving.0.spec, &recorded);
         let path = match (path, self.status.savepoint_trigger_id.clone()) {
-            (Some(path), _) => Some(path),
-            (None, _) if is_stateless(&recorded) => None,
-            // As the Java operator has it: the savepoint is known to the JobManager alone.
-            (None, Some(id)) => match self.world.savepoint(from, &id)? {
+            _ if is_named => {
+                recorded.job.as_ref().and_then(|job| job.initial_savepoint_path.clone())
+            }
+            _ if is_stateless(&recorded) => None,
+            // As the Java operator has it: the savepoint is known to the JobManager alone, and a path is of an earlier one.
+            (_, Some(id)) => match self.world.savepoint(from, &id)? {
                 Savepoint::Completed { path } => Some(path.clone()),
                 Savepoint::Pending
                 | Savepoint::Failed { .. }
@@ -245,6 +248,7 @@ impl Pass<'_> {
                     ));
                 }
             },
+            (Some(path), None) => Some(path),
             (None, None) => {
                 return Ok(self.leave_transition(
                     from,

@@ -404,6 +404,37 @@ fn a_target_has_to_be_ready_without_a_break() {
     sim.settle();
 }
 
+/// The Java operator keeps a path that it does not know of over its own transitions.
+#[test]
+fn a_target_that_is_made_again_starts_from_the_state_of_its_own_transition() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
+    let trigger = sim.status.savepoint_trigger_id.clone();
+    sim.until("started", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
+    let path = sim.status.job_status.upgrade_savepoint_path.clone();
+    let of_green = |sim: &Sim| {
+        let job = sim.children[&Colour::Green].object.spec.job.clone().unwrap();
+        job.initial_savepoint_path
+    };
+    let again = |sim: &mut Sim| {
+        sim.lose_child(Colour::Green);
+        let former = sim.uid(Colour::Green);
+        sim.until("made again", |sim| {
+            sim.children.contains_key(&Colour::Green) && sim.uid(Colour::Green) != former
+        });
+        of_green(sim)
+    };
+    let mut java = sim.clone();
+    java.status.savepoint_trigger_id = trigger;
+    java.status.job_status.upgrade_savepoint_path = Some("s3://sp/earlier".to_owned());
+    assert_eq!(again(&mut java), path);
+    // An edit that names a state counts more.
+    sim.redeploy();
+    sim.until("changed", |sim| of_green(sim).as_deref() == Some(NAMED_STATE));
+    assert_eq!(again(&mut sim).as_deref(), Some(NAMED_STATE));
+}
+
 /// The operator died between the two: the web UI led to the target already, and the former one was not deleted.
 #[test]
 fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
