@@ -429,7 +429,8 @@ impl<'a> Pass<'a> {
         GIVEN_UP.contains(&reason) && is_of_spec && !is_retried
     }
 
-    /// The Java operator has the spec that it gave up on record, and nothing else tells that it does not run.
+    /// The Java operator has the spec that it gave up on record, and nothing else tells that it does not run. What this operator
+    /// gives up has the same message in its condition.
     fn was_given_up_elsewhere(
         &self,
         colour: Colour,
@@ -440,7 +441,7 @@ impl<'a> Pass<'a> {
         let runs = child::template_of(child.0, colour, wanted);
         let wish = change(&runs, wanted);
         is_failing
-            && self.condition(PROGRESSING).is_none()
+            && self.condition(PROGRESSING).is_none_or(|it| it.message != self.world.status.error)
             && matches!(wish, Change::Transition | Change::Redeploy)
     }
 

@@ -502,6 +502,27 @@ fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
     assert_eq!((sim.uid(Colour::Blue), sim.status.error.clone()), (blue, None));
 }
 
+/// The Java operator keeps the conditions that this one left, of what was under way by then.
+#[test]
+fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.state = JobState::Suspended);
+    sim.until("changed", |sim| sim.status.abort_timestamp.is_some());
+    sim.edit_job(|job| job.state = JobState::Running);
+    sim.until("changed back", |sim| !Child(&sim.children[&Colour::Blue].object).is_to_stop());
+    sim.edit_job(|job| job.parallelism = Some(3));
+    let refused = serde_json::json!({ "spec": sim.resource.spec });
+    sim.status.last_reconciled_spec = Some(refused.to_string());
+    sim.status.job_status.state = Some(JobStatusState::Failing);
+    sim.status.error = Some("Could not start Transition".to_owned());
+    for _ in 0..20 {
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(sim.is_given_up());
+    assert_eq!(sim.status.error.as_deref(), Some("Could not start Transition"));
+}
+
 /// Nobody else wakes the operator then.
 #[test]
 fn a_savepoint_that_failed_is_taken_again_after_a_while() {
