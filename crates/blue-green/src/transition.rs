@@ -260,6 +260,8 @@ impl Pass<'_> {
         self.status.abort_timestamp = Some(self.deadline());
         self.status.deployment_ready_timestamp = None;
         self.status.job_status.upgrade_savepoint_path.clone_from(&path);
+        // It led to the target where that was lost after it was decided that it takes over.
+        self.put_ingress_in_place(from)?;
         let child = child::child(self.world, to, &recorded, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));

@@ -438,16 +438,22 @@ fn a_target_that_is_made_again_starts_from_the_state_of_its_own_transition() {
 /// The operator died between the two: the web UI led to the target already, and the former one was not deleted.
 #[test]
 fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
-    let mut sim = serving(UpgradeMode::Savepoint);
-    sim.edit_job(|job| job.parallelism = Some(3));
-    sim.until("decided", |sim| sim.status.is_decided());
-    sim.pass(Some(1));
-    assert_eq!((sim.ingress, sim.children.len()), (Some(Colour::Green), 2));
-    sim.children.get_mut(&Colour::Green).unwrap().unready = 5;
-    sim.until("proving", |sim| !sim.status.is_decided());
-    assert_eq!(sim.ingress, Some(Colour::Blue));
-    sim.settle();
-    assert_eq!(sim.serving(), Some(Colour::Green));
+    for is_lost in [false, true] {
+        let mut sim = serving(UpgradeMode::Savepoint);
+        sim.edit_job(|job| job.parallelism = Some(3));
+        sim.until("decided", |sim| sim.status.is_decided());
+        sim.pass(Some(1));
+        assert_eq!((sim.ingress, sim.children.len()), (Some(Colour::Green), 2));
+        if is_lost {
+            sim.lose_child(Colour::Green);
+        } else {
+            sim.children.get_mut(&Colour::Green).unwrap().unready = 5;
+        }
+        sim.until("proving", |sim| !sim.status.is_decided());
+        assert_eq!(sim.ingress, Some(Colour::Blue));
+        sim.settle();
+        assert_eq!(sim.serving(), Some(Colour::Green));
+    }
 }
 
 /// What the Java operator stores in each state: times are the epoch where there are none, and nothing is known of conditions.
