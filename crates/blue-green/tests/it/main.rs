@@ -13,5 +13,6 @@
 extern crate kubectl_flink_blue_green as blue_green;
 
 mod decisions;
+mod exploration;
 mod simulation;
 mod world;

@@ -7,16 +7,16 @@ use testing::choices::{Choices, seeds};
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};
 
-fn mode(seed: u64) -> UpgradeMode {
+pub(crate) fn mode(seed: u64) -> UpgradeMode {
     [UpgradeMode::Savepoint, UpgradeMode::LastState, UpgradeMode::Stateless]
         [usize::try_from(seed % 3).unwrap()]
 }
 
 /// Runs `scenario` and shows what led to a failure.
-fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
+pub(crate) fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
     if let Err(panic) = result {
-        for line in sim.log.iter().rev().take(40).rev() {
+        for line in sim.log.iter().rev().take(120).rev() {
             println!("{line}");
         }
         println!("seed {seed}");
@@ -29,7 +29,7 @@ impl Sim {
         Colour::ALL[usize::try_from(choices.below(2)).unwrap()]
     }
 
-    fn misfortune(&mut self, choices: &mut Choices) {
+    pub(crate) fn misfortune(&mut self, choices: &mut Choices) {
         match choices.below(18) {
             0 | 1 => {
                 self.edit_job(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 5 + 1));
@@ -71,7 +71,7 @@ impl Sim {
         }
     }
 
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.resource.metadata.annotations = None;
         self.savepoint_fails = false;
         self.savepoint_takes = 2;

@@ -27,7 +27,7 @@ pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 pub(crate) const FAILING_PARALLELISM: i32 = 7;
 /// What its user starts the job from.
 pub(crate) const NAMED_STATE: &str = "s3://sp/named";
-const RESOURCE_UID: &str = "bg";
+pub(crate) const RESOURCE_UID: &str = "bg";
 
 /// A child as its controller brings it about.
 #[derive(Clone)]
@@ -130,7 +130,7 @@ impl Sim {
         }
     }
 
-    fn id(&mut self) -> String {
+    pub(crate) fn id(&mut self) -> String {
         self.ids += 1;
         format!("{:032x}", self.ids)
     }
@@ -275,7 +275,7 @@ impl Sim {
         panic!("no decision after five questions: {facts:?}");
     }
 
-    fn savepoint(&self, colour: Colour, id: &str) -> Savepoint {
+    pub(crate) fn savepoint(&self, colour: Colour, id: &str) -> Savepoint {
         let Some(child) = self.children.get(&colour).filter(|child| Child(&child.object).runs())
         else {
             return Savepoint::Unknown { reason: "no answer".to_owned() };
@@ -299,6 +299,11 @@ impl Sim {
         if let (Some(before), Some(after)) = (state(&self.status), state(status)) {
             let is_active =
                 |state| matches!(state, BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen);
+            if is_active(before) && !is_active(after) {
+                // No target starts from less than there was when the transition began.
+                let records = self.serving().map_or(0, |colour| self.children[&colour].records);
+                self.floor = self.floor.max(records);
+            }
             let is_transition = !is_active(before) && is_active(after);
             let is_target = matches!(
                 (before, after),
@@ -338,6 +343,11 @@ impl Sim {
                 self.revisions.extend(change.create);
             }
             Step::PointIngress(colour) => {
+                // The law: the web UI never leads away from the job that runs.
+                assert!(
+                    self.runs(*colour) || !self.runs(colour.other()),
+                    "the web UI leads to nobody"
+                );
                 self.writes += 1;
                 self.ingress = Some(*colour);
             }
@@ -348,7 +358,7 @@ impl Sim {
         }
     }
 
-    fn trigger(&mut self, colour: Colour, id: &str) {
+    pub(crate) fn trigger(&mut self, colour: Colour, id: &str) {
         let path = format!("s3://sp/{id}");
         let Some(child) = self.children.get(&colour).filter(|child| Child(&child.object).runs())
         else {
@@ -392,7 +402,15 @@ impl Sim {
             "started from {records} records where {} were counted before the change",
             self.floor
         );
-        let mut object = object.clone();
+        self.insert(colour, object.clone());
+    }
+
+    /// A child that is just made.
+    pub(crate) fn insert(&mut self, colour: Colour, mut object: FlinkDeployment) {
+        let job = object.spec.job.clone().unwrap();
+        let path = job.initial_savepoint_path.as_deref();
+        let records =
+            path.map_or(0, |path| *self.states.get(path).expect("a path that was never written"));
         object.metadata.uid = Some(self.id());
         object.metadata.generation = Some(1);
         object.status = Some(DeploymentStatus::default());
@@ -422,7 +440,7 @@ impl Sim {
         let takes_down = change(&child.object.spec, &object.spec) != Change::InPlace && !stops;
         // The law: a job that runs and alone does so is not taken down for a change.
         assert!(
-            !takes_down || is_other_good || !Child(&child.object).is_ready(),
+            !takes_down || is_other_good || !child.is_good(),
             "the only job that runs is changed in place"
         );
         // The law: what is redeployed starts from what its user named.
@@ -436,7 +454,7 @@ impl Sim {
     }
 
     fn is_good(&self, colour: Colour) -> bool {
-        self.children.get(&colour).is_some_and(|child| Child(&child.object).is_ready())
+        self.children.get(&colour).is_some_and(SimChild::is_good)
     }
 
     fn delete(&mut self, name: &str, uid: &str) {
@@ -453,11 +471,8 @@ impl Sim {
         };
         // The laws: the last good job is not deleted, and what serves is not.
         let is_wanted = is_other_good || is_other_stopped;
-        assert!(is_wanted || !Child(&child.object).is_ready(), "the last good job is deleted");
-        assert!(
-            serving != Some(colour) || !Child(&child.object).is_ready(),
-            "what serves is deleted"
-        );
+        assert!(is_wanted || !child.is_good(), "the last good job is deleted");
+        assert!(serving != Some(colour) || !child.is_good(), "what serves is deleted");
         Self::go(child, self.now);
     }
 
@@ -486,6 +501,7 @@ impl Sim {
 
     pub(crate) fn lose_child(&mut self, colour: Colour) {
         let now = self.now;
+        self.log.push(format!("{now}  {} is deleted", colour.name()));
         if let Some(child) = self.children.get_mut(&colour) {
             Self::go(child, now);
         }
@@ -604,6 +620,12 @@ impl SimChild {
         if self.unready == 0 {
             self.records += 7;
         }
+    }
+
+    /// One that is stopped counts as ended.
+    fn is_good(&self) -> bool {
+        let child = Child(&self.object);
+        child.is_ready() && !child.is_to_stop()
     }
 
     pub(crate) fn fail(&mut self) {

@@ -1,0 +1,506 @@
+//! The state machine of blue/green deployments, explored to the end of what a budget allows; see [`testing::exploration`].
+//!
+//! What takes time is over in one step of the world here, and that a time is over is a fault. A write of the status that
+//! is refused ends a pass as a crash before it does, so that crashes stand for both.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use api::blue_green::{
+    ABORT_ANNOTATION, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, PROGRESSING,
+    PROMOTE_ANNOTATION, RETRY_ANNOTATION, SERVING,
+};
+use api::job::{JobState, UpgradeMode};
+use blue_green::child::Child;
+use blue_green::plan::Step;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+use testing::exploration::{self, Budget, Explored, Rested};
+
+use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim, SimChild};
+
+/// An operator at rest does not look for longer than this.
+const RESTS_FOR: Duration = Duration::from_mins(1);
+/// A savepoint that failed is taken again after it.
+const SAVEPOINT_AGAIN: i64 = 60;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Edit {
+    Parallelism,
+    /// The job fails soon after each start.
+    FailingParallelism,
+    BreakImage,
+    /// The text that served at first.
+    Back,
+    Suspend,
+    Resume,
+    /// An older state is to be started from.
+    Redeploy,
+    /// An option that concerns no running job.
+    InPlace,
+    Promote,
+    Abort,
+    Retry,
+    Delete,
+}
+
+/// Whom a fault strikes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Role {
+    Serving,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fault {
+    /// The next savepoint fails.
+    Savepoint,
+    /// The JobManager does not know its triggers any more.
+    Triggers,
+    /// The job fails for good.
+    Job(Role),
+    /// It runs again.
+    Recovers(Role),
+    Unready(Role),
+    /// Somebody deletes the child.
+    Child(Role),
+    /// Whatever is waited for takes too long.
+    Late,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Action {
+    Pass,
+    /// The operator dies before this step, or after the last one.
+    CrashBefore(usize),
+    /// The operator is given what was stored before the last change; children it reads as they are.
+    StalePass,
+    World,
+    Edit(Edit),
+    Fault(Fault),
+}
+
+const EDITS: &[Edit] = &[
+    Edit::Parallelism,
+    Edit::FailingParallelism,
+    Edit::BreakImage,
+    Edit::Back,
+    Edit::Suspend,
+    Edit::Resume,
+    Edit::Redeploy,
+    Edit::InPlace,
+    Edit::Promote,
+    Edit::Abort,
+    Edit::Retry,
+    Edit::Delete,
+];
+const FAULTS: &[Fault] = &[
+    Fault::Savepoint,
+    Fault::Triggers,
+    Fault::Job(Role::Serving),
+    Fault::Job(Role::Other),
+    Fault::Recovers(Role::Serving),
+    Fault::Unready(Role::Serving),
+    Fault::Unready(Role::Other),
+    Fault::Child(Role::Serving),
+    Fault::Child(Role::Other),
+    Fault::Late,
+];
+
+/// What the API server stored.
+type Stored = (FlinkBlueGreenDeployment, BlueGreenStatus);
+
+#[derive(Clone)]
+struct State {
+    sim: Sim,
+    /// As it was before the last change.
+    stale: Option<Box<Stored>>,
+    left: Budget,
+}
+
+impl State {
+    fn stored(&self) -> Stored {
+        (self.sim.resource.clone(), self.sim.status.clone())
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.sim.resource.metadata.deletion_timestamp.is_some()
+    }
+
+    /// One decision, carried out as far as the operator gets.
+    fn passes(&self) -> Vec<(Action, Self)> {
+        let mut state = self.clone();
+        let plan = state.sim.plan();
+        let mut all = Vec::new();
+        for (index, step) in plan.steps.iter().enumerate() {
+            if index > 0 {
+                all.extend(state.crashed(Action::CrashBefore(index)));
+            }
+            state.sim.take(step);
+        }
+        all.extend(state.crashed(Action::CrashBefore(plan.steps.len())));
+        state.sim.store(&plan.status);
+        all.push((Action::Pass, state));
+        all.extend(self.stale_pass());
+        all
+    }
+
+    fn crashed(&self, action: Action) -> Option<(Action, Self)> {
+        let mut state = self.clone();
+        state.left.crashes = state.left.crashes.checked_sub(1)?;
+        Some((action, state))
+    }
+
+    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    fn stale_pass(&self) -> Option<(Action, Self)> {
+        let earlier = *self.stale.clone()?;
+        let (_, mut state) = self.crashed(Action::StalePass)?;
+        let newest = state.stored();
+        (state.sim.resource, state.sim.status) = earlier;
+        let plan = state.sim.plan();
+        (state.sim.resource, state.sim.status) = newest;
+        for step in plan.steps.iter().take_while(|step| !matches!(step, Step::WriteStatus(_))) {
+            state.sim.take(step);
+        }
+        Some((Action::StalePass, state))
+    }
+
+    fn edited(&self, edit: Edit) -> Self {
+        let mut state = self.clone();
+        state.left.edits -= 1;
+        if state.is_deleted() {
+            return state;
+        }
+        let sim = &mut state.sim;
+        match edit {
+            Edit::Parallelism => sim.edit_job(|job| job.parallelism = Some(3)),
+            Edit::FailingParallelism => {
+                sim.edit_job(|job| job.parallelism = Some(FAILING_PARALLELISM));
+            }
+            Edit::BreakImage => sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned())),
+            Edit::Back => {
+                let mode = sim.template().job.as_ref().unwrap().upgrade_mode;
+                let first = Sim::new(mode).template().clone();
+                sim.edit(|spec| *spec = first);
+            }
+            Edit::Suspend => sim.edit_job(|job| job.state = JobState::Suspended),
+            Edit::Resume => sim.edit_job(|job| job.state = JobState::Running),
+            Edit::Redeploy => sim.redeploy(),
+            Edit::InPlace => sim.edit(|spec| {
+                let options = [("kubernetes.operator.reconcile.interval", "1 min")];
+                spec.flink_configuration.0 = options
+                    .map(|(key, value)| (key.to_owned(), json!(value)))
+                    .into_iter()
+                    .collect();
+            }),
+            Edit::Promote | Edit::Abort => {
+                let other = sim.struck(Role::Other);
+                let uid = other.map(|child| Child(&child.object).uid().to_owned());
+                let id = uid.or_else(|| sim.status.savepoint_trigger_id.clone());
+                let is_promoted = edit == Edit::Promote;
+                let key = if is_promoted { PROMOTE_ANNOTATION } else { ABORT_ANNOTATION };
+                if let Some(id) = id {
+                    sim.annotate(key, id);
+                }
+            }
+            Edit::Retry => {
+                if let Some(since) = sim.given_up_since() {
+                    sim.annotate(RETRY_ANNOTATION, since);
+                }
+            }
+            Edit::Delete => sim.resource.metadata.deletion_timestamp = Some(Time(sim.now)),
+        }
+        state
+    }
+
+    fn struck(&self, fault: Fault) -> Self {
+        let mut state = self.clone();
+        state.left.faults -= 1;
+        let sim = &mut state.sim;
+        match fault {
+            Fault::Savepoint => sim.savepoint_fails = true,
+            Fault::Triggers => sim.forget_triggers(),
+            Fault::Job(role) => {
+                if let Some(child) = sim.struck(role) {
+                    child.fail();
+                }
+            }
+            Fault::Recovers(role) => {
+                if let Some(child) = sim.struck(role) {
+                    child.recover();
+                }
+            }
+            Fault::Unready(role) => {
+                if let Some(child) = sim.struck(role) {
+                    child.unready = 2;
+                }
+            }
+            Fault::Child(role) => {
+                if let Some(colour) = sim.colour_of(role) {
+                    sim.lose_child(colour);
+                }
+            }
+            Fault::Late => {
+                sim.now += SignedDuration::try_from(sim.settings.grace).unwrap();
+            }
+        }
+        state
+    }
+
+    /// A step of the world. The children of a resource that is deleted go with it.
+    fn tick(&mut self) {
+        if self.is_deleted() {
+            for colour in Colour::ALL {
+                self.sim.lose_child(colour);
+            }
+        }
+        self.sim.tick();
+    }
+
+    /// What takes time is over in one step; a job that fails after its start runs for one.
+    fn hurry(&mut self) {
+        self.sim.hurry();
+        self.sim.log.clear();
+    }
+}
+
+impl Explored for State {
+    type Action = Action;
+    const START: Action = Action::World;
+
+    fn text(&self) -> String {
+        let mut text = self.sim.text();
+        if let (Some(stale), true) = (&self.stale, self.left.crashes > 0) {
+            let (resource, status) = &**stale;
+            write!(text, "{}", json!([resource.metadata, resource.spec, status])).unwrap();
+        }
+        text
+    }
+
+    fn left(&self) -> Budget {
+        self.left
+    }
+
+    fn phase(&self) -> String {
+        let state = self.sim.status.blue_green_state.map_or("new", Into::into);
+        let job = self.sim.status.job_status.state;
+        let children: Vec<&str> = self.sim.children.keys().map(|colour| colour.name()).collect();
+        format!("{state} {job:?}, children {children:?}")
+    }
+
+    fn successors(&self) -> Vec<(Action, Self)> {
+        let mut all = self.passes();
+        let mut world = self.clone();
+        world.tick();
+        all.push((Action::World, world));
+        if self.left.edits > 0 {
+            all.extend(EDITS.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
+        }
+        if self.left.faults > 0 {
+            all.extend(FAULTS.iter().map(|fault| (Action::Fault(*fault), self.struck(*fault))));
+        }
+        for (_, state) in &mut all {
+            state.hurry();
+            if state.stored() != self.stored() {
+                state.stale = Some(Box::new(self.stored()));
+            }
+        }
+        all
+    }
+
+    fn leave_alone(&mut self) {
+        self.left = Budget { edits: 0, faults: 0, crashes: 0 };
+        self.stale = None;
+        self.sim.savepoint_fails = false;
+    }
+
+    fn rest(&mut self) -> Rested {
+        let before = self.sim.status.clone();
+        self.tick();
+        let plan = self.sim.pass(None);
+        self.hurry();
+        let is_idle = plan.steps.is_empty() && self.sim.status == before;
+        // What is told is waited for without end.
+        let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
+            && self.sim.status.error.is_none();
+        if let (true, Some(pause)) = (is_idle, plan.look_again) {
+            self.sim.now += SignedDuration::try_from(pause).unwrap();
+        }
+        let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
+        Rested {
+            is_quiet: is_idle && !waits,
+            is_gone: self.is_deleted() && self.sim.children.is_empty(),
+            told: format!("{}: {steps:?}", plan.because),
+        }
+    }
+
+    /// At rest the wish is fulfilled, or the status says why not; and mended, it is fulfilled.
+    fn assert_done(&self) {
+        if self.is_deleted() {
+            return assert!(self.sim.children.is_empty(), "left behind");
+        }
+        self.sim.assert_told();
+        let mut sim = self.sim.clone();
+        sim.heal();
+        if sim.status.error.as_ref().is_some_and(|error| error.contains("savepointRedeployNonce")) {
+            sim.redeploy();
+        }
+        sim.settle();
+        sim.assert_rests();
+    }
+}
+
+impl Sim {
+    fn colour_of(&self, role: Role) -> Option<Colour> {
+        let serving = self.serving();
+        match role {
+            Role::Serving => serving,
+            Role::Other => Some(serving.map_or(Colour::Blue, Colour::other)),
+        }
+    }
+
+    fn struck(&mut self, role: Role) -> Option<&mut SimChild> {
+        let colour = self.colour_of(role)?;
+        self.children.get_mut(&colour)
+    }
+
+    /// When the spec was given up, by its condition.
+    fn given_up_since(&self) -> Option<String> {
+        let mut conditions = self.status.conditions.iter();
+        let progressing = conditions.find(|it| it.type_.as_deref() == Some(PROGRESSING))?;
+        progressing.last_transition_time.clone()
+    }
+
+    /// Where not all is as the spec wants it, the status says so; and it is right about who runs.
+    fn assert_told(&self) {
+        let conditions = &self.status.conditions;
+        let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
+        let running: Vec<Colour> =
+            Colour::ALL.into_iter().filter(|colour| self.runs(*colour)).collect();
+        assert!(running.len() <= 1, "both run at rest: {:?}", self.status);
+        let named = match serving.reason.as_deref() {
+            Some("Blue") => vec![Colour::Blue],
+            Some("Green") => vec![Colour::Green],
+            _ => vec![],
+        };
+        assert_eq!(named, running, "another one serves: {:?}", self.status);
+        // One that was given up and could not be deleted may run beside one that serves and is down.
+        if let Some(colour) = self.serving().filter(|colour| self.runs(*colour)) {
+            assert_eq!(self.ingress, Some(colour), "the web UI leads to somebody else");
+        }
+        let is_told = self.status.error.is_some() || running.is_empty();
+        assert!(is_told || self.has_wish(), "at rest without a word: {:?}", self.status);
+    }
+
+    /// Seconds since `time`, as far as they make a difference.
+    fn since(&self, time: Option<Timestamp>, counts_to: i64) -> Option<i64> {
+        Some(self.now.duration_since(time?).as_secs().clamp(0, counts_to))
+    }
+
+    /// All that the state is, but for times and for counts.
+    fn text(&self) -> String {
+        let Self { resource, status, children, triggers, states, ingress, .. } = self;
+        let generation = resource.metadata.generation.unwrap();
+        let (mut metadata, mut known) = (resource.metadata.clone(), status.clone());
+        metadata.generation = None;
+        for condition in &mut known.conditions {
+            condition.observed_generation =
+                Some(i64::from(condition.observed_generation == Some(generation)));
+        }
+        let mut text = json!([metadata, resource.spec, known]).to_string();
+        for (colour, child) in children {
+            let mut object = child.object.clone();
+            let generation = object.metadata.generation.take();
+            let observed = object.status.as_mut().map(|status| status.observed_generation.take());
+            write!(
+                text,
+                "{colour:?}{}{}{}{}",
+                json!(object),
+                observed.flatten() == generation,
+                Some(child.carried_out) == generation,
+                child.carried_out > 0,
+            )
+            .unwrap();
+            write!(text, "{:?}", child.waits()).unwrap();
+        }
+        let triggers: Vec<_> =
+            triggers.iter().filter(|(id, _)| text.contains(id.as_str())).collect();
+        let paths: Vec<_> =
+            states.iter().filter(|(path, _)| text.contains(path.as_str())).collect();
+        // Records count only by who has more of them.
+        let mut counts: Vec<u64> = children.values().map(|child| child.records).collect();
+        counts.extend(triggers.iter().map(|(_, trigger)| trigger.records));
+        counts.extend(paths.iter().map(|(_, records)| **records));
+        counts.push(self.floor);
+        counts.sort_unstable();
+        counts.dedup();
+        let rank = |records: u64| counts.iter().position(|count| *count == records);
+        for (id, trigger) in &triggers {
+            let (of, records) = (&trigger.of, rank(trigger.records));
+            write!(text, "{id}{of}{records:?}{}{}", trigger.done_in, trigger.fails).unwrap();
+        }
+        for (path, records) in paths {
+            write!(text, "{path}{:?}", rank(*records)).unwrap();
+        }
+        let ranks: Vec<_> = children.values().map(|child| rank(child.records)).collect();
+        write!(text, "{ranks:?}{:?}{ingress:?}{}", rank(self.floor), self.savepoint_fails).unwrap();
+        let delay = i64::try_from(self.settings.deletion_delay.as_secs()).unwrap();
+        let written =
+            status.last_reconciled_timestamp.as_deref().and_then(|text| text.parse().ok());
+        let annotations = resource.metadata.annotations.as_ref();
+        let retried = annotations.and_then(|annotations| annotations.get(RETRY_ANNOTATION));
+        write!(
+            text,
+            "{:?}{:?}{:?}{}",
+            status.aborts_at().map(|at| at <= self.now),
+            self.since(status.ready_since(), delay),
+            self.since(written, SAVEPOINT_AGAIN) == Some(SAVEPOINT_AGAIN),
+            retried == self.given_up_since().as_ref(),
+        )
+        .unwrap();
+        text
+    }
+}
+
+fn explore(name: &str, sim: Sim, default: &str) {
+    let mut start = State { sim, stale: None, left: Budget::read_or(default) };
+    start.hurry();
+    exploration::explore(name, start);
+}
+
+fn serving(mode: UpgradeMode) -> Sim {
+    let mut sim = Sim::new(mode);
+    sim.settings.deletion_delay = Duration::from_secs(1);
+    sim.settle();
+    sim
+}
+
+#[test]
+fn every_way_through_a_transition_with_a_savepoint_keeps_the_laws() {
+    explore("blue/green, savepoint", serving(UpgradeMode::Savepoint), "1,1,1");
+}
+
+#[test]
+fn every_way_through_a_transition_without_state_keeps_the_laws() {
+    explore("blue/green, stateless", serving(UpgradeMode::Stateless), "1,1,1");
+}
+
+#[test]
+fn every_way_through_a_first_deployment_keeps_the_laws() {
+    explore("blue/green, a first deployment", Sim::new(UpgradeMode::LastState), "1,0,1");
+}
+
+#[test]
+fn every_way_of_two_edits_keeps_the_laws() {
+    explore("blue/green, two edits", serving(UpgradeMode::Savepoint), "2,0,0");
+}
+
+/// What stands for itself is changed in place.
+#[test]
+fn every_way_through_what_is_suspended_keeps_the_laws() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.state = JobState::Suspended);
+    sim.settle();
+    explore("blue/green, suspended", sim, "1,1,1");
+}
