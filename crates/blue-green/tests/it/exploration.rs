@@ -67,6 +67,10 @@ enum Fault {
     Child(Role),
     /// Whatever is waited for takes too long.
     Late,
+    /// The Java operator makes so many passes.
+    Java(u8),
+    /// And drops the conditions.
+    ForgetfulJava(u8),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,6 +112,17 @@ const FAULTS: &[Fault] = &[
     Fault::Late,
 ];
 
+const JAVA: &[Fault] = &[
+    Fault::Java(1),
+    Fault::ForgetfulJava(2),
+    Fault::Java(4),
+    Fault::ForgetfulJava(8),
+    Fault::Savepoint,
+    Fault::Unready(Role::Other),
+    Fault::Child(Role::Other),
+    Fault::Late,
+];
+
 /// What the API server stored.
 type Stored = (FlinkBlueGreenDeployment, BlueGreenStatus);
 
@@ -116,6 +131,7 @@ struct State {
     sim: Sim,
     /// As it was before the last change.
     stale: Option<Box<Stored>>,
+    faults: &'static [Fault],
     left: Budget,
 }
 
@@ -244,6 +260,13 @@ impl State {
             Fault::Late => {
                 sim.now += SignedDuration::try_from(sim.settings.grace).unwrap();
             }
+            Fault::Java(passes) | Fault::ForgetfulJava(passes) => {
+                for _ in 0..passes {
+                    sim.tick();
+                    sim.java_pass();
+                }
+                sim.take_over(matches!(fault, Fault::Java(_)));
+            }
         }
         state
     }
@@ -298,7 +321,9 @@ impl Explored for State {
             all.extend(EDITS.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
         }
         if self.left.faults > 0 {
-            all.extend(FAULTS.iter().map(|fault| (Action::Fault(*fault), self.struck(*fault))));
+            all.extend(
+                self.faults.iter().map(|fault| (Action::Fault(*fault), self.struck(*fault))),
+            );
         }
         for (_, state) in &mut all {
             state.hurry();
@@ -373,7 +398,7 @@ impl Sim {
     }
 
     /// Where not all is as the spec wants it, the status says so; and it is right about who runs.
-    fn assert_told(&self) {
+    pub(crate) fn assert_told(&self) {
         let conditions = &self.status.conditions;
         let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
         let running: Vec<Colour> =
@@ -464,7 +489,11 @@ impl Sim {
 }
 
 fn explore(name: &str, sim: Sim, default: &str) {
-    let mut start = State { sim, stale: None, left: Budget::read_or(default) };
+    explore_with(name, sim, FAULTS, default);
+}
+
+fn explore_with(name: &str, sim: Sim, faults: &'static [Fault], default: &str) {
+    let mut start = State { sim, stale: None, faults, left: Budget::read_or(default) };
     start.hurry();
     exploration::explore(name, start);
 }
@@ -494,6 +523,12 @@ fn every_way_through_a_first_deployment_keeps_the_laws() {
 #[test]
 fn every_way_of_two_edits_keeps_the_laws() {
     explore("blue/green, two edits", serving(UpgradeMode::Savepoint), "2,0,0");
+}
+
+/// Either goes on from what the other one left.
+#[test]
+fn every_way_beside_the_java_operator_keeps_the_laws() {
+    explore_with("blue/green, beside Java", serving(UpgradeMode::Savepoint), JAVA, "1,2,0");
 }
 
 /// What stands for itself is changed in place.

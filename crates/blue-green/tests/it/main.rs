@@ -14,5 +14,6 @@ extern crate kubectl_flink_blue_green as blue_green;
 
 mod decisions;
 mod exploration;
+mod java;
 mod simulation;
 mod world;
