@@ -187,13 +187,16 @@ impl<'a> Pass<'a> {
         // A change that is on record may not have reached the child.
         let last = self.recorded().filter(|_| !is_changing);
         let last = last.unwrap_or_else(|| child::template_of(child.0, colour, wanted));
-        let wish = change(&last, wanted);
-        if wish == Change::None && self.was_given_up_elsewhere(colour, child, wanted) {
-            let error = self.status.error.clone();
-            let message = error.unwrap_or_else(|| "the transition was given up".to_owned());
-            self.record_spec_of(colour, child);
-            self.fail(ABORTED, message);
-            return Ok(self.finish("the spec was given up by another operator", Some(RESYNC)));
+        let mut wish = change(&last, wanted);
+        if let Some(given_up) = self.given_up_elsewhere(colour, child, wanted) {
+            if wish == Change::None {
+                let error = self.status.error.clone();
+                let message = error.unwrap_or_else(|| "the transition was given up".to_owned());
+                self.record_spec_of(colour, child);
+                self.fail(ABORTED, message);
+                return Ok(self.finish("the spec was given up by another operator", Some(RESYNC)));
+            }
+            wish = given_up;
         }
         if wish == Change::None || self.is_given_up() {
             return Ok(self.rest(child, left_over, is_changing));
@@ -429,20 +432,21 @@ impl<'a> Pass<'a> {
         GIVEN_UP.contains(&reason) && is_of_spec && !is_retried
     }
 
-    /// The Java operator has the spec that it gave up on record, and nothing else tells that it does not run. What this operator
-    /// gives up has the same message in its condition.
-    fn was_given_up_elsewhere(
+    /// The change from what runs, where the Java operator has the spec that it gave up on record, and nothing else tells that it
+    /// does not run. What this operator gives up has the same message in its condition.
+    fn given_up_elsewhere(
         &self,
         colour: Colour,
         child: Child<'_>,
         wanted: &FlinkDeploymentSpec,
-    ) -> bool {
+    ) -> Option<Change> {
         let is_failing = self.status.job_status.state == Some(JobStatusState::Failing);
         let runs = child::template_of(child.0, colour, wanted);
         let wish = change(&runs, wanted);
-        is_failing
-            && self.condition(PROGRESSING).is_none_or(|it| it.message != self.world.status.error)
-            && matches!(wish, Change::Transition | Change::Redeploy)
+        let is_told =
+            self.condition(PROGRESSING).is_some_and(|it| it.message == self.world.status.error);
+        (is_failing && !is_told && matches!(wish, Change::Transition | Change::Redeploy))
+            .then_some(wish)
     }
 
     /// The present spec was given up, and that is still told.

@@ -529,6 +529,25 @@ fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else()
     assert_eq!(sim.status.error.as_deref(), Some("Could not start Transition"));
 }
 
+/// Another edit of something else does not bring it to the job that runs.
+#[test]
+fn what_the_java_operator_gave_up_does_not_come_with_a_change_in_place() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    let blue = sim.uid(Colour::Blue);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    let refused = serde_json::json!({ "spec": sim.resource.spec });
+    sim.status.last_reconciled_spec = Some(refused.to_string());
+    sim.status.job_status.state = Some(JobStatusState::Failing);
+    sim.status.error = Some("Could not start Transition".to_owned());
+    sim.edit(|spec| {
+        let interval = "kubernetes.operator.reconcile.interval".to_owned();
+        spec.flink_configuration.0.insert(interval, "1 min".into());
+    });
+    sim.settle();
+    assert_eq!(sim.serving(), Some(Colour::Green));
+    assert_ne!(sim.uid(Colour::Green), blue);
+}
+
 /// Nobody else wakes the operator then.
 #[test]
 fn a_savepoint_that_failed_is_taken_again_after_a_while() {
