@@ -168,10 +168,9 @@ impl<'a> Pass<'a> {
             return Ok(self.await_deletion(child));
         }
         let is_changing = self.status.job_status.state == Some(JobStatusState::Reconciling);
-        let aborts_at = self.status.aborts_at().map(|at| at.to_string());
+        let aborts_at = self.status.abort_timestamp.take().filter(|_| is_changing);
         self.forget_transition();
-        self.status.abort_timestamp =
-            is_changing.then(|| aborts_at.unwrap_or_else(|| self.deadline()));
+        self.status.abort_timestamp = aborts_at;
         self.put_ingress_in_place(colour)?;
         let left_over = self.world.child(other);
         // While the one that serves is down, another one that runs is better than none.

@@ -412,6 +412,9 @@ impl Pass<'_> {
     /// The only child that runs is waited for; what keeps it from its spec for long is told.
     pub(crate) fn report_unready(&mut self, child: Child<'_>) {
         let name = child.name();
+        if self.status.aborts_at().is_none() {
+            self.status.abort_timestamp = Some(self.deadline());
+        }
         if !self.is_late() {
             return self.report("Changing", format!("`{name}` starts"));
         }

@@ -357,6 +357,22 @@ fn a_child_that_was_replaced_unrecorded_gets_the_spec_that_is_wanted_by_then() {
     }
 }
 
+/// The operator died before the rest of it was stored.
+#[test]
+fn a_child_that_was_replaced_unrecorded_and_fails_is_told() {
+    let mut sim = serving(UpgradeMode::Stateless);
+    sim.lose_child(Colour::Blue);
+    while !sim.children.is_empty() {
+        sim.tick();
+    }
+    sim.pass(Some(2));
+    sim.tick();
+    sim.children.get_mut(&Colour::Blue).unwrap().fail();
+    sim.until("told", |sim| {
+        sim.status.error.as_ref().is_some_and(|error| error.contains("the sink is gone"))
+    });
+}
+
 /// Its nonce says that a state is named, also where the same edit resumes the job.
 #[test]
 fn a_job_that_is_resumed_with_a_named_state_starts_from_that() {
