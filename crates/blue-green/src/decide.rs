@@ -442,8 +442,10 @@ impl<'a> Pass<'a> {
         let is_failing = self.status.job_status.state == Some(JobStatusState::Failing);
         let runs = child::template_of(child.0, colour, wanted);
         let wish = change(&runs, wanted);
-        let is_told =
-            self.condition(PROGRESSING).is_some_and(|it| it.message == self.world.status.error);
+        let is_told = self.condition(PROGRESSING).is_some_and(|it| {
+            it.message == self.world.status.error
+                && it.observed_generation == Some(self.world.generation())
+        });
         (is_failing && !is_told && matches!(wish, Change::Transition | Change::Redeploy))
             .then_some(wish)
     }

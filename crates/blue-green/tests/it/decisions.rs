@@ -532,17 +532,20 @@ fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else()
     sim.until("changed", |sim| sim.status.abort_timestamp.is_some());
     sim.edit_job(|job| job.state = JobState::Running);
     sim.until("changed back", |sim| !Child(&sim.children[&Colour::Blue].object).is_to_stop());
-    sim.edit_job(|job| job.parallelism = Some(3));
-    let refused = serde_json::json!({ "spec": sim.resource.spec });
-    sim.status.last_reconciled_spec = Some(refused.to_string());
-    sim.status.job_status.state = Some(JobStatusState::Failing);
-    sim.status.error = Some("Could not start Transition".to_owned());
-    for _ in 0..20 {
-        sim.tick();
-        sim.pass(None);
+    // The second time in the same words.
+    for parallelism in [3, 4] {
+        sim.edit_job(|job| job.parallelism = Some(parallelism));
+        let refused = serde_json::json!({ "spec": sim.resource.spec });
+        sim.status.last_reconciled_spec = Some(refused.to_string());
+        sim.status.job_status.state = Some(JobStatusState::Failing);
+        sim.status.error = Some("Could not start Transition".to_owned());
+        for _ in 0..20 {
+            sim.tick();
+            sim.pass(None);
+        }
+        assert!(sim.is_given_up());
+        assert_eq!(sim.status.error.as_deref(), Some("Could not start Transition"));
     }
-    assert!(sim.is_given_up());
-    assert_eq!(sim.status.error.as_deref(), Some("Could not start Transition"));
 }
 
 /// Another edit of something else does not bring it to the job that runs.
