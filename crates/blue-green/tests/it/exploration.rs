@@ -261,6 +261,7 @@ impl State {
                 sim.now += SignedDuration::try_from(sim.settings.grace).unwrap();
             }
             Fault::Java(passes) | Fault::ForgetfulJava(passes) => {
+                sim.make_recorded_change();
                 for _ in 0..passes {
                     sim.tick();
                     sim.java_pass();
