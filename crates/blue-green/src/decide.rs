@@ -252,6 +252,16 @@ impl<'a> Pass<'a> {
         }
         self.status.abort_timestamp = None;
         self.set_as_wanted(child);
+        if child.is_down() && !child.is_done() {
+            let why = child.error().unwrap_or("its job has failed");
+            let message = format!("the job of `{name}` does not run: {why}");
+            if self.world.status.error.as_ref() != Some(&message) {
+                self.warn("JobDown", message.clone());
+            }
+            self.set_job(JobStatusState::Failing);
+            self.status.error = Some(message.clone());
+            return self.finish(message, Some(look_again));
+        }
         self.finish(format!("`{name}` serves"), Some(look_again))
     }
 

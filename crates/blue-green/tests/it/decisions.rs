@@ -98,6 +98,21 @@ fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
     }
 }
 
+#[test]
+fn a_job_that_serves_and_fails_is_told_until_it_runs_again() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.children.get_mut(&Colour::Blue).unwrap().fail();
+    sim.until("told", |sim| sim.status.job_status.state == Some(JobStatusState::Failing));
+    let error = sim.status.error.clone().unwrap();
+    assert!(error.starts_with("the job of `orders-blue` does not run"), "{error}");
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.settle();
+    assert_eq!(
+        (sim.status.job_status.state, &sim.status.error),
+        (Some(JobStatusState::Running), &None)
+    );
+}
+
 /// #1161: the old child is gone, that is not on record, and the target is not ready for a moment, later than the grace.
 #[test]
 fn upstream_1161_what_alone_is_left_is_never_given_up() {
