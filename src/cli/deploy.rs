@@ -479,6 +479,12 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
 /// A new deployment from the flags, or a change of one that is there.
 async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Request> {
     let name = flags.name()?.to_owned();
+    if name.contains('/') {
+        return Err(Failure::usage(format!("flags make a {KIND}, which `{name}` is not"))
+            .hint(format!("change one that is there: kubectl flink set image {name} IMAGE"))
+            .hint("or give the manifest: kubectl flink deploy -f FILE")
+            .into());
+    }
     match read::get_value(&connection.client, &deployment::id(connection, &name)).await? {
         Some(_) => Ok(Request::Patch { patch: flags.patch(), name }),
         None => {

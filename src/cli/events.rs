@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
@@ -60,14 +61,19 @@ struct Line {
 pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let EventsArgs { name, warnings, output: Output { output } } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = deployment::fetch_itself(&connection, &name).await?;
+    let mut about = vec![present.clone()];
+    if present.is_blue_green() {
+        about.extend(deployment::colours(&connection, &present).await?);
+    }
     let (events, names) = tokio::join!(
         read::list::<Event>(&connection.client, Scope::Namespace(present.namespace()), None),
-        names_of(&connection, &present),
+        join_all(about.iter().map(|it| names_of(&connection, it))),
     );
+    let names: BTreeSet<_> = names.into_iter().flatten().collect();
     let mut lines = events?
         .into_iter()
-        .filter(|event| is_about(event, &present, &names))
+        .filter(|event| about.iter().any(|it| is_about(event, it, &names)))
         .map(line)
         .filter(|line| !warnings || line.event_type == "Warning")
         .collect::<Vec<_>>();
@@ -118,7 +124,7 @@ fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, Strin
     let object = &event.involved_object;
     let kind = object.kind.clone().unwrap_or_default();
     let name = object.name.clone().unwrap_or_default();
-    if kind == present.job_kind().into_str() {
+    if kind == present.id().kind {
         return name == present.name();
     }
     if names.contains(&(kind.clone(), name.clone())) {

@@ -7,6 +7,7 @@
 mod assess;
 pub(in crate::cli) mod assignment;
 mod facts;
+mod quota;
 mod show;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ResourceQuota;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
@@ -31,7 +33,8 @@ use super::{change, complete, deployment, manifest, operator_config};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
-use clients::cluster::apply;
+use clients::cluster::read::{self, Scope};
+use clients::cluster::{apply, pods};
 use clients::flink::access::{Connector, Options};
 use config::OperatorConfig;
 use lifecycle::diff::{ChangeClass, SpecDiff, diff, diff_session_job};
@@ -221,6 +224,12 @@ async fn plan(
     };
     warnings.extend(facts.unread.iter().map(|unread| format!("not read: {unread}")));
     warnings.extend(show::warnings(present.as_ref(), &wanted, &outcome, &facts));
+    let starts = |scene: &Scene| scene.steps.iter().any(|step| step.step == "create-child");
+    if let Some(present) = present.as_ref().filter(|it| it.is_blue_green())
+        && outcome.scenes.iter().any(starts)
+    {
+        warnings.extend(room_for_two(connection, present).await);
+    }
     let restore = assess::restore(&outcome, &facts, now);
     let replay = assess::replay(&outcome, restore.as_ref(), facts.details.as_ref(), now);
     let started = facts.details.as_ref().and_then(|details| details.start_time);
@@ -251,6 +260,19 @@ async fn plan(
         downtime: downtime.filter(|_| stops_job),
         warnings,
     })
+}
+
+/// Quotas that have no room for both colours. Who may not see them is not warned.
+async fn room_for_two(connection: &Connection, present: &Deployment) -> Vec<String> {
+    let (client, namespace) = (&connection.client, present.namespace());
+    let scope = Scope::Namespace(namespace);
+    let serving = async {
+        let colours = deployment::colours(connection, present).await.ok()?;
+        pods::list(client, namespace, colours.first()?.name(), None).await.ok()
+    };
+    let quotas = read::list::<ResourceQuota>(client, scope, None);
+    let (quotas, serving) = tokio::join!(quotas, serving);
+    quota::shortages(&quotas.unwrap_or_default(), &serving.unwrap_or_default())
 }
 
 /// The object after server-side apply. Who may not ask for it sees the manifest laid over what there is.

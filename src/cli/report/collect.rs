@@ -62,6 +62,16 @@ impl Collecting<'_> {
         tell("reading objects");
         let kind = present.id().kind.to_lowercase();
         add_object(archive, &format!("objects/{kind}-{}.yaml", present.name()), &present.0)?;
+        if let Some(parent) = present.blue_green_parent() {
+            let parent = deployment::fetch_blue_green(self.connection, parent);
+            match self.timely(parent).await {
+                Ok(parent) => {
+                    let name = format!("objects/flinkbluegreendeployment-{}.yaml", parent.name());
+                    add_object(archive, &name, &parent.0)?;
+                }
+                Err(error) => archive.leave_out(format!("the blue/green deployment: {error}")),
+            }
+        }
         let cluster = self.timely(deployment::cluster_of(self.connection, present)).await;
         let cluster = match cluster {
             Ok(cluster) => cluster,
@@ -127,7 +137,8 @@ impl Collecting<'_> {
     }
 
     async fn events(&self, archive: &mut Archive, cluster: &Deployment) -> anyhow::Result<()> {
-        let names = [self.present.name(), cluster.name()];
+        let names = [self.present.name(), cluster.name()].into_iter();
+        let names: Vec<&str> = names.chain(self.present.blue_green_parent()).collect();
         let namespace = self.present.namespace();
         let around = events::around(&self.connection.client, namespace, &names);
         match self.timely(around).await {

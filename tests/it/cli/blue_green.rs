@@ -270,6 +270,38 @@ async fn the_cause_is_that_of_the_colour_that_is_waited_for() {
 }
 
 #[tokio::test]
+async fn events_are_those_of_the_resource_and_of_both_colours() {
+    let cluster = cluster();
+    shop(&cluster);
+    for (kind, name) in [
+        ("FlinkBlueGreenDeployment", "shop"),
+        ("FlinkDeployment", "shop-blue"),
+        ("FlinkDeployment", "shop-green"),
+        ("FlinkDeployment", "wordcount"),
+        ("FlinkBlueGreenDeployment", "shop-green"),
+    ] {
+        cluster.insert(json!({"apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": format!("{kind}-{name}").to_lowercase(), "namespace": "default"},
+            "involvedObject": {"kind": kind, "name": name, "namespace": "default"},
+            "type": "Normal", "reason": "Test", "message": "m"}));
+    }
+    let told = run(&cluster, None, "events bluegreen/shop -o name").await.succeeded();
+    expect![[r"
+        FlinkBlueGreenDeployment/shop
+        FlinkDeployment/shop-blue
+        FlinkDeployment/shop-green
+    "]]
+    .assert_eq(&told.output);
+}
+
+#[tokio::test]
+async fn flags_make_no_blue_green_deployment() {
+    let ran = run(&rested(), None, "deploy bluegreen/shop --image flink:1.20").await;
+    ran.failed(Kind::Usage, "flags make a FlinkDeployment");
+    assert!(ran.hints[0].contains("set image bluegreen/shop"), "{:?}", ran.hints);
+}
+
+#[tokio::test]
 async fn a_manifest_of_the_kind_is_checked_and_sent() {
     let cluster = cluster();
     let deploy = async |manifest: Value| {
