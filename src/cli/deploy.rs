@@ -267,7 +267,9 @@ async fn check(
             let known = (present.as_ref(), together);
             session_job::check(connection, &id, &wanted, known, operator).await?
         }
-        "FlinkBlueGreenDeployment" => check_blue_green(connection, &id, &wanted, operator).await?,
+        "FlinkBlueGreenDeployment" => {
+            check_blue_green(connection, &id, &wanted, present.as_ref(), operator).await?
+        }
         _ => check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?,
     };
     let last = present.as_ref().and_then(Deployment::last_reconciled_spec);
@@ -325,13 +327,22 @@ async fn check_blue_green(
     connection: &Connection,
     id: &ObjectId,
     wanted: &Value,
+    present: Option<&Deployment>,
     operator: &OperatorConfig,
 ) -> anyhow::Result<Vec<Violation>> {
     const TEMPLATE: &str = "spec.template.";
     let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(wanted["spec"].clone())
         .with_context(|| format!("FlinkBlueGreenDeployment `{}` cannot be read", id.name))?;
     let namespace = id.namespace.clone().unwrap_or_default();
-    let input = BlueGreenInput { name: &id.name, namespace: &namespace, spec: &spec, operator };
+    let last = present.and_then(Deployment::last_reconciled_spec);
+    let last = last.and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
+    let input = BlueGreenInput {
+        name: &id.name,
+        namespace: &namespace,
+        spec: &spec,
+        last_reconciled: last.as_ref(),
+        operator,
+    };
     let found = blue_green::find(&input).into_iter();
     let mut violations: Vec<Violation> = found.map(|finding| finding.violation).collect();
     if let Some(spec) = spec.template.and_then(|template| template.spec) {

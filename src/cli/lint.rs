@@ -218,7 +218,13 @@ fn findings(
         }
         Resource::BlueGreenDeployment(resource) => {
             let name = resource.metadata.name.as_deref().unwrap_or_default();
-            let input = BlueGreenInput { name, namespace, spec: &resource.spec, operator };
+            let input = BlueGreenInput {
+                name,
+                namespace,
+                spec: &resource.spec,
+                last_reconciled: None,
+                operator,
+            };
             validation::blue_green::find(&input)
         }
         Resource::Foreign { .. } => Vec::new(),

@@ -177,6 +177,43 @@ async fn a_savepoint_of_a_colour_that_is_gone_is_disposed_of_by_the_other_one() 
     operating.stop().await;
 }
 
+/// It is a savepoint of a job that is gone, and not one of the job that has taken over.
+#[tokio::test]
+async fn a_snapshot_that_a_colour_did_not_complete_is_not_asked_of_the_other_one() {
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let operating = Operating::start(flink);
+    serve(&operating, false);
+    let mut snapshot = going();
+    snapshot["spec"]["jobReference"]["name"] = json!("trial-green");
+    snapshot["status"] = json!({"state": "IN_PROGRESS", "triggerId": "0123456789abcdef0123456789abcdef",
+        "triggerTimestamp": jiff::Timestamp::now().to_string()});
+    operating.cluster.insert(snapshot);
+    let is_gone =
+        |cluster: &FakeCluster| cluster.objects("flinkstatesnapshots").is_empty().then_some(());
+    operating.until("the snapshot is gone", is_gone).await;
+    assert_eq!(operating.flink.requests("/savepoints"), [""; 0]);
+    operating.stop().await;
+}
+
+/// A session job has a ConfigMap of the same form.
+#[tokio::test]
+async fn what_the_autoscaler_knows_of_another_resource_is_left_alone() {
+    let operating = Operating::start(FakeFlink::start().await);
+    let mut foreign = scaling_of(&json!({"metadata": {"uid": "s"}}));
+    foreign["metadata"]["name"] = json!("autoscaler-trial-green");
+    foreign["metadata"]["ownerReferences"][0]["kind"] = json!("FlinkSessionJob");
+    operating.cluster.insert(foreign);
+    let stored =
+        |cluster: &FakeCluster| cluster.object("configmaps", "shop", "autoscaler-trial-green");
+    let before = stored(&operating.cluster);
+    serve(&operating, true);
+    let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-green");
+    operating.until("the other colour is made", child).await;
+    assert_eq!(stored(&operating.cluster), before);
+    operating.stop().await;
+}
+
 #[tokio::test]
 async fn a_child_of_somebody_else_is_left_alone() {
     let operating = Operating::start(FakeFlink::start().await);

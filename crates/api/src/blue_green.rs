@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_with::skip_serializing_none;
 use strum::IntoStaticStr;
 
@@ -230,6 +231,12 @@ impl BlueGreenStatus {
     /// Since when the target is ready.
     pub fn ready_since(&self) -> Option<Timestamp> {
         time(self.deployment_ready_timestamp.as_deref())
+    }
+
+    /// The template's spec on record.
+    pub fn recorded_template(&self) -> Option<FlinkDeploymentSpec> {
+        let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
+        serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
     }
 
     /// The target serves whatever comes: it was ready, and there is no time any more at which it is given up.

@@ -38,10 +38,16 @@ fn without_path(spec: &FlinkDeploymentSpec) -> FlinkDeploymentSpec {
 }
 
 /// The change starts the job from the state that is named, whatever else is changed with it.
-pub fn redeploys(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
+pub fn is_redeploy(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
     let nonce =
         |spec: &FlinkDeploymentSpec| spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
     nonce(to).is_some() && nonce(from) != nonce(to)
+}
+
+/// The state that such a change names.
+pub fn named_state(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> Option<String> {
+    let path = to.job.as_ref()?.initial_savepoint_path.as_ref()?;
+    (is_redeploy(from, to) && !path.trim().is_empty()).then(|| path.clone())
 }
 
 /// The job of the spec is to be stopped.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use crate::change::{is_suspended, redeploys};
+use crate::change::{is_redeploy, is_suspended};
 use crate::world::World;
 
 /// The child of this colour that starts with `spec` from the state at `path`; none makes it start from what the spec
@@ -60,7 +60,7 @@ pub fn changed(
     let mut changed = child.clone();
     changed.spec = made.spec;
     let former = child.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
-    if let (Some(job), false) = (&mut changed.spec.job, redeploys(&child.spec, spec)) {
+    if let (Some(job), false) = (&mut changed.spec.job, is_redeploy(&child.spec, spec)) {
         job.initial_savepoint_path = former;
     }
     for (of_child, wanted) in [
@@ -85,7 +85,7 @@ fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
 }
 
 /// Turns the spec of a child of this colour back into that of the template, without the state that it started from.
-pub fn take_back(spec: &mut Value, colour: Colour) {
+pub fn to_template(spec: &mut Value, colour: Colour) {
     if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template")
         && let Some(plain) = template.strip_prefix(&prefix(colour))
     {
@@ -161,6 +161,10 @@ impl<'a> Child<'a> {
             .as_ref()
             .and_then(|status| status.lifecycle_state)
             .filter(|_| self.is_current())
+    }
+
+    pub fn job_id(self) -> Option<&'a str> {
+        self.0.status.as_ref().and_then(|status| status.job_status.job_id.as_deref())
     }
 
     /// When its spec was reconciled.

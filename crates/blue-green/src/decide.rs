@@ -12,14 +12,17 @@ use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
 use serde_json::json;
 
-use crate::change::{Change, change, is_stateless, is_suspended, redeploys};
+use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
 use crate::plan::{Plan, Step};
+use crate::transition::Start;
 use crate::world::{Ingress, Question, World};
 
 pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// After a savepoint that failed the next one is asked for.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// A redeploy must not start from nothing.
+const NO_STATE_NAMED: &str = "spec.template.spec.job.initialSavepointPath: must be set: `savepointRedeployNonce` starts the job from it";
 /// How soon what is at rest is looked at, or a savepoint that failed.
 const RESYNC: Duration = Duration::from_mins(1);
 /// Pause until something that was just done shows its effect.
@@ -211,11 +214,13 @@ impl<'a> Pass<'a> {
             return Ok(self.await_deletion(left_over));
         }
         if wish == Change::Redeploy {
-            let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.clone());
-            return Ok(self.begin(other, wanted, path));
+            let Some(path) = named_state(&last, wanted) else {
+                return Ok(self.refuse("ValidationError", NO_STATE_NAMED.to_owned()));
+            };
+            return Ok(self.begin(other, wanted, Start::Named(path)));
         }
         if is_stateless(wanted) {
-            return Ok(self.begin(other, wanted, None));
+            return Ok(self.begin(other, wanted, Start::Stateless));
         }
         if child.runs() {
             return Ok(self.take_savepoint(colour, child));
@@ -260,6 +265,7 @@ impl<'a> Pass<'a> {
             }
             self.set_job(JobStatusState::Failing);
             self.status.error = Some(message.clone());
+            self.report("JobDown", message.clone());
             return self.finish(message, Some(look_again));
         }
         self.finish(format!("`{name}` serves"), Some(look_again))
@@ -281,8 +287,8 @@ impl<'a> Pass<'a> {
 
     /// A child that served is gone, and with it all that led to the state of its job.
     pub(crate) fn replace_lost(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> End {
-        let is_named = self.recorded().is_some_and(|last| redeploys(&last, wanted));
-        if is_named || is_stateless(wanted) {
+        let named = self.recorded().and_then(|last| named_state(&last, wanted));
+        if named.is_some() || is_stateless(wanted) {
             // Where the new child is not recorded it is compared with the spec on record, by which a state is still named
             // where the child was not made.
             self.status.blue_green_state = Some(colour.transitioning_to());
@@ -409,9 +415,7 @@ impl<'a> Pass<'a> {
 
     /// The spec of the children on record.
     pub(crate) fn recorded(&self) -> Option<FlinkDeploymentSpec> {
-        let text = self.status.last_reconciled_spec.as_deref()?;
-        let stored: serde_json::Value = serde_json::from_str(text).ok()?;
-        serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
+        self.status.recorded_template()
     }
 
     pub(crate) fn record(&mut self, spec: api::blue_green::FlinkBlueGreenDeploymentSpec) {

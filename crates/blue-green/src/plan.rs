@@ -27,9 +27,10 @@ pub enum Step {
         path: String,
         since: Timestamp,
     },
-    /// The child of the other colour begins with what the autoscaler knows of this one.
-    CarryScaling {
-        from: Colour,
+    /// The child of this colour begins with what the autoscaler knows of the other one, or with nothing.
+    CopyAutoscalerState {
+        to: Colour,
+        is_reset: bool,
     },
     CreateChild(Box<FlinkDeployment>),
     /// Gives the child this spec, as long as it is the version that was looked at.
@@ -51,7 +52,7 @@ impl Step {
             Self::RecordRevision(_) => "record-revision",
             Self::TriggerSavepoint { .. } => "trigger-savepoint",
             Self::KeepSavepoint { .. } => "keep-savepoint",
-            Self::CarryScaling { .. } => "carry-scaling",
+            Self::CopyAutoscalerState { .. } => "copy-autoscaler-state",
             Self::CreateChild(_) => "create-child",
             Self::ChangeChild(_) => "change-child",
             Self::DeleteChild { .. } => "delete-child",

@@ -127,7 +127,7 @@ impl Rehearsal {
             Step::Event(_)
             | Step::RecordRevision(_)
             | Step::KeepSavepoint { .. }
-            | Step::CarryScaling { .. } => return None,
+            | Step::CopyAutoscalerState { .. } => return None,
             Step::TriggerSavepoint { colour, trigger_id } => {
                 let path = self.planned_savepoint(colour);
                 self.facts.savepoint = Some((trigger_id, Savepoint::Completed { path }));

@@ -8,13 +8,23 @@ use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
 use jiff::SignedDuration;
 
-use crate::change::{Change, change, is_stateless, is_suspended, redeploys};
+use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
 use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
 use state::restore_point::RestorePoint;
 use state::revision::{self, Content};
+
+/// Where the other colour starts from.
+pub(crate) enum Start {
+    /// The savepoint of this transition.
+    Savepoint(String),
+    /// The state that the spec names.
+    Named(String),
+    /// Nothing, or what `initialSavepointPath` of a job without state says.
+    Stateless,
+}
 
 impl Pass<'_> {
     fn is_late(&self) -> bool {
@@ -123,59 +133,64 @@ impl Pass<'_> {
             self.delete(left_over, "another one takes its place");
             return self.await_deletion(left_over);
         }
-        self.begin(target, wanted, Some(path))
+        self.begin(target, wanted, Start::Savepoint(path))
     }
 
-    /// Starts the other colour; without a path as its spec says.
+    /// Starts the other colour.
     pub(crate) fn begin(
         &mut self,
         target: Colour,
         wanted: &FlinkDeploymentSpec,
-        path: Option<String>,
+        start: Start,
     ) -> Plan {
+        self.record_superseded(target.other(), &start);
+        let path = match start {
+            Start::Savepoint(path) | Start::Named(path) => Some(path),
+            Start::Stateless => None,
+        };
         let child = child::child(self.world, target, wanted, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
-        self.keep_state(target.other(), path.as_deref());
-        let carries = self.carries_scaling(target.other(), wanted);
         self.head_for(target, path.clone());
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
-        self.steps.extend(carries);
+        self.steps.extend(self.autoscaler_state(target, wanted));
         self.steps.push(Step::CreateChild(Box::new(child)));
         let from = path.map_or_else(String::new, |path| format!(" from {path}"));
         self.tell("Submit", format!("`{name}` is started{from}"));
         self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
     }
 
-    /// What the autoscaler knows goes along, unless it is to begin anew.
-    fn carries_scaling(&self, from: Colour, wanted: &FlinkDeploymentSpec) -> Option<Step> {
+    /// The target begins with what the autoscaler knows of the job that serves, unless the autoscaler is to begin anew.
+    fn autoscaler_state(&self, to: Colour, wanted: &FlinkDeploymentSpec) -> Option<Step> {
+        let serving = self.world.child(to.other())?;
         let nonce = |spec: &FlinkDeploymentSpec| spec.job.as_ref()?.autoscaler_reset_nonce;
-        let is_reset =
-            nonce(wanted).is_some() && self.recorded().as_ref().and_then(nonce) != nonce(wanted);
-        let is_there = self.world.child(from).is_some();
-        (is_there && !is_reset).then_some(Step::CarryScaling { from })
+        let is_reset = nonce(wanted).is_some() && nonce(&serving.0.spec) != nonce(wanted);
+        Some(Step::CopyAutoscalerState { to, is_reset })
     }
 
-    /// The spec that serves goes into the history, with the savepoint that the other colour starts from.
-    fn keep_state(&mut self, serving: Colour, savepoint: Option<&str>) {
+    /// The spec that serves goes into the history with the state that it leaves; its savepoint is a snapshot, too.
+    fn record_superseded(&mut self, serving: Colour, start: &Start) {
         let (Some(child), Some(spec)) = (self.world.child(serving), self.recorded()) else {
             return;
         };
-        if let Some(path) = savepoint.filter(|_| self.status.savepoint_trigger_id.is_some()) {
+        let Ok(mut spec) = serde_json::to_value(spec) else { return };
+        child::to_template(&mut spec, serving);
+        let left = match start {
+            Start::Savepoint(path) => RestorePoint::Path(path.clone()),
+            // Where its last checkpoint is only its job knows.
+            Start::Named(_) => RestorePoint::HaMetadata,
+            Start::Stateless => RestorePoint::Empty,
+        };
+        let restore_point = revision::RestorePoint::of(&left, child.job_id());
+        let content = Content { spec, restore_point, reconciled_at: child.reconciled_at() };
+        self.steps.push(Step::RecordRevision(Box::new(content)));
+        if let Start::Savepoint(path) = start {
             // The same one after a crash.
             let since =
                 self.condition(PROGRESSING).and_then(|it| it.last_transition_time.as_deref());
             let since = since.and_then(|text| text.parse().ok()).unwrap_or(self.world.now);
-            let path = path.to_owned();
-            self.steps.push(Step::KeepSavepoint { colour: serving, path, since });
+            self.steps.push(Step::KeepSavepoint { colour: serving, path: path.clone(), since });
         }
-        let Ok(mut spec) = serde_json::to_value(spec) else { return };
-        child::take_back(&mut spec, serving);
-        let point =
-            savepoint.map_or(RestorePoint::Empty, |path| RestorePoint::Path(path.to_owned()));
-        let restore_point = revision::RestorePoint::of(&point, None);
-        let content = Content { spec, restore_point, reconciled_at: child.reconciled_at() };
-        self.steps.push(Step::RecordRevision(Box::new(content)));
     }
 
     pub(crate) fn transitioning(&mut self, to: Colour) -> End {
@@ -228,11 +243,9 @@ impl Pass<'_> {
         let Some(recorded) = self.recorded() else {
             return Ok(self.leave_transition(from, serving, "its spec cannot be read"));
         };
-        let is_named = redeploys(&serving.0.spec, &recorded);
+        let named = named_state(&serving.0.spec, &recorded);
         let path = match (path, self.status.savepoint_trigger_id.clone()) {
-            _ if is_named => {
-                recorded.job.as_ref().and_then(|job| job.initial_savepoint_path.clone())
-            }
+            _ if named.is_some() => named,
             _ if is_stateless(&recorded) => None,
             // As the Java operator has it: the savepoint is known to the JobManager alone, and a path is of an earlier one.
             (_, Some(id)) => match self.world.savepoint(from, &id)? {
@@ -260,13 +273,13 @@ impl Pass<'_> {
         self.status.abort_timestamp = Some(self.deadline());
         self.status.deployment_ready_timestamp = None;
         self.status.job_status.upgrade_savepoint_path.clone_from(&path);
-        // It led to the target where that was lost after it was decided that it takes over.
+        // It may lead to the target that was lost.
         self.put_ingress_in_place(from)?;
         let child = child::child(self.world, to, &recorded, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
         self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
         self.write();
-        self.steps.extend(self.carries_scaling(from, &recorded));
+        self.steps.extend(self.autoscaler_state(to, &recorded));
         self.steps.push(Step::CreateChild(Box::new(child)));
         Ok(self.finish(format!("starting `{name}`"), Some(self.world.settings.interval)))
     }

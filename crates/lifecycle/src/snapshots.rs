@@ -65,7 +65,10 @@ impl<K: Kind> Pass<'_, K> {
         } else {
             Vec::new()
         };
-        self.clean_up(config, &known)?;
+        // The spec of a target has not proven itself, and its limits are those of what serves.
+        if !self.world.is_target {
+            self.clean_up(config, &known)?;
+        }
         let wanted = self.job();
         let mut next: Option<Duration> = None;
         let mut is_asking = false;

@@ -19,7 +19,7 @@ use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
 use super::resource::Act;
 use api::blue_green::{
-    BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of,
+    BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of, uids_of,
 };
 use api::deployment::FlinkDeployment;
 use api::state_snapshot::JobKind;
@@ -140,10 +140,12 @@ pub(super) async fn plan(
     context: &Context,
 ) -> Result<Plan, Error> {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
+    let last = resource.status.as_ref().and_then(BlueGreenStatus::recorded_template);
     let found = find(&BlueGreenInput {
         name: &name,
         namespace: &namespace,
         spec: &resource.spec,
+        last_reconciled: last.as_ref(),
         operator,
     });
     let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -297,6 +299,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
                     namespace: self.namespace(),
                     name: blue_green_history_name(&self.resource.name_any()),
                     owner: self.resource.owner_ref(&()).unwrap_or_default(),
+                    is_repeated: true,
                 };
                 self.put_into_history(&history, *content).await
             }
@@ -306,7 +309,9 @@ impl Act<'_, FlinkBlueGreenDeployment> {
             Step::KeepSavepoint { colour, path, since } => {
                 self.keep_savepoint(children.of(colour), (&path, since), operator).await
             }
-            Step::CarryScaling { from } => self.carry_scaling(from).await,
+            Step::CopyAutoscalerState { to, is_reset } => {
+                self.copy_autoscaler_state(to, is_reset, children).await
+            }
             Step::CreateChild(child) => {
                 match apply::create(client, &serde_json::to_value(&*child)?, Writer::OPERATOR).await
                 {
@@ -374,23 +379,40 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         self.create_snapshot(&upgrade_resource(job, path, format, &config, since)).await
     }
 
-    /// Copies what the autoscaler stored of one child to the other one, which takes it when it starts. Until then it
-    /// belongs to their parent.
-    async fn carry_scaling(&self, from: Colour) -> Result<(), act::Error> {
+    /// Copies what the autoscaler stored of the other child, which this one takes when it starts. Until then it belongs to
+    /// their parent.
+    async fn copy_autoscaler_state(
+        &self,
+        to: Colour,
+        is_reset: bool,
+        children: &Children,
+    ) -> Result<(), act::Error> {
         let (client, namespace) = (&self.context.client, self.namespace());
-        let of = |colour: Colour| colour.child_of(&self.resource.name_any());
-        let Some(stored) = autoscaler::find(client, &namespace, &of(from)).await? else {
+        let parent = self.uid.as_str();
+        let target = to.child_of(&self.resource.name_any());
+        let present = autoscaler::find(client, &namespace, &target).await?;
+        // A session job of that name has one as well.
+        let is_ours = |kept: &autoscaler::Kept| {
+            kept.is_of(&[parent]) || kept.is_of_resource("FlinkDeployment", &target)
+        };
+        if present.as_ref().is_some_and(|kept| !is_ours(kept)) {
             return Ok(());
+        }
+        let serving = children.of(to.other()).filter(|_| !is_reset);
+        let stored = match serving {
+            Some(serving) => {
+                let found = autoscaler::find(client, &namespace, &serving.name_any()).await?;
+                found.filter(|kept| kept.is_of(&uids_of(serving.meta())))
+            }
+            None => None,
         };
-        let target = of(from.other());
+        if present.is_none() && stored.is_none() {
+            return Ok(());
+        }
         let own = autoscaler::Kept::owned_by(&self.resource, &target);
-        let mut kept = match autoscaler::find(client, &namespace, &target).await? {
-            Some(kept) if !kept.is_labelled() => return Ok(()),
-            Some(kept) => kept,
-            None => own.clone(),
-        };
-        kept.hand_to(&own);
-        kept.data = stored.data;
+        let mut kept = present.unwrap_or_else(|| own.clone());
+        kept.set_owner_of(&own);
+        kept.data = stored.map(|stored| stored.data).unwrap_or_default();
         autoscaler::store(client, &mut kept).await?;
         Ok(())
     }

@@ -26,8 +26,10 @@ impl<K: OperatedJob> Act<'_, K> {
         let job_id = self.stored.job().job_id.as_deref();
         let reconciled_at = self.stored.reconciliation().reconciliation_timestamp;
         let mut spec = serde_json::to_value(&spec)?;
-        if let Some(colour) = Colour::of_label(self.resource.labels()) {
-            child::take_back(&mut spec, colour);
+        let is_child = parent_of(self.resource.meta()).is_some();
+        let colour = Colour::of_label(self.resource.labels()).filter(|_| is_child);
+        if let Some(colour) = colour {
+            child::to_template(&mut spec, colour);
         }
         let content = revision::Content {
             spec,
@@ -44,10 +46,10 @@ pub(super) fn history_of<K: JobResource>(job: &K) -> History {
     let namespace = job.namespace().unwrap_or_default();
     if let Some(parent) = parent_of(job.meta()) {
         let name = revision::blue_green_history_name(&parent.name);
-        return History { namespace, name, owner: parent.clone() };
+        return History { namespace, name, owner: parent.clone(), is_repeated: false };
     }
     let name = revision::history_name(K::JOB, &job.name_any());
-    History { namespace, name, owner: job.owner_ref(&()).unwrap_or_default() }
+    History { namespace, name, owner: job.owner_ref(&()).unwrap_or_default(), is_repeated: false }
 }
 
 impl<K: Operated> Act<'_, K> {

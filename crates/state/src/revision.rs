@@ -154,6 +154,19 @@ pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
     Change { create, prune }
 }
 
+/// As [`decide_revision`]; a spec that is the newest one already takes that one's place: a transition may be tried many
+/// times, and leaves another savepoint each time.
+pub fn decide_repeated_revision(existing: &[Revision], content: Content) -> Change {
+    let newest = existing.iter().max_by_key(|revision| revision.number);
+    let mut change = decide_revision(existing, content);
+    if let (Some(created), Some(newest)) = (&change.create, newest)
+        && created.content.spec == newest.content.spec
+    {
+        change.prune.push(newest.number);
+    }
+    change
+}
+
 /// The revision, of those given from old to new, that names the last savepoint which the job was
 /// started from. With `CLAIM` or `LEGACY` its checkpoints may need the files of that savepoint until it
 /// starts from another one, however often it goes on from a checkpoint: until then the revision is what

@@ -10,6 +10,7 @@ use config::option::ConfigOption;
 use config::options::blue_green as own;
 use config::{FlinkConfig, OperatorConfig, options};
 
+use super::deployment::check_redeploy;
 use super::extension::subject::Subject;
 use super::{Finding, Rule, ValidationInput, Violation, is_blank};
 
@@ -19,6 +20,8 @@ pub struct BlueGreenInput<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub spec: &'a FlinkBlueGreenDeploymentSpec,
+    /// The spec of its template on record.
+    pub last_reconciled: Option<&'a FlinkDeploymentSpec>,
     pub operator: &'a OperatorConfig,
 }
 
@@ -51,6 +54,7 @@ pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
         let message = "must be set, such as `{{name}}.{{namespace}}.flink.example.com`";
         found.push(Rule::IngressTemplate.found("spec.ingress.template", message));
     }
+    found.extend(of_redeploy(input, template));
     found.extend(of_state(input, template));
     found.extend(of_children(input, template));
     found
@@ -75,6 +79,12 @@ fn of_options(spec: &FlinkBlueGreenDeploymentSpec) -> Vec<Finding> {
         Rule::BlueGreenOption.found(place(key), message)
     });
     unreadable.chain(unknown).collect()
+}
+
+/// A state that is asked for by its path has to have one.
+fn of_redeploy(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Option<Finding> {
+    let last = input.last_reconciled?.job.as_ref()?;
+    check_redeploy(last, template.job.as_ref()?).map(in_template)
 }
 
 /// How state gets from one colour to the other.
@@ -111,15 +121,7 @@ fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Ve
             last_reconciled: None,
             operator: input.operator,
         });
-        let child =
-            child.into_iter().map(|Finding { rule, violation: Violation { path, message } }| {
-                let path = path
-                    .strip_prefix("spec.")
-                    .map(|rest| format!("spec.template.spec.{rest}"))
-                    .unwrap_or(path);
-                Finding { rule, violation: Violation { path, message } }
-            });
-        for finding in child {
+        for finding in child.into_iter().map(in_template) {
             let is_told = all
                 .iter()
                 .any(|it| it.rule == finding.rule && it.violation.path == finding.violation.path);
@@ -129,4 +131,12 @@ fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Ve
         }
     }
     all
+}
+
+/// What is wrong with a child, at its place in the template.
+fn in_template(finding: Finding) -> Finding {
+    let Finding { rule, violation: Violation { path, message } } = finding;
+    let path =
+        path.strip_prefix("spec.").map(|rest| format!("spec.template.spec.{rest}")).unwrap_or(path);
+    Finding { rule, violation: Violation { path, message } }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testing::acceptance::accepted;
 use testing::choices::{Choices, another_seed};
 use testing::generated::{put, put_anywhere, read, spec_fields, wrong};
-use validation::{session_job, state_snapshot};
+use validation::{blue_green, session_job, state_snapshot};
 
 use super::Server;
 use super::crds::{deployment, object};
@@ -49,7 +49,17 @@ fn refusal(resource: &Resource) -> Option<String> {
                 has_target: true,
             })
         }
-        Resource::BlueGreenDeployment(_) | Resource::Foreign { .. } => vec![],
+        Resource::BlueGreenDeployment(resource) => {
+            let found = blue_green::find(&blue_green::BlueGreenInput {
+                name: resource.metadata.name.as_deref().unwrap_or_default(),
+                namespace: "default",
+                spec: &resource.spec,
+                last_reconciled: None,
+                operator: &operator,
+            });
+            found.into_iter().map(|finding| finding.violation).collect()
+        }
+        Resource::Foreign { .. } => vec![],
     };
     violations.first().map(|violation| format!("{}: {}", violation.path, violation.message))
 }

@@ -9,6 +9,7 @@ use api::status::JobStatusState;
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use state::revision::RestoreKind;
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, NAMED_STATE, Sim};
 
@@ -87,15 +88,55 @@ fn children_have_the_labels_of_the_template_and_those_that_the_operator_selects_
 
 #[test]
 fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
-    for (nonce, carried) in [(None, Some(Colour::Blue)), (Some(1), None)] {
+    for nonce in [None, Some(1)] {
         let mut sim = serving(UpgradeMode::Savepoint);
         sim.edit_job(|job| {
             job.parallelism = Some(3);
             job.autoscaler_reset_nonce = nonce;
         });
         sim.until("started", |sim| sim.children.len() == 2);
-        assert_eq!(sim.carried, carried);
+        assert_eq!(sim.is_reset, Some(nonce.is_some()));
+        // The same where the target is made again.
+        sim.is_reset = None;
+        sim.lose_child(Colour::Green);
+        sim.until("made again", |sim| sim.is_reset.is_some());
+        assert_eq!(sim.is_reset, Some(nonce.is_some()));
     }
+}
+
+/// Whoever asks for a state by a new nonce and names none would lose the one there is.
+#[test]
+fn a_new_nonce_without_a_state_is_refused() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.savepoint_redeploy_nonce = Some(1));
+    sim.until("refused", |sim| sim.status.error.is_some());
+    let error = sim.status.error.clone().unwrap();
+    assert!(error.contains("initialSavepointPath: must be set"), "{error}");
+    assert_eq!((sim.children.len(), sim.serving()), (1, Some(Colour::Blue)));
+}
+
+#[test]
+fn a_spec_that_serves_through_many_attempts_is_one_revision() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    for parallelism in 3..6 {
+        sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+        sim.edit_job(|job| job.parallelism = Some(parallelism));
+        sim.until("tried", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
+        sim.until("given up", Sim::is_given_up);
+    }
+    let [revision] = sim.revisions.as_slice() else { panic!("{:?}", sim.revisions) };
+    assert_eq!(revision.number, 3, "a number names one revision for ever");
+}
+
+/// Its last checkpoint, and not the state that its user went back to.
+#[test]
+fn a_redeploy_does_not_say_that_what_it_starts_from_was_left() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.redeploy();
+    sim.until("started", |sim| sim.children.len() == 2);
+    let [revision] = sim.revisions.as_slice() else { panic!("{:?}", sim.revisions) };
+    assert_eq!((&sim.kept, &revision.content.restore_point.path), (&BTreeSet::new(), &None));
+    assert_eq!(revision.content.restore_point.kind, RestoreKind::LastState);
 }
 
 #[test]

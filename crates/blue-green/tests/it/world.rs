@@ -11,7 +11,7 @@ use api::blue_green::{
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::status::{DeploymentStatus, JobStatusState, LifecycleState};
-use blue_green::change::{Change, change, is_stateless, is_suspended, redeploys};
+use blue_green::change::{Change, change, is_redeploy, is_stateless, is_suspended};
 use blue_green::child::Child;
 use blue_green::decide;
 use blue_green::plan::{Plan, Step};
@@ -20,7 +20,7 @@ use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
-use state::revision::{Revision, decide_revision};
+use state::revision::{Revision, decide_repeated_revision};
 
 pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good soon after its start.
@@ -70,16 +70,17 @@ pub(crate) struct Sim {
     /// Savepoints take so long, and the next one fails.
     pub(crate) savepoint_takes: u64,
     pub(crate) savepoint_fails: bool,
-    redeploys: i64,
+    is_redeploy: i64,
     ids: u64,
     pub(crate) writes: usize,
     pub(crate) switches: usize,
     pub(crate) aborts: usize,
     pub(crate) log: Vec<String>,
     pub(crate) revisions: Vec<Revision>,
-    /// Savepoints that are shown, and whose scaling was handed on last.
+    /// Savepoints that are shown as resources.
     pub(crate) kept: BTreeSet<String>,
-    pub(crate) carried: Option<Colour>,
+    /// The autoscaler of the target began anew.
+    pub(crate) is_reset: Option<bool>,
     pub(crate) inherits_labels: bool,
 }
 
@@ -117,7 +118,7 @@ impl Sim {
             floor: 0,
             savepoint_takes: 2,
             savepoint_fails: false,
-            redeploys: 0,
+            is_redeploy: 0,
             ids: 0,
             writes: 0,
             switches: 0,
@@ -125,7 +126,7 @@ impl Sim {
             log: vec![],
             revisions: vec![],
             kept: BTreeSet::new(),
-            carried: None,
+            is_reset: None,
             inherits_labels: false,
         }
     }
@@ -169,8 +170,8 @@ impl Sim {
     /// Its user names an older state to start from.
     pub(crate) fn redeploy(&mut self) {
         self.states.insert(NAMED_STATE.to_owned(), 0);
-        self.redeploys += 1;
-        let nonce = self.redeploys;
+        self.is_redeploy += 1;
+        let nonce = self.is_redeploy;
         self.edit_job(|job| {
             job.initial_savepoint_path = Some(NAMED_STATE.to_owned());
             job.savepoint_redeploy_nonce = Some(nonce);
@@ -337,10 +338,11 @@ impl Sim {
                 assert!(self.states.contains_key(path), "{path} was taken");
                 self.kept.insert(path.clone());
             }
-            Step::CarryScaling { from } => self.carried = Some(*from),
+            Step::CopyAutoscalerState { is_reset, .. } => self.is_reset = Some(*is_reset),
             Step::RecordRevision(content) => {
-                let change = decide_revision(&self.revisions, (**content).clone());
+                let change = decide_repeated_revision(&self.revisions, (**content).clone());
                 self.revisions.extend(change.create);
+                self.revisions.retain(|it| !change.prune.contains(&it.number));
             }
             Step::PointIngress(colour) => {
                 // The law: the web UI never leads away from the job that runs, unless it is to stop.
@@ -448,7 +450,7 @@ impl Sim {
         // The law: what is redeployed starts from what its user named.
         let path = object.spec.job.as_ref().unwrap().initial_savepoint_path.as_deref();
         assert!(
-            !redeploys(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
+            !is_redeploy(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
             "redeployed from {path:?}"
         );
         child.object.spec = object.spec.clone();

@@ -57,7 +57,7 @@ impl Kept {
     }
 
     /// True if the autoscaler made it, and not a user who likes the name.
-    pub fn is_labelled(&self) -> bool {
+    fn is_labelled(&self) -> bool {
         let component = self.metadata.labels.as_ref().and_then(|labels| labels.get("component"));
         component.is_some_and(|it| it == COMPONENT)
     }
@@ -69,8 +69,14 @@ impl Kept {
         is_unclaimed || owners.iter().any(|owner| uids.contains(&owner.uid.as_str()))
     }
 
+    /// True if it was made for the resource of this kind and name, whether that is there or not.
+    pub fn is_of_resource(&self, kind: &str, name: &str) -> bool {
+        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
+        self.is_labelled() && owners.iter().any(|it| it.kind == kind && it.name == name)
+    }
+
     /// It belongs to what `other` belongs to from the next time on that it is stored.
-    pub fn hand_to(&mut self, other: &Self) {
+    pub fn set_owner_of(&mut self, other: &Self) {
         self.metadata.owner_references.clone_from(&other.metadata.owner_references);
     }
 

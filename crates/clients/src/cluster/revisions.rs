@@ -59,6 +59,8 @@ pub struct History {
     pub name: String,
     /// The revisions go with it.
     pub owner: OwnerReference,
+    /// See [`revision::decide_repeated_revision`].
+    pub is_repeated: bool,
 }
 
 /// Puts a spec with its restore point into the history and prunes the history to its bound.
@@ -66,7 +68,11 @@ pub struct History {
 pub async fn record(client: &Client, history: &History, content: Content) -> Result<()> {
     let History { namespace, name, .. } = history;
     let existing = list(client, namespace, name).await?;
-    let change = revision::decide_revision(&existing, content);
+    let change = if history.is_repeated {
+        revision::decide_repeated_revision(&existing, content)
+    } else {
+        revision::decide_revision(&existing, content)
+    };
     if let Some(created) = &change.create {
         let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
         revisions.create(&PostParams::default(), &to_object(history, created)?).await?;

@@ -60,6 +60,7 @@ pub(crate) fn follow<K: Scaled>(
     };
     if is_switching(resource.meta(), context) {
         tracing::debug!("the autoscaler holds: a blue/green switch is under way");
+        context.metrics.forget_scaling_figures(&uid);
         return None;
     }
     let job_id = job_to_measure(&candidate(resource, status)).map_err(hold).ok()?.to_owned();

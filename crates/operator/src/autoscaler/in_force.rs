@@ -162,7 +162,7 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
     let other_owner = kept.other_owner(&uids_of(resource.meta()));
     if other_owner.is_none() {
         // A blue/green deployment hands it to its child.
-        kept.hand_to(&own);
+        kept.set_owner_of(&own);
     }
     let (decided, work) = match (other_owner, state::read(&kept.data)) {
         (Some(owner), _) => unknown(format!(

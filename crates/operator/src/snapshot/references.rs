@@ -131,7 +131,7 @@ fn scope_of(namespace: Option<&str>) -> Scope<'_> {
     namespace.map_or(Scope::AllNamespaces, Scope::Namespace)
 }
 
-/// Another operator has them: what they name is found in their text.
+/// What they name is found in their text, in whatever field an operator has put it.
 async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, String> {
     let mut all = Vec::new();
     for scope in reach(namespace, context) {

@@ -12,7 +12,7 @@ use api::blue_green::{Colour, parent_of};
 use api::deployment::FlinkDeployment;
 use api::reconciled::session_cluster_of;
 use api::session_job::FlinkSessionJob;
-use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference};
+use api::state_snapshot::{FlinkStateSnapshot, JobKind, JobReference, SnapshotState};
 use api::status::{JobStatus, JobStatusState};
 use clients::cluster;
 use clients::cluster::read;
@@ -43,14 +43,14 @@ pub(super) async fn find(
     match &snapshot.spec.job_reference {
         Some(JobReference { kind: Some(JobKind::FlinkDeployment), name: Some(name) }) => {
             let found = of_deployment((&namespace, name), operator, context).await?;
-            let is_going = snapshot.metadata.deletion_timestamp.is_some();
-            match other_colour(&namespace, name, context).await? {
-                // Its savepoint is disposed of by what took over from its job.
-                Some(other) if is_going && matches!(found, (Fact::Known(Target::Absent), _)) => {
-                    of_deployment((&namespace, &other), operator, context).await
-                }
-                Some(_) | None => Ok(found),
+            if is_to_be_disposed_of(snapshot)
+                && matches!(found, (Fact::Known(Target::Absent), _))
+                && let Some(other) = other_colour(&namespace, name, context).await?
+            {
+                // What took over from its job does that.
+                return of_deployment((&namespace, &other), operator, context).await;
             }
+            Ok(found)
         }
         Some(JobReference { kind: Some(JobKind::FlinkSessionJob), name: Some(name) }) => {
             of_session_job((&namespace, name), operator, context).await
@@ -81,6 +81,12 @@ async fn of_deployment(
         Ok(client) => present(&deployment, &status.job_status, &config, client),
         Err(reason) => (Fact::Unknown(reason), None),
     })
+}
+
+/// Its savepoint is complete, and may go with it.
+fn is_to_be_disposed_of(snapshot: &FlinkStateSnapshot) -> bool {
+    let state = snapshot.status.as_ref().map(|status| status.state);
+    snapshot.metadata.deletion_timestamp.is_some() && state == Some(SnapshotState::Completed)
 }
 
 /// The other child of the blue/green deployment that this is, or was, a child of.

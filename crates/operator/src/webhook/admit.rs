@@ -13,7 +13,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 
 use crate::mutator::Mutated;
-use api::blue_green::FlinkBlueGreenDeployment;
+use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeployment};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
@@ -152,7 +152,7 @@ enum Wanted {
     Deployment(Box<FlinkDeployment>, Box<DeploymentStatus>),
     SessionJob(Box<FlinkSessionJob>, Box<SessionJobStatus>),
     StateSnapshot(Box<FlinkStateSnapshot>),
-    BlueGreen(Box<FlinkBlueGreenDeployment>),
+    BlueGreen(Box<FlinkBlueGreenDeployment>, Box<BlueGreenStatus>),
 }
 
 /// The facts that were looked up for a change.
@@ -185,7 +185,7 @@ impl Change {
             Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
             Wanted::SessionJob(job, status) => Subject::of_session_job(job, status, session),
             Wanted::StateSnapshot(snapshot) => Subject::of_snapshot(snapshot),
-            Wanted::BlueGreen(resource) => return blue_green::subject(resource),
+            Wanted::BlueGreen(resource, _) => return blue_green::subject(resource),
         })
     }
 }
@@ -251,12 +251,14 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
                 has_target,
             });
         }
-        Wanted::BlueGreen(resource) => {
+        Wanted::BlueGreen(resource, status) => {
             let name = resource.metadata.name.as_deref().unwrap_or_default();
+            let last = status.recorded_template();
             let found = blue_green::find(&BlueGreenInput {
                 name,
                 namespace,
                 spec: &resource.spec,
+                last_reconciled: last.as_ref(),
                 operator,
             });
             answer.violations = found.into_iter().map(|finding| finding.violation).collect();

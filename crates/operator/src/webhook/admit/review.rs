@@ -175,7 +175,9 @@ impl Review {
                 snapshot.status = lenient(&status);
                 Wanted::StateSnapshot(snapshot)
             }
-            Kind::BlueGreen => Wanted::BlueGreen(Box::new(typed(object)?)),
+            Kind::BlueGreen => {
+                Wanted::BlueGreen(Box::new(typed(object)?), Box::new(lenient(&status)))
+            }
         };
         Ok(Some(Change { namespace: self.0.namespace.unwrap_or_default(), wanted }))
     }

@@ -165,6 +165,13 @@ fn a_blue_green_deployment_is_judged_as_its_children_are() {
     let paths: Vec<&str> = answer.violations.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(paths, ["spec.transitionMode", "spec.template.spec.job.parallelism"]);
     assert!(answer.warnings[0].contains("no-such-option"), "{:?}", answer.warnings);
+    // Both would start empty.
+    let mut redeployed = blue_green(&deployment()["spec"]);
+    redeployed["spec"]["template"]["spec"]["job"]["savepointRedeployNonce"] = json!(1);
+    let mut stored = blue_green(&deployment()["spec"]);
+    stored["status"] = json!({"lastReconciledSpec": json!({"spec": stored["spec"]}).to_string()});
+    let answer = judged(&review("UPDATE", &redeployed, &stored), &Facts::default());
+    assert_eq!(answer.violations[0].path, "spec.template.spec.job.initialSavepointPath");
     let metadata = with(broken.clone(), "/metadata/labels", json!({"a": "b"}));
     assert!(review("UPDATE", &metadata, &broken).change().unwrap().is_none());
 }
