@@ -3,7 +3,7 @@
 mod explain;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
@@ -169,6 +169,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     let stored = present.stored();
+    let all = with_colours(&connection, &stored).await?;
     let mut path = None;
     if let State::AtRest { path: left } = state {
         if let (Some(left), DryRunMode::None) = (&left, dry_run) {
@@ -203,12 +204,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     if dry_run != DryRunMode::Client {
         let deletion = Deletion {
-            // A blue/green deployment has nothing to do but to wait for its colours.
-            propagation: if stored.is_blue_green() {
-                Propagation::Foreground
-            } else {
-                Propagation::Background
-            },
+            propagation: Propagation::Background,
             uid: stored.uid(),
             resource_version: None,
             is_dry_run: dry_run == DryRunMode::Server,
@@ -218,14 +214,31 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     printer.note(format_args!("{} deleted{}", change::qualified_name(&stored.0), dry_run.suffix()));
     if let Some(path) = &path {
         printer.hint(format_args!(
-            "to start from its state again, deploy it with spec.job.initialSavepointPath: {path}"
+            "to start from its state again, deploy it with {}: {path}",
+            present.place_of("job.initialSavepointPath")
         ));
     }
     if wait.wait && dry_run == DryRunMode::None {
-        let goal = Goal::Deleted { uid: stored.uid().map(str::to_owned) };
-        wait::until(&connection, &stored.id(), &goal, wait.timeout, printer).await?;
+        let until = Instant::now() + wait.timeout;
+        for it in all {
+            let goal = Goal::Deleted { uid: it.uid().map(str::to_owned) };
+            let left = until.saturating_duration_since(Instant::now());
+            wait::until(&connection, &it.id(), &goal, left, printer).await?;
+        }
     }
     Ok(())
+}
+
+/// All that has to be gone in the end: a blue/green deployment has no finalizer, those of its colours clean up.
+async fn with_colours(
+    connection: &Connection,
+    stored: &Deployment,
+) -> anyhow::Result<Vec<Deployment>> {
+    let mut all = vec![stored.clone()];
+    if stored.is_blue_green() {
+        all.extend(deployment::colours(connection, stored).await?);
+    }
+    Ok(all)
 }
 
 fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {

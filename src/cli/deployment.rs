@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::failure::Failure;
-use api::blue_green::{BlueGreenState, Colour, FlinkBlueGreenDeployment, SERVING};
+use api::blue_green::{BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, SERVING};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
@@ -176,6 +176,12 @@ impl Deployment {
     #[must_use]
     pub fn stored(&self) -> Self {
         Self(self.0.get(PARENT).unwrap_or(&self.0).clone())
+    }
+
+    /// Where a field of its job's spec is, as `job.parallelism` is at `spec.job.parallelism`.
+    pub fn place_of(&self, field: &str) -> String {
+        let template = if self.stands_for_blue_green() { "template.spec." } else { "" };
+        format!("spec.{template}{field}")
     }
 
     /// It is a colour with the spec of its blue/green deployment.
@@ -432,20 +438,28 @@ pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result
     }
 }
 
-/// The colours that there are, that which serves first.
+/// The colours that there are, that which serves first and one that is being deleted last. What only has the name of a
+/// colour is none.
 pub async fn colours(
     connection: &Connection,
     resource: &Deployment,
 ) -> anyhow::Result<Vec<Deployment>> {
     let (client, name) = (&connection.client, resource.name());
-    let state = resource.0.pointer("/status/blueGreenState").cloned().unwrap_or_default();
-    let state = serde_json::from_value(state).unwrap_or(BlueGreenState::InitializingBlue);
-    let serving = state.serving();
+    let status = resource.0.get("status").cloned().unwrap_or_default();
+    let status: BlueGreenStatus = serde_json::from_value(status).unwrap_or_default();
+    let state = status.blue_green_state.unwrap_or(BlueGreenState::InitializingBlue);
+    let serving = if status.is_decided() { state.serving().other() } else { state.serving() };
     let read = async |colour: Colour| {
         read::get_value(client, &id(connection, &colour.child_of(name))).await
     };
     let (first, second) = tokio::try_join!(read(serving), read(serving.other()))?;
-    Ok([first, second].into_iter().flatten().map(Deployment).collect())
+    let found = [first, second].into_iter().flatten().map(Deployment);
+    let is_child = |it: &Deployment| {
+        it.owner_uids().into_iter().skip(1).any(|uid| Some(uid) == resource.uid())
+    };
+    let mut colours: Vec<_> = found.filter(is_child).collect();
+    colours.sort_by_key(Deployment::is_being_deleted);
+    Ok(colours)
 }
 
 /// The colour that serves, or the other one where there is no such.

@@ -56,8 +56,9 @@ pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> a
     }
     if present.was_deployed() && present.upgrade_mode() == "stateless" {
         let loss = format!(
-            "spec.job.upgradeMode of `{}` is stateless: its job stops, and the state that it has is \
+            "{} of `{}` is stateless: its job stops, and the state that it has is \
              not kept",
+            present.place_of("job.upgradeMode"),
             present.shown_name()
         );
         edit::agree_unless(&loss, flags, printer)?;

@@ -172,9 +172,9 @@ fn decide_loss(
     }
     let is_running = present.desired_state() == "running";
     (is_running && wanted.upgrade_mode() == "stateless").then(|| {
+        let mode = present.place_of("job.upgradeMode");
         format!(
-            "spec.job.upgradeMode of `{name}` is stateless: its job stops, and starts without the \
-             state it has now"
+            "{mode} of `{name}` is stateless: its job stops, and starts without the state it has now"
         )
     })
 }

@@ -242,7 +242,7 @@ fn is_on_its_way(present: &Deployment) -> bool {
     let stored = present.stored();
     if stored.is_blue_green() && !matches!(stored.lifecycle(), Some("ACTIVE_BLUE" | "ACTIVE_GREEN"))
     {
-        return stored.was_deployed();
+        return stored.was_deployed() && stored.error().is_none();
     }
     is_moving && of_status("/status/error").is_none_or(str::is_empty)
 }

@@ -142,17 +142,16 @@ async fn view(
     access: Access,
     layout: Layout,
 ) -> anyhow::Result<String> {
-    let tree = async |name: &str| -> anyhow::Result<String> {
-        let facts = facts::observe(connection, name, access).await?;
-        Ok(tree::render(&facts, layout.is_wide, layout.width, layout.now))
-    };
+    let Layout { is_wide, width, now } = layout;
     let Some(parent) = deployment::find_blue_green(connection, name).await? else {
-        return tree(name).await;
+        let facts = facts::observe(connection, name, access).await?;
+        return Ok(tree::render(&facts, is_wide, width, now));
     };
-    let mut text = blue_green(&parent).drawn(layout.width);
+    let mut text = blue_green(&parent).drawn(width);
     let colours = deployment::colours(connection, &parent).await?;
-    for colour in try_join_all(colours.iter().map(|colour| tree(colour.name()))).await? {
-        text.push_str(&colour);
+    let facts = colours.into_iter().map(|it| facts::observe_present(connection, it, access));
+    for facts in try_join_all(facts).await? {
+        text.push_str(&tree::render(&facts, is_wide, width, now));
     }
     Ok(text)
 }

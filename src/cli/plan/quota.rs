@@ -14,7 +14,12 @@ pub(super) fn shortages(quotas: &[ResourceQuota], serving: &[Pod]) -> Vec<String
     };
     let mut shortages = Vec::new();
     for quota in quotas {
-        let Some(status) = &quota.status else { continue };
+        // One with scopes is of some pods, which need not be these.
+        let scopes = quota.spec.as_ref().map(|spec| (&spec.scopes, &spec.scope_selector));
+        let is_of_all = scopes.is_none_or(|(scopes, selector)| {
+            selector.is_none() && scopes.as_ref().is_none_or(Vec::is_empty)
+        });
+        let Some(status) = quota.status.as_ref().filter(|_| is_of_all) else { continue };
         for key in status.hard.iter().flat_map(BTreeMap::keys) {
             let (hard, used) = (of(&status.hard, key), of(&status.used, key).unwrap_or_default());
             let Some(free) = hard.map(|hard| (hard - used).max(0.0)) else { continue };
@@ -78,7 +83,9 @@ mod tests {
             serde_json::from_value(json!({"spec": {"containers": [{"name": "c", "resources": {
             "requests": {"memory": "1536Mi"}, "limits": {"cpu": "2"}}}]}}))
             .unwrap();
-        let told = shortages(&[quota], &[pod.clone(), pod]);
+        let mut scoped = quota.clone();
+        scoped.spec = serde_json::from_value(json!({"scopes": ["BestEffort"]})).unwrap();
+        let told = shortages(&[quota, scoped], &[pod.clone(), pod]);
         expect_test::expect![[r"
             both colours run for a while, and ResourceQuota `team` leaves 1 of pods: the other one takes about 2
             both colours run for a while, and ResourceQuota `team` leaves 1024Mi of requests.memory: the other one takes about 3072Mi"]]

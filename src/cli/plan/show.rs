@@ -44,10 +44,7 @@ pub(super) fn warnings(
         );
     }
     if present.is_blue_green() && outcome.restore == Some(RestorePoint::Empty) {
-        warnings.push(
-            "the other colour starts without the state of the job: spec.template.spec.job.upgradeMode is stateless"
-                .to_owned(),
-        );
+        warnings.push("the other colour starts without the state of the job".to_owned());
     }
     if let Some(Checkpoints::Statistics(statistics)) = &facts.checkpoints
         && outcome.stops_job

@@ -73,15 +73,40 @@ pub(super) async fn observe(
     name: &str,
     access: Access,
 ) -> anyhow::Result<Facts> {
+    // What goes by name need not wait for the deployment.
+    let by_name = by_name(connection, deployment::plain(name));
+    let (deployment, by_name) = tokio::join!(deployment::fetch(connection, name), by_name);
+    complete(connection, deployment?, by_name, access).await
+}
+
+/// As [`observe`], of a deployment that was read.
+pub(super) async fn observe_present(
+    connection: &Connection,
+    deployment: Deployment,
+    access: Access,
+) -> anyhow::Result<Facts> {
+    let by_name = by_name(connection, deployment.name()).await;
+    complete(connection, deployment, by_name, access).await
+}
+
+/// Pods, and all snapshots of the namespace.
+type ByName = (cluster::Result<Vec<Pod>>, cluster::Result<Vec<Value>>);
+
+async fn by_name(connection: &Connection, name: &str) -> ByName {
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let plain = deployment::plain(name);
-    // Pods and snapshots go by name and need not wait for the deployment.
-    let (deployment, pods, snapshots) = tokio::join!(
-        deployment::fetch(connection, name),
-        pods::list(client, namespace, plain, None),
+    tokio::join!(
+        pods::list(client, namespace, name, None),
         read::list_values::<FlinkStateSnapshot>(client, Scope::Namespace(namespace), None),
-    );
-    let deployment = deployment?;
+    )
+}
+
+async fn complete(
+    connection: &Connection,
+    deployment: Deployment,
+    (pods, snapshots): ByName,
+    access: Access,
+) -> anyhow::Result<Facts> {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let snapshots = snapshots.map(|all| of_job(all, &deployment));
     let around = async {
         if deployment.is_session_job() {

@@ -158,10 +158,7 @@ async fn a_change_in_place_is_planned_as_that_of_the_colour() {
             "ownerReferences": [{"apiVersion": FLINK, "kind": "FlinkDeployment", "name": "shop-green", "uid": "green"}]},
         "spec": {}, "status": {"replicas": 1, "availableReplicas": 1, "readyReplicas": 1},
     }));
-    let flink = FakeFlink::start().await;
-    flink.with("default/shop-green", |cluster| {
-        cluster.jobs.insert(JOB_ID.to_owned(), Job::running(JOB_ID, 0));
-    });
+    let flink = flink_of("shop-green").await;
     let line = "plan bluegreen/shop --set job.state=suspended";
     let ran = run(&cluster, Some(flink.address().to_owned()), line).await;
     assert_eq!(ran.failure.as_ref().map(|(kind, _)| *kind), Some(Kind::Differs), "{}", ran.error);
@@ -241,7 +238,7 @@ async fn a_snapshot_of_either_colour_is_one_of_the_job() {
 }
 
 #[tokio::test]
-async fn a_deletion_goes_to_the_resource_and_waits_for_its_colours() {
+async fn a_deletion_goes_to_the_resource() {
     let cluster = rested();
     let ran = run(&cluster, None, "delete bluegreen/shop --yes --no-savepoint").await.succeeded();
     assert!(
@@ -251,7 +248,67 @@ async fn a_deletion_goes_to_the_resource_and_waits_for_its_colours() {
     );
     let [write] = cluster.writes().try_into().unwrap();
     assert!(write.uri.contains("flinkbluegreendeployments/shop"), "{}", write.uri);
-    assert_eq!(write.body["propagationPolicy"], "Foreground");
+    assert_eq!(write.body["propagationPolicy"], "Background");
+}
+
+/// A job under `default/NAME` in Flink.
+async fn flink_of(name: &str) -> FakeFlink {
+    let flink = FakeFlink::start().await;
+    flink.with(&format!("default/{name}"), |cluster| {
+        cluster.jobs.insert(JOB_ID.to_owned(), Job::running(JOB_ID, 0));
+        cluster.default_savepoint_directory = Some("s3://b/savepoints".to_owned());
+    });
+    flink
+}
+
+#[tokio::test]
+async fn a_deletion_saves_the_job_that_serves() {
+    let cluster = rested();
+    let flink = flink_of("shop-green").await;
+    let address = Some(flink.address().to_owned());
+    let ran = run(&cluster, address, "delete bluegreen/shop --yes").await.succeeded();
+    assert!(ran.output.starts_with("s3://b/savepoints/"), "{}", ran.output);
+    assert!(
+        ran.error.contains("spec.template.spec.job.initialSavepointPath: s3://"),
+        "{}",
+        ran.error
+    );
+    assert!(cluster.object("flinkbluegreendeployments", "default", "shop").is_none());
+}
+
+/// Green has taken over, and blue is on its way out.
+#[tokio::test]
+async fn a_deletion_saves_the_colour_that_has_taken_over() {
+    let cluster = rested();
+    let mut blue = colour("blue");
+    blue["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    blue["metadata"]["finalizers"] = json!(["x"]);
+    blue["status"]["jobStatus"]["state"] = json!("CANCELED");
+    cluster.insert(blue);
+    let mut resource = stored(&cluster);
+    resource["status"]["blueGreenState"] = json!("TRANSITIONING_TO_GREEN");
+    resource["status"]["deploymentReadyTimestamp"] = json!("2026-01-01T00:00:00Z");
+    cluster.insert(resource);
+    let flink = flink_of("shop-green").await;
+    let address = Some(flink.address().to_owned());
+    let ran = run(&cluster, address, "delete bluegreen/shop --yes").await.succeeded();
+    assert!(ran.output.starts_with("s3://b/savepoints/"), "{}", ran.output);
+}
+
+#[tokio::test]
+async fn a_deployment_that_only_has_the_name_of_a_colour_is_let_alone() {
+    let cluster = rested();
+    let mut foreign = colour("green");
+    foreign["metadata"]["ownerReferences"] = Value::Null;
+    cluster.insert(foreign);
+    let before = cluster.objects("flinkdeployments");
+    let flink = flink_of("shop-green").await;
+    let address = Some(flink.address().to_owned());
+    run(&cluster, address, "delete bluegreen/shop --yes").await.succeeded();
+    assert_eq!(flink.requests("stop"), [""; 0]);
+    assert_eq!(cluster.objects("flinkdeployments"), before);
+    let ran = run(&cluster, None, "logs bluegreen/shop").await;
+    ran.failed(Kind::Failed, "no FlinkBlueGreenDeployment `shop`");
 }
 
 #[tokio::test]
