@@ -13,6 +13,7 @@ use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::{FakeFlink, Job};
 use crate::support::operating::{Operating, job_manager_of, with_status};
 
+const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 fn blue_green(namespace: &str, name: &str) -> Value {
@@ -61,8 +62,20 @@ async fn the_first_child_is_made_and_reconciled() {
     operating.stop().await;
 }
 
-/// `trial` with a blue child that runs and serves, and perhaps an edit of it.
-fn serve(operating: &Operating, is_edited: bool) {
+/// What there is of `trial`, whose blue child runs and serves.
+struct Served {
+    resource: Value,
+    scaling: Value,
+    job: Job,
+}
+
+impl Served {
+    fn edit(&mut self) {
+        self.resource["spec"]["template"]["spec"]["job"]["parallelism"] = json!(7);
+    }
+}
+
+fn serve(operating: &Operating, change: impl FnOnce(&mut Served)) {
     let scene = Scene::running("savepoint")
         .option("job.autoscaler.enabled", "true")
         .option("kubernetes.operator.reconcile.interval", "100 ms");
@@ -72,8 +85,12 @@ fn serve(operating: &Operating, is_edited: bool) {
     let recorded = json!({"spec": resource["spec"]}).to_string();
     resource["status"] = json!({"blueGreenState": "ACTIVE_BLUE", "jobStatus": {"state": "RUNNING"},
         "lastReconciledSpec": recorded});
-    if is_edited {
-        resource["spec"]["template"]["spec"]["job"]["parallelism"] = json!(7);
+    // It runs as the autoscaler decided.
+    for recorded in ["lastReconciledSpec", "lastStableSpec"] {
+        let text = &mut blue["status"]["reconciliationStatus"][recorded];
+        let mut spec: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        spec["spec"]["flinkConfiguration"][OVERRIDES] = json!(format!("{VERTEX}:5"));
+        *text = json!(spec.to_string());
     }
     let metadata = &mut blue["metadata"];
     metadata["name"] = json!("trial-blue");
@@ -81,17 +98,20 @@ fn serve(operating: &Operating, is_edited: bool) {
     metadata["ownerReferences"] = json!([{"apiVersion": "flink.apache.org/v1beta1",
         "kind": "FlinkBlueGreenDeployment", "name": "trial", "uid": "trial"}]);
     let job = Job::running(JOB_ID, 1_750_000_000_000);
+    let mut served = Served { resource, scaling: scaling_of(&blue, 5), job };
+    change(&mut served);
+    let Served { resource, scaling, job } = served;
     operating.flink.with("shop/trial-blue", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
-    let blue_child = serde_json::from_value(blue.clone()).unwrap();
-    for object in [job_manager_of(&blue_child), scaling_of(&blue), blue, resource] {
+    let job_manager = job_manager_of(&serde_json::from_value(blue.clone()).unwrap());
+    for object in [resource, job_manager, scaling, blue] {
         operating.cluster.insert(object);
     }
 }
 
-/// What the autoscaler stored of a child: one vertex has another parallelism.
-fn scaling_of(child: &Value) -> Value {
+/// What the autoscaler stored of a child: one vertex has this parallelism.
+fn scaling_of(child: &Value, parallelism: u32) -> Value {
     let mut stored = Stored::default();
-    stored.state.overrides = BTreeMap::from([(VertexId::from(VERTEX), 5)]);
+    stored.state.overrides = BTreeMap::from([(VertexId::from(VERTEX), parallelism)]);
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": state::write(&stored).unwrap().data,
         "metadata": {"name": "autoscaler-trial-blue", "namespace": "shop",
             "labels": {"component": "autoscaler", "app": "trial-blue"},
@@ -102,7 +122,7 @@ fn scaling_of(child: &Value) -> Value {
 #[tokio::test]
 async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
     let operating = Operating::start(FakeFlink::start().await);
-    serve(&operating, true);
+    serve(&operating, Served::edit);
     let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-green");
     let green = operating.until("the other colour is made", child).await;
     let path = green["spec"]["job"]["initialSavepointPath"].as_str().unwrap();
@@ -124,7 +144,7 @@ async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
         let status = child(cluster)?["status"].clone();
         let text = status["reconciliationStatus"]["lastReconciledSpec"].as_str()?.to_owned();
         let last: Value = serde_json::from_str(&text).unwrap();
-        let found = &last["spec"]["flinkConfiguration"]["pipeline.jobvertex-parallelism-overrides"];
+        let found = &last["spec"]["flinkConfiguration"][OVERRIDES];
         Some(*found == overrides)
     };
     assert!(operating.until("it is deployed", deployed).await, "with what was decided");
@@ -134,26 +154,55 @@ async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
     operating.stop().await;
 }
 
+/// A savepoint is taken, which is not complete for long.
+fn save(served: &mut Served) {
+    served.edit();
+    let status = &mut served.resource["status"];
+    status["blueGreenState"] = json!("SAVEPOINTING_BLUE");
+    status["savepointTriggerId"] = json!("0123456789abcdef0123456789abcdef");
+    served.job.savepoint_steps = usize::MAX;
+}
+
+/// Waits until the controller of the blue child has looked so many times more.
+async fn look(operating: &Operating, times: usize) {
+    let looked = || operating.flink.requests("jobs/overview").len();
+    let until = looked() + times;
+    operating.until("its controller looks", |_| (looked() >= until).then_some(())).await;
+}
+
 #[tokio::test]
-async fn neither_colour_is_scaled_while_they_switch() {
+async fn neither_colour_is_measured_while_they_switch() {
     for is_switching in [false, true] {
         let operating = Operating::start(FakeFlink::start().await);
-        serve(&operating, is_switching);
-        // A savepoint that is not complete for long.
-        operating.flink.with("shop/trial-blue", |flink| {
-            flink.jobs.get_mut(JOB_ID).unwrap().savepoint_steps = usize::MAX;
+        serve(&operating, |served| {
+            if is_switching {
+                save(served);
+            }
         });
-        let state = if is_switching { "SAVEPOINTING_BLUE" } else { "ACTIVE_BLUE" };
-        let is_so = |cluster: &FakeCluster| {
-            let status = stored(cluster, "trial")?["status"].clone();
-            (status["blueGreenState"] == state && status["conditions"].is_array()).then_some(())
-        };
-        operating.until(state, is_so).await;
-        let looked = || operating.flink.requests("jobs/overview").len();
-        let (measured, until) = (operating.flink.requests("metrics").len(), looked() + 10);
-        operating.until("its controller looks", |_| (looked() >= until).then_some(())).await;
-        let is_measured = operating.flink.requests("metrics").len() > measured;
-        assert_eq!(is_measured, !is_switching, "{state}");
+        look(&operating, 10).await;
+        let is_measured = !operating.flink.requests("metrics").is_empty();
+        assert_eq!(is_measured, !is_switching);
+        operating.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_decision_of_the_autoscaler_waits_until_a_switch_is_over() {
+    for is_switching in [false, true] {
+        let operating = Operating::start(FakeFlink::start().await);
+        serve(&operating, |served| {
+            served.scaling = scaling_of(&json!({"metadata": {"uid": "u1"}}), 6);
+            if is_switching {
+                save(served);
+            }
+        });
+        let is_stopped = || !operating.flink.requests("/stop").is_empty();
+        if is_switching {
+            look(&operating, 10).await;
+            assert!(!is_stopped());
+        } else {
+            operating.until("it is scaled", |_| is_stopped().then_some(())).await;
+        }
         operating.stop().await;
     }
 }
@@ -164,7 +213,7 @@ async fn a_savepoint_of_a_colour_that_is_gone_is_disposed_of_by_the_other_one() 
     let flink = FakeFlink::start().await;
     flink.use_real_time();
     let operating = Operating::start(flink);
-    serve(&operating, false);
+    serve(&operating, |_| ());
     operating.flink.with("shop/trial-blue", |flink| flink.stored.insert(PATH.to_owned(), 1));
     let mut snapshot = going();
     snapshot["spec"]["jobReference"]["name"] = json!("trial-green");
@@ -183,7 +232,7 @@ async fn a_snapshot_that_a_colour_did_not_complete_is_not_asked_of_the_other_one
     let flink = FakeFlink::start().await;
     flink.use_real_time();
     let operating = Operating::start(flink);
-    serve(&operating, false);
+    serve(&operating, |_| ());
     let mut snapshot = going();
     snapshot["spec"]["jobReference"]["name"] = json!("trial-green");
     snapshot["status"] = json!({"state": "IN_PROGRESS", "triggerId": "0123456789abcdef0123456789abcdef",
@@ -200,14 +249,14 @@ async fn a_snapshot_that_a_colour_did_not_complete_is_not_asked_of_the_other_one
 #[tokio::test]
 async fn what_the_autoscaler_knows_of_another_resource_is_left_alone() {
     let operating = Operating::start(FakeFlink::start().await);
-    let mut foreign = scaling_of(&json!({"metadata": {"uid": "s"}}));
+    let mut foreign = scaling_of(&json!({"metadata": {"uid": "s"}}), 5);
     foreign["metadata"]["name"] = json!("autoscaler-trial-green");
     foreign["metadata"]["ownerReferences"][0]["kind"] = json!("FlinkSessionJob");
     operating.cluster.insert(foreign);
     let stored =
         |cluster: &FakeCluster| cluster.object("configmaps", "shop", "autoscaler-trial-green");
     let before = stored(&operating.cluster);
-    serve(&operating, true);
+    serve(&operating, Served::edit);
     let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-green");
     operating.until("the other colour is made", child).await;
     assert_eq!(stored(&operating.cluster), before);

@@ -9,6 +9,7 @@ use kube::ResourceExt;
 
 use super::books::{Decided, InForce, Work};
 use super::{Cluster, Scaled, candidate};
+use crate::blue_green::is_switching;
 use crate::context::Context;
 use crate::observe::Subject;
 use crate::observe::tell;
@@ -112,7 +113,10 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     let mut excluded: BTreeSet<VertexId> =
         excluded.iter().map(|id| VertexId::from(id.trim())).collect();
     let running = last.as_ref().map(K::configuration);
+    // A decision waits until a switch to another colour is over; what starts only now begins with it.
+    let is_held = last.is_some() && is_switching(resource.meta(), context);
     let in_force = match &decided {
+        Decided::Known(_) if is_held => effects::InForce::Unknown,
         Decided::Known(of) => {
             let InForce { parallelism, unscaled, config } = &**of;
             if let Some(running) = running {
