@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regex::Regex;
 use testing::sources::path;
 
 /// Pure modules of a crate that is not.
@@ -136,6 +137,40 @@ fn uses_are_found_in_every_form() {
     let code = "use crate::webhook::admit;\nuse crate::{install::{self, Values}, fence};\nlet x = crate::flink::id();";
     let used = layers_used(code);
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["fence", "flink", "install", "webhook"]);
+}
+
+/// What an option is told to do, some code does: an option that counts is read outside of the tables, by its constant. One
+/// that is told to have no effect is not.
+#[test]
+fn options_that_count_are_read() {
+    let option = Regex::new(r"(?m)^ +(Nowhere|Live|AtStart|AtDeploy) ([A-Z0-9_]+):").unwrap();
+    let tables: Vec<PathBuf> = files_of("crates/config/src/options");
+    let named = |file: &PathBuf| {
+        let text = code_of(file);
+        option
+            .captures_iter(&text)
+            .map(|it| (it[1].to_owned(), it[2].to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let options: Vec<_> = tables.iter().flat_map(named).collect();
+    assert!(options.len() > 100, "{}", options.len());
+    let names_tests = |file: &PathBuf| {
+        file.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+    };
+    let readers = [files_of("src"), files_of("crates")].concat();
+    let readers = readers.iter().filter(|file| !tables.contains(file) && !names_tests(file));
+    let word = Regex::new("[A-Z][A-Z0-9_]+").unwrap();
+    let mut read = BTreeSet::new();
+    for file in readers {
+        let code = code_of(file);
+        // Tests stand at the end of a file.
+        let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        read.extend(word.find_iter(code).map(|it| it.as_str().to_owned()));
+    }
+    let is_told_wrong =
+        |(effect, name): &&(String, String)| read.contains(name) == (effect == "Nowhere");
+    let wrong: Vec<_> = options.iter().filter(is_told_wrong).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// The pure folders of `crates/`.

@@ -9,6 +9,7 @@ pub mod duration;
 pub mod file;
 mod flink_config;
 pub mod known;
+pub mod label_mapper;
 pub mod label_selector;
 pub mod layers;
 pub mod log_levels;

@@ -10,15 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::attempts::Attempts;
 
+pub mod form;
 mod older;
 pub mod refusals;
 
 pub(super) use older::wording;
 
-/// Longest text of one field, in characters: the default of the Java operator's option.
-const FIELD_LENGTH_MAX: usize = 2048;
-/// Most causes kept: the default of the Java operator's option.
-const CAUSES_MAX: usize = 2;
 /// In `additionalMetadata` of the document: its facts have notes.
 const FORMAT: u32 = 2;
 
@@ -151,36 +148,39 @@ pub(super) struct Document {
     /// Machine-readable.
     pub(super) reason: Option<String>,
     pub(super) causes: Vec<Part>,
+    /// As Flink tells it.
+    pub(super) stack_trace: Option<String>,
     /// Stops with a savepoint that failed.
     pub(super) stop_attempts: Option<Attempts>,
 }
 
 impl Document {
     pub(super) fn of(kind: ErrorType, error: Part) -> Self {
-        Self { kind, error, reason: None, causes: vec![], stop_attempts: None }
+        Self { kind, error, reason: None, causes: vec![], stack_trace: None, stop_attempts: None }
     }
 
     pub(super) fn to_text(&self) -> String {
-        let Self { kind, error, reason, causes, stop_attempts } = self;
+        let Self { kind, error, reason, causes, stack_trace, stop_attempts } = self;
         let mut metadata = error.metadata();
         metadata.insert("format".to_owned(), json!(FORMAT));
         metadata.extend(reason.iter().map(|reason| ("reason".to_owned(), json!(reason))));
         metadata.extend(stop_attempts.iter().map(|it| ("stopAttempts".to_owned(), json!(it))));
         let cause = |cause: &Part| match cause.metadata() {
-            metadata if metadata.is_empty() => json!({"message": cut(&cause.message)}),
-            metadata => json!({"message": cut(&cause.message), "additionalMetadata": metadata}),
+            metadata if metadata.is_empty() => json!({"message": cause.message}),
+            metadata => json!({"message": cause.message, "additionalMetadata": metadata}),
         };
-        let causes: Vec<Value> = causes.iter().take(CAUSES_MAX).map(cause).collect();
+        let causes: Vec<Value> = causes.iter().map(cause).collect();
         let mut document = Map::new();
         document.insert("type".to_owned(), json!(kind.class()));
-        document.insert("message".to_owned(), json!(cut(&error.message)));
+        document.insert("message".to_owned(), json!(error.message));
+        document.extend(stack_trace.iter().map(|it| ("stackTrace".to_owned(), json!(it))));
         document.insert("additionalMetadata".to_owned(), Value::Object(metadata));
         document.insert("throwableList".to_owned(), Value::Array(causes));
         Value::Object(document).to_string()
     }
 }
 
-/// The document for `message`, with an optional machine-readable `reason` and up to two causes.
+/// The document for `message`, with an optional machine-readable `reason` and its causes.
 pub fn error_document(
     kind: ErrorType,
     message: &str,
@@ -255,10 +255,6 @@ pub fn message_of(error: &str) -> String {
 pub fn reason_of(error: &str) -> Option<String> {
     let document: Value = serde_json::from_str(error).ok()?;
     Some(document.pointer("/additionalMetadata/reason")?.as_str()?.to_owned())
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(FIELD_LENGTH_MAX).collect()
 }
 
 /// Facts that are known of a job whose record went back.

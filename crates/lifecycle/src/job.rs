@@ -279,14 +279,19 @@ pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
 
 /// Why a job failed, as far as its JobManager tells.
 pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
-    let (message, causes) = match answer {
-        Ok(failure) => (failure.message.clone(), told_causes(&failure.causes)),
-        Err(reason) => (format!("the job failed; its exception cannot be read: {reason}"), vec![]),
-    };
-    Problem { causes, ..Problem::of_job(message) }
+    match answer {
+        Ok(failure) => Problem {
+            causes: told_causes(&failure.causes),
+            stack_trace: Some(failure.stack_trace.clone()).filter(|it| !it.is_empty()),
+            ..Problem::of_job(failure.message.clone())
+        },
+        Err(reason) => {
+            Problem::of_job(format!("the job failed; its exception cannot be read: {reason}"))
+        }
+    }
 }
 
-/// Statuses and events have room for two causes. What went wrong is told by the innermost.
+/// By default a status has room for two causes. What went wrong is told by the innermost.
 fn told_causes(causes: &[String]) -> Vec<String> {
     match causes {
         [outermost, .., innermost] => vec![outermost.clone(), innermost.clone()],

@@ -22,6 +22,7 @@ pub(super) struct Problem {
     /// Machine-readable detail, such as Kubernetes' reason.
     pub(super) detail: Option<String>,
     pub(super) causes: Vec<String>,
+    pub(super) stack_trace: Option<String>,
     /// By which the next passes know it again.
     pub(super) note: Option<ErrorNote>,
 }
@@ -34,7 +35,16 @@ impl Problem {
         message: impl Into<String>,
     ) -> Self {
         let message = message.into();
-        Self { kind, reason, component, message, detail: None, causes: vec![], note: None }
+        Self {
+            kind,
+            reason,
+            component,
+            message,
+            detail: None,
+            causes: vec![],
+            stack_trace: None,
+            note: None,
+        }
     }
 
     pub(super) fn upgrade(reason: &'static str, message: impl Into<String>) -> Self {
@@ -60,8 +70,9 @@ impl Problem {
 
     /// The problem as it is stored, with what is wrong beside it.
     pub(super) fn document(&self, beside: impl Iterator<Item = Part>) -> Document {
-        let Self { kind, reason: _, component: _, message, detail, causes, note } = self.clone();
+        let Self { kind, message, detail, causes, stack_trace, note, .. } = self.clone();
         Document {
+            stack_trace,
             reason: detail,
             causes: beside.chain(causes.iter().map(Part::from)).collect(),
             ..Document::of(kind, Part { message, note })

@@ -215,9 +215,15 @@ impl<'w> Pass<'w> {
         self.finish(hold.because, Some(hold.look_again))
     }
 
+    /// The error as it is stored.
+    pub(super) fn document(&self, message: &str, reason: Option<&str>) -> String {
+        let document = error_document(ErrorType::Reconciliation, message, reason, &[]);
+        self.world.form.apply(&document)
+    }
+
     /// Puts it into the status, and into an event where that is `told` there not yet.
     fn refuse(&mut self, reason: &'static str, message: &str, told: Option<&str>) {
-        let error = error_document(ErrorType::Reconciliation, message, Some(reason), &[]);
+        let error = self.document(message, Some(reason));
         if told != Some(&*error) {
             let generation = self.world.resource.metadata.generation.unwrap_or_default();
             let mut event = Event::warning(reason, Component::Operator, message);
@@ -407,7 +413,7 @@ impl<'w> Pass<'w> {
 
     /// Counts a failure, and tries again unless the limit is reached.
     fn fail(&mut self, message: &str) -> Plan {
-        let error = error_document(ErrorType::Reconciliation, message, None, &[]);
+        let error = self.document(message, None);
         let reason =
             if self.spec().savepoint.is_some() { "SavepointError" } else { "CheckpointError" };
         self.steps.push(Step::Event(Event::warning(reason, Component::Snapshot, error.clone())));

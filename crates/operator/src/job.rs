@@ -134,7 +134,8 @@ impl Asked<'_> {
         };
         let mut chain = cause.chain().into_iter().map(str::to_owned);
         let message = chain.next().unwrap_or_default();
-        Ok(Failure { message, causes: chain.collect() })
+        let causes = chain.collect();
+        Ok(Failure { message, causes, stack_trace: cause.stack_trace })
     }
 
     pub(super) async fn exceptions(&self) -> Result<Vec<JobException>, String> {

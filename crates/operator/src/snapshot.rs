@@ -29,6 +29,7 @@ use clients::flink::savepoints::{DisposalStatus, SavepointRequest, SavepointStat
 use clients::flink::{self, Client, new_trigger_id};
 use config::options;
 use lifecycle::audit;
+use lifecycle::error_document::form::Form;
 use lifecycle::event::Component;
 use lifecycle::snapshot::request::{Request, Wanted};
 use lifecycle::snapshot::world::{Facts, Question, World};
@@ -112,6 +113,7 @@ pub(super) async fn plan<'r>(
         interval: config
             .get(&options::RECONCILE_INTERVAL)
             .unwrap_or(std::time::Duration::from_mins(1)),
+        form: Form::of(&operator.base),
         trigger_id: new_trigger_id(),
         validators: context
             .validators

@@ -112,6 +112,7 @@ impl Scene {
             failure: Fact::Known(Failure {
                 message: "the sink is gone".to_owned(),
                 causes: vec!["connection refused".to_owned()],
+                stack_trace: String::new(),
             }),
             exceptions: Fact::Known(vec![]),
             job_metrics: Fact::Known(JobMetrics::default()),

@@ -50,10 +50,6 @@ fn what_no_code_reads_is_not_told_to_count() {
         names,
         [
             "observer.rest-ready.delay",
-            "exception.stacktrace.enabled",
-            "exception.stacktrace.max.length",
-            "exception.field.max.length",
-            "exception.throwable.list.max.count",
             "retry.initial.interval",
             "retry.max.interval",
             "retry.interval.multiplier",
@@ -63,7 +59,6 @@ fn what_no_code_reads_is_not_told_to_count() {
             "config.cache.timeout",
             "config.cache.size",
             "cluster.resource-view.refresh-interval",
-            "exception.label.mapper",
         ]
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::TextMap;
+use crate::label_mapper::LabelMapper;
 use crate::log_levels::{LogForm, LogLevels};
 use crate::namespaces::Namespaces;
 use crate::option::ConfigOption;
@@ -19,17 +19,17 @@ options! {
     /// Age from which ConfigMaps of former clusters and jobs go; 0 for never. Those that lead to
     /// state stay.
     Live LEFTOVERS_RETENTION: Duration = "kubernetes.operator.leftovers.retention" or "7 d";
-    /// Includes stack traces in `status.error` of the Java operator.
-    Nowhere EXCEPTION_STACKTRACE_ENABLED: bool =
+    /// Includes Flink's stack trace of a job that failed in `status.error`.
+    Live EXCEPTION_STACKTRACE_ENABLED: bool =
         "kubernetes.operator.exception.stacktrace.enabled" or "false";
-    /// Longest stack trace in `status.error` of the Java operator.
-    Nowhere EXCEPTION_STACKTRACE_MAX_LENGTH: i32 =
+    /// Characters of a stack trace in `status.error`.
+    Live EXCEPTION_STACKTRACE_MAX_LENGTH: i32 =
         "kubernetes.operator.exception.stacktrace.max.length" or "2048";
-    /// Longest text of a field in `status.error` of the Java operator.
-    Nowhere EXCEPTION_FIELD_MAX_LENGTH: i32 =
+    /// Characters of a message in `status.error`, at least 512.
+    Live EXCEPTION_FIELD_MAX_LENGTH: i32 =
         "kubernetes.operator.exception.field.max.length" or "2048";
-    /// Most causes in `status.error` of the Java operator.
-    Nowhere EXCEPTION_THROWABLE_LIST_MAX_COUNT: i32 =
+    /// Causes in `status.error`, beside those that the operator itself goes by.
+    Live EXCEPTION_THROWABLE_LIST_MAX_COUNT: i32 =
         "kubernetes.operator.exception.throwable.list.max.count" or "2";
     /// Namespaces to operate, separated by commas, or `JOSDK_ALL_NAMESPACES`.
     Live WATCHED_NAMESPACES: Namespaces =
@@ -105,6 +105,6 @@ options! {
     /// unset.
     Nowhere CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL: Duration =
         "kubernetes.operator.cluster.resource-view.refresh-interval";
-    /// Labels that the Java operator gives to errors in `status.error`, by regular expression.
-    Nowhere EXCEPTION_LABEL_MAPPER: TextMap = "kubernetes.operator.exception.label.mapper" or "";
+    /// Labels of errors in `status.error`, each by a regular expression that a message has to match.
+    Live EXCEPTION_LABEL_MAPPER: LabelMapper = "kubernetes.operator.exception.label.mapper" or "";
 }

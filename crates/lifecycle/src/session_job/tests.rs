@@ -274,8 +274,11 @@ impl Case {
             Question::Retention => facts.retention = self.retention.clone(),
             Question::Stop => facts.stop = Fact::Known(self.stop.clone()),
             Question::Failure => {
-                let failure =
-                    Failure { message: "job err".to_owned(), causes: vec!["root".to_owned()] };
+                let failure = Failure {
+                    message: "job err".to_owned(),
+                    causes: vec!["root".to_owned()],
+                    ..Failure::default()
+                };
                 facts.failure = Fact::Known(failure);
             }
             Question::Exceptions => facts.exceptions = Fact::Known(Vec::<JobException>::new()),

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use super::world::{Question, Target};
 use super::{OVERDUE, Pass, Plan, Step};
 use crate::blocker::{Blocker, Reason, give_up_at};
-use crate::error_document::{ErrorType, error_document, message_of};
+use crate::error_document::message_of;
 use crate::event::{Component, Event};
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::SnapshotState;
@@ -196,7 +196,7 @@ impl Pass<'_> {
         event.key = Some(message.to_owned());
         self.steps.push(Step::Event(event));
         let reason = Some("CleanupFailed");
-        self.status.error = Some(error_document(ErrorType::Reconciliation, message, reason, &[]));
+        self.status.error = Some(self.document(message, reason));
         let pause = (self.waited().unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX);
         Plan {
             steps: std::mem::take(&mut self.steps),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::world::Facts;
 use super::*;
+use crate::error_document::form::Form;
 use crate::error_document::message_of;
 use crate::verdict::{Opinion, Validators, Verdict};
 use crate::world::Fact;
@@ -132,6 +133,7 @@ impl Case {
             now: self.now,
             resource: &self.resource,
             interval: Duration::from_mins(1),
+            form: Form::default(),
             trigger_id: "b".repeat(32),
             validators: self.validators.clone(),
             facts: self.facts.clone(),

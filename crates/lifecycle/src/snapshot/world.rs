@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::error_document::form::Form;
 use crate::verdict::{Validators, Verdict, Version};
 use crate::world::Trigger;
 use crate::world::{Answer, Fact};
@@ -75,6 +76,8 @@ pub struct World<'a> {
     pub resource: &'a FlinkStateSnapshot,
     /// `kubernetes.operator.reconcile.interval`.
     pub interval: Duration,
+    /// Of errors.
+    pub form: Form,
     /// 32 hex digits that may be used up by this decision.
     pub trigger_id: String,
     /// Who else has a say in what is taken.

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::stop::Lazy;
 use super::stop::lazy;
 use crate::diff::SpecDiff;
+use crate::error_document::form::Form;
 use crate::error_document::wording::ROLLED_BACK_BEFORE;
 use crate::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use crate::event::{Component, Event};
@@ -325,6 +326,10 @@ impl<K: Kind> Pass<'_, K> {
             self.status.set_error(None);
         }
         K::settle(self);
+        if let Some(error) = self.status.error() {
+            let error = Form::of(&self.world.operator.base).apply(error);
+            self.status.set_error(Some(error));
+        }
     }
 
     /// Stores an error with the stops that failed so far.

@@ -253,6 +253,7 @@ pub struct Cluster {
 pub struct Failure {
     pub message: String,
     pub causes: Vec<String>,
+    pub stack_trace: String,
 }
 
 /// An exception in a job's history.

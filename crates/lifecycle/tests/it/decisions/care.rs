@@ -93,6 +93,27 @@ fn s13_1_a_failed_job_whose_state_is_unknown_is_not_restarted() {
 }
 
 #[test]
+fn an_error_has_the_form_that_the_operator_asks_for() {
+    let mut scene = Scene::running("savepoint").in_state(JobStatusState::Failed);
+    let Fact::Known(failure) = &mut scene.facts.failure else { panic!("it is known") };
+    failure.stack_trace = "java.lang.Boom: the sink is gone\n\tat a".to_owned();
+    scene.operator = OperatorConfig::new(config::file::parse_flink_conf(
+        "kubernetes.operator.exception.stacktrace.enabled: true\n\
+         kubernetes.operator.exception.throwable.list.max.count: 0\n\
+         kubernetes.operator.exception.label.mapper: refused$:network\n",
+    ));
+    let plan = scene.plan();
+    let document: serde_json::Value =
+        serde_json::from_str(plan.status.error.as_deref().unwrap()).unwrap();
+    assert_eq!(document["stackTrace"], "java.lang.Boom: the sink is gone\n\tat a");
+    assert_eq!(document["additionalMetadata"]["labels"], json!(["network"]));
+    assert_eq!(document["throwableList"], json!([]));
+    let again = scene.after(&plan).plan();
+    assert_eq!(again.status.error, plan.status.error);
+    assert!(step_names(&again).is_empty(), "{}", told(&again));
+}
+
+#[test]
 fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
     let mut scene = Scene::running("savepoint").starting();
     scene.status.reconciliation_status.last_stable_spec = None;
