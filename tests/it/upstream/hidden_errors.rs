@@ -2,13 +2,14 @@
 
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use axum::http::Method;
+use config::OperatorConfig;
 use k8s_openapi::api::core::v1::Pod;
 use lifecycle::event::Event;
 use lifecycle::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobException, JobManager};
 use operator::pods;
 use serde_json::{Value, json};
-use testing::scene::{JOB_ID, Scene, ago, error, job_manager, told};
+use testing::scene::{JOB_ID, Scene, ago, created, error, job_manager, told};
 
 use crate::autoscaler::events as told_of;
 use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
@@ -47,6 +48,16 @@ async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
     let plan = starting.plan();
     assert!(error(&plan).contains("exceeded quota"), "{}", error(&plan));
     assert!(events(&plan).iter().any(|event| event.message.contains("exceeded quota")));
+}
+
+/// Flink 1 reads `org.a;org.b`, and the text of a JSON list as one element.
+#[test]
+fn flink_40055_a_list_of_the_operators_configuration_reaches_flink_1_as_its_own() {
+    const KEY: &str = "classloader.parent-first-patterns.additional";
+    let mut scene = Scene::new("stateless");
+    let yaml = "classloader:\n  parent-first-patterns:\n    additional: [org.a, org.b]\n";
+    scene.operator = OperatorConfig::new(config::file::parse_config_yaml(yaml).unwrap());
+    assert_eq!(created(&scene.plan(), KEY).as_deref(), Some("org.a;org.b"));
 }
 
 #[tokio::test]
