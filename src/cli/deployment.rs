@@ -564,12 +564,15 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     let failure = Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`"));
     let scope = Scope::Namespace(namespace);
     // The hint is a courtesy; without the right to list there is none.
-    let (deployments, jobs, elsewhere) = tokio::join!(
+    let (deployments, jobs, parents, elsewhere) = tokio::join!(
         read::names::<FlinkDeployment>(client, scope),
         read::names::<FlinkSessionJob>(client, scope),
+        read::names::<FlinkBlueGreenDeployment>(client, scope),
         read::namespaces_with::<FlinkDeployment>(client, plain),
     );
     let Ok(mut names) = deployments else { return failure };
+    // A parent before its children, whose names begin with its own.
+    names.splice(..0, parents.unwrap_or_default().iter().map(|name| blue_green_name(name)));
     names.extend(jobs.unwrap_or_default().into_iter().map(|job| format!("{SESSION_JOB}/{job}")));
     if let Some(other) = elsewhere.unwrap_or_default().first() {
         return failure.hint(format!("namespace `{other}` has one: add -n {other}"));

@@ -5,6 +5,7 @@ use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::{JobStatusState, LifecycleState};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use lifecycle::error_document::message_of;
 use serde_json::Value;
 
 use crate::change::{is_redeploy, is_suspended};
@@ -174,9 +175,9 @@ impl<'a> Child<'a> {
         at.and_then(|at| Timestamp::from_millisecond(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The error that its status tells of.
-    pub fn error(self) -> Option<&'a str> {
-        self.0.status.as_ref().and_then(|status| status.error.as_deref())
+    /// What its status tells of an error.
+    pub fn error(self) -> Option<String> {
+        self.0.status.as_ref().and_then(|status| status.error.as_deref()).map(message_of)
     }
 
     /// Its job runs, by whatever spec.
@@ -184,12 +185,17 @@ impl<'a> Child<'a> {
         !self.is_deleting() && self.job_state() == Some(JobStatusState::Running)
     }
 
-    /// Its job runs by its spec and is stable, or has come to its end.
+    /// Its job runs by its spec and is stable, or has come to its end by itself: one that a stop with a savepoint ended is
+    /// `FINISHED`, too, in a child that is `UPGRADING` or `SUSPENDED`.
     pub fn is_ready(self) -> bool {
-        let state = self.job_state();
-        let is_stable = self.lifecycle() == Some(LifecycleState::Stable);
-        let has_finished = state == Some(JobStatusState::Finished) && self.lifecycle().is_some();
-        !self.is_deleting() && (is_stable && state == Some(JobStatusState::Running) || has_finished)
+        let is_ready = match self.lifecycle() {
+            Some(LifecycleState::Stable) => {
+                matches!(self.job_state(), Some(JobStatusState::Running | JobStatusState::Finished))
+            }
+            Some(LifecycleState::Deployed) => self.job_state() == Some(JobStatusState::Finished),
+            _ => false,
+        };
+        is_ready && !self.is_deleting()
     }
 
     /// Its job has failed for good, by the spec that it has.

@@ -244,7 +244,7 @@ impl<'a> Pass<'a> {
             return self.finish(because, Some(look_again));
         }
         if is_changing && child.is_rolled_back() {
-            let why = child.error().unwrap_or("it did not become stable");
+            let why = child.error().unwrap_or_else(|| "it did not become stable".to_owned());
             let message = format!("`{name}` went back to its former spec: {why}");
             self.warn(ROLLED_BACK, message.clone());
             self.fail(ROLLED_BACK, message.clone());
@@ -258,7 +258,7 @@ impl<'a> Pass<'a> {
         self.status.abort_timestamp = None;
         self.set_as_wanted(child);
         if child.is_down() && !child.is_done() {
-            let why = child.error().unwrap_or("its job has failed");
+            let why = child.error().unwrap_or_else(|| "its job has failed".to_owned());
             let message = format!("the job of `{name}` does not run: {why}");
             if self.world.status.error.as_ref() != Some(&message) {
                 self.warn("JobDown", message.clone());

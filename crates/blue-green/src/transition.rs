@@ -343,7 +343,7 @@ impl Pass<'_> {
             return self.abort(to, target, serving, "somebody asked to give it up");
         }
         if target.has_failed() {
-            let why = target.error().unwrap_or("its job is FAILED").to_owned();
+            let why = target.error().unwrap_or_else(|| "its job is FAILED".to_owned());
             return self.abort(to, target, serving, &format!("its job failed: {why}"));
         }
         if !target.is_ready() {
@@ -366,7 +366,7 @@ impl Pass<'_> {
             self.report(
                 "Proving",
                 format!(
-                    "`{name}` is ready, and takes over at {}",
+                    "`{name}` is ready, and takes over at {:.0}",
                     now.saturating_add(left).unwrap_or(now)
                 ),
             );
@@ -434,7 +434,7 @@ impl Pass<'_> {
         let message = format!(
             "`{name}` is not ready, {:?} after it was changed: {}. It is waited for; change the spec to one that works",
             self.world.settings.grace,
-            child.error().unwrap_or("see its status")
+            child.error().unwrap_or_else(|| "see its status".to_owned())
         );
         if self.world.status.error.as_ref() != Some(&message) {
             self.warn("NotReady", message.clone());

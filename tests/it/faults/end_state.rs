@@ -76,7 +76,13 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                     value["status"]["error"] = if tells { "why" } else { error }.into();
                 }
                 let text = named(&format!("{kind} {value:#}"), &names);
-                plain(&text.replace(&stage.namespace, "NAMESPACE"))
+                let text = plain(&text.replace(&stage.namespace, "NAMESPACE"));
+                if kind == "FlinkBlueGreenDeployment" {
+                    // Whether the refusal is still told of when a target's time is up depends on
+                    // the moment.
+                    return text.replace(": the API server refuses the object: injected", "");
+                }
+                text
             })
             .collect();
         texts.sort();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use api::blue_green::{BlueGreenState, Colour, RETRY_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
-use api::status::JobStatusState;
+use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -427,6 +427,22 @@ fn a_child_that_was_replaced_unrecorded_and_fails_is_told() {
     sim.until("told", |sim| {
         sim.status.error.as_ref().is_some_and(|error| error.contains("the sink is gone"))
     });
+}
+
+/// A stop with a savepoint leaves a job that is `FINISHED`, and so does a job that has come to its end.
+#[test]
+fn a_job_is_stopped_or_runs_when_its_child_says_so() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    for (wanted, told, lifecycle) in [
+        (JobState::Suspended, JobStatusState::Suspended, LifecycleState::Suspended),
+        (JobState::Running, JobStatusState::Running, LifecycleState::Stable),
+    ] {
+        sim.edit_job(|job| job.state = wanted);
+        sim.pass(None);
+        sim.until("told", |sim| sim.status.job_status.state == Some(told));
+        let child = Child(&sim.children[&Colour::Blue].object);
+        assert_eq!(child.lifecycle(), Some(lifecycle), "{told:?} is told");
+    }
 }
 
 /// Its nonce says that a state is named, also where the same edit resumes the job.

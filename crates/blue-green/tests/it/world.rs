@@ -586,7 +586,13 @@ impl SimChild {
             self.starts_in = 3;
             self.fails_in = (job.parallelism == Some(FAILING_PARALLELISM)).then_some(6);
             status.error = None;
-            status.job_status.state = Some(JobStatusState::Reconciling);
+            // A job that was stopped, or is to be, is `FINISHED` at first.
+            let is_stopped = status.job_status.state == Some(JobStatusState::Finished);
+            status.job_status.state = Some(if is_stopped || job.state == JobState::Suspended {
+                JobStatusState::Finished
+            } else {
+                JobStatusState::Reconciling
+            });
             status.lifecycle_state = Some(LifecycleState::Upgrading);
             status.observed_generation = Some(generation);
             if self.object.spec.job.as_ref().unwrap().upgrade_mode == UpgradeMode::Stateless {
@@ -602,6 +608,7 @@ impl SimChild {
         self.starts_in = self.starts_in.saturating_sub(1);
         self.unready = self.unready.saturating_sub(1);
         if self.starts_in > 0 {
+            status.job_status.state = Some(JobStatusState::Reconciling);
             return;
         }
         if is_broken {

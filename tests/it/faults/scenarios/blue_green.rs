@@ -33,7 +33,11 @@ async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
         let status = &found["status"];
         let is_told =
             status["conditions"][0]["observedGeneration"] == found["metadata"]["generation"];
-        is_told && status["blueGreenState"] == wanted && status["jobStatus"]["state"] == job
+        let runs = if job == "SUSPENDED" { "False" } else { "True" };
+        is_told
+            && status["conditions"][0]["status"] == runs
+            && status["blueGreenState"] == wanted
+            && status["jobStatus"]["state"] == job
     };
     stage.until(BLUE_GREEN, JOB, &format!("{wanted}, {job}"), serves).await;
     stage.until_gone(DEPLOYMENT, other).await;
