@@ -9,7 +9,7 @@
 #                                    kills the operator at some writes of each scenario, and not at every one
 #
 # Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
-# sandbox that is there, with the images flink:1.20 and flink:2.1, that of the operator, and that of tests/python-image.py.
+# sandbox that is there, with the images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py.
 # KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
 set -eu
 cd "$(dirname "$0")/.."
@@ -51,7 +51,7 @@ images() {
     # What the packages give, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     "$program" sandbox flink-image --name "$sandbox" --install \
-        && "$program" sandbox flink-image --name "$sandbox" --version 2.1 \
+        && "$program" sandbox flink-image --name "$sandbox" --version 2.3 \
         && target/static/kubectl-flink operator image --file "$folder/operator.tar" \
         && "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox" \
         && rm "$folder/operator.tar"

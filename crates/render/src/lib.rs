@@ -109,7 +109,7 @@ pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
     let RenderInput { id, spec, config, submission } = *input;
     let mut config = config.clone();
     if spec.job.is_some() {
-        submission.write_to(id, &mut config)?;
+        submission.write_to(id, spec.flink_version, &mut config)?;
     }
     let task_manager_template = pod_template::task_manager(spec, &config)?;
     let cluster = Cluster { id, spec, mode: Mode::of(spec) };

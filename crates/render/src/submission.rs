@@ -1,5 +1,6 @@
 //! The properties of one submission, and the options that Flink's deployer writes.
 
+use api::version::FlinkVersion;
 use config::FlinkConfig;
 use config::cluster::{ResourceId, is_high_availability_on};
 use config::option::{ConfigOption, InvalidValue, OptionValue};
@@ -23,6 +24,7 @@ impl Submission {
     pub(super) fn write_to(
         &self,
         id: &ResourceId,
+        version: Option<FlinkVersion>,
         config: &mut FlinkConfig,
     ) -> Result<(), InvalidValue> {
         let Self { job_id, savepoint_path, job_result_store_id } = self;
@@ -34,11 +36,16 @@ impl Submission {
         }
         if let Some(directory) = config.find(&options::HA_STORAGE_DIRECTORY)? {
             let directory = directory.trim_end_matches('/');
+            let of_this_run =
+                |store: &str| format!("{directory}/{store}/{}/{job_result_store_id}", id.name);
             config.set_default(&options::JOB_RESULT_STORE_DELETE_ON_COMMIT, "false");
-            config.force(
-                &options::JOB_RESULT_STORE_PATH,
-                format!("{directory}/job-result-store/{}/{job_result_store_id}", id.name),
-            );
+            config.force(&options::JOB_RESULT_STORE_PATH, of_this_run("job-result-store"));
+            // Flink 2.3 also keeps what became of an application, by an id that all its runs share.
+            if version.is_some_and(|version| version >= FlinkVersion::V2_3) {
+                config.set_default(&options::APPLICATION_RESULT_STORE_DELETE_ON_COMMIT, "false");
+                let path = of_this_run("application-result-store");
+                config.force(&options::APPLICATION_RESULT_STORE_PATH, path);
+            }
         }
         Ok(())
     }

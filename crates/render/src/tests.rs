@@ -109,6 +109,12 @@ fn results_of_runs_are_kept_apart_where_there_is_high_availability() {
          job-result-store.storage-path: s3://lake/ha/job-result-store/orders/run-1\n"
     );
     assert_eq!(configured(&render(json!({})), "job-result-store"), "");
+    let of_application = |version: &str| {
+        let mut spec = with_ha(&[]);
+        spec["flinkVersion"] = json!(version);
+        render(spec).config_maps[0]["data"].to_string().contains("application-result-store")
+    };
+    assert!(of_application("v2_3") && !of_application("v2_2"));
 }
 
 #[test]

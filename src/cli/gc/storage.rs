@@ -22,8 +22,8 @@ const CONCURRENCY: usize = 8;
 const WAYS_MAX: usize = 5;
 /// Times that a folder is looked at in which a job at work replaces files.
 const TRIES: usize = 3;
-/// The folder in `high-availability.storageDir` that is no cluster's.
-const JOB_RESULT_STORE: &str = "job-result-store";
+/// The folders in `high-availability.storageDir` that are no cluster's.
+const RESULT_STORES: [&str; 2] = ["job-result-store", "application-result-store"];
 /// First bytes of a savepoint's or checkpoint's `_metadata`.
 const METADATA_BEGINS: [u8; 4] = [0x49, 0x60, 0x67, 0x2d];
 const METADATA: &str = "_metadata";
@@ -133,7 +133,8 @@ fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
     places.extend(uri(&options::CHECKPOINT_DIRECTORY).map(|uri| (Kind::Checkpoints, uri)));
     places.extend(uri(&options::SAVEPOINT_DIRECTORY).map(|uri| (Kind::Savepoint, uri)));
     if let Some(uri) = uri(&options::HA_STORAGE_DIRECTORY) {
-        places.push((Kind::JobResultStore, format!("{uri}/{JOB_RESULT_STORE}")));
+        let stores = RESULT_STORES.map(|store| (Kind::JobResultStore, format!("{uri}/{store}")));
+        places.extend(stores);
         places.push((Kind::HaStorage, uri));
     }
     if is_zookeeper_high_availability_on(config) {
@@ -222,7 +223,9 @@ async fn paths(kind: Kind, storage: &Storage) -> Result<Vec<String>, Error> {
     match kind {
         Kind::Savepoint => paths.retain(|name| name.starts_with(SAVEPOINT_PREFIX)),
         Kind::Checkpoints => paths.retain(|name| job_ids_in(name).eq([name.as_str()])),
-        Kind::HaStorage | Kind::ZooKeeperNodes => paths.retain(|name| name != JOB_RESULT_STORE),
+        Kind::HaStorage | Kind::ZooKeeperNodes => {
+            paths.retain(|name| !RESULT_STORES.contains(&name.as_str()));
+        }
         Kind::JobResultStore => {
             let mut runs = Vec::new();
             for cluster in &paths {

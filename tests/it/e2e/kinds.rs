@@ -142,11 +142,11 @@ fn a_reactive_job_is_scaled_in_place() {
 fn flink_2_upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("flink-2");
     let mut job = cluster.job();
-    job["spec"]["image"] = json!("flink:2.1");
-    job["spec"]["flinkVersion"] = json!("v2_1");
+    job["spec"]["image"] = json!("flink:2.3");
+    job["spec"]["flinkVersion"] = json!("v2_3");
     cluster.start(&job);
     let version = cluster.rest("/config").unwrap()["flink-version"].clone();
-    assert!(version.as_str().unwrap().starts_with("2.1."), "{version}");
+    assert!(version.as_str().unwrap().starts_with("2.3."), "{version}");
 
     job["spec"]["job"]["parallelism"] = json!(2);
     let upgraded = cluster.upgrade(&job);

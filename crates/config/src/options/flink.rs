@@ -97,6 +97,10 @@ flinks! {
     LOG_LEVEL: String = "env.log.level" or "INFO";
     JOB_RESULT_STORE_PATH: String = "job-result-store.storage-path";
     JOB_RESULT_STORE_DELETE_ON_COMMIT: bool = "job-result-store.delete-on-commit" or "true";
+    /// Since Flink 2.3.
+    APPLICATION_RESULT_STORE_PATH: String = "application-result-store.storage-path";
+    APPLICATION_RESULT_STORE_DELETE_ON_COMMIT: bool =
+        "application-result-store.delete-on-commit" or "true";
     JOB_MANAGER_RPC_ADDRESS: String = "jobmanager.rpc.address";
     JOB_MANAGER_RPC_PORT: u16 = "jobmanager.rpc.port" or "6123";
     JOB_MANAGER_PROCESS_MEMORY: MemorySize = "jobmanager.memory.process.size";

@@ -24,8 +24,8 @@ const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7",
 const EXAMPLES: [&str; 2] = ["TopSpeedWindowing", "WordCount"];
 /// Folder with Flink, below that of its version; another name where something else is in it.
 pub(super) const DISTRIBUTION: &str = "distribution-with-examples";
-/// First version of the Maven plugin that copies an artifact as it is told.
-const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
+/// First version of the Maven plugin that copies an artifact whose parent is not published, as that of Flink 2.3's examples.
+const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy";
 /// Beginning of the name of the jar with the SQL gateway.
 const GATEWAY: &str = "flink-sql-gateway";
 /// Names of Flink's configuration file, of which a version has one.

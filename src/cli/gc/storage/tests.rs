@@ -62,6 +62,7 @@ fn places_are_those_that_any_name_of_an_option_gives() {
             ["Checkpoints", "s3://lake/cp"],
             ["Savepoint", "hdfs:///sp"],
             ["JobResultStore", "s3://lake/ha/job-result-store"],
+            ["JobResultStore", "s3://lake/ha/application-result-store"],
             ["HaStorage", "s3://lake/ha"],
             ["ZooKeeperNodes", "zookeeper://a:2181,b:2181/flink"],
         ])
