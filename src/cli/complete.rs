@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::args::Global;
 use super::connection::Connection;
-use super::deployment::Deployment;
+use super::deployment::{Deployment, blue_green_name};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -45,7 +45,7 @@ pub fn deployments() -> ArgValueCandidates {
             let jobs = jobs.unwrap_or_default().into_iter();
             let blue_greens = blue_greens.unwrap_or_default().into_iter();
             let jobs = jobs.map(|name| format!("sessionjob/{name}"));
-            let blue_greens = blue_greens.map(|name| format!("bluegreen/{name}"));
+            let blue_greens = blue_greens.map(|name| blue_green_name(&name));
             Ok(names?.into_iter().chain(jobs).chain(blue_greens).collect())
         })
     })

@@ -169,7 +169,8 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     let stored = present.stored();
-    let all = with_colours(&connection, &stored).await?;
+    // A blue/green deployment has no finalizer: those of its colours clean up.
+    let all = deployment::with_colours(&connection, &stored).await?;
     let mut path = None;
     if let State::AtRest { path: left } = state {
         if let (Some(left), DryRunMode::None) = (&left, dry_run) {
@@ -227,18 +228,6 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     Ok(())
-}
-
-/// All that has to be gone in the end: a blue/green deployment has no finalizer, those of its colours clean up.
-async fn with_colours(
-    connection: &Connection,
-    stored: &Deployment,
-) -> anyhow::Result<Vec<Deployment>> {
-    let mut all = vec![stored.clone()];
-    if stored.is_blue_green() {
-        all.extend(deployment::colours(connection, stored).await?);
-    }
-    Ok(all)
 }
 
 fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {

@@ -61,11 +61,8 @@ impl Deployment {
 
     /// The uids of what its other objects may belong to, see [`api::blue_green::uids_of`].
     pub fn owner_uids(&self) -> Vec<&str> {
-        let owners = self.0.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        let parents = owners.into_iter().flatten();
-        let parents = parents.filter(|it| it["kind"] == "FlinkBlueGreenDeployment");
-        let parents = parents.filter_map(|it| it["uid"].as_str());
-        self.uid().into_iter().chain(parents).collect()
+        let parent = self.parent().and_then(|parent| parent["uid"].as_str());
+        self.uid().into_iter().chain(parent).collect()
     }
 
     pub fn resource_version(&self) -> Option<&str> {
@@ -198,9 +195,12 @@ impl Deployment {
 
     /// The blue/green deployment that it is a colour of, which says what its spec is.
     pub fn blue_green_parent(&self) -> Option<&str> {
+        self.parent()?["name"].as_str()
+    }
+
+    fn parent(&self) -> Option<&Value> {
         let owners = self.0.pointer("/metadata/ownerReferences")?.as_array()?;
-        let parent = owners.iter().find(|it| it["kind"] == "FlinkBlueGreenDeployment")?;
-        parent["name"].as_str()
+        owners.iter().find(|it| it["kind"] == "FlinkBlueGreenDeployment")
     }
 
     pub fn job_kind(&self) -> JobKind {
@@ -460,6 +460,18 @@ pub async fn colours(
     let mut colours: Vec<_> = found.filter(is_child).collect();
     colours.sort_by_key(Deployment::is_being_deleted);
     Ok(colours)
+}
+
+/// The object, and the colours of a blue/green deployment after it.
+pub async fn with_colours(
+    connection: &Connection,
+    stored: &Deployment,
+) -> anyhow::Result<Vec<Deployment>> {
+    let mut all = vec![stored.clone()];
+    if stored.is_blue_green() {
+        all.extend(colours(connection, stored).await?);
+    }
+    Ok(all)
 }
 
 /// The colour that serves, or the other one where there is no such.

@@ -62,10 +62,7 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
     let EventsArgs { name, warnings, output: Output { output } } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch_itself(&connection, &name).await?;
-    let mut about = vec![present.clone()];
-    if present.is_blue_green() {
-        about.extend(deployment::colours(&connection, &present).await?);
-    }
+    let about = deployment::with_colours(&connection, &present).await?;
     let (events, names) = tokio::join!(
         read::list::<Event>(&connection.client, Scope::Namespace(present.namespace()), None),
         join_all(about.iter().map(|it| names_of(&connection, it))),
