@@ -87,10 +87,8 @@ fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
 
 /// Turns the spec of a child of this colour back into that of the template, without the state that it started from.
 pub fn to_template(spec: &mut Value, colour: Colour) {
-    if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template")
-        && let Some(plain) = template.strip_prefix(&prefix(colour))
-    {
-        *template = plain.to_owned();
+    if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template") {
+        uncolour(template, colour);
     }
     if let Some(job) = spec.get_mut("job").and_then(Value::as_object_mut) {
         job.remove("initialSavepointPath");
@@ -102,6 +100,13 @@ fn prefix(colour: Colour) -> String {
     format!("{}-", colour.name())
 }
 
+/// Takes the colour from the host of the Ingress of a child.
+fn uncolour(template: &mut String, colour: Colour) {
+    if let Some(plain) = template.strip_prefix(&prefix(colour)) {
+        *template = plain.to_owned();
+    }
+}
+
 /// The template that a child of this colour was made from. The state that it started from is that of `wanted`, which is no
 /// change.
 pub fn template_of(
@@ -111,10 +116,8 @@ pub fn template_of(
 ) -> FlinkDeploymentSpec {
     let mut spec = child.spec.clone();
     let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
-    if let Some(template) = template
-        && let Some(plain) = template.strip_prefix(&prefix(colour))
-    {
-        *template = plain.to_owned();
+    if let Some(template) = template {
+        uncolour(template, colour);
     }
     if let Some(job) = &mut spec.job {
         let path = wanted.job.as_ref().and_then(|job| job.initial_savepoint_path.as_ref());
@@ -175,7 +178,7 @@ impl<'a> Child<'a> {
         at.and_then(|at| Timestamp::from_millisecond(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// What its status tells of an error.
+    /// The message of the error in its status.
     pub fn error(self) -> Option<String> {
         self.0.status.as_ref().and_then(|status| status.error.as_deref()).map(message_of)
     }

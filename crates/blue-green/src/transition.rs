@@ -170,11 +170,13 @@ impl Pass<'_> {
 
     /// The spec that serves goes into the history with the state that it leaves; its savepoint is a snapshot, too.
     fn record_superseded(&mut self, serving: Colour, start: &Start) {
-        let (Some(child), Some(spec)) = (self.world.child(serving), self.recorded()) else {
+        let (Some(child), Some(mut spec)) = (self.world.child(serving), self.recorded()) else {
             return;
         };
-        let Ok(mut spec) = serde_json::to_value(spec) else { return };
-        child::to_template(&mut spec, serving);
+        if let Some(job) = &mut spec.job {
+            job.initial_savepoint_path = None;
+        }
+        let Ok(spec) = serde_json::to_value(spec) else { return };
         let left = match start {
             Start::Savepoint(path) => RestorePoint::Path(path.clone()),
             // Where its last checkpoint is only its job knows.

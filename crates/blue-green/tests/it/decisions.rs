@@ -9,6 +9,7 @@ use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 use state::revision::RestoreKind;
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, NAMED_STATE, Sim};
@@ -65,6 +66,18 @@ fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
     let target = &sim.children[&Colour::Green].object;
     assert_eq!(target.spec.job.as_ref().unwrap().initial_savepoint_path, Some(path.clone()));
     assert_eq!(sim.kept, BTreeSet::from([path]), "it is a FlinkStateSnapshot, too");
+}
+
+/// A host that begins as those of the children do is the template's own.
+#[test]
+fn the_spec_that_served_is_kept_as_the_template_has_it() {
+    const HOST: &str = "blue-{{name}}.example.com";
+    let mut sim = Sim::new(UpgradeMode::Savepoint);
+    sim.edit(|spec| spec.ingress = serde_json::from_value(json!({"template": HOST})).unwrap());
+    sim.settle();
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("started", |sim| sim.children.len() == 2);
+    assert_eq!(sim.revisions[0].content.spec["ingress"]["template"], HOST);
 }
 
 #[test]
