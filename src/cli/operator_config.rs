@@ -9,12 +9,20 @@ use super::printer::Printer;
 use config::catalogue::wrong_values;
 use config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
 use config::known::unknown_options;
+use config::option::ConfigOption;
 use config::plugin::java_listeners;
-use config::{FlinkConfig, OperatorConfig};
+use config::{FlinkConfig, OperatorConfig, options};
 
 /// The old format, one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";
 const STANDARD_NAME: &str = "config.yaml";
+/// Files beside it with the log configuration of all jobs, and the options that they are read into.
+pub const LOG_FILES: [(&str, &ConfigOption<String>); 2] = [
+    ("log4j-console.properties", &options::LOG4J_CONSOLE),
+    ("logback-console.xml", &options::LOGBACK_CONSOLE),
+];
+/// Bytes of one file: all of a ConfigMap may have a mebibyte.
+const FILE_MAX: u64 = 1 << 20;
 /// Names the directory with the configuration.
 const DIRECTORY: &str = "FLINK_CONF_DIR";
 /// Names a directory that is laid over it, key by key.
@@ -101,16 +109,32 @@ impl Files {
         }
     }
 
-    /// A file, or a directory with one of the two files; the old one alone counts where both are.
+    /// A file, or a directory with one of the two files, of which the old one alone counts where both
+    /// are, and maybe with log configurations.
     ///
     /// A file named `flink-conf.yaml` is read in the old format, any other as standard YAML.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
-        let file = if path.is_dir() { file_in(path)? } else { path.to_owned() };
-        let shown = file.display().to_string();
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("while reading `{shown}`"))?;
-        let is_old = file.file_name().is_some_and(|name| name == OLD_NAME);
-        self.add_text(is_old, shown, &text)
+        let (file, logs) = if path.is_dir() {
+            let logs = LOG_FILES.map(|(name, option)| (path.join(name), option));
+            let logs: Vec<_> = logs.into_iter().filter(|(file, _)| file.exists()).collect();
+            (file_in(path, logs.is_empty())?, logs)
+        } else {
+            (Some(path.to_owned()), vec![])
+        };
+        if let Some(file) = file {
+            let is_old = file.file_name().is_some_and(|name| name == OLD_NAME);
+            self.add_text(is_old, file.display().to_string(), &text_of(&file)?)?;
+        }
+        for (file, option) in logs {
+            self.add_log_file(file.display().to_string(), option, &text_of(&file)?);
+        }
+        Ok(())
+    }
+
+    /// The log configuration of all jobs, wherever its text came from.
+    pub fn add_log_file(&mut self, shown: String, option: &ConfigOption<String>, text: &str) {
+        let config = [(option.key(), text)].into_iter().collect();
+        self.files.push(File { shown, config });
     }
 
     fn add_text(&mut self, is_old: bool, shown: String, text: &str) -> anyhow::Result<()> {
@@ -136,18 +160,28 @@ fn directory_in(variable: &str) -> Option<PathBuf> {
     (!text.to_string_lossy().trim().is_empty()).then(|| PathBuf::from(text))
 }
 
-fn file_in(directory: &Path) -> anyhow::Result<PathBuf> {
-    [OLD_NAME, STANDARD_NAME]
-        .map(|name| directory.join(name))
-        .into_iter()
-        .find(|f| f.exists())
-        .ok_or_else(|| {
-            Failure::new(format!(
-                "`{}` holds neither {OLD_NAME} nor {STANDARD_NAME}",
-                directory.display()
-            ))
-            .into()
-        })
+fn text_of(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let reading = || format!("while reading `{shown}`");
+    let size = std::fs::metadata(file).with_context(reading)?.len();
+    if size > FILE_MAX {
+        return Err(Failure::new(format!("`{shown}` has {size} bytes"))
+            .hint(format!("a configuration file has {FILE_MAX} bytes at most, as a ConfigMap"))
+            .into());
+    }
+    std::fs::read_to_string(file).with_context(reading)
+}
+
+fn file_in(directory: &Path, is_needed: bool) -> anyhow::Result<Option<PathBuf>> {
+    let mut files = [OLD_NAME, STANDARD_NAME].map(|name| directory.join(name)).into_iter();
+    match files.find(|file| file.exists()) {
+        None if is_needed => Err(Failure::new(format!(
+            "`{}` holds neither {OLD_NAME} nor {STANDARD_NAME}",
+            directory.display()
+        ))
+        .into()),
+        found => Ok(found),
+    }
 }
 
 #[cfg(test)]

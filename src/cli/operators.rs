@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Container;
 use kube::Client;
 
 use clients::cluster::lease::OPERATES;
@@ -12,8 +13,6 @@ use clients::cluster::{self, Error};
 /// Labels of installed operators: of ours, and of the Java operator's chart.
 const SELECTOR: &str =
     "app.kubernetes.io/name in (kubectl-flink-operator,flink-kubernetes-operator)";
-/// The label of ours.
-const OURS: &str = "kubectl-flink-operator";
 /// A leader that has not renewed its Lease for so long does not lead.
 const STALE_SECONDS: i64 = 60;
 
@@ -59,6 +58,7 @@ fn of_deployment(deployment: Deployment) -> Installed {
     let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name);
     let labels = metadata.labels.unwrap_or_default();
     let containers = spec.template.spec.map(|pod| pod.containers).unwrap_or_default();
+    let is_ours = operates(&containers).is_some();
     let tag = containers.first().and_then(|first| tag(first.image.as_deref()?));
     let label = labels.get("app.kubernetes.io/version").filter(|version| !version.is_empty());
     Installed {
@@ -66,8 +66,14 @@ fn of_deployment(deployment: Deployment) -> Installed {
         ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
         wanted: spec.replicas.unwrap_or(1),
         version: label.cloned().or(tag),
-        is_ours: labels.get("app.kubernetes.io/name").is_some_and(|name| name == OURS),
+        is_ours,
     }
+}
+
+/// The container of this program. Its name, and the labels of its pod, are the installation's.
+pub(super) fn operates(containers: &[Container]) -> Option<&Container> {
+    let first = |it: &&Container| it.args.as_ref().and_then(|args| args.first()).cloned();
+    containers.iter().find(|it| first(it).is_some_and(|arg| arg == "operate"))
 }
 
 /// The tag of `registry:5000/name:1.2.3@sha256:…`: `1.2.3`.
@@ -174,19 +180,18 @@ mod tests {
     fn versions_come_from_labels_and_else_from_images() {
         assert_eq!(tag("localhost:5000/kubectl-flink:1.2.3@sha256:ab").as_deref(), Some("1.2.3"));
         assert_eq!(tag("localhost:5000/kubectl-flink"), None);
-        let of = |labels: serde_json::Value| {
+        let of = |labels: serde_json::Value, argument: &str| {
             let deployment = serde_json::json!({"metadata": {"name": "o", "namespace": "n", "labels": labels},
-                "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "o", "image": "o:7"}]}}}});
+                "spec": {"selector": {}, "template": {"spec": {"containers": [
+                    {"name": "o", "image": "o:7", "args": [argument]}]}}}});
             let found = of_deployment(serde_json::from_value(deployment).unwrap());
             (found.version, found.is_ours)
         };
         let java = serde_json::json!({"app.kubernetes.io/name": "flink-kubernetes-operator",
             "app.kubernetes.io/version": "1.14.0"});
-        assert_eq!(of(java), (Some("1.14.0".to_owned()), false));
-        assert_eq!(
-            of(serde_json::json!({"app.kubernetes.io/name": OURS})),
-            (Some("7".to_owned()), true)
-        );
+        assert_eq!(of(java, "operator"), (Some("1.14.0".to_owned()), false));
+        let renamed = serde_json::json!({"app.kubernetes.io/name": "flink-kubernetes-operator"});
+        assert_eq!(of(renamed, "operate"), (Some("7".to_owned()), true));
     }
 
     #[test]

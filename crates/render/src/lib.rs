@@ -8,7 +8,7 @@
 mod config_map;
 pub mod ingress;
 mod job_manager;
-mod logging;
+pub mod logging;
 pub mod names;
 mod pod;
 pub mod pod_template;

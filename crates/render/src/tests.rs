@@ -393,16 +393,29 @@ fn logging_files_of_the_user_stand_alone() {
     let objects = render(json!({"logConfiguration": {"logback-console.xml": "<c/>"}}));
     let data = objects.config_maps[0]["data"].as_object().unwrap();
     assert_eq!(data.keys().collect::<Vec<_>>(), ["flink-conf.yaml", "logback-console.xml"]);
-    let level = |objects: &Objects| {
-        let text =
-            objects.config_maps[0]["data"]["log4j-console.properties"].as_str().unwrap().to_owned();
-        text.lines().find(|line| line.starts_with("rootLogger.level")).unwrap().to_owned()
+}
+
+/// Flink's client reads it out of the operator's configuration folder.
+#[test]
+fn the_log_configuration_of_all_jobs_gives_way_to_that_of_a_job() {
+    let given = |spec: Value| {
+        let objects = render(spec);
+        let mut data = objects.config_maps[0]["data"].as_object().unwrap().clone();
+        data.retain(|name, _| name.starts_with("log"));
+        let text = objects.deployment.to_string();
+        assert!(data.keys().all(|name| text.contains(&format!(r#"{{"key":"{name}","#))), "mounted");
+        Value::Object(data)
     };
-    assert_eq!(level(&render(json!({}))), "rootLogger.level = INFO");
+    let of_all = json!({"kubernetes.operator.log-configuration.log4j-console.properties": "a = b"});
     assert_eq!(
-        level(&render(json!({"flinkConfiguration": {"env.log.level": "DEBUG"}}))),
-        "rootLogger.level = DEBUG"
+        given(json!({"flinkConfiguration": of_all})),
+        json!({"log4j-console.properties": "a = b"})
     );
+    let of_job = json!({"logback-console.xml": "<c/>"});
+    assert_eq!(given(json!({"flinkConfiguration": of_all, "logConfiguration": of_job})), of_job);
+    let blank = json!({"kubernetes.operator.log-configuration.logback-console.xml": " "});
+    let default = json!({"log4j-console.properties": logging::DEFAULT_LOG4J});
+    assert_eq!(given(json!({"flinkConfiguration": blank})), default);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment as Workload;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
@@ -16,7 +16,8 @@ use crate::cli::connection::Connection;
 use crate::cli::deploy::flags::flink_version;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
-use crate::cli::operator_config::{self, Files};
+use crate::cli::operator_config::{self, Files, LOG_FILES};
+use crate::cli::operators;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use api::deployment::FlinkDeploymentSpec;
@@ -28,7 +29,7 @@ use config::cluster::{ResourceId, deploy_config};
 use config::layers::{DEFAULT, Effective, Layer, effective};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig, options};
-use operator::install::objects::{CONFIG_MAP, NAME};
+use operator::install::objects::CONFIG_MAP;
 
 /// Files of the ConfigMap; the first one alone counts where both are.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];
@@ -194,18 +195,22 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
             .into());
     };
     let shown = format!("configmap/{CONFIG_MAP}, {file}");
-    let files = Files::of_text(file, shown, text)?;
-    let selector = format!("app.kubernetes.io/name={NAME}");
-    let scope = read::Scope::Namespace(namespace);
-    let operators = read::list::<Workload>(client, scope, Some(&selector)).await?;
-    Ok(Source { files, beside: operators.first().map(beside).unwrap_or_default() })
+    let mut files = Files::of_text(file, shown, text)?;
+    for (name, option) in LOG_FILES {
+        if let Some(text) = data.get(name) {
+            files.add_log_file(format!("configmap/{CONFIG_MAP}, {name}"), option, text);
+        }
+    }
+    let all = read::list::<Workload>(client, read::Scope::Namespace(namespace), None).await?;
+    let beside = all.iter().find_map(|it| {
+        let pod = it.spec.template.spec.as_ref()?;
+        Some(beside(it, operators::operates(&pod.containers)?))
+    });
+    Ok(Source { files, beside: beside.unwrap_or_default() })
 }
 
 /// Reads the options in an operator's Deployment: a flag wins over the environment.
-fn beside(operator: &Workload) -> Vec<Layer> {
-    let pod = operator.spec.template.spec.as_ref();
-    let container = pod.and_then(|pod| pod.containers.iter().find(|it| it.name == NAME));
-    let Some(container) = container else { return vec![] };
+fn beside(operator: &Workload, container: &Container) -> Vec<Layer> {
     let mut variables = container.env.iter().flatten();
     let variable = variables.find(|variable| variable.name == NAMESPACES_VARIABLE);
     let mut layers = of_environment(variable.and_then(|variable| variable.value.as_deref()));
@@ -319,7 +324,9 @@ fn render(lines: &[Line], is_wide: bool, width: Option<usize>) -> String {
     }
     let row = |line: &Line| {
         let or_none = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
-        let mut row = vec![line.option.clone(), or_none(line.value.as_deref()), line.from.clone()];
+        let value = or_none(line.value.as_deref().map(str::trim));
+        let value = value.split_once('\n').map_or(value.clone(), |(first, _)| format!("{first} …"));
+        let mut row = vec![line.option.clone(), value, line.from.clone()];
         if is_wide {
             row.extend([or_none(line.counts), or_none(line.set_as.as_deref())]);
         }

@@ -61,3 +61,17 @@ fn a_later_file_is_laid_over_an_earlier_one() {
     files.add_text(false, "two".to_owned(), "b: 2").unwrap();
     assert_eq!(files.merged().iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
 }
+
+#[test]
+fn log_configurations_of_all_jobs_are_read_beside_the_configuration() {
+    let key = "kubernetes.operator.log-configuration.log4j-console.properties";
+    let both = directory(&[("config.yaml", "a: 1"), ("log4j-console.properties", "b = 2\n")]);
+    let files = read(Some(both.path())).unwrap();
+    assert_eq!(files.merged().iter().collect::<Vec<_>>(), [("a", "1"), (key, "b = 2\n")]);
+    assert!(files.remarks.is_empty(), "{:?}", files.remarks);
+    let alone = directory(&[("log4j-console.properties", "b = 2\n")]);
+    assert_eq!(read(Some(alone.path())).unwrap().merged().get_text(key), Some("b = 2\n"));
+    let huge = directory(&[("config.yaml", &"#".repeat(1 << 21))]);
+    let told = format!("{:#}", read(Some(huge.path())).unwrap_err());
+    assert!(told.contains("has 2097152 bytes"), "{told}");
+}

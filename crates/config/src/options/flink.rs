@@ -93,8 +93,6 @@ flinks! {
     HA_JOB_MANAGER_PORT: String =
         "high-availability.jobmanager.port" or "0" formerly ["recovery.jobmanager.port"];
     CLUSTER_EXECUTION_MODE: String = "internal.cluster.execution-mode";
-    /// Level of the root logger in the default logging configuration.
-    LOG_LEVEL: String = "env.log.level" or "INFO";
     JOB_RESULT_STORE_PATH: String = "job-result-store.storage-path";
     JOB_RESULT_STORE_DELETE_ON_COMMIT: bool = "job-result-store.delete-on-commit" or "true";
     /// Since Flink 2.3.

@@ -124,6 +124,12 @@ options! {
     /// Adds a startup probe to JobManagers, where their pod template has none.
     AtDeploy JM_DEPLOYMENT_STARTUP_PROBE_ENABLED: bool =
         "kubernetes.operator.jm-deployment.startup.probe.enabled" or "true";
+    /// Log configuration of all jobs whose `spec.logConfiguration` has none: the content of the file
+    /// of this name beside the operator's configuration.
+    AtDeploy LOG4J_CONSOLE: String =
+        "kubernetes.operator.log-configuration.log4j-console.properties";
+    /// The same for images whose Flink logs by Logback.
+    AtDeploy LOGBACK_CONSOLE: String = "kubernetes.operator.log-configuration.logback-console.xml";
     /// Merges lists of pod templates by the names of their items, not by position.
     AtDeploy POD_TEMPLATE_MERGE_ARRAYS_BY_NAME: bool =
         "kubernetes.operator.pod-template.merge-arrays-by-name" or "false";
