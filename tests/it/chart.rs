@@ -2,11 +2,13 @@
 
 use operator::install::merge::{Scalars, defaults, merge, set, typed};
 use operator::install::objects::Release;
+use operator::install::without_effect::without_effect;
 use serde_json::{Map, Value};
 
 use crate::support::program::other;
 
 const NAMESPACE: &str = "flink-operator";
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
 
 /// Values that between them reach every branch of a template.
 const CASES: &[&[&str]] = &[
@@ -43,10 +45,10 @@ const CASES: &[&[&str]] = &[
         "defaultConfiguration.create=false",
     ],
     &["flinkRest.tlsSecret=flink-rest-tls"],
-    &["rbac.nodes=true"],
-    &["rbac.nodes=true,watchNamespaces={shop},nameOverride=mine"],
-    &["rbac.nodes=true,rbac.operatorRole.create=false"],
-    &["rbac.nodes=true,rbac.operatorRoleBinding.create=false"],
+    &["rbac.nodesRule.create=true"],
+    &["rbac.nodesRule.create=true,watchNamespaces={shop},nameOverride=mine"],
+    &["rbac.nodesRule.create=true,rbac.operatorRole.create=false"],
+    &["rbac.nodesRule.create=true,rbac.operatorRoleBinding.create=false"],
     &["webhook.create=true"],
     &[
         "webhook.create=true,webhook.failurePolicy=Fail,webhook.port=8443,watchNamespaces={shop,fraud}",
@@ -57,7 +59,29 @@ const CASES: &[&[&str]] = &[
         r"webhook.annotations.cert-manager\.io/inject-ca-from=flink-operator/served",
     ],
     &["webhook.create=true,rbac.create=false,webhook.caBundle=Q0E="],
+    &["webhook.create=true,webhook.validator.create=false,webhook.serviceLabels.team=data"],
+    &["webhook.create=true,webhook.mutator.create=false"],
+    &["fullnameOverride=mine,rbac.operatorRole.name=,operatorServiceAccount.name="],
+    &[
+        "watchNamespaces={shop},rbac.jobRole.name=,rbac.jobRoleBinding.name=,jobServiceAccount.name=",
+        "nameOverride=mine,webhook.create=true",
+    ],
+    &["defaultConfiguration.log4j-console\\.properties=rootLogger.level = DEBUG"],
+    &["defaultConfiguration.log4j-console\\.properties=#,logging.framework=log4j2"],
+    &[
+        "defaultConfiguration.log4j-console\\.properties=rootLogger.level = DEBUG",
+        "defaultConfiguration.append=false",
+    ],
+    &["logging.framework=logback"],
+    &["logging.framework=logback,defaultConfiguration.logback-console\\.xml=<configuration />"],
+    &["image.repository=registry.example/flink-kubernetes-operator,image.tag=1.14.0"],
+    &[
+        "defaultConfiguration.flink-conf\\.yaml=kubernetes.operator.leader-election.lease-name: mine",
+    ],
 ];
+
+/// Values for the Java operator's chart: its own, and some as people publish them.
+const OF_JAVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/helm");
 
 /// The same as a file, for what `--set` cannot say.
 const FILE: &str = "
@@ -69,7 +93,15 @@ operatorPod:
   affinity: {nodeAffinity: {}}
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
   dnsConfig: {nameservers: [10.0.0.1]}
-operatorVolumeMounts: {create: true, data: [{name: more, mountPath: /more}]}
+  initContainers: [{name: first, image: registry.example/fetch}]
+  sidecarContainers: [{name: beside, image: registry.example/ship}]
+defaultConfiguration:
+  config.yaml: |
+    kubernetes.operator.leader-election.lease-name: mine
+    kubernetes.operator.leader-election.enabled: true
+operatorVolumeMounts:
+  create: true
+  data: [{name: more, mountPath: /more}, {name: more, mountPath: /opt/flink/artifacts}]
 operatorVolumes: {create: true, data: [{name: more, emptyDir: {}}]}
 podSecurityContext: null
 operatorSecurityContext: null
@@ -84,8 +116,11 @@ fn of_program(given: Map<String, Value>) -> Vec<Value> {
 }
 
 fn of_chart(arguments: &[&str]) -> Vec<Value> {
+    of_chart_in(CHART, arguments)
+}
+
+fn of_chart_in(chart: &str, arguments: &[&str]) -> Vec<Value> {
     let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
-    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
     let mut command = other(helm);
     command.args(["template", "release", chart, "--namespace", NAMESPACE]).args(arguments);
     let output = command.output().unwrap();
@@ -147,15 +182,45 @@ fn the_chart_makes_what_the_program_makes() {
     assert_same(of_chart(&["--values", path]), of_program(given), FILE);
 }
 
+/// What has no effect there is told in the same words.
+#[test]
+#[ignore = "needs Helm: tests/helm.sh"]
+fn values_for_the_java_operators_chart_are_taken() {
+    // Helm shows notes of what is installed alone.
+    let notes = tempfile::tempdir().unwrap();
+    let copied = other("cp")
+        .arg("-R")
+        .args([&format!("{CHART}/."), notes.path().to_str().unwrap()])
+        .status();
+    assert!(copied.unwrap().success());
+    let template = "told: {{ include \"operator.withoutEffect\" . | toJson }}\n";
+    std::fs::write(notes.path().join("templates/told.yaml"), template).unwrap();
+    let chart = notes.path().to_str().unwrap();
+    let files = std::fs::read_dir(OF_JAVA).unwrap().map(|entry| entry.unwrap().path());
+    let mut told = Vec::new();
+    for file in files {
+        let path = file.to_str().unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let given: Map<String, Value> = serde_yaml::from_str(&text).unwrap();
+        assert_same(of_chart(&["--values", path]), of_program(given.clone()), path);
+        let of_chart =
+            of_chart_in(chart, &["--values", path, "--show-only", "templates/told.yaml"]);
+        let of_program: Vec<String> =
+            without_effect(&given).iter().map(ToString::to_string).collect();
+        assert_eq!(of_chart[0]["told"].as_str().unwrap().trim(), of_program.join("\n"), "{path}");
+        told.extend(of_program);
+    }
+    assert!(!told.is_empty());
+}
+
 #[test]
 #[ignore = "needs Helm: tests/helm.sh"]
 fn the_chart_refuses_what_the_program_refuses() {
     let helm = std::env::var("HELM").expect("HELM names the program: run tests/helm.sh");
-    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
     for bad in ["replicas=many", "rbac.operatorRol.name=x", "imagePullSecret={}", "webhook.port=0"]
     {
         let mut command = other(&helm);
-        let output = command.args(["template", "x", chart, "--set", bad]).output().unwrap();
+        let output = command.args(["template", "x", CHART, "--set", bad]).output().unwrap();
         assert!(!output.status.success(), "{bad}");
     }
 }

@@ -7,6 +7,7 @@ pub mod objects;
 pub mod rules;
 pub mod values;
 mod webhook;
+pub mod without_effect;
 
 #[cfg(test)]
 mod tests;

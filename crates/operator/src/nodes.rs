@@ -295,7 +295,7 @@ async fn report_unreadable_nodes<K: Operated>(
     let Ok(resource) = &cached.0 else { return };
     let message = format!(
         "`{}` has no effect, as the operator may not read nodes: give its service account get, list \
-         and watch of nodes, as `rbac.nodes: true` of the installation does. {reason}",
+         and watch of nodes, as `rbac.nodesRule.create: true` of the installation does. {reason}",
         SNAPSHOT.key()
     );
     let event = event::Event {

@@ -4,12 +4,26 @@
 
 {{- define "operator.image" -}}
 {{- with .Values.image -}}
-{{- if .digest -}}
+{{- if include "operator.imageOfJava" $ -}}
+kubectl-flink:{{ $.Chart.AppVersion }}
+{{- else if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
 {{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{- /* Not empty where values for the Java operator's chart name its image. */ -}}
+{{- define "operator.imageOfJava" -}}
+{{- if eq (base .Values.image.repository) "flink-kubernetes-operator" }}true{{ end -}}
+{{- end }}
+
+{{- /* An account, role or binding: root, values. An empty name gets what stands for it. */ -}}
+{{- define "operator.named" -}}
+{{- $root := index . 0 -}}
+{{- $name := (index . 1).name | default $root.Values.fullnameOverride | default (include "operator.name" $root) -}}
+{{ merge (dict "name" $name) (index . 1) | toJson }}
 {{- end }}
 
 {{- define "operator.labels" -}}
@@ -23,11 +37,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.watchNamespaces | default (list .Release.Namespace) | toJson }}
 {{- end }}
 
-{{- /* Not empty where the configuration says which namespaces are operated. */ -}}
-{{- define "operator.namesNamespaces" -}}
-{{- with .Values.defaultConfiguration -}}
-{{- $text := index . "flink-conf.yaml" | default (index . "config.yaml") -}}
-{{- if and .create (regexMatch `(?m)^\s*kubernetes\.operator\.watched\.namespaces\s*:` $text) }}true{{ end -}}
+{{- /* Not empty where a line of the configuration begins so: root, regular expression. */ -}}
+{{- define "operator.configured" -}}
+{{- $line := index . 1 -}}
+{{- with (index . 0).Values.defaultConfiguration -}}
+{{- $text := index . "flink-conf.yaml" | default (index . "config.yaml") | default "" -}}
+{{- if and .create (regexMatch (printf `(?m)^\s*%s` $line) $text) }}true{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -137,5 +152,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
         operator: In
         values: {{ toJson . }}
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What is told of values for the Java operator's chart which have no effect here, a line each. */ -}}
+{{- define "operator.withoutEffect" -}}
+{{- if include "operator.imageOfJava" . }}
+value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; image.repository names the one of kubectl-flink
+{{- end }}
+{{- range .Files.Get "conf/without-effect.yaml" | fromYamlArray }}
+{{- $found := $.Values }}
+{{- range .value }}
+{{- $found = ternary (get (default dict $found) .) nil (kindIs "map" (default dict $found)) }}
+{{- end }}
+{{- if and $found (or (not (kindIs "string" $found)) (regexMatch `(?m)^\s*[^#\s]` (toString $found))) }}
+value `{{ join "." .value }}` has no effect: {{ .instead }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -24,6 +24,7 @@ use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use clients::cluster::{namespaces, read};
 use operator::install::merge::merge;
 use operator::install::objects::Release;
+use operator::install::without_effect::without_effect;
 
 use changes::{Change, Kind, changes, shown, superfluous};
 pub(super) use changes::{is_of_jobs, manager};
@@ -181,6 +182,9 @@ async fn put(
 ) -> anyhow::Result<()> {
     let How { skip_crds, check, yes, wait, dry_run: DryRun { dry_run }, output: Output { output } } =
         how;
+    for value in without_effect(&given) {
+        printer.warning(value);
+    }
     if *check {
         let connection = global.connect().await?;
         return Box::pin(shadow::run(&typed(&given)?, &connection, *output, printer)).await;

@@ -152,7 +152,8 @@ fn plain(text: &str) -> String {
 
 /// Typed values out of what was laid over the defaults.
 pub fn typed(values: Map<String, Value>) -> Result<Values, Error> {
-    serde_path_to_error::deserialize(Value::Object(values)).map_err(|error| {
+    let read = serde_path_to_error::deserialize::<_, Values>(Value::Object(values));
+    read.map(Values::named).map_err(|error| {
         let path = error.path().to_string();
         Error::Value { path, message: error.into_inner().to_string() }
     })

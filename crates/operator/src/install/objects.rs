@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rules;
-use super::values::{DefaultConfiguration, Named, OperatorPod, ServiceAccount, Values};
+use super::values::{Named, OperatorPod, ServiceAccount, Values};
 
 /// Name of the chart, of the operator's Deployment and of its container.
 pub const NAME: &str = "kubectl-flink-operator";
@@ -17,6 +17,8 @@ pub const CONFIG_MAP: &str = "flink-operator-config";
 /// The option that says which namespaces are operated.
 const LOG_LEVELS: &str = "kubernetes.operator.log.levels";
 const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
+const LEADER_ELECTION: &str = "kubernetes.operator.leader-election.enabled";
+const LEASE_NAME: &str = "kubernetes.operator.leader-election.lease-name";
 /// Name of the port that answers probes.
 const HEALTH: &str = "health";
 const METRICS: &str = "metrics";
@@ -147,7 +149,7 @@ impl Release<'_> {
     /// Role and binding to see nodes, which are in no namespace.
     fn node_rights(&self) -> Vec<Value> {
         let rbac = &self.values.rbac;
-        if !rbac.nodes {
+        if !rbac.nodes_rule.create {
             return vec![];
         }
         let account = (self.values.operator_service_account.name.as_str(), self.namespace);
@@ -215,11 +217,15 @@ impl Release<'_> {
             let line = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
             format!("{text}{line}{LOG_LEVELS}: {levels}\n")
         };
+        let mut data = Map::from_iter([(file.to_owned(), json!(text))]);
+        let framework = &self.values.logging.framework;
+        let log = self.values.default_configuration.log_file(framework);
+        data.extend(log.map(|(file, text)| (file.to_owned(), json!(text))));
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": self.metadata(CONFIG_MAP, Some(self.namespace)),
-            "data": {file: text},
+            "data": data,
         })
     }
 
@@ -259,6 +265,8 @@ impl Release<'_> {
             affinity,
             tolerations,
             topology_spread_constraints,
+            init_containers,
+            sidecar_containers,
             ..
         } = operator_pod;
         let mut volumes = vec![
@@ -290,7 +298,10 @@ impl Release<'_> {
         set("affinity", json!(affinity));
         set("tolerations", json!(tolerations));
         set("topologySpreadConstraints", json!(topology_spread_constraints));
-        set("containers", json!([self.container()]));
+        set("initContainers", json!(init_containers));
+        let mut containers = vec![self.container()];
+        containers.extend(sidecar_containers.iter().map(|it| json!(it)));
+        set("containers", json!(containers));
         set("volumes", json!(volumes));
         Value::Object(pod)
     }
@@ -308,9 +319,12 @@ impl Release<'_> {
         let metrics_port = metrics.port.map(|port| port.to_string());
         let shards = self.values.sharding.shards.to_string();
         // Also with one replica: the pod of a node that is lost may still run.
-        let mut arguments =
-            vec!["operate", "--log-format", logging.format.as_str(), "--lease-name", self.name()];
-        if self.values.watch_namespaces.is_empty() && !self.names_namespaces() {
+        let mut arguments = vec!["operate", "--log-format", logging.format.as_str()];
+        if !self.configuration_elects() {
+            arguments.extend(["--lease-name", self.name()]);
+        }
+        if self.values.watch_namespaces.is_empty() && !self.configuration_names(WATCHED_NAMESPACES)
+        {
             arguments.push("--all-namespaces");
         }
         if self.values.sharding.shards > 0 {
@@ -334,10 +348,14 @@ impl Release<'_> {
         if !self.values.flink_rest.tls_secret.is_empty() {
             mounts.push(json!({"name": FLINK_REST, "mountPath": FLINK_REST_TLS, "readOnly": true}));
         }
-        mounts.extend(self.values.operator_volume_mounts.entries().iter().map(|it| json!(it)));
+        let further = self.values.operator_volume_mounts.entries();
+        let is_taken =
+            |path: &Value| further.iter().any(|mount| mount.get("mountPath") == Some(path));
+        mounts.retain(|mount| !is_taken(&mount["mountPath"]));
+        mounts.extend(further.iter().map(|it| json!(it)));
         ports.extend(self.webhook_port());
         let mut container = json!({
-            "name": NAME,
+            "name": self.name(),
             "image": image.reference(self.version),
             "imagePullPolicy": image.pull_policy,
             "args": arguments,
@@ -360,12 +378,21 @@ impl Release<'_> {
         container
     }
 
-    /// The configuration says which namespaces are operated, and may be changed while they are.
-    fn names_namespaces(&self) -> bool {
-        let DefaultConfiguration { create, config, flink_conf } =
-            &self.values.default_configuration;
-        let text = if flink_conf.is_empty() { config } else { flink_conf };
-        *create && names(text, WATCHED_NAMESPACES)
+    /// True if the configuration has this option, which wins over what the Deployment would say.
+    fn configuration_names(&self, option: &str) -> bool {
+        let configuration = &self.values.default_configuration;
+        configuration.create && names(configuration.file().1, option)
+    }
+
+    /// True if the configuration itself says by which Lease the pods find a leader.
+    fn configuration_elects(&self) -> bool {
+        let is_on = |line: &str| {
+            let value = line.trim_start().strip_prefix(LEADER_ELECTION);
+            let value = value.and_then(|rest| rest.trim_start().strip_prefix(':'));
+            value.is_some_and(|value| value.trim() == "true")
+        };
+        let text = self.values.default_configuration.file().1;
+        self.configuration_names(LEASE_NAME) && text.lines().any(is_on)
     }
 
     fn environment(&self) -> Vec<Value> {
@@ -373,6 +400,8 @@ impl Release<'_> {
         let mut variables = vec![
             from("OPERATOR_NAMESPACE", "metadata.namespace"),
             from("POD_NAME", "metadata.name"),
+            from("HOST_IP", "status.hostIP"),
+            from("POD_IP", "status.podIP"),
             json!({"name": "OPERATOR_NAME", "value": self.name()}),
         ];
         if self.values.default_configuration.create {

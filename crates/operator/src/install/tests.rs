@@ -91,9 +91,9 @@ fn nodes_are_seen_only_where_that_is_asked_for() {
     assert_eq!(rights(&["watchNamespaces={shop}"]), [""; 0]);
     let both = ["ClusterRole", "ClusterRoleBinding"]
         .map(|kind| format!("{kind} /flink-operator-kubectl-flink-operator-nodes"));
-    assert_eq!(rights(&["rbac.nodes=true"]), both);
-    assert_eq!(rights(&["rbac.nodes=true", "watchNamespaces={shop}"]), both);
-    assert_eq!(rights(&["rbac.nodes=true", "rbac.create=false"]), [""; 0]);
+    assert_eq!(rights(&["rbac.nodesRule.create=true"]), both);
+    assert_eq!(rights(&["rbac.nodesRule.create=true", "watchNamespaces={shop}"]), both);
+    assert_eq!(rights(&["rbac.nodesRule.create=true", "rbac.create=false"]), [""; 0]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn bad_values_are_told_by_path() {
     .into();
     expect![[r#"
         value `replicas`: invalid type: string "many", expected i32
-        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodes`
+        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodesRule`
         value `image.tag`: invalid type: map, expected a string
         `image`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}

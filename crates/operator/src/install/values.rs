@@ -5,6 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use render::logging::{DEFAULT_LOG4J, DEFAULT_LOGBACK};
+
+/// A value of the Java operator's chart that is taken, as a file may be shared, and has no effect:
+/// `conf/without-effect.yaml` of the chart says what to use instead.
+type WithoutEffect = Option<Value>;
+
 /// Values of an installation; every one has a default.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -13,6 +19,8 @@ pub struct Values {
     pub watch_namespaces: Vec<String>,
     /// Name of the operator's Deployment, instead of the chart's.
     pub name_override: String,
+    /// Name of accounts, roles and bindings whose own name is empty; empty means the operator's.
+    pub fullname_override: String,
     pub image: Image,
     /// References to Secrets with which images are pulled.
     pub image_pull_secrets: Vec<Map<String, Value>>,
@@ -40,6 +48,14 @@ pub struct Values {
     pub webhook: Webhook,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jvm_args: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    post_start: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook_security_context: WithoutEffect,
 }
 
 /// How several operator pods share the namespaces.
@@ -63,9 +79,18 @@ pub struct Image {
     pub digest: String,
 }
 
+/// True if an image is the Java operator's, which values for its chart name. This program is not in
+/// it.
+pub(super) fn is_of_java(repository: &str) -> bool {
+    repository.rsplit('/').next() == Some("flink-kubernetes-operator")
+}
+
 impl Image {
     /// The reference that a pod names; `version` stands for an empty tag.
     pub fn reference(&self, version: &str) -> String {
+        if is_of_java(&self.repository) {
+            return Self::default().reference(version);
+        }
         let Self { repository, tag, digest, .. } = self;
         match (digest.as_str(), tag.as_str()) {
             ("", "") => format!("{repository}:{version}"),
@@ -87,7 +112,14 @@ pub struct Rbac {
     pub job_role_binding: Named,
     /// Let the operator see the nodes of the cluster, as `kubernetes.operator.node-notice.snapshot`
     /// needs: a role for the whole cluster, also where namespaces are named.
-    pub nodes: bool,
+    pub nodes_rule: Creation,
+}
+
+/// Whether something is made.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Creation {
+    pub create: bool,
 }
 
 /// An object that is made under a name, or is there already under it.
@@ -133,6 +165,12 @@ pub struct OperatorPod {
     pub tolerations: Vec<Map<String, Value>>,
     pub topology_spread_constraints: Vec<Map<String, Value>>,
     pub resources: Map<String, Value>,
+    /// Containers that end before the operator's begins.
+    pub init_containers: Vec<Map<String, Value>>,
+    /// Containers beside the operator's.
+    pub sidecar_containers: Vec<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: WithoutEffect,
 }
 
 /// Entries that count only when asked for.
@@ -196,6 +234,14 @@ pub struct Webhook {
     pub ca_bundle: String,
     /// Annotations of the two configurations.
     pub annotations: Map<String, Value>,
+    /// The configuration that has resources checked.
+    pub validator: Creation,
+    /// The configuration that has resources completed.
+    pub mutator: Creation,
+    /// Further labels of the Service.
+    pub service_labels: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keystore: WithoutEffect,
 }
 
 /// The operator's configuration and the defaults of all jobs.
@@ -209,6 +255,18 @@ pub struct DefaultConfiguration {
     /// The old format, `key: value` lines; where it is set the operator reads it alone.
     #[serde(rename = "flink-conf.yaml")]
     pub flink_conf: String,
+    /// Begin the log configuration of jobs with the chart's own, where it is in Log4j's form.
+    pub append: bool,
+    /// Log configuration of all jobs that have none of their own.
+    #[serde(rename = "log4j-console.properties")]
+    pub log4j_console: String,
+    /// The same for `logging.framework: logback`, complete.
+    #[serde(rename = "logback-console.xml")]
+    pub logback_console: String,
+    #[serde(rename = "log4j-operator.properties", skip_serializing_if = "Option::is_none")]
+    log4j_operator: WithoutEffect,
+    #[serde(rename = "logback-operator.xml", skip_serializing_if = "Option::is_none")]
+    logback_operator: WithoutEffect,
 }
 
 impl DefaultConfiguration {
@@ -219,9 +277,30 @@ impl DefaultConfiguration {
             text => ("flink-conf.yaml", text),
         }
     }
+
+    /// Name and text of the log configuration of all jobs, where there is one.
+    pub fn log_file(&self, framework: &str) -> Option<(&'static str, String)> {
+        if framework == LOGBACK {
+            let text = match self.logback_console.trim() {
+                "" => DEFAULT_LOGBACK,
+                _ => &self.logback_console,
+            };
+            return Some(("logback-console.xml", text.to_owned()));
+        }
+        let text = &self.log4j_console;
+        if !super::without_effect::has_content(text) {
+            return None;
+        }
+        let before = if self.append { format!("{DEFAULT_LOG4J}\n") } else { String::new() };
+        Some(("log4j-console.properties", format!("{before}{text}")))
+    }
 }
 
-/// The operator's own log.
+/// Frameworks by which jobs may log.
+pub const FRAMEWORKS: [&str; 2] = ["log4j2", LOGBACK];
+const LOGBACK: &str = "logback";
+
+/// The operator's own log, and the framework of jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Logging {
@@ -229,6 +308,34 @@ pub struct Logging {
     pub format: String,
     /// Levels such as `info` or `warn,kubectl_flink=debug`; empty means the program's own.
     pub levels: String,
+    /// By which Flink's images log: `log4j2` or `logback`. Of a log configuration for all jobs only
+    /// the file of this one is given to them.
+    pub framework: String,
+}
+
+impl Values {
+    /// Names that are empty get what stands for them.
+    #[must_use]
+    pub(super) fn named(mut self) -> Self {
+        let fullname = match (self.fullname_override.as_str(), self.name_override.as_str()) {
+            ("", "") => super::objects::NAME.to_owned(),
+            ("", name) | (name, _) => name.to_owned(),
+        };
+        let rbac = &mut self.rbac;
+        for name in [
+            &mut self.operator_service_account.name,
+            &mut self.job_service_account.name,
+            &mut rbac.operator_role.name,
+            &mut rbac.operator_role_binding.name,
+            &mut rbac.job_role.name,
+            &mut rbac.job_role_binding.name,
+        ] {
+            if name.is_empty() {
+                name.clone_from(&fullname);
+            }
+        }
+        self
+    }
 }
 
 impl Default for Values {
@@ -236,6 +343,7 @@ impl Default for Values {
         Self {
             watch_namespaces: Vec::new(),
             name_override: String::new(),
+            fullname_override: String::new(),
             image: Image::default(),
             image_pull_secrets: Vec::new(),
             replicas: 1,
@@ -273,6 +381,10 @@ impl Default for Values {
             webhook: Webhook::default(),
             default_configuration: DefaultConfiguration::default(),
             logging: Logging::default(),
+            jvm_args: None,
+            post_start: None,
+            tls: None,
+            webhook_security_context: None,
         }
     }
 }
@@ -297,14 +409,23 @@ impl Default for Rbac {
             operator_role_binding: named("flink-operator-role-binding"),
             job_role: named("flink"),
             job_role_binding: named("flink-role-binding"),
-            nodes: false,
+            nodes_rule: Creation { create: false },
         }
     }
 }
 
 impl Default for DefaultConfiguration {
     fn default() -> Self {
-        Self { create: true, config: String::new(), flink_conf: String::new() }
+        Self {
+            create: true,
+            config: String::new(),
+            flink_conf: String::new(),
+            append: true,
+            log4j_console: String::new(),
+            logback_console: String::new(),
+            log4j_operator: None,
+            logback_operator: None,
+        }
     }
 }
 
@@ -328,13 +449,21 @@ impl Default for Webhook {
             certificate_secret: String::new(),
             ca_bundle: String::new(),
             annotations: Map::new(),
+            validator: Creation { create: true },
+            mutator: Creation { create: true },
+            service_labels: Map::new(),
+            keystore: None,
         }
     }
 }
 
 impl Default for Logging {
     fn default() -> Self {
-        Self { format: "json".to_owned(), levels: String::new() }
+        Self {
+            format: "json".to_owned(),
+            levels: String::new(),
+            framework: FRAMEWORKS[0].to_owned(),
+        }
     }
 }
 

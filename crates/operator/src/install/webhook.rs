@@ -53,11 +53,15 @@ impl Release<'_> {
     /// right to make one.
     pub(super) fn webhook_access(&self) -> Vec<Value> {
         let mut objects = Vec::new();
-        if self.webhook().is_some() {
+        if let Some(webhook) = self.webhook() {
+            let mut metadata = self.metadata(&self.webhook_name(), Some(self.namespace));
+            for (name, value) in &webhook.service_labels {
+                metadata["labels"][name] = value.clone();
+            }
             objects.push(json!({
                 "apiVersion": "v1",
                 "kind": "Service",
-                "metadata": self.metadata(&self.webhook_name(), Some(self.namespace)),
+                "metadata": metadata,
                 "spec": {
                     "selector": {"app.kubernetes.io/name": self.name()},
                     "ports": [{"name": WEBHOOK, "port": 443, "targetPort": WEBHOOK}],
@@ -137,18 +141,15 @@ impl Release<'_> {
     /// The configurations that say which changes the API server asks about, and whom it asks.
     pub(super) fn webhook_configurations(&self) -> Vec<Value> {
         let Some(webhook) = self.webhook() else { return vec![] };
-        vec![
-            self.webhook_configuration(
-                webhook,
-                "MutatingWebhookConfiguration",
-                ("mutationwebhook.flink.apache.org", "/mutate"),
-            ),
-            self.webhook_configuration(
-                webhook,
-                "ValidatingWebhookConfiguration",
-                ("validationwebhook.flink.apache.org", "/validate"),
-            ),
-        ]
+        let mutator = webhook.mutator.create.then(|| {
+            let name = ("mutationwebhook.flink.apache.org", "/mutate");
+            self.webhook_configuration(webhook, "MutatingWebhookConfiguration", name)
+        });
+        let validator = webhook.validator.create.then(|| {
+            let name = ("validationwebhook.flink.apache.org", "/validate");
+            self.webhook_configuration(webhook, "ValidatingWebhookConfiguration", name)
+        });
+        mutator.into_iter().chain(validator).collect()
     }
 
     fn webhook_configuration(

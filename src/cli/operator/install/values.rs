@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::failure::Failure;
 use operator::install::merge::{self, Scalars, merge};
-use operator::install::values::Values;
+use operator::install::values::{FRAMEWORKS, Values};
 
 /// Where values come from.
 #[derive(Args)]
@@ -68,6 +68,13 @@ fn check(values: &Values) -> anyhow::Result<()> {
             values.logging.format
         ))
         .into());
+    }
+    let framework = values.logging.framework.as_str();
+    if !FRAMEWORKS.contains(&framework) {
+        let [log4j, logback] = FRAMEWORKS;
+        let message =
+            format!("value `logging.framework`: `{framework}` is none of `{log4j}`, `{logback}`");
+        return Err(Failure::new(message).into());
     }
     if values.replicas < 0 {
         return Err(Failure::new("value `replicas` is below 0").into());

@@ -35,9 +35,9 @@ impl Cluster {
         self.runtime.block_on(nodes.patch(node, &PatchParams::default(), &patch))
     }
 
-    /// Lets the operator see the nodes, as `operator install --set rbac.nodes=true` does.
+    /// Lets the operator see the nodes, as `operator install --set rbac.nodesRule.create=true` does.
     pub(in crate::e2e) fn let_operator_see_nodes(&self) {
-        let mut objects = self.installation(&["--set", "rbac.nodes=true"]);
+        let mut objects = self.installation(&["--set", "rbac.nodesRule.create=true"]);
         objects.retain(|object| object["kind"].as_str().unwrap().starts_with("ClusterRole"));
         let name = self.name_of_right_to_see_nodes();
         assert_eq!(objects.len(), 2, "a role and its binding: {objects:#?}");

@@ -1,0 +1,64 @@
+//! Values of the Java operator's chart that are taken and have no effect.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::values::is_of_java;
+
+/// The chart's notes are made from the same table.
+const TABLE: &str =
+    include_str!("../../../../helm/kubectl-flink-operator/conf/without-effect.yaml");
+
+/// Such a value that somebody set.
+#[derive(Debug, Deserialize, Eq, PartialEq)]
+pub struct WithoutEffect {
+    #[serde(rename = "value")]
+    pub path: Vec<String>,
+    /// What to use instead.
+    pub instead: String,
+}
+
+impl fmt::Display for WithoutEffect {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "value `{}` has no effect: {}", self.path.join("."), self.instead)
+    }
+}
+
+/// Those among the given values. What is empty, false or nothing but remarks was not set.
+pub fn without_effect(given: &Map<String, Value>) -> Vec<WithoutEffect> {
+    let is_given = |entry: &WithoutEffect| {
+        let (first, rest) = entry.path.split_first()?;
+        rest.iter()
+            .try_fold(given.get(first)?, |value, name| value.get(name))
+            .filter(|value| is_set(value))
+    };
+    let table: Vec<WithoutEffect> =
+        serde_yaml::from_str(TABLE).expect("the chart's table is one of paths and texts");
+    let image = given.get("image").and_then(|image| image.get("repository")?.as_str());
+    let image = image.filter(|image| is_of_java(image)).map(|image| WithoutEffect {
+        path: vec!["image".to_owned()],
+        instead: format!(
+            "`{image}` is the Java operator's image; image.repository names the one of kubectl-flink"
+        ),
+    });
+    let given = table.into_iter().filter(|entry| is_given(entry).is_some());
+    image.into_iter().chain(given).collect()
+}
+
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(is_on) => *is_on,
+        Value::Number(_) => true,
+        Value::String(text) => has_content(text),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}
+
+/// True if a text is more than lines of remarks.
+pub(super) fn has_content(text: &str) -> bool {
+    text.lines().any(|line| !matches!(line.trim_start().chars().next(), None | Some('#')))
+}
