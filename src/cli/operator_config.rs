@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::failure::Failure;
 use super::printer::Printer;
-use config::catalogue::wrong_values;
+use config::catalogue::{without_effect, wrong_values};
 use config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
 use config::known::unknown_options;
 use config::option::ConfigOption;
@@ -61,6 +61,9 @@ impl Files {
             of_versions.map(|key| format!("`{key}` has no effect: no such Flink version"));
         let unknown = unknown_options(&config.base);
         self.remarks.extend(of_versions.chain(unknown.iter().map(ToString::to_string)));
+        let without = without_effect(&config.base).into_iter();
+        self.remarks
+            .extend(without.map(|(key, what)| format!("`{key}` has no effect here: {what}")));
         self.remarks.extend(java_listeners(&config.base));
     }
 }
@@ -142,7 +145,12 @@ impl Files {
             for line in skipped_lines(text) {
                 self.remarks.push(format!("{shown}:{line}: skipped: expected `key: value`"));
             }
-            parse_flink_conf(text)
+            let config = parse_flink_conf(text);
+            for (key, _) in config.iter().filter(|(_, value)| is_quoted(value)) {
+                let told = "keeps its quotes in this format: write it without, or in config.yaml";
+                self.remarks.push(format!("{shown}: the value of `{key}` {told}"));
+            }
+            config
         } else {
             parse_config_yaml(text).map_err(|error| {
                 Failure::new(format!("`{shown}` is not a Flink configuration in standard YAML"))
@@ -153,6 +161,13 @@ impl Files {
         self.files.push(File { shown, config });
         Ok(())
     }
+}
+
+/// True of `"text"`, which YAML and the Java operator since 1.16 read as `text`.
+fn is_quoted(value: &str) -> bool {
+    ['"', '\'']
+        .iter()
+        .any(|sign| value.len() > 1 && value.starts_with(*sign) && value.ends_with(*sign))
 }
 
 fn directory_in(variable: &str) -> Option<PathBuf> {

@@ -72,6 +72,20 @@ const CASES: &[&[&str]] = &[
         "defaultConfiguration.log4j-console\\.properties=rootLogger.level = DEBUG",
         "defaultConfiguration.append=false",
     ],
+    &[
+        "defaultConfiguration.config\\.yaml=kubernetes.operator.watched.namespaces: shop",
+        "defaultConfiguration.flink-conf\\.yaml=a: b",
+    ],
+    &[
+        "defaultConfiguration.config\\.yaml=#",
+        "defaultConfiguration.flink-conf\\.yaml=kubernetes.operator.watched.namespaces: shop",
+    ],
+    &["global.team=data,enabled=true"],
+    &["operatorHealth.port=9085,logging.levels=debug"],
+    &[
+        "watchNamespaces={shop,fraud},operatorHealth.port=9085",
+        "defaultConfiguration.config\\.yaml=kubernetes.operator.dynamic.namespaces.enabled: true",
+    ],
     &["logging.framework=logback"],
     &["logging.framework=logback,defaultConfiguration.logback-console\\.xml=<configuration />"],
     &["image.repository=registry.example/flink-kubernetes-operator,image.tag=1.14.0"],

@@ -104,6 +104,15 @@ pub(super) fn plain(key: &str) -> &str {
     below.splitn(3, '.').nth(2).unwrap_or(key)
 }
 
+/// Options of the Java operator that are set and mean nothing here, with what they are there.
+pub fn without_effect(config: &FlinkConfig) -> Vec<(&str, &'static str)> {
+    let what = |key| {
+        let known = named(all(), plain(key))?;
+        (known.effect == Effect::Nowhere).then_some((key, known.description))
+    };
+    config.iter().filter_map(|(key, _)| what(key)).collect()
+}
+
 /// Values that are not of their option's type, as defaults of a namespace or version too.
 pub fn wrong_values(config: &FlinkConfig) -> Vec<InvalidValue> {
     let mut found = Vec::new();

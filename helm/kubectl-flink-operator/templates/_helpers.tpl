@@ -37,11 +37,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.watchNamespaces | default (list .Release.Namespace) | toJson }}
 {{- end }}
 
+{{- /* Name of the file of the two that counts: config.yaml, unless it is empty and the other one is not. */ -}}
+{{- define "operator.configurationFile" -}}
+{{- with .Values.defaultConfiguration -}}
+{{- $content := `(?m)^\s*[^#\s]` -}}
+{{- if or (regexMatch $content (index . "config.yaml" | default "")) (not (regexMatch $content (index . "flink-conf.yaml" | default ""))) -}}
+config.yaml
+{{- else -}}
+flink-conf.yaml
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- /* Not empty where a line of the configuration begins so: root, regular expression. */ -}}
 {{- define "operator.configured" -}}
+{{- $it := . -}}
 {{- $line := index . 1 -}}
 {{- with (index . 0).Values.defaultConfiguration -}}
-{{- $text := index . "flink-conf.yaml" | default (index . "config.yaml") | default "" -}}
+{{- $text := index . (include "operator.configurationFile" (index $it 0)) | default "" -}}
 {{- if and .create (regexMatch (printf `(?m)^\s*%s` $line) $text) }}true{{ end -}}
 {{- end -}}
 {{- end }}
@@ -155,10 +168,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* Not empty where the configuration is to say which namespaces are operated, as it says that a change is followed. */ -}}
+{{- define "operator.followsNamespaces" -}}
+{{- if and .Values.watchNamespaces (include "operator.configured" (list . `kubernetes\.operator\.dynamic\.namespaces\.enabled\s*:\s*true\s*$`)) }}true{{ end -}}
+{{- end }}
+
 {{- /* What is told of values for the Java operator's chart which have no effect here, a line each. */ -}}
 {{- define "operator.withoutEffect" -}}
 {{- if include "operator.imageOfJava" . }}
 value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; image.repository names the one of kubectl-flink
+{{- end }}
+{{- with .Values.defaultConfiguration }}
+{{- if and (regexMatch `(?m)^\s*[^#\s]` (index . "flink-conf.yaml" | default "")) (eq (include "operator.configurationFile" $) "config.yaml") }}
+value `defaultConfiguration.flink-conf.yaml` has no effect: `defaultConfiguration.config.yaml` is set, which wins as it does in the Java operator's chart since 1.16
+{{- end }}
 {{- end }}
 {{- range .Files.Get "conf/without-effect.yaml" | fromYamlArray }}
 {{- $found := $.Values }}

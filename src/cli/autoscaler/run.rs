@@ -54,7 +54,7 @@ const JAVA_OPTIONS: [(&str, &str); 13] = [
     ("autoscaler.standalone.jdbc.username", "use --store"),
     ("autoscaler.standalone.jdbc.password-env-variable", "use --store-password-env"),
     ("autoscaler.standalone.event-handler.type", EVENTS),
-    ("autoscaler.standalone.jdbc-event-handler.ttl", EVENTS),
+    ("autoscaler.standalone.jdbc.event-handler.ttl", EVENTS),
 ];
 const EVENTS: &str = "events are told in the log";
 

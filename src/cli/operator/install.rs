@@ -4,6 +4,7 @@
 //! rights are left as they are, and everything else is refused by name.
 
 mod changes;
+mod from_java;
 mod others;
 mod values;
 mod waiting;
@@ -50,6 +51,9 @@ Examples:
   # What would this operator do with what another one, such as the Java operator, left? Nothing is changed
   kubectl flink operator install --check
 
+  # The values of an installed Java operator, for this one, and what differs. Nothing is changed
+  kubectl flink operator install --from-java > values.yaml
+
   # Values of the Helm chart, under the same names
   kubectl flink operator install --values values.yaml --set image.repository=registry.example/kubectl-flink")]
 pub(super) struct InstallArgs {
@@ -59,6 +63,16 @@ pub(super) struct InstallArgs {
     /// Operator pods; of several, one leads
     #[arg(long, value_name = "COUNT")]
     replicas: Option<i32>,
+    /// Print the values of an installed release of the Java operator's chart, for this one, and what
+    /// differs; change nothing
+    #[arg(long, conflicts_with_all = [
+        "watch_namespaces", "replicas", "files", "set", "set_string", "check", "dry_run", "wait", "yes",
+        "output",
+    ])]
+    from_java: bool,
+    /// Name of that release, in the namespace of -n; without it the one that is running is found
+    #[arg(long, value_name = "NAME", requires = "from_java")]
+    release: Option<String>,
     #[command(flatten)]
     values: ValueArgs,
     #[command(flatten)]
@@ -115,7 +129,10 @@ pub(super) async fn install(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let InstallArgs { watch_namespaces, replicas, values, how } = args;
+    let InstallArgs { watch_namespaces, replicas, from_java, release, values, how } = args;
+    if from_java {
+        return from_java::run(release.as_deref(), global, printer).await;
+    }
     let mut given = values.read()?;
     if !watch_namespaces.is_empty() {
         given.insert("watchNamespaces".to_owned(), json!(watch_namespaces));
@@ -185,9 +202,15 @@ async fn put(
     for value in without_effect(&given) {
         printer.warning(value);
     }
+    let values = typed(&given)?;
+    if !*check && values.default_configuration.create {
+        for remark in shadow::files(&values)?.remarks {
+            printer.warning(remark);
+        }
+    }
     if *check {
         let connection = global.connect().await?;
-        return Box::pin(shadow::run(&typed(&given)?, &connection, *output, printer)).await;
+        return Box::pin(shadow::run(&values, &connection, *output, printer)).await;
     }
     let namespace = namespace(global);
     let objects = objects(&given, &namespace)?;

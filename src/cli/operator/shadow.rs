@@ -94,10 +94,13 @@ pub(super) async fn run(
 }
 
 /// The operator's configuration, as its ConfigMap would hold it.
+pub(super) fn files(values: &Values) -> anyhow::Result<Files> {
+    let (file, text) = values.default_configuration.file();
+    Files::of_text(file, format!("value `defaultConfiguration.{file}`"), text)
+}
+
 fn configuration(values: &Values, printer: &Printer) -> anyhow::Result<OperatorConfig> {
-    let configuration = &values.default_configuration;
-    let (file, text) = configuration.file();
-    let files = Files::of_text(file, format!("value `defaultConfiguration.{file}`"), text)?;
+    let files = files(values)?;
     for remark in &files.remarks {
         printer.warning(remark);
     }

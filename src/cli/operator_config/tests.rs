@@ -23,6 +23,16 @@ fn the_old_file_alone_counts_where_both_are() {
 }
 
 #[test]
+fn quotes_that_the_old_format_keeps_are_pointed_out() {
+    let old = directory(&[("flink-conf.yaml", "a: \"true\"\nb: 'x'\nc: say \"x\"\n")]);
+    let remarks = read(Some(old.path())).unwrap().remarks;
+    let told: Vec<&str> = remarks.iter().filter_map(|it| it.split('`').nth(1)).collect();
+    assert_eq!(told, ["a", "b"], "{remarks:?}");
+    let standard = directory(&[("config.yaml", "a: \"true\"\n")]);
+    assert_eq!(read(Some(standard.path())).unwrap().remarks, [""; 0]);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_an_error_that_names_it() {
     let empty = directory(&[]);
     assert!(read(Some(empty.path())).unwrap_err().to_string().contains("holds neither"));
@@ -41,11 +51,13 @@ fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
         "kubernetes.operator.default-configuration.flink-version.v3_0.a: b\n\
          kubernetes.operator.reconcile.intervall: 1 s\n\
          kubernetes.operator.reconcile.interval: soon\n\
+         kubernetes.operator.retry.max.attempts: 3\n\
          kubernetes.operator.plugins.listeners.audit.class: com.example.Audit\n",
     )]);
     load(Some(files.path()), &printer).unwrap();
     for told in [
         "no such Flink version",
+        "`kubernetes.operator.retry.max.attempts` has no effect here: How often the Java operator",
         "is `kubernetes.operator.reconcile.interval` meant?",
         "`soon`",
         "Java classes cannot be loaded here; set `kubernetes.operator.plugins.listeners.audit.url`",

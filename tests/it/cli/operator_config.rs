@@ -17,7 +17,7 @@ kubernetes.operator.watched.namespaces: elsewhere
 kubernetes.operator.default-configuration.namespace.shop.state.backend.type: rocksdb
 kubernetes.operator.default-configuration.flink-version.v1_20.env.log.max: 7
 s3.secret-key: hunter2
-"},
+", "log4j-console.properties": "a = b\n"},
     }));
     cluster.insert(json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -73,6 +73,10 @@ async fn an_installation_is_read_from_the_cluster() {
     assert_eq!(of(&told, "kubernetes.operator.job.restart.failed"), ("false", "default"));
     assert_eq!(of(&told, "kubernetes.operator.leader-election.lease-name"), ("-", "default"));
     assert_eq!(of(&told, "s3.secret-key"), ("******", file));
+    assert_eq!(
+        of(&told, "kubernetes.operator.log-configuration.log4j-console.properties"),
+        ("a = b\n", "configmap/flink-operator-config, log4j-console.properties")
+    );
     assert_eq!(cluster.writes(), []);
 }
 

@@ -17,6 +17,9 @@ pub const CONFIG_MAP: &str = "flink-operator-config";
 /// The option that says which namespaces are operated.
 const LOG_LEVELS: &str = "kubernetes.operator.log.levels";
 const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
+const DYNAMIC_NAMESPACES: &str = "kubernetes.operator.dynamic.namespaces.enabled";
+const PROBE_PORT: &str = "kubernetes.operator.health.probe.port";
+const PROBE_PORT_DEFAULT: i32 = 8085;
 const LEADER_ELECTION: &str = "kubernetes.operator.leader-election.enabled";
 const LEASE_NAME: &str = "kubernetes.operator.leader-election.lease-name";
 /// Name of the port that answers probes.
@@ -209,14 +212,21 @@ impl Release<'_> {
 
     fn configuration(&self) -> Value {
         let (file, text) = self.values.default_configuration.file();
-        let levels = &self.values.logging.levels;
-        let text = if levels.is_empty() || names(text, LOG_LEVELS) {
-            text.to_owned()
-        } else {
-            // An option, unlike a variable, may be changed while the operator works.
-            let line = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            format!("{text}{line}{LOG_LEVELS}: {levels}\n")
-        };
+        let mut text = text.to_owned();
+        let Values { logging, operator_health, watch_namespaces, .. } = self.values;
+        // An option, unlike a variable, may be changed while the operator works.
+        let namespaces =
+            if self.follows_namespaces() { watch_namespaces.join(",") } else { String::new() };
+        let port = Some(operator_health.port).filter(|port| *port != PROBE_PORT_DEFAULT);
+        let port = port.map(|port| port.to_string()).unwrap_or_default();
+        for (option, value) in
+            [(LOG_LEVELS, &logging.levels), (PROBE_PORT, &port), (WATCHED_NAMESPACES, &namespaces)]
+        {
+            if !value.is_empty() && !names(&text, option) {
+                let line = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+                text.extend([line, option, ": ", value.as_str(), "\n"]);
+            }
+        }
         let mut data = Map::from_iter([(file.to_owned(), json!(text))]);
         let framework = &self.values.logging.framework;
         let log = self.values.default_configuration.log_file(framework);
@@ -384,15 +394,25 @@ impl Release<'_> {
         configuration.create && names(configuration.file().1, option)
     }
 
+    /// True if the configuration is to say which namespaces are operated, as it says that a change of
+    /// them is followed.
+    fn follows_namespaces(&self) -> bool {
+        !self.values.watch_namespaces.is_empty() && self.configuration_turns_on(DYNAMIC_NAMESPACES)
+    }
+
     /// True if the configuration itself says by which Lease the pods find a leader.
     fn configuration_elects(&self) -> bool {
+        self.configuration_names(LEASE_NAME) && self.configuration_turns_on(LEADER_ELECTION)
+    }
+
+    fn configuration_turns_on(&self, option: &str) -> bool {
         let is_on = |line: &str| {
-            let value = line.trim_start().strip_prefix(LEADER_ELECTION);
+            let value = line.trim_start().strip_prefix(option);
             let value = value.and_then(|rest| rest.trim_start().strip_prefix(':'));
             value.is_some_and(|value| value.trim() == "true")
         };
-        let text = self.values.default_configuration.file().1;
-        self.configuration_names(LEASE_NAME) && text.lines().any(is_on)
+        let configuration = &self.values.default_configuration;
+        configuration.create && configuration.file().1.lines().any(is_on)
     }
 
     fn environment(&self) -> Vec<Value> {
@@ -407,7 +427,7 @@ impl Release<'_> {
         if self.values.default_configuration.create {
             variables.push(json!({"name": "FLINK_CONF_DIR", "value": CONFIGURATION}));
         }
-        if !self.values.watch_namespaces.is_empty() {
+        if !self.values.watch_namespaces.is_empty() && !self.follows_namespaces() {
             let names = self.values.watch_namespaces.join(",");
             variables.push(json!({"name": "WATCH_NAMESPACES", "value": names}));
         }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::merge::{self, Scalars, defaults, merge, set, typed};
 use super::objects::Release;
 use super::values::Values;
+use super::without_effect::without_effect;
 
 fn map(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
@@ -141,6 +142,51 @@ fn levels_of_the_log_are_an_option_that_may_change_without_a_restart() {
     let (data, _) = made(&[levels, told]);
     assert_eq!(data["config.yaml"], "kubernetes.operator.log.levels: warn");
     assert_eq!(made(&[levels, "defaultConfiguration.create=false"]), (Value::Null, true));
+}
+
+/// FLINK-39791
+#[test]
+fn of_two_configurations_the_standard_one_counts() {
+    let new = "defaultConfiguration.config\\.yaml=kubernetes.operator.watched.namespaces: shop";
+    let old = r"defaultConfiguration.flink-conf\.yaml=a: b";
+    let made = |sets: &[&str]| {
+        let all = objects(sets);
+        let map = all.iter().find(|object| object["kind"] == "ConfigMap").unwrap()["data"].clone();
+        (map, all.last().unwrap().to_string().contains("--all-namespaces"))
+    };
+    let data = json!({"config.yaml": "kubernetes.operator.watched.namespaces: shop"});
+    assert_eq!(made(&[new, old]), (data, false));
+    let remark = r"defaultConfiguration.config\.yaml=# nothing";
+    assert_eq!(made(&[remark, old]), (json!({"flink-conf.yaml": "a: b"}), true));
+    let told = |sets: &[&str]| {
+        let mut given = Map::new();
+        for text in sets {
+            set(&mut given, text, Scalars::Typed).unwrap();
+        }
+        without_effect(&given).iter().map(|it| it.path.join(".")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[new, old]), ["defaultConfiguration.flink-conf.yaml"]);
+    assert_eq!(told(&[remark, old]), [""; 0]);
+    assert_eq!(told(&["tls.create=false,postStart={},jvmArgs.operator="]), [""; 0]);
+    let java =
+        "image.repository=x/flink-kubernetes-operator,tls.create=true,jvmArgs.operator=-Xmx1g";
+    assert_eq!(told(&[java]), ["image", "jvmArgs.operator", "tls.create"]);
+}
+
+#[test]
+fn the_port_of_probes_and_namespaces_that_may_change_go_into_the_configuration() {
+    let follow =
+        "defaultConfiguration.config\\.yaml=kubernetes.operator.dynamic.namespaces.enabled: true";
+    let all = objects(&["watchNamespaces={shop,fraud},operatorHealth.port=9085", follow]);
+    let map = all.iter().find(|object| object["kind"] == "ConfigMap").unwrap();
+    expect![[r#"
+        kubernetes.operator.dynamic.namespaces.enabled: true
+        kubernetes.operator.health.probe.port: 9085
+        kubernetes.operator.watched.namespaces: shop,fraud
+    "#]]
+    .assert_eq(map["data"]["config.yaml"].as_str().unwrap());
+    let pod = all.last().unwrap().to_string();
+    assert!(!pod.contains("WATCH_NAMESPACES") && !pod.contains("--all-namespaces"), "{pod}");
 }
 
 #[test]

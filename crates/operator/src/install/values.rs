@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::without_effect::has_content;
 use render::logging::{DEFAULT_LOG4J, DEFAULT_LOGBACK};
 
 /// A value of the Java operator's chart that is taken, as a file may be shared, and has no effect:
@@ -56,6 +57,13 @@ pub struct Values {
     tls: WithoutEffect,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook_security_context: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator_configuration: WithoutEffect,
+    /// What Helm hands to a chart that another one depends on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    global: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: WithoutEffect,
 }
 
 /// How several operator pods share the namespaces.
@@ -171,6 +179,16 @@ pub struct OperatorPod {
     pub sidecar_containers: Vec<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook: WithoutEffect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jvm_args: WithoutEffect,
+    #[serde(rename = "config.yaml", skip_serializing_if = "Option::is_none")]
+    config: WithoutEffect,
+    #[serde(rename = "flink-conf.yaml", skip_serializing_if = "Option::is_none")]
+    flink_conf: WithoutEffect,
+    #[serde(rename = "log4j-console.properties", skip_serializing_if = "Option::is_none")]
+    log4j_console: WithoutEffect,
+    #[serde(rename = "log4j-operator.properties", skip_serializing_if = "Option::is_none")]
+    log4j_operator: WithoutEffect,
 }
 
 /// Entries that count only when asked for.
@@ -192,7 +210,7 @@ impl Extra {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OperatorHealth {
-    /// As `kubernetes.operator.health.probe.port` says.
+    /// Becomes `kubernetes.operator.health.probe.port` of the configuration, unless that has it.
     pub port: i32,
     pub liveness_probe: Map<String, Value>,
     pub readiness_probe: Map<String, Value>,
@@ -252,7 +270,7 @@ pub struct DefaultConfiguration {
     /// Standard YAML.
     #[serde(rename = "config.yaml")]
     pub config: String,
-    /// The old format, `key: value` lines; where it is set the operator reads it alone.
+    /// The old format, `key: value` lines; counts where `config.yaml` is empty.
     #[serde(rename = "flink-conf.yaml")]
     pub flink_conf: String,
     /// Begin the log configuration of jobs with the chart's own, where it is in Log4j's form.
@@ -270,11 +288,13 @@ pub struct DefaultConfiguration {
 }
 
 impl DefaultConfiguration {
-    /// Name and text of the file that counts: of two the operator reads the old format alone.
+    /// Name and text of the file that counts, as in the Java operator's chart since 1.16.
     pub fn file(&self) -> (&'static str, &str) {
-        match self.flink_conf.as_str() {
-            "" => ("config.yaml", &self.config),
-            text => ("flink-conf.yaml", text),
+        let Self { config, flink_conf, .. } = self;
+        if has_content(config) || !has_content(flink_conf) {
+            ("config.yaml", config)
+        } else {
+            ("flink-conf.yaml", flink_conf)
         }
     }
 
@@ -288,7 +308,7 @@ impl DefaultConfiguration {
             return Some(("logback-console.xml", text.to_owned()));
         }
         let text = &self.log4j_console;
-        if !super::without_effect::has_content(text) {
+        if !has_content(text) {
             return None;
         }
         let before = if self.append { format!("{DEFAULT_LOG4J}\n") } else { String::new() };
@@ -385,6 +405,9 @@ impl Default for Values {
             post_start: None,
             tls: None,
             webhook_security_context: None,
+            operator_configuration: None,
+            global: None,
+            enabled: None,
         }
     }
 }

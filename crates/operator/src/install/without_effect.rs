@@ -34,8 +34,6 @@ pub fn without_effect(given: &Map<String, Value>) -> Vec<WithoutEffect> {
             .try_fold(given.get(first)?, |value, name| value.get(name))
             .filter(|value| is_set(value))
     };
-    let table: Vec<WithoutEffect> =
-        serde_yaml::from_str(TABLE).expect("the chart's table is one of paths and texts");
     let image = given.get("image").and_then(|image| image.get("repository")?.as_str());
     let image = image.filter(|image| is_of_java(image)).map(|image| WithoutEffect {
         path: vec!["image".to_owned()],
@@ -43,8 +41,30 @@ pub fn without_effect(given: &Map<String, Value>) -> Vec<WithoutEffect> {
             "`{image}` is the Java operator's image; image.repository names the one of kubectl-flink"
         ),
     });
-    let given = table.into_iter().filter(|entry| is_given(entry).is_some());
-    image.into_iter().chain(given).collect()
+    let text = |file: &str| given.get("defaultConfiguration")?.get(file)?.as_str();
+    let is_set = |file: &str| text(file).is_some_and(has_content);
+    let old = (is_set("config.yaml") && is_set("flink-conf.yaml")).then(|| WithoutEffect {
+        path: vec!["defaultConfiguration".to_owned(), "flink-conf.yaml".to_owned()],
+        instead: "`defaultConfiguration.config.yaml` is set, which wins as it does in the Java \
+                  operator's chart since 1.16"
+            .to_owned(),
+    });
+    let given = table().into_iter().filter(|entry| is_given(entry).is_some());
+    image.into_iter().chain(old).chain(given).collect()
+}
+
+fn table() -> Vec<WithoutEffect> {
+    serde_yaml::from_str(TABLE).expect("the chart's table is one of paths and texts")
+}
+
+/// True of a value of the table, and of one above it or below it.
+pub(super) fn has_no_effect(path: &[String]) -> bool {
+    let is_on_the_way = |entry: &WithoutEffect| {
+        path.len() > 1 && entry.path.starts_with(path)
+            || path.starts_with(&entry.path)
+            || entry.path[..1] == *path && super::merge::defaults().get(&path[0]).is_none()
+    };
+    table().iter().any(is_on_the_way)
 }
 
 fn is_set(value: &Value) -> bool {

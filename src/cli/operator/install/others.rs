@@ -46,6 +46,11 @@ pub(super) async fn refuse(
     .hint(format!(
         "stop it first, jobs run on meanwhile: kubectl scale deployment {name} -n {namespace} --replicas 0"
     ))
+    .hint(format!(
+        "its webhooks would refuse every change then, unless they go as well: helm uninstall, or \
+         kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration \
+         flink-operator-{namespace}-webhook-configuration"
+    ))
     .hint("or give each its own namespaces, with --watch-namespaces")
     .into())
 }

@@ -1,0 +1,169 @@
+//! Values for this installation out of a release of the Java operator's chart.
+
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::merge::{defaults, merge, typed};
+use super::values::is_of_java;
+use super::without_effect::{WithoutEffect, has_content, has_no_effect, without_effect};
+
+/// Bytes of a release, unpacked: Helm keeps it in a Secret, which has a mebibyte at most.
+const RELEASE_MAX: u64 = 64 << 20;
+/// Name of the Java operator's chart.
+pub const CHART: &str = "flink-kubernetes-operator";
+
+/// What Helm keeps of a release, as far as it is read here.
+#[derive(Debug, Deserialize)]
+pub struct Release {
+    pub name: String,
+    pub namespace: String,
+    pub chart: Chart,
+    /// The values that somebody gave.
+    #[serde(default)]
+    pub config: Option<Map<String, Value>>,
+}
+
+/// The chart of a release.
+#[derive(Debug, Deserialize)]
+pub struct Chart {
+    pub metadata: Metadata,
+    /// Its defaults.
+    #[serde(default)]
+    pub values: Map<String, Value>,
+}
+
+/// Which chart, of which version.
+#[derive(Debug, Deserialize)]
+pub struct Metadata {
+    pub name: String,
+    pub version: String,
+}
+
+impl Release {
+    /// Reads the entry `release` of the Secret: JSON, packed by gzip, in base64.
+    pub fn read(entry: &[u8]) -> Result<Self, String> {
+        let packed = STANDARD.decode(entry.trim_ascii()).map_err(|error| error.to_string())?;
+        let mut text = Vec::new();
+        let unpacked = GzDecoder::new(packed.as_slice()).take(RELEASE_MAX).read_to_end(&mut text);
+        unpacked.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    }
+}
+
+/// Values, and what there is to say of them.
+#[derive(Debug, Default)]
+pub struct Converted {
+    /// Those that differ from the defaults here.
+    pub values: Map<String, Value>,
+    /// Defaults of the Java operator's chart that nobody gave and that differ here: they are among
+    /// the values, so that moving changes nothing by itself.
+    pub defaults: Vec<Different>,
+    pub without_effect: Vec<WithoutEffect>,
+    /// Paths of values that are none here.
+    pub unknown: Vec<String>,
+}
+
+/// A default that differs.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Different {
+    pub path: String,
+    pub java: Value,
+    pub here: Value,
+}
+
+/// The values by which an installation does what the release did.
+pub fn convert(release: &Release) -> Converted {
+    let given = release.config.clone().unwrap_or_default();
+    let mut effective = release.chart.values.clone();
+    merge(&mut effective, given.clone());
+    let mut converted =
+        Converted { without_effect: without_effect(&effective), ..Converted::default() };
+    let image = effective.get("image").and_then(|image| image.get("repository")?.as_str());
+    if image.is_some_and(is_of_java) {
+        effective.remove("image");
+    }
+    // There it is no value, but always so.
+    if effective.get("webhook").is_some_and(|webhook| webhook["create"] == true) {
+        effective["webhook"]["failurePolicy"] = json!("Fail");
+    }
+    let java = Value::Object(effective);
+    let here = Value::Object(defaults());
+    if let Some(Value::Object(values)) =
+        converted.differing(&mut Vec::new(), &java, Some(&here), Some(&Value::Object(given)))
+    {
+        converted.values = values;
+    }
+    converted
+}
+
+impl Converted {
+    /// What of a value is not the same here; `given` is what the user gave of it.
+    fn differing(
+        &mut self,
+        path: &mut Vec<String>,
+        java: &Value,
+        here: Option<&Value>,
+        given: Option<&Value>,
+    ) -> Option<Value> {
+        if has_no_effect(path) || is_same(java, here) {
+            return None;
+        }
+        // Probes are timed for the start of a JVM.
+        if given.is_none() && path.first().is_some_and(|first| first == "operatorHealth") {
+            return None;
+        }
+        let inner = here.and_then(Value::as_object).filter(|inner| !inner.is_empty());
+        if let (Value::Object(java), Some(inner)) = (java, inner) {
+            let mut differing = Map::new();
+            for (name, value) in java {
+                path.push(name.clone());
+                let given = given.and_then(|given| given.get(name));
+                let value = self.differing(path, value, inner.get(name), given);
+                path.pop();
+                differing.extend(value.map(|value| (name.clone(), value)));
+            }
+            return (!differing.is_empty()).then_some(Value::Object(differing));
+        }
+        if !is_taken(path, java) {
+            self.unknown.push(path.join("."));
+            return None;
+        }
+        if given.is_none() {
+            let here = here.cloned().unwrap_or_default();
+            self.defaults.push(Different { path: path.join("."), java: java.clone(), here });
+        }
+        Some(java.clone())
+    }
+}
+
+/// True of a value that both mean alike, and of one that counts with `create` alone.
+fn is_same(java: &Value, here: Option<&Value>) -> bool {
+    let is_off = |value: &Value| value.get("create").is_some_and(|create| create == false);
+    match (java, here) {
+        (Value::Null, _) => true,
+        (Value::String(java), Some(Value::String(here))) if !has_content(java) => {
+            !has_content(here)
+        }
+        (Value::Object(java), None) => java.is_empty(),
+        (java, Some(here)) => java == here || (is_off(java) && is_off(here)),
+        (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_), None) => false,
+    }
+}
+
+/// True if the values here have such a path, with such a value.
+fn is_taken(path: &[String], value: &Value) -> bool {
+    let alone = path.iter().rev().fold(value.clone(), |inner, name| json!({ name: inner }));
+    let mut all = defaults();
+    if let Value::Object(alone) = alone {
+        merge(&mut all, alone);
+    }
+    typed(all).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! `operator install --from-java`: the values of an installed release of the Java operator's chart,
+//! for an installation of this one.
+
+use anyhow::Context as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Client, ResourceExt};
+
+use crate::cli::args::Global;
+use crate::cli::failure::Failure;
+use crate::cli::printer::Printer;
+use clients::cluster::read::{self, Scope};
+use operator::install::from_java::{CHART, Converted, Different, Release, convert};
+
+/// Helm's marks of what belongs to a release.
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+
+/// Prints the values, and what is to be known of them. Nothing is changed.
+pub(super) async fn run(
+    name: Option<&str>,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let connection = global.connect().await?;
+    let client = &connection.client;
+    let (namespace, name) = match name {
+        Some(name) => (connection.namespace, name.to_owned()),
+        None => installed(client).await?,
+    };
+    let release = newest(client, &namespace, &name).await?;
+    let Release { chart, .. } = &release;
+    if chart.metadata.name != CHART {
+        let found = &chart.metadata.name;
+        return Err(Failure::new(format!(
+            "release `{name}` in namespace `{namespace}` is of chart `{found}`, and not of `{CHART}`"
+        ))
+        .into());
+    }
+    let converted = convert(&release);
+    let version = &chart.metadata.version;
+    printer.line(format_args!(
+        "# Values of release `{name}` in namespace `{namespace}`, chart {CHART} {version}."
+    ))?;
+    if !converted.values.is_empty() {
+        printer.line(serde_yaml::to_string(&converted.values)?.trim_end())?;
+    }
+    tell(&converted, &release, printer);
+    Ok(())
+}
+
+fn tell(converted: &Converted, release: &Release, printer: &Printer) {
+    let Converted { values: _, defaults, without_effect, unknown } = converted;
+    for Different { path, java, here } in defaults {
+        let is_text = java.as_str().is_some_and(|text| text.contains('\n'));
+        let same = if is_text { " what is printed is".to_owned() } else { format!(" {java} is") };
+        printer.note(format_args!(
+            "value `{path}`:{same} the default of the Java operator's chart, which is taken over; here it is {here}"
+        ));
+    }
+    for value in without_effect {
+        printer.warning(value);
+    }
+    for path in unknown {
+        printer.warning(format_args!("value `{path}` is left out: there is none of this name"));
+    }
+    let Release { name, namespace, .. } = release;
+    printer.hint("keep the values: kubectl flink operator install --from-java > values.yaml");
+    printer.hint(format_args!(
+        "see what would be done: kubectl flink operator install --values values.yaml -n {namespace} --check"
+    ));
+    printer.hint(format_args!(
+        "then change over, jobs run on meanwhile: helm uninstall {name} -n {namespace}, and \
+         helm install {name} kubectl-flink-operator-VERSION.tgz -n {namespace} --values values.yaml"
+    ));
+}
+
+/// Namespace and name of the release that an installed Java operator is of.
+async fn installed(client: &Client) -> anyhow::Result<(String, String)> {
+    let selector = "app.kubernetes.io/managed-by=Helm";
+    let all = read::list::<Deployment>(client, Scope::AllNamespaces, Some(selector)).await?;
+    let is_java = |it: &Deployment| {
+        let chart = it.labels().get("helm.sh/chart");
+        chart.is_some_and(|chart| chart.starts_with(&format!("{CHART}-")))
+    };
+    let release = |it: &Deployment| {
+        let value = |key: &str| it.annotations().get(key).cloned();
+        Some((value(RELEASE_NAMESPACE)?, value(RELEASE_NAME)?))
+    };
+    let mut found: Vec<_> = all.iter().filter(|it| is_java(it)).filter_map(release).collect();
+    found.sort();
+    found.dedup();
+    let named: Vec<String> =
+        found.iter().map(|(namespace, name)| format!("--release {name} -n {namespace}")).collect();
+    match found.pop() {
+        Some(one) if found.is_empty() => Ok(one),
+        Some(_) => Err(Failure::new(format!("there are {} releases of {CHART}", named.len()))
+            .hint(format!("name one: {}", named.join(", or ")))
+            .into()),
+        None => Err(Failure::new(format!("no Deployment of a Helm release of {CHART} was found"))
+            .hint("name a release that is there no more, or not running: --release NAME -n NAMESPACE")
+            .hint("values in a file are taken as they are: kubectl flink operator install --values FILE")
+            .into()),
+    }
+}
+
+/// The newest revision of a release.
+async fn newest(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Release> {
+    let selector = format!("owner=helm,name={name}");
+    let all = read::list::<Secret>(client, Scope::Namespace(namespace), Some(&selector)).await?;
+    let revision =
+        |it: &Secret| it.labels().get("version").and_then(|text| text.parse::<u32>().ok());
+    let Some(secret) = all.into_iter().max_by_key(revision) else {
+        return Err(Failure::new(format!(
+            "Helm keeps no release `{name}` in a Secret of namespace `{namespace}`"
+        ))
+        .hint(format!("see which there are: helm list -n {namespace}"))
+        .hint(
+            "values in a file are taken as they are: kubectl flink operator install --values FILE",
+        )
+        .into());
+    };
+    let shown = secret.name_any();
+    let entry = secret.data.and_then(|mut data| data.remove("release")).unwrap_or_default().0;
+    Release::read(&entry)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| format!("while reading the release in Secret `{namespace}/{shown}`"))
+}
