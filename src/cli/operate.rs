@@ -41,6 +41,7 @@ use clients::flink::access::{Access, Connector, Options};
 use config::{FlinkConfig, options};
 use operator::canary::is_canary;
 use operator::context::Context;
+use operator::files::Files;
 use operator::health::Health;
 use operator::listener;
 use operator::run::{Operator, Part, Watch, start_part};
@@ -179,7 +180,8 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         .with_health(health.clone())
         .with_metrics(reporting.metrics)
         .with_listeners(listeners)
-        .with_validators(validators);
+        .with_validators(validators)
+        .with_files(Files::here(|name| std::env::var(name).ok()));
     let part = sharding.map(|settings| Part { shards: settings.shards, ..Part::default() });
     let mut operator = start_part(context, &watch, selector.as_deref(), part);
     health.operate();

@@ -162,7 +162,9 @@ fn render(
             .filter(|path| !path.trim().is_empty()),
         job_result_store_id: uuid(&placeholder(id, "run")),
     };
-    let input = RenderInput { id, spec, config: &config, submission: &submission };
+    // What the operator has where it runs is not known here.
+    let hadoop_conf = None;
+    let input = RenderInput { id, spec, config: &config, submission: &submission, hadoop_conf };
     Ok(render_cluster(&input)?.owned_by(&uuid(&placeholder(id, "deployment"))))
 }
 

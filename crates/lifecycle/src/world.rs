@@ -23,11 +23,12 @@ use crate::verdict::{Validators, Verdict};
 use api::deployment::FlinkDeployment;
 use config::{FlinkConfig, OperatorConfig};
 use render::Objects;
+use render::files::HadoopConf;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
-    HaMetadata, Job, JobException, JobManager, JobMetrics, Pod, PodProblem, Question, SessionJob,
-    Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, OperatorFile, Pod, PodProblem, Question,
+    SessionJob, Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
 };
 
 /// Everything that was looked up in this pass.
@@ -71,6 +72,8 @@ pub struct Facts {
     pub job_manager_start: Fact<Timestamp>,
     /// Unknown: why the jar of the wanted spec cannot be fetched.
     pub jar: Fact<()>,
+    /// By their paths where the operator runs.
+    pub files: BTreeMap<String, OperatorFile>,
     /// The obstacle that the last plan for this generation stopped at, where it does not pass by itself.
     /// Absent after a start of the operator, and after a plan that was carried out.
     pub stopped_at: Option<String>,
@@ -114,6 +117,8 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub went_back: Option<WentBack>,
     /// In which cron expressions are meant.
     pub zone: TimeZone,
+    /// Hadoop's configuration where the operator runs.
+    pub hadoop_conf: Option<HadoopConf>,
     pub remembered: K::Remembered,
     pub facts: Facts,
     /// Kept from question to question.
@@ -183,6 +188,7 @@ impl<'a, K: JobResource> World<'a, K> {
             periodic: Memory::default(),
             went_back: None,
             zone: TimeZone::UTC,
+            hadoop_conf: None,
             remembered: K::Remembered::default(),
             facts: Facts::default(),
             memo: Memo::default(),
@@ -192,6 +198,15 @@ impl<'a, K: JobResource> World<'a, K> {
     /// Why the API server would refuse one of these objects, or the question to answer first.
     pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
         self.facts.refusal.read(Question::Refusal(Box::new(objects)))
+    }
+
+    /// What is known of these files, or the question to answer first.
+    pub fn files<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p String> + Clone,
+    ) -> Result<Vec<(&'p String, &OperatorFile)>, Question> {
+        let known = paths.clone().map(|path| Some((path, self.facts.files.get(path)?)));
+        known.collect::<Option<_>>().ok_or_else(|| Question::Files(paths.cloned().collect()))
     }
 
     pub(super) fn metadata(&self) -> &ObjectMeta {

@@ -49,6 +49,9 @@ pub enum Error {
     ZooKeeper(#[from] zookeeper::Error),
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
+    /// The path, and nothing of what is in it.
+    #[error("the file `{path}` cannot be read where the operator runs: {reason}")]
+    File { path: String, reason: String },
     /// An object of somebody else has the name of an object of the cluster.
     #[error(
         "{kind} `{name}` is there already and belongs to somebody else, so that it is left as it is: \
@@ -82,6 +85,7 @@ impl Error {
             Self::Flink { .. }
             | Self::Address(_)
             | Self::Serialize(_)
+            | Self::File { .. }
             | Self::Foreign { .. }
             | Self::Unfinished { .. } => false,
         }
@@ -95,6 +99,7 @@ impl Error {
             | Self::Address(_)
             | Self::ZooKeeper(_)
             | Self::Serialize(_)
+            | Self::File { .. }
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. }
@@ -111,6 +116,7 @@ impl Error {
             Self::ZooKeeper(_)
             | Self::Address(_)
             | Self::Serialize(_)
+            | Self::File { .. }
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. } => true,
@@ -137,6 +143,7 @@ impl Error {
             Self::Address(_) => "JobManagerAddress",
             Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
+            Self::File { .. } => "FileUnreadable",
             Self::Foreign { .. } => "ForeignObject",
             Self::Unfinished { source, .. } => source.reason(),
             Self::Raced => "Raced",

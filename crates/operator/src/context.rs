@@ -14,6 +14,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use super::api_server_health::ApiServerHealth;
 use super::autoscaler::Autoscalers;
 use super::etcd_restore::EtcdRestores;
+use super::files::Files;
 use super::health::Health;
 use super::kind::Kept;
 use super::listener::{Listener, Listeners};
@@ -105,6 +106,8 @@ pub struct Context {
     periodic: Mutex<HashMap<String, Memory>>,
     /// In which cron expressions are meant.
     pub(super) zone: TimeZone,
+    /// Those that go into objects of a cluster.
+    pub(super) files: Files,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -146,6 +149,7 @@ impl Context {
             transient_failures: TransientFailures::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
+            files: Files::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
     }
@@ -182,6 +186,13 @@ impl Context {
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// With the files of where the operator runs.
+    #[must_use]
+    pub fn with_files(mut self, files: Files) -> Self {
+        self.files = files;
         self
     }
 

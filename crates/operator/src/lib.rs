@@ -95,6 +95,7 @@ pub mod endpoint;
 mod etcd_restore;
 pub mod exposition;
 mod failures;
+pub mod files;
 pub mod health;
 pub mod high_availability;
 pub mod http;

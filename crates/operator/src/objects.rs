@@ -8,6 +8,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::act::Error;
+use super::context::Context;
 use super::kind::Operated;
 use super::observe::tell;
 use super::resource::Act;
@@ -15,6 +16,7 @@ use api::deployment::FlinkDeployment;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use lifecycle::event::{Component, Event};
+use render::files::FileObject;
 use render::{Objects, names};
 
 /// How an object is tried: the API server checks it and stores nothing.
@@ -33,7 +35,7 @@ pub(super) struct Unfinished {
 }
 
 impl Act<'_, FlinkDeployment> {
-    /// ConfigMaps come first, so that no pod waits for one; they get their owner, the Deployment,
+    /// ConfigMaps and Secrets come first, so that no pod waits for one; they get their owner, the Deployment,
     /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
     /// leaves none. A Deployment that exists already is left to the next pass: this one has not made a
     /// cluster, and what it intended stays on record, so that the next one finishes it, or tells that it
@@ -43,8 +45,11 @@ impl Act<'_, FlinkDeployment> {
         objects: Objects,
     ) -> Result<Option<Unfinished>, Error> {
         let client = &self.context.client;
-        for map in &objects.config_maps {
-            let mut map = map.clone();
+        let mut first = objects.config_maps.clone();
+        for object in &objects.file_objects {
+            first.push(self.context.files.fill(object).await?);
+        }
+        for mut map in first {
             map["metadata"]["ownerReferences"] =
                 objects.deployment["metadata"]["ownerReferences"].clone();
             let map = &map;
@@ -124,8 +129,28 @@ impl Act<'_, FlinkDeployment> {
                 other => drop(other?),
             }
         }
+        for object in &objects.file_objects {
+            let owned = refused(&object.manifest, self.own_file_object(object).await)?;
+            refusal = refusal.or(owned);
+        }
         let refusal = self.put_ingress(objects.ingress.as_ref()).await?.or(refusal);
         Ok(refusal.map(|refusal| Unfinished { uid, refusal }))
+    }
+
+    /// Gives the Deployment what was made of files; one that somebody deleted is made again.
+    async fn own_file_object(&self, object: &FileObject) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId::in_manifest(&object.manifest)?;
+        let owners = &object.manifest["metadata"]["ownerReferences"];
+        let patch = json!({"metadata": {"ownerReferences": owners}});
+        match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
+            Err(cluster::Error::NotFound { .. }) => {
+                let object = self.context.files.fill(object).await?;
+                apply::create(client, &object, Writer::OPERATOR).await?;
+            }
+            other => drop(other?),
+        }
+        Ok(())
     }
 
     async fn put_service(&self, service: &Value) -> Result<(), Error> {
@@ -258,6 +283,7 @@ fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
         Error::Foreign { .. }
+            | Error::File { .. }
             | Error::Cluster(
                 cluster::Error::KindMissing { .. }
                     | cluster::Error::Forbidden { .. }
@@ -319,7 +345,11 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ObjectId { kind, name, .. } = &self.object;
-        write!(to, "{kind} `{name}` cannot be made: {}", self.because)
+        write!(to, "{kind} `{name}` cannot be made: {}", self.because)?;
+        if kind == "Secret" && self.is_of_rights() {
+            to.write_str(" (`rbac.keytabs: true` of the installation gives the right)")?;
+        }
+        Ok(())
     }
 }
 
@@ -331,10 +361,19 @@ impl fmt::Display for Refusal {
 /// The API server gave no answer to go by.
 pub(super) async fn refusal(
     objects: &Objects,
-    client: &Client,
+    context: &Context,
 ) -> Result<Option<Refusal>, cluster::Error> {
+    let client = &context.client;
     for object in objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref()) {
         let id = ObjectId::in_manifest(object)?;
+        let filled = match objects.file_objects.iter().find(|it| it.manifest == *object) {
+            Some(of_files) => match context.files.fill(of_files).await {
+                Ok(filled) => Some(filled),
+                Err(because) => return Ok(Some(Refusal { object: id, because })),
+            },
+            None => None,
+        };
+        let object = filled.as_ref().unwrap_or(object);
         let error = match apply::create(client, object, TRIED).await {
             Err(cluster::Error::AlreadyExists { .. }) if id.kind == "Service" => {
                 let found = cluster::read::get_value(client, &id).await?;

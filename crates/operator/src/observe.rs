@@ -218,6 +218,12 @@ pub(super) async fn answer<K: OperatedJob>(
             let found = deployed_config(namespace, cluster, context).await;
             facts.deployed_config = of_kind::<K, _>(found)?;
         }
+        Question::Files(paths) => {
+            for path in paths {
+                let file = context.files.look(&path).await;
+                facts.files.insert(path, file);
+            }
+        }
         Question::JobManager
         | Question::TaskManagers
         | Question::Pods
@@ -261,7 +267,7 @@ pub(super) async fn of_cluster(
             facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
         }
         Question::Refusal(objects) => {
-            let refusal = objects::refusal(&objects, &context.client).await?;
+            let refusal = objects::refusal(&objects, context).await?;
             facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
         }
         other => tracing::error!(question = ?other, "nobody answers this of a deployment"),

@@ -34,8 +34,8 @@ use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::transitions::etcd_restore::{self, Record};
 use lifecycle::world::{Fact, Facts, Fresh, Question, World};
 
-/// A decision asks for each fact at most once, and there are this many.
-const QUESTIONS_MAX: usize = 26;
+/// A decision asks for each fact at most once, and for the files of up to three specs.
+const QUESTIONS_MAX: usize = 28;
 
 /// A kind of resource with a job that is operated.
 pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> {
@@ -169,6 +169,7 @@ pub(super) async fn plan<K: Scaled>(
         periodic: context.periodic(uid),
         went_back: context.etcd_restores.known(uid),
         zone: context.zone.clone(),
+        hadoop_conf: context.files.hadoop_conf(),
         remembered: K::remembered(context, uid),
         facts: Facts { stopped_at: context.stopped_at(resource.meta()), ..Facts::default() },
         ..World::new(Timestamp::now(), (resource, status), cluster, operator)

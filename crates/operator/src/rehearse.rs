@@ -92,7 +92,7 @@ async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outco
             Ok(true) => {}
             Ok(false) => return Ok(rehearsal.outcome()),
             Err(Question::Refusal(objects)) => {
-                let refusal = objects::refusal(&objects, &context.client).await;
+                let refusal = objects::refusal(&objects, context).await;
                 // The rights of whoever asks say nothing about those of the operator.
                 let refusal = refusal.map_err(Error::Observe)?.filter(|it| !it.is_of_rights());
                 rehearsal.facts.refusal = Fact::Known(refusal.map(|it| it.to_string()));

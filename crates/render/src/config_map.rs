@@ -109,8 +109,13 @@ pub(super) fn template_volume(cluster: &Cluster) -> Volume {
 }
 
 fn volume(name: &str, config_map: String, keys: Vec<String>) -> Volume {
-    let item = |key: String| KeyToPath { path: key.clone(), key, ..KeyToPath::default() };
-    let items = Some(keys.into_iter().map(item).collect());
+    let items = Some(items(keys));
     let source = ConfigMapVolumeSource { name: config_map, items, ..Default::default() };
     Volume { name: name.to_owned(), config_map: Some(source), ..Volume::default() }
+}
+
+/// Files of a volume under the names of their keys.
+pub(super) fn items(keys: Vec<String>) -> Vec<KeyToPath> {
+    let item = |key: String| KeyToPath { path: key.clone(), key, ..KeyToPath::default() };
+    keys.into_iter().map(item).collect()
 }

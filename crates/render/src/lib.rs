@@ -6,8 +6,10 @@
 //! know it.
 
 mod config_map;
+pub mod files;
 pub mod ingress;
 mod job_manager;
+pub mod kerberos;
 pub mod logging;
 pub mod names;
 mod pod;
@@ -26,11 +28,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
+use self::files::{FileObject, Hadoop, HadoopConf};
+use self::kerberos::Kerberos;
+use self::pod::Pod;
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
-use config::FlinkConfig;
 use config::cluster::{ResourceId, is_high_availability_on};
 use config::file::KeyConflict;
 use config::option::InvalidValue;
+use config::{FlinkConfig, options};
 
 type TextMap = BTreeMap<String, String>;
 
@@ -42,6 +47,8 @@ pub struct RenderInput<'a> {
     /// The deploy configuration, see [`config::cluster::deploy_config`].
     pub config: &'a FlinkConfig,
     pub submission: &'a Submission,
+    /// Hadoop's configuration where the operator runs, for clusters that name none.
+    pub hadoop_conf: Option<&'a HadoopConf>,
 }
 
 /// Why no objects could be made. Nothing of the cluster has been touched.
@@ -68,6 +75,8 @@ pub enum RenderError {
 pub struct Objects {
     /// The Flink configuration, then the TaskManager template where there is one.
     pub config_maps: Vec<Value>,
+    /// The keytab, the `krb5.conf` and Hadoop's configuration, as far as they are files of the operator.
+    pub file_objects: Vec<FileObject>,
     /// The JobManager. It belongs to the custom resource.
     pub deployment: Value,
     /// The TaskManagers of a standalone cluster. It belongs to the custom resource.
@@ -79,13 +88,15 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// All objects in the order in which they are to be created.
+    /// All objects in the order in which they are to be created, without the content of files.
     pub fn iter(&self) -> impl Iterator<Item = &Value> {
-        let Self { config_maps, deployment, task_managers, services, ingress } = self;
-        config_maps.iter().chain([deployment]).chain(task_managers).chain(services).chain(ingress)
+        let Self { config_maps, file_objects, deployment, task_managers, services, ingress } = self;
+        let of_files = file_objects.iter().map(|object| &object.manifest);
+        let first = config_maps.iter().chain(of_files).chain([deployment]);
+        first.chain(task_managers).chain(services).chain(ingress)
     }
 
-    /// Returns the objects with ConfigMaps and Services owned by the JobManager Deployment with
+    /// Returns the objects with ConfigMaps, Secrets and Services owned by the JobManager Deployment with
     /// this uid.
     #[must_use]
     pub fn owned_by(mut self, deployment_uid: &str) -> Self {
@@ -97,7 +108,8 @@ impl Objects {
             controller: Some(true),
             block_owner_deletion: Some(true),
         };
-        for object in self.config_maps.iter_mut().chain(&mut self.services) {
+        let of_files = self.file_objects.iter_mut().map(|object| &mut object.manifest);
+        for object in self.config_maps.iter_mut().chain(of_files).chain(&mut self.services) {
             object["metadata"]["ownerReferences"] = json!([owner]);
         }
         self
@@ -106,13 +118,23 @@ impl Objects {
 
 /// Makes all objects of a cluster.
 pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
-    let RenderInput { id, spec, config, submission } = *input;
+    let RenderInput { id, spec, config, submission, hadoop_conf } = *input;
     let mut config = config.clone();
     if spec.job.is_some() {
         submission.write_to(id, spec.flink_version, &mut config)?;
     }
-    let task_manager_template = pod_template::task_manager(spec, &config)?;
-    let cluster = Cluster { id, spec, mode: Mode::of(spec) };
+    let mode = Mode::of(spec);
+    let kerberos = Kerberos::of(spec, &config)?;
+    let hadoop = hadoop(mode, &config, hadoop_conf)?;
+    let cluster = Cluster { id, spec, mode, kerberos, hadoop };
+    let mut task_manager_template = pod_template::task_manager(spec, &config)?;
+    let beside_flink = cluster.kerberos.beside_flink();
+    if mode == Mode::Native && !beside_flink.is_empty() {
+        let mut pod = Pod::from_template(task_manager_template.unwrap_or_default())?;
+        beside_flink.mount(&cluster, &mut pod)?;
+        task_manager_template = Some(pod.into_template()?);
+    }
+    cluster.kerberos.write_to(mode, &mut config);
     submission::write_addresses(&cluster, &mut config)?;
     submission::write_mode(&cluster, &mut config);
     submission::write_template_path(&cluster, task_manager_template.is_some(), &mut config);
@@ -129,10 +151,25 @@ pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
     Ok(Objects {
         deployment: job_manager::deployment(&cluster, &config, has_template_map)?,
         config_maps,
+        file_objects: cluster.file_objects(),
         task_managers,
         services: service::all(&cluster, &config)?,
         ingress: ingress::render(&cluster, &config)?,
     })
+}
+
+/// A native JobManager whose decorator is off mounts nothing of Hadoop in its TaskManagers.
+fn hadoop<'a>(
+    mode: Mode,
+    config: &FlinkConfig,
+    of_operator: Option<&'a HadoopConf>,
+) -> Result<Option<Hadoop<'a>>, InvalidValue> {
+    if mode == Mode::Native && !config.get(&options::HADOOP_CONF_MOUNT_ENABLED)? {
+        return Ok(None);
+    }
+    let named = config.find(&options::HADOOP_CONF_CONFIG_MAP)?;
+    let named = named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    Ok(named.map(Hadoop::ConfigMap).or(of_operator.map(Hadoop::Files)))
 }
 
 /// Who starts TaskManagers.
@@ -156,9 +193,19 @@ struct Cluster<'a> {
     id: &'a ResourceId,
     spec: &'a FlinkDeploymentSpec,
     mode: Mode,
+    kerberos: Kerberos,
+    hadoop: Option<Hadoop<'a>>,
 }
 
 impl Cluster<'_> {
+    fn file_objects(&self) -> Vec<FileObject> {
+        let mut objects = self.kerberos.objects(self);
+        if let Some(Hadoop::Files(conf)) = &self.hadoop {
+            objects.push(conf.object(self));
+        }
+        objects
+    }
+
     fn is_application(&self) -> bool {
         self.spec.job.is_some()
     }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, LocalObjectReference,
-    PodSpec, ResourceRequirements, SecretKeySelector, SecretVolumeSource, Toleration, Volume,
-    VolumeMount,
+    Container, ContainerPort, EnvVar, EnvVarSource, LocalObjectReference, PodSpec,
+    ResourceRequirements, SecretKeySelector, SecretVolumeSource, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -73,6 +72,13 @@ impl Pod {
         Ok(deployment)
     }
 
+    /// The template of such pods, the main container last.
+    pub(super) fn into_template(mut self) -> Result<Map<String, Value>, RenderError> {
+        array(&mut self.spec, "containers", "spec.containers")?.push(Value::Object(self.main));
+        let (metadata, spec) = (self.metadata, self.spec);
+        Ok(fields(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})))
+    }
+
     /// Lays fields over the template's of the pod's spec.
     pub(super) fn lay_spec(&mut self, own: PodSpec) -> Result<(), RenderError> {
         lay(&mut self.spec, json!(own), "spec")
@@ -112,7 +118,15 @@ impl Pod {
     /// Adds a volume and mounts it in the main container.
     pub(super) fn mount(&mut self, volume: Volume, path: &str) -> Result<(), RenderError> {
         let (name, mount_path) = (volume.name.clone(), path.to_owned());
-        let mount = VolumeMount { name, mount_path, ..VolumeMount::default() };
+        self.mount_as(volume, VolumeMount { name, mount_path, ..VolumeMount::default() })
+    }
+
+    /// Like [`Self::mount`], in another way than whole.
+    pub(super) fn mount_as(
+        &mut self,
+        volume: Volume,
+        mount: VolumeMount,
+    ) -> Result<(), RenderError> {
         self.lay_spec(PodSpec { volumes: Some(vec![volume]), ..PodSpec::default() })?;
         self.lay_main(Container { volume_mounts: Some(vec![mount]), ..Container::default() })
     }
@@ -153,7 +167,7 @@ impl Pod {
         })
     }
 
-    /// Secrets, Hadoop's configuration and Flink's, in this order.
+    /// Secrets, Hadoop's configuration, Kerberos and Flink's configuration, in this order.
     pub(super) fn mount_common(
         &mut self,
         cluster: &Cluster,
@@ -164,12 +178,12 @@ impl Pod {
             let source = SecretVolumeSource { secret_name: Some(secret), ..Default::default() };
             self.mount(Volume { name, secret: Some(source), ..Volume::default() }, &path)?;
         }
-        if let Some(name) = config.find(&options::HADOOP_CONF_CONFIG_MAP)? {
-            let source = ConfigMapVolumeSource { name, ..ConfigMapVolumeSource::default() };
-            let name = "hadoop-config-volume".to_owned();
-            let volume = Volume { name, config_map: Some(source), ..Volume::default() };
-            self.mount(volume, HADOOP_CONF_DIRECTORY)?;
+        if let Some(hadoop) = &cluster.hadoop {
+            self.mount(hadoop.volume(cluster), HADOOP_CONF_DIRECTORY)?;
+            let env = Some(vec![variable("HADOOP_CONF_DIR", HADOOP_CONF_DIRECTORY)]);
+            self.lay_main(Container { env, ..Container::default() })?;
         }
+        cluster.kerberos.mount(cluster, self)?;
         let directory = config.get(&options::FLINK_CONF_DIRECTORY)?;
         self.mount(config_map::flink_volume(cluster, config), &directory)
     }
@@ -234,9 +248,6 @@ pub(super) fn env(
         let key = SecretKeySelector { key, name: secret, optional: None };
         let source = EnvVarSource { secret_key_ref: Some(key), ..EnvVarSource::default() };
         env.push(EnvVar { name, value: None, value_from: Some(source) });
-    }
-    if config.is_set(&options::HADOOP_CONF_CONFIG_MAP) {
-        env.push(variable("HADOOP_CONF_DIR", HADOOP_CONF_DIRECTORY));
     }
     Ok(env)
 }

@@ -6,11 +6,11 @@ use config::cluster::deploy_config;
 use config::memory::StatedMemory;
 use config::{OperatorConfig, quantity};
 
-fn id() -> ResourceId {
+pub(crate) fn id() -> ResourceId {
     ResourceId { namespace: "shop".into(), name: "orders".into(), uid: "u1".into() }
 }
 
-fn submission() -> Submission {
+pub(crate) fn submission() -> Submission {
     Submission {
         job_id: "5e9c1f0a3b7d4c2e8f6a90b1c2d3e4f5".into(),
         savepoint_path: None,
@@ -19,7 +19,7 @@ fn submission() -> Submission {
 }
 
 /// A small native application; tests lay over it what they are about.
-fn manifest(over: Value) -> FlinkDeploymentSpec {
+pub(crate) fn manifest(over: Value) -> FlinkDeploymentSpec {
     let base = json!({
         "flinkVersion": "v1_20",
         "image": "flink:1.20",
@@ -40,18 +40,19 @@ fn try_render(over: Value, submission: &Submission) -> Result<Objects, RenderErr
     let spec = manifest(over);
     let id = id();
     let config = deploy_config(&OperatorConfig::default(), &id, &spec, None, 1)?;
-    render_cluster(&RenderInput { id: &id, spec: &spec, config: &config, submission })
+    let hadoop_conf = None;
+    render_cluster(&RenderInput { id: &id, spec: &spec, config: &config, submission, hadoop_conf })
 }
 
 fn render(over: Value) -> Objects {
     try_render(over, &submission()).unwrap()
 }
 
-fn pod_spec(deployment: &Value) -> &Value {
+pub(crate) fn pod_spec(deployment: &Value) -> &Value {
     &deployment["spec"]["template"]["spec"]
 }
 
-fn main_container(deployment: &Value) -> &Value {
+pub(crate) fn main_container(deployment: &Value) -> &Value {
     let containers = pod_spec(deployment)["containers"].as_array().unwrap();
     let main = containers.last().unwrap();
     assert_eq!(main["name"], "flink-main-container");
@@ -610,8 +611,8 @@ fn lists_and_maps_of_the_operators_file_are_read_by_every_version_of_flink() {
     let rendered = |version: &str| {
         let (spec, id) = (manifest(json!({ "flinkVersion": version })), id());
         let config = deploy_config(&operator, &id, &spec, None, 1).unwrap();
-        let submission = submission();
-        let input = RenderInput { id: &id, spec: &spec, config: &config, submission: &submission };
+        let (submission, hadoop_conf) = (&submission(), None);
+        let input = RenderInput { id: &id, spec: &spec, config: &config, submission, hadoop_conf };
         render_cluster(&input).unwrap()
     };
     let old = rendered("v1_20");

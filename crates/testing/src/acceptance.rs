@@ -37,7 +37,8 @@ pub fn accepted(deployment: &FlinkDeployment) -> Result<Objects, Vec<Violation>>
     };
     let render = || {
         let config = deploy_config(&operator, &id, spec, mode, 1).expect("it was accepted");
-        let input = RenderInput { id: &id, spec, config: &config, submission: &submission };
+        let (submission, hadoop_conf) = (&submission, None);
+        let input = RenderInput { id: &id, spec, config: &config, submission, hadoop_conf };
         render_cluster(&input).expect("it was accepted")
     };
     let objects = render();

@@ -180,9 +180,9 @@ rules! {
     Schema = 40 Error: "the manifest does not follow the schema",
         "The API server would refuse it, or drop a misspelt field without a word.",
         "Correct the field; `kubectl explain flinkdeployment.spec` shows them all.";
-    KerberosFile = 41 Error: "a keytab or krb5.conf that nobody mounts",
-        "Flink's client makes a Secret and a ConfigMap of them, for which the pods wait; this operator does not.",
-        "Leave the option out, and mount the file by the pod template; only a standalone cluster reads a keytab of its pod template by the option.";
+    KerberosFile = 41 Error: "a keytab that Flink cannot use",
+        "Flink starts with a keytab and a principal, or with neither, and before 1.17 its native TaskManagers mount no Secret of the user. Files that only the operator's pod has are not judged here: the operator looks for them before it stops or starts anything.",
+        "Set `security.kerberos.login.principal`; for an older Flink take standalone mode, or a keytab that the operator has.";
     HighAvailabilityOfJob = 42 Error: "high availability of a session job",
         "A cluster has it for all of its jobs or for none: what one of them says of it changes nothing.",
         "Leave `high-availability.*` out, and set it in the FlinkDeployment of the session cluster.";

@@ -198,6 +198,9 @@ flinks! {
     SECRETS: TextMap = "kubernetes.secrets";
     HOST_NETWORK_ENABLED: bool = "kubernetes.hostnetwork.enabled" or "false";
     HADOOP_CONF_CONFIG_MAP: String = "kubernetes.hadoop.conf.config-map.name";
+    HADOOP_CONF_MOUNT_ENABLED: bool = "kubernetes.decorator.hadoop-conf-mount.enabled" or "true";
+    /// Known since Flink 1.17.
+    KERBEROS_MOUNT_ENABLED: bool = "kubernetes.decorator.kerberos-mount.enabled" or "true";
     USER_ARTIFACTS_DIRECTORY: String = "user.artifacts.base-dir" or "/opt/flink/artifacts";
     KERBEROS_KEYTAB: String = "security.kerberos.login.keytab" formerly ["security.keytab"];
     KERBEROS_PRINCIPAL: String =

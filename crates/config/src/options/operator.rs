@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::List;
 use crate::label_mapper::LabelMapper;
 use crate::log_levels::{LogForm, LogLevels};
 use crate::namespaces::Namespaces;
@@ -107,4 +108,7 @@ options! {
         "kubernetes.operator.cluster.resource-view.refresh-interval";
     /// Labels of errors in `status.error`, each by a regular expression that a message has to match.
     Live EXCEPTION_LABEL_MAPPER: LabelMapper = "kubernetes.operator.exception.label.mapper" or "";
+    /// Directories of the operator's pod from which a resource may name a keytab and a `krb5.conf`:
+    /// whoever may edit one reads them. What the operator's own defaults name is read anyway.
+    Live KERBEROS_DIRECTORIES: List = "kubernetes.operator.kerberos.directories" or "";
 }

@@ -133,6 +133,16 @@ options! {
     /// Merges lists of pod templates by the names of their items, not by position.
     AtDeploy POD_TEMPLATE_MERGE_ARRAYS_BY_NAME: bool =
         "kubernetes.operator.pod-template.merge-arrays-by-name" or "false";
+    /// Secret in the namespace of the job with the keytab of `security.kerberos.login.principal`, which
+    /// pods mount; no file of the operator is read.
+    AtDeploy KERBEROS_KEYTAB_SECRET: String = "kubernetes.operator.kerberos.keytab.secret.name";
+    /// Key of the keytab in that Secret.
+    AtDeploy KERBEROS_KEYTAB_SECRET_KEY: String =
+        "kubernetes.operator.kerberos.keytab.secret.key" or "keytab";
+    /// ConfigMap in the namespace of the job with the key `krb5.conf`, which pods mount as
+    /// `/etc/krb5.conf`.
+    AtDeploy KERBEROS_KRB5_CONF_CONFIG_MAP: String =
+        "kubernetes.operator.kerberos.krb5-conf.config-map.name";
     /// Replaces clusters that are unhealthy, by restarts and checkpoints of their job.
     Live CLUSTER_HEALTH_CHECK_ENABLED: bool =
         "kubernetes.operator.cluster.health-check.enabled" or "false";

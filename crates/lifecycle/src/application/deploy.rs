@@ -305,6 +305,7 @@ impl DeploymentPass<'_> {
         self.refuse_metadata_out_of_reach(spec, generation)?;
         let job_id = self.id_of_start(spec, restore, keeps_job_id)?;
         let objects = self.render(spec, generation, restore, &job_id)?;
+        self.refuse_missing_files(spec, generation, &objects)?;
         Ok((job_id, objects))
     }
 
@@ -478,8 +479,10 @@ impl DeploymentPass<'_> {
             },
             job_result_store_id: self.world.fresh.uuid.clone(),
         };
-        let id = self.id();
-        render_cluster(&RenderInput { id: &id, spec, config: &config, submission: &submission })
+        let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
+        let input =
+            RenderInput { id: &id, spec, config: &config, submission: &submission, hadoop_conf };
+        render_cluster(&input)
             .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
     }
 

@@ -8,11 +8,14 @@ use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, Problem};
+use crate::world::OperatorFile;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
-use config::options;
+use config::{FlinkConfig, options};
+use render::Objects;
+use render::kerberos::is_below;
 use state::restore_point::RestorePoint;
 
 /// The way out where the API server refuses an object.
@@ -24,7 +27,8 @@ impl DeploymentPass<'_> {
     pub(crate) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
             self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
-            let _objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
+            let objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
+            self.refuse_missing_files(&self.spec, self.generation, &objects)?;
         }
         Ok(())
     }
@@ -70,6 +74,49 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
+    /// Refuses to start or stop anything for files that the operator does not have, or that are not for
+    /// whoever edits the resource.
+    pub(crate) fn refuse_missing_files(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        generation: i64,
+        objects: &Objects,
+    ) -> Result<(), Halt> {
+        let paths = objects.file_objects.iter().flat_map(|object| object.files.values());
+        let defaults = self.world.operator.defaults(self.world.namespace(), spec.flink_version);
+        let allowed = self.world.operator.base.get(&options::KERBEROS_DIRECTORIES)?;
+        let config = self.deploy_config(spec, generation)?;
+        let named = [&options::KERBEROS_KEYTAB, &options::KERBEROS_KRB5_CONF];
+        for (path, file) in self.world.files(paths)? {
+            let is_of_spec = named.iter().any(|option| {
+                let of = |config: &FlinkConfig| config.text_of(option).map(str::trim) == Some(path);
+                of(&config) && !of(&defaults)
+            });
+            let problem = match file {
+                OperatorFile::Elsewhere => continue,
+                _ if is_of_spec && !is_in(path, &allowed) => format!(
+                    "is not below `{}` of the operator's configuration ({}), so that no resource may \
+                     name it: put the keytab into a Secret of the namespace and name that in `{}`, or \
+                     the krb5.conf into a ConfigMap for `{}`; or have the directory allowed",
+                    options::KERBEROS_DIRECTORIES.key(),
+                    if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") },
+                    options::KERBEROS_KEYTAB_SECRET.key(),
+                    options::KERBEROS_KRB5_CONF_CONFIG_MAP.key(),
+                ),
+                OperatorFile::Readable => continue,
+                OperatorFile::Unusable(reason) => format!(
+                    "cannot be read where the operator runs: {reason}. Mount it into the operator's pod, \
+                     or name a Secret and a ConfigMap in `{}` and `{}`",
+                    options::KERBEROS_KEYTAB_SECRET.key(),
+                    options::KERBEROS_KRB5_CONF_CONFIG_MAP.key(),
+                ),
+            };
+            let message = format!("the file `{path}` {problem}. Nothing is stopped or started");
+            return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
+        }
+        Ok(())
+    }
+
     /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
     /// Refused objects may never be accepted, so that they are tried again beside whatever else there is to
     /// do; the wanted spec is their remedy, by whose Services and TaskManagers the job can be saved.
@@ -85,4 +132,11 @@ impl DeploymentPass<'_> {
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok((!was_refused).then(|| self.finish("the JobManager was created already", Some(SOON))))
     }
+}
+
+/// True if the path leads into one of the directories, and not out of it again.
+fn is_in(path: &str, directories: &[String]) -> bool {
+    let leads_out = path.split('/').any(|part| part == "..");
+    let mut directories = directories.iter().filter(|it| !it.is_empty() && *it != path);
+    !leads_out && directories.any(|directory| is_below(path, directory))
 }

@@ -129,6 +129,7 @@ impl DeploymentPass<'_> {
         // Of the spec that runs, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render(&spec, generation, &RestorePoint::Empty, "")?;
+        self.refuse_missing_files(&spec, generation, &objects)?;
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::JobManagerDeployment,

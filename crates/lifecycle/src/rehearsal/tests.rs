@@ -110,6 +110,7 @@ fn answer(question: Question, facts: &mut Facts) {
         | Question::PodNodes
         | Question::JobManagerStart
         | Question::Jar
+        | Question::Files(_)
         | Question::Verdict => panic!("{question:?} is asked"),
     }
 }

@@ -311,6 +311,7 @@ impl Case {
             | Question::Cluster
             | Question::TaskManagerPods
             | Question::SessionJobs
+            | Question::Files(_)
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

@@ -85,6 +85,18 @@ pub enum Question {
     JobManagerStart,
     /// A check that the jar of the wanted spec can be fetched.
     Jar,
+    /// Whether the operator can read these files where it runs.
+    Files(Vec<String>),
+}
+
+/// A file where the operator runs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum OperatorFile {
+    Readable,
+    /// It is missing, cannot be read or is too large, for this reason.
+    Unusable(String),
+    /// Whoever asks is not the operator, and has not its files.
+    Elsewhere,
 }
 
 /// A fact as a decision reads it: the value, or why it could not be read.

@@ -9,7 +9,7 @@ use lifecycle::plan::{Plan, Step};
 use lifecycle::reconcile::decide;
 use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
-    Cluster, Fact, Facts, HaMetadata, Job, JobManager, Question, TaskManagers, World,
+    Cluster, Fact, Facts, HaMetadata, Job, JobManager, OperatorFile, Question, TaskManagers, World,
 };
 use serde_json::Value;
 use testing::scene::phases_of;
@@ -86,6 +86,14 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
                 }));
             }
             Err(Question::Refusal(_)) => facts.refusal = Fact::Known(None),
+            Err(Question::Files(paths)) => facts.files.extend(paths.into_iter().map(|path| {
+                let file = match path.rsplit('/').next() {
+                    Some("lost.keytab") => OperatorFile::Unusable("no such file".to_owned()),
+                    Some("of-the-operator.keytab") => OperatorFile::Elsewhere,
+                    _ => OperatorFile::Readable,
+                };
+                (path, file)
+            })),
             Err(Question::SessionJobs) => facts.session_jobs = Fact::Known(vec![]),
             Err(Question::Exceptions) => facts.exceptions = Fact::Known(vec![]),
             Err(Question::Snapshots) => facts.snapshots = Fact::Known(vec![]),
@@ -181,36 +189,64 @@ fn a_version_that_is_too_old_is_looked_after_and_not_started() {
     assert!(steps(&upgraded).contains(&"stop-with-savepoint"), "{:?}", steps(&upgraded));
 }
 
-#[test]
-fn a_job_with_a_keytab_is_looked_after_and_not_started_again_without_it() {
-    let key = "security.kerberos.login.keytab";
+const KEYTAB: &str = "security.kerberos.login.keytab";
+const PRINCIPAL: &str = "security.kerberos.login.principal";
+const DIRECTORIES: &str = "kubernetes.operator.kerberos.directories";
+
+/// A job with a keytab that the Java operator started.
+fn with_keytab(path: &str) -> FlinkDeployment {
     let mut resource = left_by_java("native-ha-last-state");
-    resource.spec.flink_configuration.0.insert(key.to_owned(), "/opt/it.keytab".into());
     let status = resource.status.as_mut().unwrap();
     let text = status.reconciliation_status.last_reconciled_spec.as_mut().unwrap();
     let mut stored: Value = serde_json::from_str(text).unwrap();
-    stored["spec"]["flinkConfiguration"][key] = "/opt/it.keytab".into();
+    for (key, value) in [(KEYTAB, path), (PRINCIPAL, "it@EXAMPLE")] {
+        resource.spec.flink_configuration.0.insert(key.to_owned(), value.into());
+        stored["spec"]["flinkConfiguration"][key] = value.into();
+    }
     *text = stored.to_string();
+    resource
+}
 
-    let plan = pass(&resource, JobStatusState::Running);
-    assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
-    let error = plan.status.error.clone().unwrap();
-    assert!(error.contains(key) && error.contains("no keytab is mounted"), "{error}");
-    assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
-
-    let changed = |edit| after_edit(&resource, edit);
-    let refused = changed(|resource| resource.spec.image = Some("flink:another".to_owned()));
-    assert!(steps(&refused).is_empty(), "the job is left alone: {:?}", steps(&refused));
-    let suspended = changed(|resource| {
+#[test]
+fn a_job_with_a_keytab_is_looked_after_and_not_stopped_without_it() {
+    let operator =
+        |options: &[(&str, &str)]| OperatorConfig::new(options.iter().copied().collect());
+    let allowing = operator(&[(DIRECTORIES, "/opt/keytabs;/mnt")]);
+    let after = |operator: &OperatorConfig, path, edit: fn(&mut FlinkDeployment)| {
+        let resource = with_keytab(path);
+        let plan = pass_by(operator, &resource, JobStatusState::Running);
+        assert_eq!((steps(&plan).len(), plan.status.error.as_deref()), (0, None), "left alone");
+        let mut resource = resource;
+        edit(&mut resource);
+        *resource.metadata.generation.as_mut().unwrap() += 1;
+        pass_by(operator, &resource, JobStatusState::Running)
+    };
+    let image: fn(&mut FlinkDeployment) = |it| it.spec.image = Some("flink:another".to_owned());
+    let upgrade = ["record-revision", "write-status", "stop-job-manager"];
+    let refused = |operator: &OperatorConfig, path, why: &str| {
+        let plan = after(operator, path, image);
+        let error = plan.status.error.clone().unwrap();
+        assert!(error.contains(path) && error.contains(why), "{error}");
+        assert!(!steps(&plan).contains(&"stop-job-manager"), "{:?}", steps(&plan));
+    };
+    assert_eq!(steps(&after(&allowing, "/opt/keytabs/it.keytab", image)), upgrade);
+    refused(&allowing, "/opt/keytabs/lost.keytab", "no such file");
+    // Whoever edits a resource reads no other file of the operator.
+    let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    refused(&allowing, token, DIRECTORIES);
+    refused(&allowing, "/opt/keytabs/../passwd", DIRECTORIES);
+    refused(&allowing, "/opt/keytabs-of-others/it.keytab", DIRECTORIES);
+    refused(&OperatorConfig::default(), "/opt/keytabs/it.keytab", "(none)");
+    // What the operator's own configuration names it may read.
+    let naming = operator(&[(KEYTAB, "/etc/it.keytab"), (PRINCIPAL, "it@EXAMPLE")]);
+    assert_eq!(steps(&after(&naming, "/etc/it.keytab", image)), upgrade);
+    // A command, such as `plan`, has none of the operator's files.
+    let elsewhere = after(&OperatorConfig::default(), "/opt/of-the-operator.keytab", image);
+    assert_eq!(steps(&elsewhere), upgrade);
+    let suspended = after(&OperatorConfig::default(), "/opt/lost.keytab", |resource| {
         resource.spec.job.as_mut().unwrap().state = JobState::Suspended;
     });
-    assert_eq!(steps(&suspended), ["record-revision", "write-status", "stop-job-manager"]);
-
-    let untouched = left_by_java("native-ha-last-state");
-    let operator = OperatorConfig::new([(key, "/opt/it.keytab")].into_iter().collect());
-    let plan = pass_by(&operator, &untouched, JobStatusState::Running);
-    assert!(steps(&plan).is_empty(), "observed: {}", plan.because);
-    assert!(plan.status.error.unwrap().contains("operator configuration"));
+    assert_eq!(steps(&suspended), upgrade, "a job can be saved whatever is missing");
 }
 
 #[test]

@@ -402,30 +402,22 @@ fn arguments_that_the_old_file_would_cut_are_refused_where_they_pass_through_it(
     case(&[args, ("/mode", json!("standalone"))]).check(expect![""]);
 }
 
+const KEYTAB: &str = "/flinkConfiguration/security.kerberos.login.keytab";
+const KEYTAB_SECRET: &str = "/flinkConfiguration/kubernetes.operator.kerberos.keytab.secret.name";
+const PRINCIPAL: &str = "/flinkConfiguration/security.kerberos.login.principal";
+
 #[test]
-fn kerberos_files_that_nobody_mounts_are_refused() {
-    let keytab =
-        ("/flinkConfiguration/security.kerberos.login.keytab", json!("/kerberos/k/it.keytab"));
-    let krb5 = ("/flinkConfiguration/security.kerberos.krb5-conf.path", json!("/etc/krb5.conf"));
-    let template = json!({"spec": {"containers": [{
-        "name": "flink-main-container",
-        "volumeMounts": [{"name": "keytab", "mountPath": "/kerberos"}],
-    }]}});
-    let standalone = ("/mode", json!("standalone"));
-    let everywhere = ("/podTemplate", template.clone());
-    // Flink's TaskManagers of a native cluster would wait for the Secret all the same.
-    case(&[keytab.clone(), krb5, everywhere.clone()]).check(expect![[r#"
-        spec.flinkConfiguration.security.kerberos.login.keytab: no keytab is mounted: Flink's pods would wait for a Secret that nobody makes. Leave the option out, and mount by `spec.podTemplate` a ticket cache that a sidecar renews, or a keytab that the job itself names, as in `sasl.jaas.config`
-        spec.flinkConfiguration.security.kerberos.krb5-conf.path: no krb5.conf is mounted: leave the option out, and mount the file at `/etc/krb5.conf` by `spec.podTemplate`, where Java looks for it
+fn a_keytab_goes_with_a_principal() {
+    let (keytab, principal) = ((KEYTAB, json!("/k/it.keytab")), (PRINCIPAL, json!("it@EXAMPLE")));
+    let krb5 = ("/flinkConfiguration/security.kerberos.krb5-conf.path", json!("/k/krb5.conf"));
+    // Whether the operator has these files it alone knows.
+    case(&[keytab.clone(), principal, krb5]).check(expect![""]);
+    case(std::slice::from_ref(&keytab)).check(expect![[r#"
+        spec.flinkConfiguration.security.kerberos.login.keytab: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
     "#]]);
-    case(&[keytab.clone(), standalone.clone(), everywhere]).check(expect![""]);
-    let job_manager = ("/jobManager/podTemplate", template.clone());
-    let expected = expect![[r#"
-        spec.flinkConfiguration.security.kerberos.login.keytab: no keytab is mounted at `/kerberos/k/it.keytab`: mount it in the container `flink-main-container` by `spec.podTemplate`, for JobManager and TaskManagers
-    "#]];
-    case(&[keytab.clone(), standalone.clone(), job_manager.clone()]).check(expected);
-    let task_manager = ("/taskManager/podTemplate", template);
-    case(&[keytab.clone(), standalone, job_manager, task_manager]).check(expect![""]);
+    case(&[(KEYTAB_SECRET, json!("orders-keytab"))]).check(expect![[r#"
+        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
+    "#]]);
     // What is suspended starts no pods.
     case(&[keytab, ("/job/state", json!("suspended"))]).check(expect![""]);
     // What needs no file is Flink's own.
@@ -438,13 +430,25 @@ fn kerberos_files_that_nobody_mounts_are_refused() {
         }),
     )])
     .check(expect![""]);
+    let of_defaults = [("security.keytab", "/etc/it.keytab")];
+    Case { operator: &of_defaults, ..case(&[]) }.check(expect![[r#"
+        operator configuration `security.keytab`: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
+    "#]]);
 }
 
 #[test]
-fn kerberos_files_of_the_operators_defaults_are_refused_by_their_place() {
-    let of_defaults = [("security.keytab", "/etc/it.keytab")];
-    let sound = case(&[]);
-    Case { operator: &of_defaults, ..sound }.check(expect![[r#"
-        operator configuration `security.keytab`: no keytab is mounted: Flink's pods would wait for a Secret that nobody makes. Leave the option out, and mount by `spec.podTemplate` a ticket cache that a sidecar renews, or a keytab that the job itself names, as in `sasl.jaas.config`
+fn a_secret_of_the_user_needs_a_flink_that_leaves_its_own_out() {
+    let secret = (KEYTAB_SECRET, json!("orders-keytab"));
+    let principal = (PRINCIPAL, json!("it@EXAMPLE"));
+    let old = ("/flinkVersion", json!("v1_16"));
+    case(&[secret.clone(), principal.clone()]).check(expect![""]);
+    case(&[secret.clone(), principal.clone(), old.clone()]).check(expect![[r#"
+        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: a native JobManager before Flink 1.17 would start TaskManagers that wait for another Secret than this: use Flink 1.17, or `spec.mode: standalone`
+    "#]]);
+    case(&[secret, principal, old, ("/mode", json!("standalone"))]).check(expect![""]);
+    // A switch that is neither on nor off.
+    let switch = ("/flinkConfiguration/kubernetes.decorator.kerberos-mount.enabled", json!("no"));
+    case(&[switch]).check(expect![[r#"
+        spec.flinkConfiguration.kubernetes.decorator.kerberos-mount.enabled: invalid value `no`: expected `true` or `false`
     "#]]);
 }

@@ -214,6 +214,7 @@ impl Sim {
             | Question::Cluster
             | Question::TaskManagerPods
             | Question::SessionJobs
+            | Question::Files(_)
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

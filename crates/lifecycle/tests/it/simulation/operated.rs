@@ -145,7 +145,8 @@ impl Sim {
             other @ (Question::Nodes
             | Question::PodNodes
             | Question::JobManagerStart
-            | Question::Jar) => panic!("{other:?} is not asked of an application"),
+            | Question::Jar
+            | Question::Files(_)) => panic!("{other:?} is not asked of an application"),
         }
     }
 

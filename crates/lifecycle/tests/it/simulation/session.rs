@@ -244,6 +244,7 @@ impl Session {
             | Question::PodNodes
             | Question::JobManagerStart
             | Question::Jar
+            | Question::Files(_)
             | Question::Verdict
             | Question::Exceptions) => panic!("{other:?} is about a job"),
         }
