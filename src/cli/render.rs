@@ -18,6 +18,7 @@ use api::deployment::FlinkDeployment;
 use api::manifest::Resource;
 use config::cluster::{ResourceId, deploy_config};
 use config::{OperatorConfig, options};
+use render::files::FileObject;
 use render::{Objects, RenderInput, Submission, render_cluster};
 use validation::extension::subject::{Kind, Subject};
 use validation::{ValidationInput, Violation, validate};
@@ -56,6 +57,14 @@ pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow
         refuse_invalid(&id, &deployment, &operator, extensions.violations(&subject))?;
         let rendered = render(&id, &deployment, &operator)
             .with_context(|| format!("while rendering FlinkDeployment `{}`", id.name))?;
+        for FileObject { manifest, files } in &rendered.file_objects {
+            printer.note(format_args!(
+                "{} `{}` is shown without data: the operator puts {} of its own pod into it",
+                manifest["kind"].as_str().unwrap_or_default(),
+                manifest["metadata"]["name"].as_str().unwrap_or_default(),
+                files.values().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", "),
+            ));
+        }
         objects.extend(rendered.iter().map(sorted));
     }
     if objects.is_empty() {

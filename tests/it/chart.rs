@@ -49,6 +49,8 @@ const CASES: &[&[&str]] = &[
     &["rbac.nodesRule.create=true,watchNamespaces={shop},nameOverride=mine"],
     &["rbac.nodesRule.create=true,rbac.operatorRole.create=false"],
     &["rbac.nodesRule.create=true,rbac.operatorRoleBinding.create=false"],
+    &["rbac.keytabsRule.create=true"],
+    &["rbac.keytabsRule.create=true,watchNamespaces={shop,fraud}"],
     &["webhook.create=true"],
     &[
         "webhook.create=true,webhook.failurePolicy=Fail,webhook.port=8443,watchNamespaces={shop,fraud}",

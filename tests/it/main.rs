@@ -29,6 +29,7 @@ mod going;
 mod golden;
 mod ingress;
 mod isolation;
+mod kerberos;
 mod krew;
 mod kustomize;
 mod layers;

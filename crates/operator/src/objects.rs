@@ -347,7 +347,7 @@ impl fmt::Display for Refusal {
         let ObjectId { kind, name, .. } = &self.object;
         write!(to, "{kind} `{name}` cannot be made: {}", self.because)?;
         if kind == "Secret" && self.is_of_rights() {
-            to.write_str(" (`rbac.keytabs: true` of the installation gives the right)")?;
+            to.write_str(" (`rbac.keytabsRule.create: true` of the installation gives the right)")?;
         }
         Ok(())
     }
@@ -375,8 +375,13 @@ pub(super) async fn refusal(
         };
         let object = filled.as_ref().unwrap_or(object);
         let error = match apply::create(client, object, TRIED).await {
-            Err(cluster::Error::AlreadyExists { .. }) if id.kind == "Service" => {
-                let found = cluster::read::get_value(client, &id).await?;
+            Err(cluster::Error::AlreadyExists { .. })
+                if id.kind == "Service" || filled.is_some() =>
+            {
+                let found = match cluster::read::get_value(client, &id).await {
+                    Err(cluster::Error::Forbidden { .. }) => None,
+                    found => found?,
+                };
                 let cluster = objects.deployment["metadata"]["name"].as_str().unwrap_or_default();
                 if found.is_none_or(|found| is_of_cluster(cluster, &found)) {
                     continue;

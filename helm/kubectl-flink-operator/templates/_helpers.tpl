@@ -107,6 +107,12 @@ flink-conf.yaml
   verbs: [get, list, watch]
 {{- end }}
 
+{{- define "operator.keytabRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
+
 {{- define "operator.nodeRules" -}}
 - apiGroups: [""]
   resources: [nodes]

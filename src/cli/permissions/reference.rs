@@ -51,6 +51,11 @@ fn operator() -> String {
     let rows = [
         ("its work", "each namespace that it operates, or the cluster", rules::operator()),
         (
+            "to make Secrets of keytabs in its own pod (`rbac.keytabsRule.create`)",
+            "the same",
+            rules::keytabs(),
+        ),
+        (
             "to lead, and to share the work (`--lease-name`, `--shards`)",
             "its own namespace",
             rules::leader(),

@@ -51,6 +51,28 @@ fn objects_come_in_the_order_of_creation() {
 }
 
 #[test]
+fn objects_of_the_operators_files_are_shown_without_data() {
+    let with_keytab = format!(
+        "{ONE}  flinkConfiguration:\n    security.kerberos.login.keytab: /k/it.keytab\n    \
+         security.kerberos.login.principal: it@EXAMPLE\n"
+    );
+    check(
+        &with_keytab,
+        expect![[r#"
+            configmap/flink-config-orders
+            secret/kerberos-keytab-orders
+            deployment/orders
+            service/orders
+            service/orders-rest
+        "#]],
+    );
+    let documents: Vec<Value> =
+        serde_yaml::from_multiple(&run_on(&with_keytab, YAML, None).unwrap()).unwrap();
+    let secret = documents.iter().find(|it| it["kind"] == "Secret").unwrap();
+    assert_eq!((secret.get("data"), secret.get("stringData")), (None, None));
+}
+
+#[test]
 fn every_deployment_of_the_file_is_rendered() {
     let two = format!(
         "{ONE}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\n---\n{}",

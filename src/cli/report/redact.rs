@@ -6,6 +6,7 @@ pub(super) mod plain;
 use serde_json::Value;
 
 use config::secret::{HIDDEN, is_secret, shown};
+use render::files::HADOOP_CONF_FILES;
 use validation::extension::subject::hide_secrets;
 
 /// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
@@ -37,8 +38,9 @@ pub(super) fn object(mut value: Value) -> Value {
     for (field, shows) in [("binaryData", false), ("data", !is_secret), ("stringData", !is_secret)]
     {
         let files = value.get_mut(field).and_then(Value::as_object_mut);
-        for file in files.into_iter().flat_map(|files| files.values_mut()) {
-            leave_out_bytes(file, shows);
+        for (name, file) in files.into_iter().flatten() {
+            // In Hadoop's files a value is not beside its key.
+            leave_out_bytes(file, shows && !HADOOP_CONF_FILES.contains(&name.as_str()));
         }
     }
     let mut documents = Documents::default();
@@ -284,7 +286,8 @@ mod tests {
         let shown = object(json!({
             "kind": "ConfigMap",
             "binaryData": {"keystore.jks": "aHVudGVyMg=="},
-            "data": {"counter": "7", "jobGraph": bytes, "wrapped": wrapped, "id": id},
+            "data": {"counter": "7", "jobGraph": bytes, "wrapped": wrapped, "id": id,
+                "core-site.xml": "<name>fs.s3a.secret.key</name>\n<value>hunter2</value>\n"},
         }));
         assert_eq!(shown["data"]["counter"], "7\n");
         assert_eq!(shown["data"]["id"], format!("{id}\n"));
@@ -292,6 +295,7 @@ mod tests {
             &shown["binaryData"]["keystore.jks"],
             &shown["data"]["jobGraph"],
             &shown["data"]["wrapped"],
+            &shown["data"]["core-site.xml"],
         ] {
             assert!(left_out.as_str().unwrap().starts_with("(left out:"), "{left_out}");
         }

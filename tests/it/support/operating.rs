@@ -9,6 +9,7 @@ use config::OperatorConfig;
 use lifecycle::error_document::message_of;
 use metrics::Metrics;
 use operator::context::Context;
+use operator::files::Files;
 use operator::preview::{self, Preview};
 use operator::run::{Operator, Watch, start};
 use operator::scopes::Moved;
@@ -69,6 +70,7 @@ impl Operating {
         let connector = Connector::new(&options, None).unwrap().counted(metrics.flink());
         let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true)
             .with_metrics(metrics)
+            .with_files(Files::here(|_| None))
             .with_validators(validators);
         let operator = start(context, watch, None);
         Self { cluster, flink, operator }

@@ -131,8 +131,11 @@ impl Release<'_> {
             }
         };
         let (role, binding) = (&rbac.operator_role, &rbac.operator_role_binding);
+        let mut rules = rules::operator();
+        if rbac.keytabs_rule.create {
+            rules.extend(rules::keytabs());
+        }
         if self.values.watch_namespaces.is_empty() {
-            let mut rules = rules::operator();
             rules.extend(rules::leader());
             if self.values.sharding.shards > 0 {
                 rules.extend(rules::namespaces());
@@ -141,7 +144,7 @@ impl Release<'_> {
             return objects;
         }
         for namespace in self.job_namespaces() {
-            add(Some(namespace), role, binding, &rules::operator());
+            add(Some(namespace), role, binding, &rules);
         }
         let of_leader =
             |named: &Named| Named { name: format!("{}-leader", named.name), ..named.clone() };

@@ -8,8 +8,8 @@ pub(super) const KINDS: [&str; 4] =
 
 /// The rights of the operator in a namespace that it operates.
 ///
-/// Deployments, Services and `ConfigMaps` are those of the clusters. It reads no Secrets: what jobs
-/// need of them their pods mount.
+/// Deployments, Services and `ConfigMaps` are those of the clusters. Secrets are [`keytabs`] alone: what
+/// else jobs need of them their pods mount.
 pub fn operator() -> Vec<Value> {
     let sub = |name: &str| KINDS.map(|kind| format!("{kind}/{name}"));
     vec![
@@ -70,6 +70,16 @@ pub fn nodes() -> Vec<Value> {
         "apiGroups": [""],
         "resources": ["nodes"],
         "verbs": ["get", "list", "watch"],
+    })]
+}
+
+/// The further rights in such a namespace of an operator that makes Secrets of keytabs in its own pod: to
+/// see whose the one of that name is, and to make it.
+pub fn keytabs() -> Vec<Value> {
+    vec![json!({
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "verbs": ["get", "create", "patch"],
     })]
 }
 

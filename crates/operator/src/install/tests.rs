@@ -98,6 +98,19 @@ fn nodes_are_seen_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn secrets_are_written_only_where_keytabs_are_asked_for() {
+    let rights = |sets: &[&str]| {
+        let all = objects(sets);
+        let with = all.iter().filter(|it| it.to_string().contains("[\"secrets\"]"));
+        names(&with.cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(rights(&[]), [""; 0]);
+    assert_eq!(rights(&["rbac.keytabsRule.create=true"]), ["ClusterRole /flink-operator"]);
+    let named = rights(&["rbac.keytabsRule.create=true", "watchNamespaces={shop}"]);
+    assert_eq!(named, ["Role shop/flink-operator"], "not beside the operator itself");
+}
+
+#[test]
 fn namespaces_that_the_configuration_names_are_not_overruled() {
     let arguments = |set: &str| objects(&[set]).last().unwrap().to_string();
     assert!(arguments("replicas=1").contains("--all-namespaces"));
@@ -289,7 +302,7 @@ fn bad_values_are_told_by_path() {
     .into();
     expect![[r#"
         value `replicas`: invalid type: string "many", expected i32
-        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodesRule`
+        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodesRule`, `keytabsRule`
         value `image.tag`: invalid type: map, expected a string
         `image`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}

@@ -76,21 +76,30 @@ fn check(text: &str, expected: Expect) {
 fn files_of_the_operator_are_mounted_as_flinks_client_does_it() {
     let files = [(KEYTAB, "/k/it.keytab"), (KRB5, "/k/my-krb5.conf")];
     let native = render(&files, json!({}), None);
-    check(&of_files(&native), expect![[r#"
+    check(
+        &of_files(&native),
+        expect![[r#"
         "Secret" "kerberos-keytab-orders" {"app":"orders","type":"flink-native-kubernetes"} {"it.keytab": "/k/it.keytab"}
         "ConfigMap" "kerberos-krb5conf-orders" {"app":"orders","type":"flink-native-kubernetes"} {"krb5.conf": "/k/my-krb5.conf"}
-    "#]]);
-    check(&mounts(&native.deployment), expect![[r#"
+    "#]],
+    );
+    check(
+        &mounts(&native.deployment),
+        expect![[r#"
         {"name":"kerberos-keytab-volume","secret":{"secretName":"kerberos-keytab-orders"}}
         {"configMap":{"items":[{"key":"krb5.conf","path":"krb5.conf"}],"name":"kerberos-krb5conf-orders"},"name":"kerberos-krb5conf-volume"}
         {"mountPath":"/opt/kerberos/kerberos-keytab","name":"kerberos-keytab-volume"}
         {"mountPath":"/etc/krb5.conf","name":"kerberos-krb5conf-volume","subPath":"krb5.conf"}
-    "#]]);
-    check(&options(&native), expect![[r#"
+    "#]],
+    );
+    check(
+        &options(&native),
+        expect![[r#"
         security.kerberos.krb5-conf.path: /etc/krb5.conf
         security.kerberos.login.keytab: /opt/kerberos/kerberos-keytab/it.keytab
         security.kerberos.login.principal: it@EXAMPLE
-    "#]]);
+    "#]],
+    );
     // Its JobManager mounts the same in TaskManagers, by these options.
     assert_eq!(task_manager_template(&native), "");
     let standalone = render(&files, json!({"mode": "standalone"}), None);
@@ -113,18 +122,24 @@ fn objects_of_the_user_are_mounted_by_the_template_of_native_task_managers() {
     let both = [(SECRET, "orders"), (KEY, "it.keytab"), (CONFIG_MAP, "realm")];
     let native = render(&both, json!({}), None);
     assert_eq!(of_files(&native), "", "nothing is read, and nothing made");
-    check(&mounts(&native.deployment), expect![[r#"
+    check(
+        &mounts(&native.deployment),
+        expect![[r#"
         {"name":"kerberos-keytab-volume","secret":{"items":[{"key":"it.keytab","path":"it.keytab"}],"secretName":"orders"}}
         {"configMap":{"items":[{"key":"krb5.conf","path":"krb5.conf"}],"name":"realm"},"name":"kerberos-krb5conf-volume"}
         {"mountPath":"/opt/kerberos/kerberos-keytab","name":"kerberos-keytab-volume"}
         {"mountPath":"/etc/krb5.conf","name":"kerberos-krb5conf-volume","subPath":"krb5.conf"}
-    "#]]);
+    "#]],
+    );
     assert_eq!(task_manager_template(&native), mounts(&native.deployment));
-    check(&options(&native), expect![[r#"
+    check(
+        &options(&native),
+        expect![[r#"
         kubernetes.decorator.kerberos-mount.enabled: false
         security.kerberos.login.keytab: /opt/kerberos/kerberos-keytab/it.keytab
         security.kerberos.login.principal: it@EXAMPLE
-    "#]]);
+    "#]],
+    );
     // Whatever Flink would find in a file the operator's defaults name.
     let over_defaults = [&both[..], &[(KEYTAB, "/k/it.keytab"), (KRB5, "/k/krb5.conf")]].concat();
     let native = render(&over_defaults, json!({}), None);
@@ -133,10 +148,13 @@ fn objects_of_the_user_are_mounted_by_the_template_of_native_task_managers() {
     for pods in [&standalone.deployment, standalone.task_managers.as_ref().unwrap()] {
         assert_eq!(mounts(pods), mounts(&native.deployment));
     }
-    check(&options(&standalone), expect![[r#"
+    check(
+        &options(&standalone),
+        expect![[r#"
         security.kerberos.login.keytab: /opt/kerberos/kerberos-keytab/it.keytab
         security.kerberos.login.principal: it@EXAMPLE
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -145,19 +163,28 @@ fn one_of_the_user_goes_with_one_of_the_operator() {
     // Flink's own mount of the keytab is switched off, and with it that of the krb5.conf.
     let secret = render(&[(SECRET, "orders"), (KRB5, "/k/krb5.conf")], template, None);
     assert_eq!(task_manager_template(&secret), mounts(&secret.deployment));
-    check(&of_files(&secret), expect![[r#"
+    check(
+        &of_files(&secret),
+        expect![[r#"
         "ConfigMap" "kerberos-krb5conf-orders" {"app":"orders","type":"flink-native-kubernetes"} {"krb5.conf": "/k/krb5.conf"}
-    "#]]);
+    "#]],
+    );
     // The path of the krb5.conf would make Flink mount another ConfigMap.
     let config_map = render(&[(KEYTAB, "/k/it.keytab"), (CONFIG_MAP, "realm")], json!({}), None);
-    check(&task_manager_template(&config_map), expect![[r#"
+    check(
+        &task_manager_template(&config_map),
+        expect![[r#"
         {"configMap":{"items":[{"key":"krb5.conf","path":"krb5.conf"}],"name":"realm"},"name":"kerberos-krb5conf-volume"}
         {"mountPath":"/etc/krb5.conf","name":"kerberos-krb5conf-volume","subPath":"krb5.conf"}
-    "#]]);
-    check(&options(&config_map), expect![[r#"
+    "#]],
+    );
+    check(
+        &options(&config_map),
+        expect![[r#"
         security.kerberos.login.keytab: /opt/kerberos/kerberos-keytab/it.keytab
         security.kerberos.login.principal: it@EXAMPLE
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -166,12 +193,15 @@ fn what_the_user_mounts_is_left_to_the_user() {
     let off = [&files[..], &[("kubernetes.decorator.kerberos-mount.enabled", "false")]].concat();
     let native = render(&off, json!({}), None);
     assert_eq!((of_files(&native), mounts(&native.deployment)), Default::default());
-    check(&options(&native), expect![[r#"
+    check(
+        &options(&native),
+        expect![[r#"
         kubernetes.decorator.kerberos-mount.enabled: false
         security.kerberos.krb5-conf.path: /k/krb5.conf
         security.kerberos.login.keytab: /kerberos/it.keytab
         security.kerberos.login.principal: it@EXAMPLE
-    "#]]);
+    "#]],
+    );
     let template = json!({"spec": {"containers": [{
         "name": "flink-main-container",
         "volumeMounts": [{"name": "own", "mountPath": "/kerberos"}],
@@ -193,14 +223,20 @@ fn hadoops_configuration_of_the_operator_is_mounted_where_the_cluster_names_none
     let files = ["core-site.xml", "hdfs-site.xml"].map(str::to_owned).into();
     let conf = HadoopConf { directory: "/etc/hadoop/".to_owned(), files };
     let native = render(&[], json!({}), Some(&conf));
-    check(&of_files(&native), expect![[r#"
+    check(
+        &of_files(&native),
+        expect![[r#"
         "ConfigMap" "hadoop-config-orders" {"app":"orders","type":"flink-native-kubernetes"} {"core-site.xml": "/etc/hadoop/core-site.xml", "hdfs-site.xml": "/etc/hadoop/hdfs-site.xml"}
-    "#]]);
-    check(&mounts(&native.deployment), expect![[r#"
+    "#]],
+    );
+    check(
+        &mounts(&native.deployment),
+        expect![[r#"
         {"configMap":{"items":[{"key":"core-site.xml","path":"core-site.xml"},{"key":"hdfs-site.xml","path":"hdfs-site.xml"}],"name":"hadoop-config-orders"},"name":"hadoop-config-volume"}
         {"mountPath":"/opt/hadoop/conf","name":"hadoop-config-volume"}
         {"name":"HADOOP_CONF_DIR","value":"/opt/hadoop/conf"}
-    "#]]);
+    "#]],
+    );
     let standalone = render(&[], json!({"mode": "standalone"}), Some(&conf));
     for pods in [&standalone.deployment, standalone.task_managers.as_ref().unwrap()] {
         assert_eq!(mounts(pods), mounts(&native.deployment));
