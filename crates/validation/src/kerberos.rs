@@ -1,4 +1,4 @@
-//! Kerberos that cannot work, whatever files there are.
+//! Kerberos that cannot work, whatever files there are, and what switches such mounts on and off.
 //!
 //! Whether the operator has the files that the options name is known where it runs alone: it looks before
 //! it stops or starts anything, and nothing here judges them.
@@ -51,6 +51,8 @@ pub(super) fn check(
         Ok(_) => {}
         Err(invalid) => violations.push(places.invalid(&invalid)),
     }
+    let of_hadoop = config.get(&options::HADOOP_CONF_MOUNT_ENABLED).err();
+    violations.extend(of_hadoop.map(|invalid| places.invalid(&invalid)));
     violations
 }
 

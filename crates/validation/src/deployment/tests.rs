@@ -448,7 +448,10 @@ fn a_secret_of_the_user_needs_a_flink_that_leaves_its_own_out() {
     case(&[secret, principal, old, ("/mode", json!("standalone"))]).check(expect![""]);
     // A switch that is neither on nor off.
     let switch = ("/flinkConfiguration/kubernetes.decorator.kerberos-mount.enabled", json!("no"));
-    case(&[switch]).check(expect![[r#"
+    let of_hadoop =
+        ("/flinkConfiguration/kubernetes.decorator.hadoop-conf-mount.enabled", json!("no"));
+    case(&[switch, of_hadoop]).check(expect![[r#"
         spec.flinkConfiguration.kubernetes.decorator.kerberos-mount.enabled: invalid value `no`: expected `true` or `false`
+        spec.flinkConfiguration.kubernetes.decorator.hadoop-conf-mount.enabled: invalid value `no`: expected `true` or `false`
     "#]]);
 }
