@@ -20,7 +20,7 @@ use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, Rehearsed};
 use lifecycle::world::{Fact, Question};
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
-const ROUNDS_MAX: usize = PASSES_MAX + 25;
+const ROUNDS_MAX: usize = PASSES_MAX + 27;
 
 /// The resource as a pass would see it: with what the autoscaler has in force of its job.
 pub async fn scaled_deployment(
