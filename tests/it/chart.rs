@@ -45,6 +45,7 @@ const CASES: &[&[&str]] = &[
         "defaultConfiguration.create=false",
     ],
     &["flinkRest.tlsSecret=flink-rest-tls"],
+    &["flinkRest.tlsSecret=flink-rest-tls,flinkRest.checkHostName=false"],
     &["rbac.nodesRule.create=true"],
     &["rbac.nodesRule.create=true,watchNamespaces={shop},nameOverride=mine"],
     &["rbac.nodesRule.create=true,rbac.operatorRole.create=false"],

@@ -58,12 +58,17 @@ impl Authority {
 
 /// A JobManager without jobs that answers only who has a certificate of `authority`.
 async fn job_manager(authority: &Authority) -> SocketAddr {
+    job_manager_named(authority, "127.0.0.1").await
+}
+
+/// The same with a certificate for `name`.
+async fn job_manager_named(authority: &Authority, name: &str) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    let (certificate, key) = authority.sign("127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
+    let (certificate, key) = authority.sign(name, ExtendedKeyUsagePurpose::ServerAuth);
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -92,11 +97,12 @@ async fn job_manager(authority: &Authority) -> SocketAddr {
 }
 
 async fn asked(address: SocketAddr, tls_folder: Option<&Path>) -> Result<usize, Error> {
-    let options = Options {
-        rest_address: Some(address.to_string()),
-        tls_folder: tls_folder.map(Path::to_owned),
-        ..Options::default()
-    };
+    asked_by(address, Options { tls_folder: tls_folder.map(Path::to_owned), ..Options::default() })
+        .await
+}
+
+async fn asked_by(address: SocketAddr, options: Options) -> Result<usize, Error> {
+    let options = Options { rest_address: Some(address.to_string()), ..options };
     let (namespace, cluster_id) = ("shop".to_owned(), "orders".to_owned());
     let target = Target { namespace, cluster_id, port: 8081, is_tls: true };
     let connector = Connector::new(&options, None)?;
@@ -117,4 +123,21 @@ async fn a_job_manager_that_asks_who_calls_is_told() {
         fs::remove_file(trusting.path().join(name)).unwrap();
     }
     assert!(asked(address, Some(trusting.path())).await.is_err(), "it does not say who it is");
+}
+
+/// As the Java operator's example of TLS has it, whose client checks no names.
+#[tokio::test]
+async fn a_certificate_without_the_name_of_the_service_is_taken_where_that_is_asked_for() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let address = job_manager_named(&ours, "basic-secure-rest").await;
+    let folder = ours.folder(&ours);
+    let told = asked(address, Some(folder.path())).await.unwrap_err().to_string();
+    assert!(told.contains("FLINK_REST_CHECK_HOST_NAME=false"), "{told}");
+    let by = |folder: &tempfile::TempDir| Options {
+        tls_folder: Some(folder.path().to_owned()),
+        ignores_host_name: true,
+        ..Options::default()
+    };
+    assert_eq!(asked_by(address, by(&folder)).await.unwrap(), 0);
+    assert!(asked_by(address, by(&ours.folder(&others))).await.is_err(), "it is not trusted");
 }

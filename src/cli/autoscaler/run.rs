@@ -67,7 +67,7 @@ windows: --set advice.first-window=false scales it from the first one on, and wi
 after a restart. A job whose own configuration has job.autoscaler.enabled: false is left alone.
 
 Options are taken from --config, over it from the job's own configuration, and over that from --set.
-Of the environment count FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE and FLINK_REST_TLS_DIR.
+Of the environment count FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE, FLINK_REST_TLS_DIR and FLINK_REST_CHECK_HOST_NAME.
 
 Examples:
   # Say what would be done about the jobs of a cluster, and do nothing

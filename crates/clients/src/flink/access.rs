@@ -73,6 +73,9 @@ pub struct Options {
     /// and with `tls.crt` and `tls.key` this process says who it is. Read again when it changes. The
     /// environment's `FLINK_REST_TLS_DIR`.
     pub tls_folder: Option<PathBuf>,
+    /// Takes a certificate of these authorities, and of no others, whatever host it names, as Flink's own
+    /// client does: the environment's `FLINK_REST_CHECK_HOST_NAME=false`.
+    pub ignores_host_name: bool,
 }
 
 impl Options {
@@ -88,6 +91,8 @@ impl Options {
             extra_headers,
             certificate_authorities: path("FLINK_REST_CA_FILE"),
             tls_folder: path("FLINK_REST_TLS_DIR"),
+            ignores_host_name: std::env::var("FLINK_REST_CHECK_HOST_NAME")
+                .is_ok_and(|text| text.trim().eq_ignore_ascii_case("false")),
         }
     }
 }
@@ -145,8 +150,7 @@ impl Connector {
     /// `kubernetes` says how the API server is reached; without it there is only
     /// [`Access::Service`].
     pub fn new(options: &Options, kubernetes: Option<&kube::Config>) -> Result<Self, Error> {
-        let Options { access, rest_address, extra_headers, certificate_authorities, tls_folder } =
-            options;
+        let Options { access, rest_address, extra_headers, .. } = options;
         let is_inside = kubernetes.is_none_or(is_inside);
         let access = match access {
             Access::Auto if rest_address.is_some() || is_inside => Access::Service,
@@ -158,12 +162,7 @@ impl Connector {
             other => *other,
         };
         let headers = direct::parse_headers(extra_headers)?;
-        let authorities = match certificate_authorities {
-            None => Vec::new(),
-            Some(file) => std::fs::read(file).map_err(|error| Error::Invalid {
-                problem: format!("certificates in `{}`: {error}", file.display()),
-            })?,
-        };
+        let secure = secure::Secure::of(options, headers.clone())?;
         let kubernetes = match access {
             Access::Service => None,
             Access::Auto | Access::Proxy | Access::PortForward => {
@@ -172,7 +171,7 @@ impl Connector {
         };
         Ok(Self {
             access,
-            pools: Arc::new(direct::Pools::new(headers.clone(), &authorities, tls_folder.clone())?),
+            pools: Arc::new(direct::Pools::new(&headers, secure)?),
             rest_address: rest_address.clone(),
             headers,
             kubernetes,

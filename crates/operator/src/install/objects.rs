@@ -442,6 +442,9 @@ impl Release<'_> {
         if !self.values.flink_rest.tls_secret.is_empty() {
             variables.push(json!({"name": "FLINK_REST_TLS_DIR", "value": FLINK_REST_TLS}));
         }
+        if !self.values.flink_rest.check_host_name {
+            variables.push(json!({"name": "FLINK_REST_CHECK_HOST_NAME", "value": "false"}));
+        }
         variables.extend(self.values.operator_pod.env.iter().map(|it| json!(it)));
         variables
     }

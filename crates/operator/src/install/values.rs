@@ -229,12 +229,15 @@ pub struct Metrics {
 }
 
 /// How the operator calls JobManagers.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FlinkRest {
     /// Secret for clusters whose REST endpoint has TLS: `ca.crt` is trusted, and with `tls.crt` and
     /// `tls.key` the operator says who it is. Empty means what the system trusts.
     pub tls_secret: String,
+    /// False: a certificate of an authority in `ca.crt`, and of no other, is taken whatever host it names,
+    /// as the Java operator takes it.
+    pub check_host_name: bool,
 }
 
 /// The admission webhook of the operator's pods.
@@ -453,6 +456,12 @@ impl Default for DefaultConfiguration {
             log4j_operator: None,
             logback_operator: None,
         }
+    }
+}
+
+impl Default for FlinkRest {
+    fn default() -> Self {
+        Self { tls_secret: String::new(), check_host_name: true }
     }
 }
 

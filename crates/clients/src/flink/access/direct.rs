@@ -1,6 +1,6 @@
 //! Requests straight to the REST endpoint, over the process's connection pool.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -9,7 +9,7 @@ use http::{
 use tokio::time::Instant;
 
 use super::secure::Secure;
-use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, POOL_IDLE, Target};
+use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, Options, POOL_IDLE, Target};
 use crate::flink::{
     client::{Answer, Call},
     error::{BoxError, Error},
@@ -30,19 +30,10 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Connections that send `headers`, and trust `authorities` (PEM) besides the system's; what is in
-    /// `tls_folder` has to be usable now.
-    pub(super) fn new(
-        headers: HeaderMap,
-        authorities: &[u8],
-        tls_folder: Option<PathBuf>,
-    ) -> Result<Self, Error> {
-        install_tls_provider();
-        let invalid = |problem| Error::Invalid { problem };
-        let authorities = reqwest::Certificate::from_pem_bundle(authorities)
-            .map_err(|error| invalid(format!("certificates: {}", innermost(&error))))?;
-        let plain = pool(&headers, |builder| builder.tls_certs_only([])).map_err(invalid)?;
-        let secure = Secure::new(headers, authorities, tls_folder).map_err(invalid)?;
+    /// Connections that send `headers`.
+    pub(super) fn new(headers: &HeaderMap, secure: Secure) -> Result<Self, Error> {
+        let plain = pool(headers, |builder| builder.tls_certs_only([]))
+            .map_err(|problem| Error::Invalid { problem })?;
         Ok(Self { plain, secure })
     }
 
@@ -100,7 +91,8 @@ pub(in crate::flink) struct Direct {
 
 impl Direct {
     pub(in crate::flink) fn at(base_url: &str) -> Result<Self, Error> {
-        Self::with(&Pools::new(HeaderMap::new(), &[], None)?, base_url)
+        let secure = Secure::of(&Options::default(), HeaderMap::new())?;
+        Self::with(&Pools::new(&HeaderMap::new(), secure)?, base_url)
     }
 
     pub(super) fn with(pools: &Pools, base_url: &str) -> Result<Self, Error> {
@@ -169,7 +161,7 @@ impl Direct {
 fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     let request = call.name();
     if error.is_connect() {
-        let problem = innermost(&error);
+        let problem = with_way_out(innermost(&error));
         return Error::Unreachable { request, problem, source: Some(Box::new(error)) };
     }
     if error.is_builder() {
@@ -180,6 +172,17 @@ fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     }
     let problem = innermost(&error);
     Error::Disconnected { request, problem, source: Some(Box::new(error) as BoxError) }
+}
+
+/// Flink's own client checks no names, so that certificates may well not have the Service's.
+fn with_way_out(problem: String) -> String {
+    if !problem.contains("not valid for name") {
+        return problem;
+    }
+    format!(
+        "{problem}; have the certificate name it, or let any certificate of Flink's own authorities do: \
+         `flinkRest.checkHostName: false` of the installation, or FLINK_REST_CHECK_HOST_NAME=false"
+    )
 }
 
 /// The innermost cause, which is the one that says something ("Connection refused").

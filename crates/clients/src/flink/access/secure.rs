@@ -12,7 +12,9 @@ use http::HeaderMap;
 use reqwest::{Certificate, Identity};
 use tokio::time::Instant;
 
-use super::direct::{innermost, pool};
+use super::Options;
+use super::direct::{innermost, install_tls_provider, pool};
+use crate::flink::error::Error;
 
 /// How often the folder is looked at, where anybody connects.
 const LOOK: Duration = Duration::from_secs(30);
@@ -24,6 +26,7 @@ pub(super) struct Secure {
     headers: HeaderMap,
     authorities: Vec<Certificate>,
     folder: Option<PathBuf>,
+    ignores_host_name: bool,
     kept: Mutex<Option<Kept>>,
 }
 
@@ -43,17 +46,36 @@ struct Files {
 }
 
 impl Secure {
+    /// Connections that send `headers`, and trust those of `options` besides the system's.
+    ///
     /// # Errors
-    /// When `folder` holds what cannot be used.
-    pub(super) fn new(
-        headers: HeaderMap,
-        authorities: Vec<Certificate>,
-        folder: Option<PathBuf>,
-    ) -> Result<Self, String> {
-        if let Some(folder) = &folder {
-            drop(Files::read(folder).and_then(|files| files.parse())?);
+    /// When these cannot be used now, or there are none although host names are not checked.
+    pub(super) fn of(options: &Options, headers: HeaderMap) -> Result<Self, Error> {
+        install_tls_provider();
+        let Options { certificate_authorities, tls_folder, ignores_host_name, .. } = options;
+        let invalid = |problem| Error::Invalid { problem };
+        let authorities = match certificate_authorities {
+            None => Vec::new(),
+            Some(file) => {
+                let of = |error: String| {
+                    invalid(format!("certificates in `{}`: {error}", file.display()))
+                };
+                let text = std::fs::read(file).map_err(|error| of(error.to_string()))?;
+                Certificate::from_pem_bundle(&text).map_err(|error| of(innermost(&error)))?
+            }
+        };
+        let in_folder = match tls_folder {
+            None => Vec::new(),
+            Some(folder) => Files::read(folder).and_then(|files| files.parse()).map_err(invalid)?.0,
+        };
+        if *ignores_host_name && authorities.is_empty() && in_folder.is_empty() {
+            let problem = "FLINK_REST_CHECK_HOST_NAME is false, and nothing says whom to trust: any \
+                           certificate of the system's authorities would do. Name Flink's authority by \
+                           FLINK_REST_CA_FILE, or by `ca.crt` in FLINK_REST_TLS_DIR";
+            return Err(invalid(problem.to_owned()));
         }
-        Ok(Self { headers, authorities, folder, kept: Mutex::default() })
+        let (folder, ignores_host_name) = (tls_folder.clone(), *ignores_host_name);
+        Ok(Self { headers, authorities, folder, ignores_host_name, kept: Mutex::default() })
     }
 
     /// A client with what the folder held when it was looked at last.
@@ -97,7 +119,11 @@ impl Secure {
         let (more, identity) = files.parse()?;
         let authorities = self.authorities.iter().cloned().chain(more);
         pool(&self.headers, |builder| {
-            let builder = builder.tls_certs_merge(authorities);
+            let builder = if self.ignores_host_name {
+                builder.tls_certs_only(authorities).tls_danger_accept_invalid_hostnames(true)
+            } else {
+                builder.tls_certs_merge(authorities)
+            };
             match identity {
                 Some(identity) => builder.identity(identity),
                 None => builder,

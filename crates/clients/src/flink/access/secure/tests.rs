@@ -2,7 +2,6 @@ use std::fs;
 
 use rcgen::{CertificateParams, KeyPair};
 
-use super::super::direct::install_tls_provider;
 use super::*;
 
 /// A certificate and its key.
@@ -18,8 +17,15 @@ fn put(folder: &Path, (certificate, key): &(String, String)) {
 }
 
 fn of(folder: &Path) -> Result<Secure, String> {
-    install_tls_provider();
-    Secure::new(HeaderMap::new(), vec![], Some(folder.to_owned()))
+    let options = Options { tls_folder: Some(folder.to_owned()), ..Options::default() };
+    Secure::of(&options, HeaderMap::new()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn host_names_are_ignored_only_of_authorities_that_are_named() {
+    let options = Options { ignores_host_name: true, ..Options::default() };
+    let told = Secure::of(&options, HeaderMap::new()).err().unwrap().to_string();
+    assert!(told.contains("nothing says whom to trust"), "{told}");
 }
 
 /// The certificate of the client, once it is time to look again.
