@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use api::deployment::FlinkDeployment;
 use config::FlinkConfig;
-use config::reporter::{Otlp, Prometheus};
+use config::reporter::Prometheus;
 use kube::api::{Api, DeleteParams};
 use metrics::{Identity, Metrics, Settings};
+use operator::exposition;
 use operator::http::Listener;
 use operator::run::Watch;
-use operator::{exposition, report};
 use testing::scene::Scene;
 
 use crate::support::fake_cluster::FakeCluster;
@@ -235,43 +235,4 @@ async fn a_deleted_resource_leaves_no_series() {
     assert!(value(&series, "namespace_Count") < f64::EPSILON);
     assert!(value(&series, "namespace_JOSDK_cleanup_delete_TimeSeconds_count") > 0.0);
     scraped.stop().await;
-}
-
-/// Stands in for a collector: what it is held to is the JSON form in the OTLP specification, which
-/// `metrics::otlp`'s own test keeps.
-#[tokio::test]
-async fn a_collector_is_told_what_is_counted() {
-    let (heard, mut bodies) = tokio::sync::mpsc::channel::<serde_json::Value>(16);
-    let collect = move |axum::Json(body): axum::Json<serde_json::Value>| {
-        let heard = heard.clone();
-        async move {
-            drop(heard.try_send(body));
-            axum::Json(serde_json::json!({}))
-        }
-    };
-    let router = axum::Router::new().route("/v1/metrics", axum::routing::post(collect));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    let [host, namespace, name] = ["h", "ops", "op"].map(str::to_owned);
-    let settings = Settings::of(&FlinkConfig::new()).unwrap();
-    let metrics = Metrics::new(settings, Identity { host, namespace, name });
-    let otlp = Otlp {
-        endpoint: format!("http://{address}/v1/metrics").parse().unwrap(),
-        interval: Duration::from_secs(1),
-        timeout: Duration::from_secs(5),
-        service: "flink".to_owned(),
-        version: None,
-    };
-    let reporter = tokio::spawn(report::to_collector(metrics, otlp));
-    let body = tokio::time::timeout(Duration::from_secs(20), bodies.recv()).await.unwrap().unwrap();
-    reporter.abort();
-    server.abort();
-    let told = &body["resourceMetrics"][0];
-    assert_eq!(told["resource"]["attributes"][0]["value"]["stringValue"], "flink");
-    let all = told["scopeMetrics"][0]["metrics"].as_array().unwrap();
-    let find = |name: &str| all.iter().find(|metric| metric["name"] == name).unwrap();
-    let requests = &find("flink.k8soperator.KubeClient.HttpRequest.Count")["sum"];
-    assert_eq!(requests["dataPoints"][0]["asDouble"], 0.0);
-    assert!(find("process_threads")["gauge"]["dataPoints"][0]["asDouble"].as_f64() > Some(0.0));
 }

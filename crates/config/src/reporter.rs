@@ -2,6 +2,8 @@
 //! `kubernetes.operator.metrics.reporter.<name>.<option>`. The same without the operator's prefix is
 //! about the metrics of jobs and goes to their clusters.
 
+mod otlp;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,6 +12,8 @@ use std::time::Duration;
 use super::FlinkConfig;
 use super::option::{InvalidValue, OptionValue};
 use super::options::metrics as options;
+
+pub use otlp::{Otlp, Protocol};
 
 /// Which reporters there are, separated by commas; all that have options where it is absent.
 const CHOSEN: &str = "kubernetes.operator.metrics.reporters";
@@ -24,14 +28,6 @@ const PROMETHEUS_PORT: u16 = 9249;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// For one request, where the configuration does not say.
 const TIMEOUT: Duration = Duration::from_secs(10);
-const OTLP_OPTIONS: [&str; 6] = [
-    "exporter.endpoint",
-    "exporter.protocol",
-    "exporter.timeout",
-    "interval",
-    "service.name",
-    "service.version",
-];
 /// Ports that a configuration may name: each that is taken is tried.
 const PORTS_MAX: usize = 1000;
 
@@ -39,16 +35,24 @@ const PORTS_MAX: usize = 1000;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reporter {
     Prometheus(Prometheus),
-    Otlp(Otlp),
-    Log(Log),
+    Push(Push),
 }
 
-/// Metrics in the log.
+/// A reporter that tells by itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Log {
+pub struct Push {
     /// Between two reports.
     pub interval: Duration,
-    pub scopes: Scopes,
+    /// For one request.
+    pub timeout: Duration,
+    pub to: To,
+}
+
+/// Whom it tells.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum To {
+    Log(Scopes),
+    Otlp(Box<Otlp>),
 }
 
 /// The beginnings of names where there are no labels. `<host>` and others stand for the values that
@@ -69,19 +73,6 @@ impl Scopes {
             resource: config.get(&options::METRICS_SCOPE_RESOURCE)?,
         })
     }
-}
-
-/// Metrics for an OpenTelemetry collector, which is told.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Otlp {
-    /// With its path, such as `http://collector:4318/v1/metrics`.
-    pub endpoint: url::Url,
-    /// Between two reports, as every reporter of Flink's that tells by itself.
-    pub interval: Duration,
-    /// For one request.
-    pub timeout: Duration,
-    pub service: String,
-    pub version: Option<String>,
 }
 
 /// Metrics for whoever asks on a port.
@@ -121,8 +112,8 @@ impl fmt::Display for WithoutEffect {
 }
 
 impl Reporters {
-    /// Those that the operator's configuration names. One of a class that there is only in Java, or
-    /// that would speak gRPC, is left out, as a configuration may be shared with the Java operator.
+    /// Those that the operator's configuration names. One of a class that there is only in Java is
+    /// left out, as a configuration may be shared with the Java operator.
     pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let mut reporters = Self::default();
         let chosen = config.get_text(CHOSEN).map(chosen).unwrap_or_default();
@@ -141,17 +132,20 @@ impl Reporters {
                     reporters.all.push(Reporter::Prometheus(options.prometheus()?));
                     reporters.leave_out_all_but(&options, &["port", "filterLabelValueCharacters"]);
                 }
-                OTLP => match options.otlp()? {
-                    Some(otlp) => {
-                        reporters.all.push(Reporter::Otlp(otlp));
-                        reporters.leave_out_all_but(&options, &OTLP_OPTIONS);
+                OTLP => {
+                    let interval = options.interval()?;
+                    let timeout = options.duration("exporter.timeout", TIMEOUT)?;
+                    let to = To::Otlp(Box::new(options.otlp()?));
+                    if let Some(unknown) = options.unknown_protocol() {
+                        reporters.leave_out(options.key("exporter.protocol"), unknown);
                     }
-                    None => reporters.leave_out(format!("{PREFIX}{name}"), options.no_grpc()),
-                },
+                    reporters.all.push(Reporter::Push(Push { interval, timeout, to }));
+                    reporters.leave_out_all_but(&options, &otlp::OPTIONS);
+                }
                 LOG => {
-                    let interval = options.duration("interval", INTERVAL)?;
-                    let scopes = Scopes::of(config)?;
-                    reporters.all.push(Reporter::Log(Log { interval, scopes }));
+                    let (interval, timeout) = (options.interval()?, TIMEOUT);
+                    let to = To::Log(Scopes::of(config)?);
+                    reporters.all.push(Reporter::Push(Push { interval, timeout, to }));
                     reporters.leave_out_all_but(&options, &["interval"]);
                 }
                 other => {
@@ -211,39 +205,17 @@ impl<'c> Options<'c> {
         InvalidValue::new(self.key(option), text, expected)
     }
 
-    fn no_grpc(&self) -> String {
-        format!(
-            "gRPC is not spoken here, which is Flink's protocol where none is set; set `{}: HTTP`, and \
-             `exporter.endpoint` to where the collector takes HTTP, such as \
-             `http://collector:4318/v1/metrics`",
-            self.key("exporter.protocol")
-        )
+    fn interval(&self) -> Result<Duration, InvalidValue> {
+        self.duration("interval", INTERVAL)
     }
 
-    /// Nothing for a collector that is to be told by gRPC.
-    fn otlp(&self) -> Result<Option<Otlp>, InvalidValue> {
-        let protocol = self.text("exporter.protocol").unwrap_or("gRPC");
-        if protocol.eq_ignore_ascii_case("grpc") {
-            return Ok(None);
-        }
-        if !protocol.eq_ignore_ascii_case("http") {
-            return Err(self.invalid("exporter.protocol", protocol, "`HTTP`"));
-        }
-        let endpoint = self.text("exporter.endpoint").unwrap_or_default();
-        let url = url::Url::parse(endpoint).ok();
+    /// An address that requests go to, as `example`. It may hold a password, which no message has.
+    fn url(&self, option: &str, example: &str) -> Result<url::Url, InvalidValue> {
+        let text = self.text(option).unwrap_or_default();
         let is_web = |url: &url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-        let endpoint = url.filter(is_web).ok_or_else(|| {
-            // It may hold a password.
-            let expected = "a URL such as `http://collector:4318/v1/metrics`";
-            self.invalid("exporter.endpoint", endpoint, expected).hidden()
-        })?;
-        Ok(Some(Otlp {
-            endpoint,
-            interval: self.duration("interval", INTERVAL)?,
-            timeout: self.duration("exporter.timeout", TIMEOUT)?,
-            service: self.text("service.name").unwrap_or("flink-kubernetes-operator").to_owned(),
-            version: self.text("service.version").map(str::to_owned),
-        }))
+        url::Url::parse(text).ok().filter(is_web).ok_or_else(|| {
+            self.invalid(option, text, &format!("a URL such as `{example}`")).hidden()
+        })
     }
 
     /// Of at least a second.

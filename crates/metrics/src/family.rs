@@ -60,13 +60,37 @@ pub enum Value {
     Summary(Summary),
 }
 
+impl Point {
+    /// What tells it from others of its name.
+    pub fn labels(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let (namespace, kind, resource) = match &self.of {
+            Of::Operator => (None, None, None),
+            Of::Namespace(kind, namespace) => (Some(&**namespace), Some(*kind), None),
+            Of::Resource(id) => (Some(&*id.namespace), Some(id.kind), Some(&*id.name)),
+        };
+        [
+            namespace.map(|namespace| ("resourcens", namespace)),
+            kind.map(|kind| ("resourcetype", kind.into_str())),
+            resource.map(|resource| ("resourcename", resource)),
+            self.label.as_ref().map(|(key, value)| (*key, &**value)),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
 impl Family {
-    pub(super) fn new(scope: Scope, name: impl Into<String>, points: Vec<Point>) -> Self {
+    /// True for what is a meter in Flink: most of its reporters have a word for its rate.
+    pub fn is_rate(&self) -> bool {
+        self.name.ends_with("PerSecond")
+    }
+
+    pub fn new(scope: Scope, name: impl Into<String>, points: Vec<Point>) -> Self {
         Self { scope, name: name.into(), points }
     }
 
     /// One value of the operator itself.
-    pub(super) fn of_operator(name: impl Into<String>, value: Value) -> Self {
+    pub fn of_operator(name: impl Into<String>, value: Value) -> Self {
         Self::new(Scope::System, name, vec![Point { of: Of::Operator, label: None, value }])
     }
 }

@@ -11,7 +11,6 @@ mod fleet;
 pub mod histogram;
 pub mod lifecycle;
 pub mod log;
-pub mod otlp;
 pub mod process;
 pub mod scaling;
 pub mod text;

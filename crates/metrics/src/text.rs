@@ -15,7 +15,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
 use super::Identity;
-use super::family::{Family, Of, Point, Scope, Value};
+use super::family::{Family, Point, Scope, Value};
 use super::histogram::QUANTILES;
 
 /// The content type of the text that [`encode`] makes.
@@ -143,19 +143,7 @@ impl EncodeLabelSet for Labels<'_> {
         tell("host", host)?;
         tell("namespace", namespace)?;
         tell("name", name)?;
-        match &self.point.of {
-            Of::Operator => {}
-            Of::Namespace(kind, namespace) => {
-                tell("resourcens", namespace)?;
-                tell("resourcetype", kind.into_str())?;
-            }
-            Of::Resource(id) => {
-                tell("resourcens", &id.namespace)?;
-                tell("resourcetype", id.kind.into_str())?;
-                tell("resourcename", &id.name)?;
-            }
-        }
-        if let Some((key, value)) = &self.point.label {
+        for (key, value) in self.point.labels() {
             tell(key, value)?;
         }
         // Its point is no letter that is filtered.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{ClientBuilder, RequestBuilder};
 
 use super::observe::tell;
 use config::plugin::Endpoint;
@@ -23,6 +25,11 @@ pub enum Error {
     TimedOut(Duration),
     #[error("its answer is larger than {ANSWER_MAX} bytes")]
     TooLarge,
+    /// A status of gRPC, and what the server says about it.
+    #[error("it answered with gRPC status {0}")]
+    Rpc(String),
+    #[error("it did not take {count} values: {why}")]
+    Partial { count: i64, why: String },
 }
 
 impl Error {
@@ -31,7 +38,7 @@ impl Error {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) => true,
             Self::Refused(status) => *status >= 500 || *status == 429 || *status == 408,
-            Self::Invalid(_) | Self::TooLarge => false,
+            Self::Invalid(_) | Self::TooLarge | Self::Rpc(_) | Self::Partial { .. } => false,
         }
     }
 }
@@ -42,19 +49,38 @@ pub(super) struct Caller {
     http: reqwest::Client,
 }
 
+/// A successful answer to a call.
+pub(super) struct Answer {
+    /// With those that come behind the body.
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
 impl Caller {
     /// # Errors
     /// The headers are none.
     pub(super) fn new(endpoint: Endpoint) -> Result<Self, Error> {
+        Self::with(endpoint, |builder| builder)
+    }
+
+    /// With settings of the connection besides.
+    ///
+    /// # Errors
+    /// The headers are none, or such settings cannot be.
+    pub(super) fn with(
+        endpoint: Endpoint,
+        settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Result<Self, Error> {
         // reqwest's builder panics where the process has none; a second one is refused.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .default_headers(header_map(&endpoint.headers)?)
             .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
-            .timeout(endpoint.timeout)
+            .timeout(endpoint.timeout);
+        let http = settings(builder)
             .build()
-            .map_err(|error| Error::Invalid(error.without_url().to_string()))?;
+            .map_err(|error| Error::Invalid(tell(&error.without_url())))?;
         Ok(Self { endpoint, http })
     }
 
@@ -62,23 +88,35 @@ impl Caller {
     pub(super) async fn post(
         &self,
         content_type: &'static str,
-        body: String,
+        body: impl Into<reqwest::Body>,
     ) -> Result<Vec<u8>, Error> {
-        let request = self.http.post(self.endpoint.url.clone());
-        let request = request.header(CONTENT_TYPE, content_type).body(body);
-        let mut answer = request.send().await.map_err(|error| self.error(error))?;
+        let request = self.request().header(CONTENT_TYPE, content_type).body(body);
+        self.answer(request).await.map(|answer| answer.body)
+    }
+
+    /// A request to be sent by [`Self::answer`].
+    pub(super) fn request(&self) -> RequestBuilder {
+        self.http.post(self.endpoint.url.clone())
+    }
+
+    /// Sends the request; any 2xx is success. The answer comes back, within bounds.
+    pub(super) async fn answer(&self, request: RequestBuilder) -> Result<Answer, Error> {
+        let answer = request.send().await.map_err(|error| self.error(error))?;
         let status = answer.status();
         if !status.is_success() {
             return Err(Error::Refused(status.as_u16()));
         }
-        let mut bytes = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| self.error(error))? {
-            if bytes.len() + chunk.len() > ANSWER_MAX {
-                return Err(Error::TooLarge);
+        let mut headers = answer.headers().clone();
+        let mut stream = reqwest::Body::from(answer);
+        let mut body = Vec::new();
+        while let Some(frame) = stream.frame().await {
+            match frame.map_err(|error| self.error(error))?.into_data() {
+                Ok(chunk) if body.len() + chunk.len() > ANSWER_MAX => return Err(Error::TooLarge),
+                Ok(chunk) => body.extend_from_slice(&chunk),
+                Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
             }
-            bytes.extend_from_slice(&chunk);
         }
-        Ok(bytes)
+        Ok(Answer { headers, body })
     }
 
     fn error(&self, error: reqwest::Error) -> Error {

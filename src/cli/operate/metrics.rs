@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::super::printer::Printer;
 use config::FlinkConfig;
-use config::reporter::{Log, Otlp, Prometheus, Reporter, Reporters};
+use config::reporter::{Prometheus, Push, Reporter, Reporters};
 use metrics::{Identity, Metrics, Settings};
 use operator::http::Listener;
 use operator::{exposition, report};
@@ -22,8 +22,7 @@ pub(super) struct Reporting {
     /// Off where nobody gets them.
     pub(super) metrics: Metrics,
     prometheus: Vec<Prometheus>,
-    otlp: Vec<Otlp>,
-    log: Vec<Log>,
+    push: Vec<Push>,
 }
 
 impl Reporting {
@@ -37,12 +36,11 @@ impl Reporting {
             printer.warning(what);
         }
         let settings = Settings::of(config)?;
-        let (mut prometheus, mut otlp, mut log) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut prometheus, mut push) = (Vec::new(), Vec::new());
         for reporter in all {
             match reporter {
                 Reporter::Prometheus(settings) => prometheus.push(settings),
-                Reporter::Otlp(settings) => otlp.push(settings),
-                Reporter::Log(settings) => log.push(settings),
+                Reporter::Push(settings) => push.push(settings),
             }
         }
         if let Some(port) = args.metrics_port {
@@ -50,24 +48,21 @@ impl Reporting {
             let configured: Prometheus = prometheus.drain(..).next().unwrap_or_default();
             prometheus.push(Prometheus { ports: vec![port], ..configured });
         }
-        let is_wanted = !(prometheus.is_empty() && otlp.is_empty() && log.is_empty());
+        let is_wanted = !(prometheus.is_empty() && push.is_empty());
         let metrics = is_wanted.then(|| Metrics::new(settings, identity()));
-        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, otlp, log })
+        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, push })
     }
 
-    /// Answers scrapes and tells collectors from now on. Where no port is free, or a collector cannot
-    /// be told, the operator works all the same.
+    /// Answers scrapes and tells others from now on. Where no port is free, or a reporter cannot
+    /// start, the operator works all the same.
     pub(super) async fn serve(&self) {
-        for settings in self.otlp.clone() {
+        for settings in self.push.clone() {
             let metrics = self.metrics.clone();
             tokio::spawn(async move {
-                if let Err(error) = report::to_collector(metrics, settings).await {
-                    tracing::error!(%error, "the collector is not told");
+                if let Err(error) = report::run(metrics, settings).await {
+                    tracing::error!(%error, "a reporter of metrics does not start");
                 }
             });
-        }
-        for settings in self.log.clone() {
-            tokio::spawn(report::to_log(self.metrics.clone(), settings));
         }
         for settings in &self.prometheus {
             match open(&settings.ports).await {
@@ -109,22 +104,6 @@ fn identity() -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reporter_that_would_speak_grpc_keeps_nothing_from_starting() {
-        let text = "kubernetes.operator.metrics.reporter.otel.factory.class: \
-                    org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n";
-        let config = config::file::parse_flink_conf(text);
-        let (printer, transcript) = Printer::in_memory();
-        let args = MetricsArgs { metrics_port: None };
-        let reporting = Reporting::new(&args, &config, &printer).unwrap();
-        assert!(reporting.otlp.is_empty());
-        let told = transcript.error();
-        assert!(
-            told.starts_with("warning: ") && told.contains("gRPC is not spoken here"),
-            "{told}"
-        );
-    }
 
     #[tokio::test]
     async fn a_port_that_is_taken_gives_way_to_the_next() {

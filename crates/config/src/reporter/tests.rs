@@ -92,48 +92,102 @@ fn ports_are_read_or_refused() {
     }
 }
 
-#[test]
-fn a_collector_is_told_over_http() {
-    let class = ("metrics.reporter.otel.factory.class", OTLP);
-    let http = ("metrics.reporter.otel.exporter.protocol", "HTTP");
-    let endpoint = ("metrics.reporter.otel.exporter.endpoint", "http://collector:4318/v1/metrics");
-    let read_all = read(&[class, http, endpoint, ("metrics.reporter.otel.interval", "1 min")]);
-    let expected = Otlp {
-        endpoint: "http://collector:4318/v1/metrics".parse().unwrap(),
-        interval: Duration::from_mins(1),
-        timeout: Duration::from_secs(10),
-        service: "flink-kubernetes-operator".to_owned(),
-        version: None,
-    };
-    assert_eq!(read_all.unwrap().all, [Reporter::Otlp(expected)]);
-    let error = |entries: &[(&str, &str)]| read(entries).unwrap_err().to_string();
-    let mistyped = ("metrics.reporter.otel.exporter.protocol", "htpp");
-    assert!(error(&[class, endpoint, mistyped]).contains("expected `HTTP`"));
-    let secret = ("metrics.reporter.otel.exporter.endpoint", "grpc://me:secret@collector");
-    let told = error(&[class, http, secret]);
-    assert!(told.contains("exporter.endpoint") && !told.contains("secret@"), "{told}");
-    let often = ("metrics.reporter.otel.interval", "10 ms");
-    assert!(error(&[class, http, endpoint, often]).contains("at least a second"));
+/// A reporter of a class, with more options.
+fn read_one(class: &str, options: &[(&str, &str)]) -> Result<Reporters, InvalidValue> {
+    let keys: Vec<String> =
+        options.iter().map(|(key, _)| format!("metrics.reporter.it.{key}")).collect();
+    let mut entries = vec![("metrics.reporter.it.factory.class", class)];
+    entries.extend(keys.iter().map(String::as_str).zip(options.iter().map(|(_, value)| *value)));
+    read(&entries)
+}
+
+/// Its settings, where all its options are in order.
+fn push(class: &str, options: &[(&str, &str)]) -> Push {
+    let Reporters { all, without_effect } = read_one(class, options).unwrap();
+    assert_eq!(without_effect, []);
+    let [Reporter::Push(push)] = all.as_slice() else { panic!("{all:?}") };
+    push.clone()
 }
 
 #[test]
-fn a_collector_that_takes_grpc_is_pointed_out_and_left_out() {
-    let class = ("metrics.reporter.otel.factory.class", OTLP);
-    let endpoint = ("metrics.reporter.otel.exporter.endpoint", "http://collector:4317");
-    let grpc = ("metrics.reporter.otel.exporter.protocol", "gRPC");
-    for entries in [&[class, endpoint][..], &[class, endpoint, grpc], &[class]] {
-        let Reporters { all, without_effect } = read(entries).unwrap();
-        assert!(all.is_empty(), "{all:?}");
-        let told: Vec<String> = without_effect.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            told,
-            [
-                "`kubernetes.operator.metrics.reporter.otel` has no effect: gRPC is not spoken here, which is \
-                 Flink's protocol where none is set; set \
-                 `kubernetes.operator.metrics.reporter.otel.exporter.protocol: HTTP`, and `exporter.endpoint` \
-                 to where the collector takes HTTP, such as `http://collector:4318/v1/metrics`"
-            ]
-        );
+fn a_collector_is_told_over_grpc_unless_http_is_set() {
+    let endpoint = ("exporter.endpoint", "http://collector:4317");
+    let expected = Otlp {
+        endpoint: "http://collector:4317".parse().unwrap(),
+        protocol: Protocol::Grpc,
+        is_compressed: false,
+        headers: vec![],
+        trusted_certificates: None,
+        client_certificate: None,
+        service: "flink-kubernetes-operator".to_owned(),
+        version: None,
+    };
+    let seconds = Duration::from_secs(10);
+    let defaults =
+        Push { interval: seconds, timeout: seconds, to: To::Otlp(expected.clone().into()) };
+    assert_eq!(push(OTLP, &[endpoint]), defaults);
+    assert_eq!(push(OTLP, &[endpoint, ("exporter.protocol", "gRPC")]), defaults);
+    let all = push(
+        OTLP,
+        &[
+            ("exporter.endpoint", "https://collector:4318/v1/metrics"),
+            ("exporter.protocol", "HTTP"),
+            ("exporter.timeout", "3 s"),
+            ("exporter.compression", "gzip"),
+            ("exporter.http-headers", "Authorization=Basic%20dXNlcjpwYXNz, X-Tenant=a,X-None="),
+            ("exporter.ssl.trusted-certificates", "/tls/ca.crt"),
+            ("exporter.ssl.client-certificate", "/tls/tls.crt"),
+            ("exporter.ssl.client-key", "/tls/tls.key"),
+            ("interval", "1 min"),
+            ("service.name", "flink"),
+            ("service.version", "7"),
+        ],
+    );
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let to = Otlp {
+        endpoint: "https://collector:4318/v1/metrics".parse().unwrap(),
+        protocol: Protocol::Http,
+        is_compressed: true,
+        headers: vec![header("Authorization", "Basic dXNlcjpwYXNz"), header("X-Tenant", "a")],
+        trusted_certificates: Some("/tls/ca.crt".into()),
+        client_certificate: Some(("/tls/tls.crt".into(), "/tls/tls.key".into())),
+        service: "flink".to_owned(),
+        version: Some("7".to_owned()),
+    };
+    let (interval, timeout) = (Duration::from_mins(1), Duration::from_secs(3));
+    assert_eq!(all, Push { interval, timeout, to: To::Otlp(to.into()) });
+}
+
+#[test]
+fn a_protocol_that_flink_does_not_know_is_grpc() {
+    let endpoint = ("exporter.endpoint", "http://collector:4317");
+    let reporters = read_one(OTLP, &[endpoint, ("exporter.protocol", "htpp")]).unwrap();
+    let [Reporter::Push(Push { to: To::Otlp(otlp), .. })] = reporters.all.as_slice() else {
+        panic!("{reporters:?}")
+    };
+    assert_eq!(otlp.protocol, Protocol::Grpc);
+    assert_eq!(
+        reporters.without_effect[0].to_string(),
+        "`kubernetes.operator.metrics.reporter.it.exporter.protocol` has no effect: `htpp` is neither \
+         `gRPC` nor `HTTP`; gRPC is spoken"
+    );
+}
+
+#[test]
+fn wrong_options_of_a_collector_are_told_without_their_secrets() {
+    let endpoint = ("exporter.endpoint", "http://collector:4317");
+    for (options, expected) in [
+        (vec![], "such as `http://collector:4317`"),
+        (vec![("exporter.protocol", "http")], "such as `http://collector:4318/v1/metrics`"),
+        (vec![("exporter.endpoint", "grpc://me:secret@collector")], "`***`"),
+        (vec![endpoint, ("exporter.http-headers", "Bearer secret")], "`***`"),
+        (vec![endpoint, ("exporter.compression", "zstd")], "`gzip` or `none`"),
+        (vec![endpoint, ("exporter.ssl.client-key", "/k")], "`exporter.ssl.client-certificate`"),
+        (vec![endpoint, ("exporter.ssl.client-certificate", "/c")], "`exporter.ssl.client-key`"),
+        (vec![endpoint, ("interval", "10 ms")], "at least a second"),
+    ] {
+        let told = read_one(OTLP, &options).unwrap_err().to_string();
+        assert!(told.contains(expected) && !told.contains("secret"), "{told}");
     }
 }
 
@@ -144,7 +198,9 @@ fn the_log_is_a_reporter_with_formats_of_its_own() {
     let interval = ("metrics.reporter.slf4j.interval", "5 MINUTE");
     let scope = ("metrics.scope.k8soperator.resource", "<resourcens>.<resourcename>");
     let reporters = read(&[class, interval, scope]).unwrap();
-    let Reporter::Log(Log { interval: found, scopes }) = &reporters.all[0] else {
+    let [Reporter::Push(Push { interval: found, to: To::Log(scopes), .. })] =
+        reporters.all.as_slice()
+    else {
         panic!("{reporters:?}")
     };
     assert_eq!(*found, Duration::from_mins(5));

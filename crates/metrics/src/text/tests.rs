@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::Kind;
-use crate::family::Id;
+use crate::family::{Id, Of};
 use crate::histogram::Summary;
 
 fn page(filters_label_values: bool) -> String {

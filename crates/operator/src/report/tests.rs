@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::HeaderMap as Headers;
+use bytes::Bytes;
+use config::FlinkConfig;
+use config::reporter::{Reporter, Reporters};
+use metrics::Settings;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::*;
+
+mod otlp;
+
+/// How long what is told may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn metrics() -> Metrics {
+    let settings = Settings::of(&FlinkConfig::new()).unwrap();
+    let [host, namespace, name] = ["pod.1", "ops", "op"].map(str::to_owned);
+    Metrics::new(settings, Identity { host, namespace, name })
+}
+
+/// Starts a reporter of a class, which tells once a second.
+fn start(class: &str, options: &[(&str, &str)]) -> tokio::task::JoinHandle<Result<(), Error>> {
+    let mut config = FlinkConfig::new();
+    let mut set = |option: &str, value: &str| {
+        config.set(format!("kubernetes.operator.metrics.reporter.it.{option}"), value);
+    };
+    set("factory.class", &format!("org.apache.flink.metrics.{class}"));
+    set("interval", "1 s");
+    for (option, value) in options {
+        set(option, value);
+    }
+    let Reporters { all, without_effect } = Reporters::of(&config).unwrap();
+    assert_eq!(without_effect, []);
+    let Some(Reporter::Push(push)) = all.into_iter().next() else { panic!("no such reporter") };
+    tokio::spawn(run(metrics(), push))
+}
+
+/// A server of HTTP/1, and what it is sent: method and path, headers, body.
+async fn http_server() -> (String, mpsc::Receiver<(String, Headers, Bytes)>) {
+    let (sender, heard) = mpsc::channel(100);
+    let hear = move |method: http::Method, uri: http::Uri, headers: Headers, body: Bytes| {
+        let sender = sender.clone();
+        async move { drop(sender.try_send((format!("{method} {uri}"), headers, body))) }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let router = Router::new().fallback(hear);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, heard)
+}
+
+async fn next<T>(heard: &mut mpsc::Receiver<T>) -> T {
+    tokio::time::timeout(PATIENCE, heard.recv()).await.expect("nothing is told").unwrap()
+}
