@@ -119,7 +119,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     // Invalid options are told now, and not by a process that has just been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
-    let reporting = Reporting::new(&args.metrics, &operator.base, printer)?;
+    let reporting = Reporting::new(&args.metrics, &operator.base)?;
     raise_descriptor_limit();
     let connection = global.connect().await?;
     let mut asked = std::pin::pin!(asked_to_stop());

@@ -11,6 +11,7 @@ use config::file::{parse_config_yaml, parse_flink_conf, skipped_lines};
 use config::known::unknown_options;
 use config::option::ConfigOption;
 use config::plugin::java_listeners;
+use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig, options};
 
 /// The old format, one `key: value` per line.
@@ -65,6 +66,8 @@ impl Files {
         self.remarks
             .extend(without.map(|(key, what)| format!("`{key}` has no effect here: {what}")));
         self.remarks.extend(java_listeners(&config.base));
+        let reporters = Reporters::of(&config.base).without_effect;
+        self.remarks.extend(reporters.iter().map(ToString::to_string));
     }
 }
 

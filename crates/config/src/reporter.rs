@@ -22,12 +22,21 @@ const FACTORY: &str = "factory.class";
 const PROMETHEUS: &str = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory";
 const OTLP: &str = "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory";
 const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
+const JMX: &str = "org.apache.flink.metrics.jmx.JMXReporterFactory";
 /// As Flink's reporter has it.
 const PROMETHEUS_PORT: u16 = 9249;
 /// Between two reports, where the configuration does not say.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// For one request, where the configuration does not say.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Reads the options of one reporter.
+type Read = fn(&Options<'_>) -> Result<Reporter, InvalidValue>;
+/// The reporters that there are, with the options that each knows.
+const CLASSES: [(&str, &[&str], Read); 3] = [
+    (PROMETHEUS, &["port", "filterLabelValueCharacters"], |it| it.prometheus()),
+    (OTLP, &otlp::OPTIONS, |it| it.otlp()),
+    (LOG, &["interval"], |it| it.log()),
+];
 /// Ports that a configuration may name: each that is taken is tried.
 const PORTS_MAX: usize = 1000;
 
@@ -112,9 +121,10 @@ impl fmt::Display for WithoutEffect {
 }
 
 impl Reporters {
-    /// Those that the operator's configuration names. One of a class that there is only in Java is
-    /// left out, as a configuration may be shared with the Java operator.
-    pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
+    /// Those that the operator's configuration names. As in Java, one that cannot start is pointed
+    /// out and left out, and keeps nothing else from starting: a configuration may be shared with the
+    /// Java operator.
+    pub fn of(config: &FlinkConfig) -> Self {
         let mut reporters = Self::default();
         let chosen = config.get_text(CHOSEN).map(chosen).unwrap_or_default();
         for name in names(config) {
@@ -127,40 +137,26 @@ impl Reporters {
                 reporters.leave_out(format!("{PREFIX}{name}"), why);
                 continue;
             };
-            match class {
-                PROMETHEUS => {
-                    reporters.all.push(Reporter::Prometheus(options.prometheus()?));
-                    reporters.leave_out_all_but(&options, &["port", "filterLabelValueCharacters"]);
-                }
-                OTLP => {
-                    let interval = options.interval()?;
-                    let timeout = options.duration("exporter.timeout", TIMEOUT)?;
-                    let to = To::Otlp(Box::new(options.otlp()?));
-                    if let Some(unknown) = options.unknown_protocol() {
-                        reporters.leave_out(options.key("exporter.protocol"), unknown);
-                    }
-                    reporters.all.push(Reporter::Push(Push { interval, timeout, to }));
-                    reporters.leave_out_all_but(&options, &otlp::OPTIONS);
-                }
-                LOG => {
-                    let (interval, timeout) = (options.interval()?, TIMEOUT);
-                    let to = To::Log(Scopes::of(config)?);
-                    reporters.all.push(Reporter::Push(Push { interval, timeout, to }));
-                    reporters.leave_out_all_but(&options, &["interval"]);
-                }
-                other => {
-                    let why = format!(
-                        "there is no reporter `{other}` here, but `{PROMETHEUS}`, `{OTLP}` and `{LOG}`"
-                    );
-                    reporters.leave_out(options.key(FACTORY), why);
-                }
+            let Some((_, known, read)) = CLASSES.iter().find(|(known, ..)| *known == class) else {
+                reporters.leave_out(options.key(FACTORY), no_such_class(class));
+                continue;
+            };
+            match read(&options) {
+                Ok(reporter) => reporters.all.push(reporter),
+                Err(error) => reporters.leave_out(format!("{PREFIX}{name}"), error.to_string()),
+            }
+            reporters.leave_out_all_but(&options, known);
+            if class == OTLP
+                && let Some(unknown) = options.unknown_protocol()
+            {
+                reporters.leave_out(options.key("exporter.protocol"), unknown);
             }
         }
         for name in chosen.iter().filter(|name| !names(config).contains(*name)) {
             let why = format!("there are no options of a reporter `{name}`");
             reporters.leave_out(CHOSEN.to_owned(), why);
         }
-        Ok(reporters)
+        reporters
     }
 
     fn leave_out(&mut self, key: String, why: String) {
@@ -176,6 +172,18 @@ impl Reporters {
             }
         }
     }
+}
+
+/// As what there is in Java alone may be meant.
+fn no_such_class(class: &str) -> String {
+    if class == JMX {
+        return format!("JMX is of the JVM, which there is none of here; use `{PROMETHEUS}`");
+    }
+    let known: Vec<&str> = CLASSES
+        .iter()
+        .map(|(class, ..)| class.strip_prefix("org.apache.flink.metrics.").unwrap_or(class))
+        .collect();
+    format!("there is no reporter `{class}` here, but of Flink's {}", known.join(", "))
 }
 
 fn chosen(text: &str) -> BTreeSet<&str> {
@@ -205,10 +213,6 @@ impl<'c> Options<'c> {
         InvalidValue::new(self.key(option), text, expected)
     }
 
-    fn interval(&self) -> Result<Duration, InvalidValue> {
-        self.duration("interval", INTERVAL)
-    }
-
     /// An address that requests go to, as `example`. It may hold a password, which no message has.
     fn url(&self, option: &str, example: &str) -> Result<url::Url, InvalidValue> {
         let text = self.text(option).unwrap_or_default();
@@ -227,7 +231,15 @@ impl<'c> Options<'c> {
         })
     }
 
-    fn prometheus(&self) -> Result<Prometheus, InvalidValue> {
+    fn log(&self) -> Result<Reporter, InvalidValue> {
+        self.push(TIMEOUT, To::Log(Scopes::of(self.config)?))
+    }
+
+    fn push(&self, timeout: Duration, to: To) -> Result<Reporter, InvalidValue> {
+        Ok(Reporter::Push(Push { interval: self.duration("interval", INTERVAL)?, timeout, to }))
+    }
+
+    fn prometheus(&self) -> Result<Reporter, InvalidValue> {
         let mut settings = Prometheus::default();
         if let Some(text) = self.text("port") {
             settings.ports = ports(text).ok_or_else(|| {
@@ -235,17 +247,14 @@ impl<'c> Options<'c> {
                 self.invalid("port", text, expected)
             })?;
         }
-        if let Some(text) = self.text("filterLabelValueCharacters") {
-            settings.filters_label_values =
-                <bool as OptionValue>::parse(text).ok_or_else(|| {
-                    self.invalid(
-                        "filterLabelValueCharacters",
-                        text,
-                        <bool as OptionValue>::EXPECTED,
-                    )
-                })?;
-        }
-        Ok(settings)
+        settings.filters_label_values = self.flag("filterLabelValueCharacters", true)?;
+        Ok(Reporter::Prometheus(settings))
+    }
+
+    fn flag(&self, option: &str, default: bool) -> Result<bool, InvalidValue> {
+        let Some(text) = self.text(option) else { return Ok(default) };
+        let read = <bool as OptionValue>::parse(text);
+        read.ok_or_else(|| self.invalid(option, text, <bool as OptionValue>::EXPECTED))
     }
 }
 

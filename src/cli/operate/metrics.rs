@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use super::super::printer::Printer;
 use config::FlinkConfig;
 use config::reporter::{Prometheus, Push, Reporter, Reporters};
 use metrics::{Identity, Metrics, Settings};
@@ -26,18 +25,10 @@ pub(super) struct Reporting {
 }
 
 impl Reporting {
-    pub(super) fn new(
-        args: &MetricsArgs,
-        config: &FlinkConfig,
-        printer: &Printer,
-    ) -> anyhow::Result<Self> {
-        let Reporters { all, without_effect } = Reporters::of(config)?;
-        for what in without_effect {
-            printer.warning(what);
-        }
+    pub(super) fn new(args: &MetricsArgs, config: &FlinkConfig) -> anyhow::Result<Self> {
         let settings = Settings::of(config)?;
         let (mut prometheus, mut push) = (Vec::new(), Vec::new());
-        for reporter in all {
+        for reporter in Reporters::of(config).all {
             match reporter {
                 Reporter::Prometheus(settings) => prometheus.push(settings),
                 Reporter::Push(settings) => push.push(settings),

@@ -15,7 +15,6 @@ use config::label_selector::LabelSelector;
 use config::option::InvalidValue;
 use config::plugin::InvalidPlugin;
 use config::reload::{began_with, changed, waits_for_restart, waits_in_stand_by};
-use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig, options};
 use election::lease::Rules;
 use metrics::Metrics;
@@ -327,9 +326,6 @@ fn problems(config: &FlinkConfig) -> Vec<String> {
     if let Err(error) = LabelSelector::parse(selector) {
         let key = options::LABEL_SELECTOR.key();
         all.push(format!("`{key}`: {error}"));
-    }
-    if let Err(error) = Reporters::of(config) {
-        all.push(error.to_string());
     }
     if config.get(&options::LEADER_ELECTION_ENABLED) == Ok(true)
         && let Err(error) = Rules::of(config)

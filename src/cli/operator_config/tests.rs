@@ -52,7 +52,8 @@ fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
          kubernetes.operator.reconcile.intervall: 1 s\n\
          kubernetes.operator.reconcile.interval: soon\n\
          kubernetes.operator.retry.max.attempts: 3\n\
-         kubernetes.operator.plugins.listeners.audit.class: com.example.Audit\n",
+         kubernetes.operator.plugins.listeners.audit.class: com.example.Audit\n\
+         kubernetes.operator.metrics.reporter.x.factory.class: com.example.Reporter\n",
     )]);
     load(Some(files.path()), &printer).unwrap();
     for told in [
@@ -60,6 +61,7 @@ fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
         "`kubernetes.operator.retry.max.attempts` has no effect here: How often the Java operator",
         "is `kubernetes.operator.reconcile.interval` meant?",
         "`soon`",
+        "there is no reporter `com.example.Reporter` here",
         "Java classes cannot be loaded here; set `kubernetes.operator.plugins.listeners.audit.url`",
     ] {
         assert!(transcript.error().contains(told), "{told}: {}", transcript.error());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-use super::{InvalidValue, Options};
+use super::{InvalidValue, Options, Reporter, TIMEOUT, To};
 
 pub(super) const OPTIONS: [&str; 11] = [
     "exporter.endpoint",
@@ -44,7 +44,7 @@ pub enum Protocol {
 }
 
 impl Options<'_> {
-    pub(super) fn otlp(&self) -> Result<Otlp, InvalidValue> {
+    pub(super) fn otlp(&self) -> Result<Reporter, InvalidValue> {
         let is_http =
             self.text("exporter.protocol").is_some_and(|text| text.eq_ignore_ascii_case("http"));
         let (protocol, example) = if is_http {
@@ -67,7 +67,7 @@ impl Options<'_> {
                 return Err(self.invalid(&one, text, &expected));
             }
         }
-        Ok(Otlp {
+        let settings = Otlp {
             endpoint: self.url("exporter.endpoint", example)?,
             protocol,
             is_compressed,
@@ -76,7 +76,9 @@ impl Options<'_> {
             client_certificate,
             service: self.text("service.name").unwrap_or("flink-kubernetes-operator").to_owned(),
             version: self.text("service.version").map(str::to_owned),
-        })
+        };
+        let timeout = self.duration("exporter.timeout", TIMEOUT)?;
+        self.push(timeout, To::Otlp(Box::new(settings)))
     }
 
     /// Flink speaks gRPC where the protocol is one that it does not know.

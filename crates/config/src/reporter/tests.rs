@@ -1,6 +1,6 @@
 use super::*;
 
-fn read(entries: &[(&str, &str)]) -> Result<Reporters, InvalidValue> {
+fn read(entries: &[(&str, &str)]) -> Reporters {
     let mut config = FlinkConfig::new();
     for (key, value) in entries {
         config.set(format!("kubernetes.operator.{key}"), *value);
@@ -15,7 +15,7 @@ fn prometheus(ports: &[u16]) -> Reporter {
 #[test]
 fn flinks_names_choose_a_reporter() {
     let class = ("metrics.reporter.prom.factory.class", PROMETHEUS);
-    assert_eq!(read(&[class]).unwrap().all, [prometheus(&[9249])]);
+    assert_eq!(read(&[class]).all, [prometheus(&[9249])]);
     let read = read(&[
         class,
         ("metrics.reporter.prom.port", "9250, 9260-9262"),
@@ -23,18 +23,18 @@ fn flinks_names_choose_a_reporter() {
     ]);
     let expected = Prometheus { ports: vec![9250, 9260, 9261, 9262], filters_label_values: false };
     assert_eq!(
-        read.unwrap(),
+        read,
         Reporters { all: vec![Reporter::Prometheus(expected)], without_effect: vec![] }
     );
 }
 
 #[test]
 fn without_a_reporter_there_is_none() {
-    assert_eq!(read(&[("metrics.histogram.sample.size", "10")]).unwrap(), Reporters::default());
+    assert_eq!(read(&[("metrics.histogram.sample.size", "10")]), Reporters::default());
     // That of jobs is not the operator's.
     let of_jobs: FlinkConfig =
         [("metrics.reporter.prom.factory.class", PROMETHEUS)].into_iter().collect();
-    assert_eq!(Reporters::of(&of_jobs).unwrap(), Reporters::default());
+    assert_eq!(Reporters::of(&of_jobs), Reporters::default());
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn a_list_of_reporters_leaves_out_the_others() {
     ];
     let mut chosen = entries.to_vec();
     chosen.push(("metrics.reporters", "b"));
-    assert_eq!(read(&chosen).unwrap().all, [prometheus(&[9300])]);
-    assert_eq!(read(&entries).unwrap().all.len(), 2);
+    assert_eq!(read(&chosen).all, [prometheus(&[9300])]);
+    assert_eq!(read(&entries).all.len(), 2);
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn what_has_no_effect_is_told() {
         ("metrics.reporter.prom.factory.class", PROMETHEUS),
         ("metrics.reporter.prom.prot", "1"),
         ("metrics.reporter.nothing.port", "1"),
-        ("metrics.reporters", "jmx,prom,nothing,other"),
+        ("metrics.reporter.mine.factory.class", "com.example.Mine"),
+        ("metrics.reporters", "jmx,prom,nothing,mine,other"),
     ])
-    .unwrap()
     .without_effect
     .iter()
     .map(ToString::to_string)
@@ -67,15 +67,36 @@ fn what_has_no_effect_is_told() {
     assert_eq!(
         told,
         [
-            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: there is no reporter \
-             `org.apache.flink.metrics.jmx.JMXReporterFactory` here, but \
-             `org.apache.flink.metrics.prometheus.PrometheusReporterFactory`, \
-             `org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory` and \
-             `org.apache.flink.metrics.slf4j.Slf4jReporterFactory`",
+            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: JMX is of the JVM, which \
+             there is none of here; use `org.apache.flink.metrics.prometheus.PrometheusReporterFactory`",
+            "`kubernetes.operator.metrics.reporter.mine.factory.class` has no effect: there is no reporter \
+             `com.example.Mine` here, but of Flink's prometheus.PrometheusReporterFactory, \
+             otel.OpenTelemetryMetricReporterFactory, slf4j.Slf4jReporterFactory",
             "`kubernetes.operator.metrics.reporter.nothing` has no effect: its reporter has no `factory.class`",
             "`kubernetes.operator.metrics.reporter.prom.prot` has no effect: its reporter knows port, \
              filterLabelValueCharacters",
             "`kubernetes.operator.metrics.reporters` has no effect: there are no options of a reporter `other`",
+        ]
+    );
+}
+
+#[test]
+fn a_reporter_that_cannot_start_keeps_no_other_from_starting() {
+    let read = read(&[
+        ("metrics.reporter.a.factory.class", PROMETHEUS),
+        ("metrics.reporter.a.port", "none"),
+        ("metrics.reporter.a.prot", "1"),
+        ("metrics.reporter.b.factory.class", PROMETHEUS),
+    ]);
+    assert_eq!(read.all, [prometheus(&[9249])]);
+    let told: Vec<String> = read.without_effect.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "`kubernetes.operator.metrics.reporter.a` has no effect: invalid value `none` of \
+             `kubernetes.operator.metrics.reporter.a.port`: expected a port, or some such as `9249,9260-9270`",
+            "`kubernetes.operator.metrics.reporter.a.prot` has no effect: its reporter knows port, \
+             filterLabelValueCharacters",
         ]
     );
 }
@@ -87,13 +108,13 @@ fn ports_are_read_or_refused() {
             ("metrics.reporter.prom.factory.class", PROMETHEUS),
             ("metrics.reporter.prom.port", text),
         ]);
-        let error = error.unwrap_err().to_string();
+        let error = only_remark(&error);
         assert!(error.contains("metrics.reporter.prom.port"), "{text}: {error}");
     }
 }
 
 /// A reporter of a class, with more options.
-fn read_one(class: &str, options: &[(&str, &str)]) -> Result<Reporters, InvalidValue> {
+fn read_one(class: &str, options: &[(&str, &str)]) -> Reporters {
     let keys: Vec<String> =
         options.iter().map(|(key, _)| format!("metrics.reporter.it.{key}")).collect();
     let mut entries = vec![("metrics.reporter.it.factory.class", class)];
@@ -101,9 +122,18 @@ fn read_one(class: &str, options: &[(&str, &str)]) -> Result<Reporters, InvalidV
     read(&entries)
 }
 
+/// Why its only reporter cannot start.
+fn only_remark(reporters: &Reporters) -> String {
+    let Reporters { all, without_effect } = reporters;
+    let ([], [remark]) = (all.as_slice(), without_effect.as_slice()) else {
+        panic!("{reporters:?}")
+    };
+    remark.to_string()
+}
+
 /// Its settings, where all its options are in order.
 fn push(class: &str, options: &[(&str, &str)]) -> Push {
-    let Reporters { all, without_effect } = read_one(class, options).unwrap();
+    let Reporters { all, without_effect } = read_one(class, options);
     assert_eq!(without_effect, []);
     let [Reporter::Push(push)] = all.as_slice() else { panic!("{all:?}") };
     push.clone()
@@ -161,7 +191,7 @@ fn a_collector_is_told_over_grpc_unless_http_is_set() {
 #[test]
 fn a_protocol_that_flink_does_not_know_is_grpc() {
     let endpoint = ("exporter.endpoint", "http://collector:4317");
-    let reporters = read_one(OTLP, &[endpoint, ("exporter.protocol", "htpp")]).unwrap();
+    let reporters = read_one(OTLP, &[endpoint, ("exporter.protocol", "htpp")]);
     let [Reporter::Push(Push { to: To::Otlp(otlp), .. })] = reporters.all.as_slice() else {
         panic!("{reporters:?}")
     };
@@ -186,7 +216,7 @@ fn wrong_options_of_a_collector_are_told_without_their_secrets() {
         (vec![endpoint, ("exporter.ssl.client-certificate", "/c")], "`exporter.ssl.client-key`"),
         (vec![endpoint, ("interval", "10 ms")], "at least a second"),
     ] {
-        let told = read_one(OTLP, &options).unwrap_err().to_string();
+        let told = only_remark(&read_one(OTLP, &options));
         assert!(told.contains(expected) && !told.contains("secret"), "{told}");
     }
 }
@@ -197,7 +227,7 @@ fn the_log_is_a_reporter_with_formats_of_its_own() {
     // As the chart of the Java operator has it.
     let interval = ("metrics.reporter.slf4j.interval", "5 MINUTE");
     let scope = ("metrics.scope.k8soperator.resource", "<resourcens>.<resourcename>");
-    let reporters = read(&[class, interval, scope]).unwrap();
+    let reporters = read(&[class, interval, scope]);
     let [Reporter::Push(Push { interval: found, to: To::Log(scopes), .. })] =
         reporters.all.as_slice()
     else {
@@ -206,5 +236,5 @@ fn the_log_is_a_reporter_with_formats_of_its_own() {
     assert_eq!(*found, Duration::from_mins(5));
     assert_eq!(scopes.resource, "<resourcens>.<resourcename>");
     assert_eq!(scopes.system, "<host>.k8soperator.<namespace>.<name>.system");
-    assert!(read(&[class, ("metrics.reporter.slf4j.interval", "often")]).is_err());
+    only_remark(&read(&[class, ("metrics.reporter.slf4j.interval", "often")]));
 }

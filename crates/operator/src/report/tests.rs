@@ -33,7 +33,7 @@ fn start(class: &str, options: &[(&str, &str)]) -> tokio::task::JoinHandle<Resul
     for (option, value) in options {
         set(option, value);
     }
-    let Reporters { all, without_effect } = Reporters::of(&config).unwrap();
+    let Reporters { all, without_effect } = Reporters::of(&config);
     assert_eq!(without_effect, []);
     let Some(Reporter::Push(push)) = all.into_iter().next() else { panic!("no such reporter") };
     tokio::spawn(run(metrics(), push))

@@ -109,6 +109,22 @@ async fn what_would_keep_the_operator_from_starting_is_refused() {
     }
 }
 
+/// As it keeps nothing from starting either.
+#[tokio::test]
+async fn a_reporter_that_cannot_start_is_pointed_out_and_refuses_nothing() {
+    let mounted = Mounted::new("a: 1\n");
+    let mut reload = mounted.follow();
+    mounted.update(
+        "kubernetes.operator.metrics.reporter.otel.factory.class: \
+         org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n\
+         kubernetes.operator.metrics.reporter.otel.exporter.endpoint: me:secret@collector\n",
+    );
+    let News::Changed { remarks, .. } = reload.look().await else { panic!("not taken") };
+    let [remark] = remarks.as_slice() else { panic!("{remarks:?}") };
+    assert!(remark.contains("metrics.reporter.otel.exporter.endpoint"), "{remark}");
+    assert!(!remark.contains("secret"), "{remark}");
+}
+
 #[tokio::test]
 async fn a_file_that_is_gone_is_no_empty_configuration() {
     let mounted = Mounted::new("a: 1\n");

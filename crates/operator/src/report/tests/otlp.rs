@@ -167,7 +167,7 @@ async fn once(endpoint: &str, protocol: &str) -> Result<(), Error> {
     config.set(class, format!("org.apache.flink.metrics.{CLASS}"));
     config.set(protocol_key, protocol);
     config.set(endpoint_key, endpoint);
-    let Some(Reporter::Push(push)) = Reporters::of(&config).unwrap().all.pop() else {
+    let Some(Reporter::Push(push)) = Reporters::of(&config).all.pop() else {
         panic!("no such reporter")
     };
     let metrics = metrics();
