@@ -38,7 +38,7 @@ use clients::cluster::deadline;
 use clients::cluster::pulse::Pulse;
 use clients::fence::Fence;
 use clients::flink::access::{Access, Connector, Options};
-use config::{FlinkConfig, options};
+use config::{FlinkConfig, OperatorConfig, options};
 use operator::canary::is_canary;
 use operator::context::Context;
 use operator::files::Files;
@@ -120,6 +120,20 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
     let reporting = Reporting::new(&args.metrics, &operator.base)?;
+    let end = operate(args, global, printer, operator, (live, levels), &reporting);
+    let end = Box::pin(end).await;
+    reporting.end().await;
+    end
+}
+
+async fn operate(
+    args: OperateArgs,
+    global: &Global,
+    printer: &Printer,
+    operator: OperatorConfig,
+    (live, levels): (Option<Live>, Levels),
+    reporting: &Reporting,
+) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let connection = global.connect().await?;
     let mut asked = std::pin::pin!(asked_to_stop());
@@ -178,7 +192,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
         .following(reload.live())
         .behind(fence)
         .with_health(health.clone())
-        .with_metrics(reporting.metrics)
+        .with_metrics(reporting.metrics.clone())
         .with_listeners(listeners)
         .with_validators(validators)
         .with_files(Files::here(|name| std::env::var(name).ok()));

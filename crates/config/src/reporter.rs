@@ -3,6 +3,7 @@
 //! about the metrics of jobs and goes to their clusters.
 
 mod otlp;
+mod push;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,6 +15,7 @@ use super::option::{InvalidValue, OptionValue};
 use super::options::metrics as options;
 
 pub use otlp::{Otlp, Protocol};
+pub use push::{PushGateway, Server, Transport};
 
 /// Which reporters there are, separated by commas; all that have options where it is absent.
 const CHOSEN: &str = "kubernetes.operator.metrics.reporters";
@@ -21,6 +23,11 @@ const PREFIX: &str = "kubernetes.operator.metrics.reporter.";
 const FACTORY: &str = "factory.class";
 const PROMETHEUS: &str = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory";
 const OTLP: &str = "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory";
+const PUSH_GATEWAY: &str =
+    "org.apache.flink.metrics.prometheus.PrometheusPushGatewayReporterFactory";
+const INFLUX_DB: &str = "org.apache.flink.metrics.influxdb.InfluxdbReporterFactory";
+const STATSD: &str = "org.apache.flink.metrics.statsd.StatsDReporterFactory";
+const GRAPHITE: &str = "org.apache.flink.metrics.graphite.GraphiteReporterFactory";
 const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
 const JMX: &str = "org.apache.flink.metrics.jmx.JMXReporterFactory";
 /// As Flink's reporter has it.
@@ -32,9 +39,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads the options of one reporter.
 type Read = fn(&Options<'_>) -> Result<Reporter, InvalidValue>;
 /// The reporters that there are, with the options that each knows.
-const CLASSES: [(&str, &[&str], Read); 3] = [
+const CLASSES: [(&str, &[&str], Read); 7] = [
     (PROMETHEUS, &["port", "filterLabelValueCharacters"], |it| it.prometheus()),
     (OTLP, &otlp::OPTIONS, |it| it.otlp()),
+    (PUSH_GATEWAY, &push::PUSH_GATEWAY, |it| it.push_gateway()),
+    (INFLUX_DB, &push::INFLUX_DB, |it| it.influx_db()),
+    (STATSD, &push::STATSD, |it| it.statsd()),
+    (GRAPHITE, &push::GRAPHITE, |it| it.graphite()),
     (LOG, &["interval"], |it| it.log()),
 ];
 /// Ports that a configuration may name: each that is taken is tried.
@@ -62,6 +73,11 @@ pub struct Push {
 pub enum To {
     Log(Scopes),
     Otlp(Box<Otlp>),
+    PushGateway(PushGateway),
+    /// Points are written there.
+    InfluxDb(url::Url),
+    StatsD(Server),
+    Graphite(Server),
 }
 
 /// The beginnings of names where there are no labels. `<host>` and others stand for the values that

@@ -45,7 +45,36 @@ pub struct Summary {
     values: Vec<f32>,
 }
 
+/// What most reporters tell of the values of a histogram besides its quantiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistics {
+    /// How many values there are.
+    pub size: usize,
+    /// `NaN` without a value, as the others.
+    pub min: f64,
+    pub max: f64,
+    pub mean: f64,
+    /// The standard deviation of a sample.
+    pub deviation: f64,
+}
+
 impl Summary {
+    pub fn statistics(&self) -> Statistics {
+        let values = || self.values.iter().copied().map(f64::from);
+        let number = super::number(self.values.len() as u64);
+        let mean = values().sum::<f64>() / number;
+        let squares = values().map(|value| (value - mean).powi(2)).sum::<f64>();
+        // Of one value it is zero.
+        let deviation = (squares / (number - 1.0).max(1.0)).sqrt();
+        Statistics {
+            size: self.values.len(),
+            min: values().fold(f64::NAN, f64::min),
+            max: values().fold(f64::NAN, f64::max),
+            mean,
+            deviation: if mean.is_nan() { f64::NAN } else { deviation },
+        }
+    }
+
     /// Of the newest of `count` values.
     pub fn new(count: u64, values: Vec<f32>) -> Self {
         Self { count, values }
@@ -134,6 +163,17 @@ mod tests {
         }
         assert_eq!((of([7.0], 10).count, of([7.0], 10).quantiles()), (1, [7.0; 6]));
         assert!(of([], 10).quantiles().iter().all(|quantile| quantile.is_nan()));
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_values_that_are_there() {
+        let summary = of([9.0, 2.0, 4.0, 6.0], 3);
+        let expected = Statistics { size: 3, min: 2.0, max: 6.0, mean: 4.0, deviation: 2.0 };
+        assert_eq!(summary.statistics(), expected);
+        assert_eq!((summary.count, of([7.0], 3).statistics().deviation), (4, 0.0));
+        let Statistics { size, min, max, mean, deviation } = of([], 3).statistics();
+        assert_eq!(size, 0);
+        assert!([min, max, mean, deviation].iter().all(|value| value.is_nan()));
     }
 
     #[test]

@@ -7,8 +7,10 @@
 
 mod facts;
 pub mod family;
+pub mod flat;
 mod fleet;
 pub mod histogram;
+pub mod influxdb;
 pub mod lifecycle;
 pub mod log;
 pub mod process;

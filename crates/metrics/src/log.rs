@@ -2,7 +2,8 @@
 //! say is part of the name, where the scope's format wants it.
 
 use super::Identity;
-use super::family::{Family, Of, Point, Scope, Value};
+use super::family::{Family, Value};
+use super::flat::name;
 use super::histogram::QUANTILES;
 use config::reporter::Scopes;
 
@@ -19,7 +20,7 @@ pub fn lines<'f>(
     let points =
         families.iter().flat_map(|family| family.points.iter().map(move |point| (family, point)));
     let lines = points.take(LINES_MAX).map(move |(family, point)| {
-        let name = name(family, point, identity, scopes);
+        let name = name(family, point, identity, scopes, Some);
         format!("{name}: {}", value(&point.value))
     });
     (lines, count.saturating_sub(LINES_MAX))
@@ -37,62 +38,6 @@ fn value(value: &Value) -> String {
     }
 }
 
-fn name(family: &Family, point: &Point, identity: &Identity, scopes: &Scopes) -> String {
-    let (namespace, kind, resource) = match &point.of {
-        Of::Operator => ("", "", ""),
-        Of::Namespace(kind, namespace) => (&**namespace, kind.into_str(), ""),
-        Of::Resource(id) => (&*id.namespace, id.kind.into_str(), &*id.name),
-    };
-    let format = match family.scope {
-        Scope::System | Scope::Process => &scopes.system,
-        Scope::Namespace => &scopes.namespace,
-        Scope::Resource => &scopes.resource,
-    };
-    let mut name = filled(
-        format,
-        &[
-            ("host", identity.host.as_str()),
-            ("namespace", identity.namespace.as_str()),
-            ("name", identity.name.as_str()),
-            ("resourcens", namespace),
-            ("resourcename", resource),
-            ("resourcetype", kind),
-        ],
-    );
-    for part in family.name.split('.') {
-        name.push('.');
-        name.push_str(part);
-        // A group that is a label elsewhere is followed by what it says.
-        if let Some((_, value)) = point.label.as_ref().filter(|(key, _)| *key == part) {
-            name.push('.');
-            name.push_str(value);
-        }
-    }
-    name
-}
-
-/// The format with values for what is in angle brackets; one that nobody knows stays as it is. A
-/// value is not looked through again.
-fn filled(format: &str, values: &[(&str, &str)]) -> String {
-    let mut text = String::with_capacity(format.len());
-    let mut rest = format;
-    while let Some((before, after)) = rest.split_once('<') {
-        text.push_str(before);
-        let known = after.split_once('>').and_then(|(variable, after)| {
-            let (_, value) = values.iter().find(|(name, _)| *name == variable)?;
-            Some((*value, after))
-        });
-        rest = if let Some((value, after)) = known {
-            text.push_str(value);
-            after
-        } else {
-            text.push('<');
-            after
-        };
-    }
-    text + rest
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -100,7 +45,7 @@ mod tests {
     use expect_test::expect;
 
     use super::super::Kind;
-    use super::super::family::Id;
+    use super::super::family::{Id, Of, Point, Scope};
     use super::super::histogram::Summary;
     use super::*;
     use config::FlinkConfig;

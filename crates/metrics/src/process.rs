@@ -29,6 +29,18 @@ const RESIDENT_PAGES: usize = 24;
 /// The first one after the name.
 const FIRST: usize = 3;
 
+/// What clients of Prometheus say of each: `PushGateway` has the same ones of itself, and complains of
+/// other words.
+pub(super) const HELP: [(&str, &str); 7] = [
+    ("process_cpu_seconds", "Total user and system CPU time spent in seconds."),
+    ("process_resident_memory_bytes", "Resident memory size in bytes."),
+    ("process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    ("process_threads", "Number of OS threads in the process."),
+    ("process_open_fds", "Number of open file descriptors."),
+    ("process_max_fds", "Maximum number of open file descriptors."),
+    ("process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
+];
+
 /// The metrics of the process.
 pub fn families(reading: &Reading<'_>) -> Vec<Family> {
     let Reading { stat, open_files, open_files_max, page_bytes, ticks_per_second, booted } =

@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use super::Identity;
 use super::family::{Family, Point, Scope, Value};
 use super::histogram::QUANTILES;
+use super::process::HELP;
 
 /// The content type of the text that [`encode`] makes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,6 +35,32 @@ pub fn encode(
     let mut body = String::with_capacity(size);
     text::encode(&mut body, &registry)?;
     Ok(body)
+}
+
+/// The content type of the text that [`encode_plain`] makes.
+pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The text in the form that was there before `OpenMetrics`, which `PushGateway` reads: a counter is
+/// named as its values are, and the text has no end.
+pub fn encode_plain(
+    families: Vec<Family>,
+    identity: &Identity,
+    filters_label_values: bool,
+) -> Result<String, fmt::Error> {
+    let is_counter = |family: &&Family| {
+        let first = family.points.first();
+        family.scope == Scope::Process
+            && first.is_some_and(|it| matches!(it.value, Value::Count(_)))
+    };
+    let counters: Vec<String> = families.iter().filter(is_counter).map(name_of).collect();
+    let mut text = encode(families, identity, filters_label_values, 0)?.replace("# EOF\n", "");
+    for name in counters {
+        for comment in ["HELP", "TYPE"] {
+            let (from, to) = (format!("# {comment} {name} "), format!("# {comment} {name}_total "));
+            text = text.replace(&from, &to);
+        }
+    }
+    Ok(text)
 }
 
 /// Everything that one text tells.
@@ -106,7 +133,10 @@ fn name_of(family: &Family) -> String {
 
 fn help_of(family: &Family) -> String {
     let scope = match family.scope {
-        Scope::Process => return family.name.replace('_', " "),
+        Scope::Process => {
+            let help = HELP.iter().find(|(name, _)| *name == family.name);
+            return help.map_or(String::new(), |(_, help)| (*help).to_owned());
+        }
         Scope::System => "k8soperator",
         Scope::Namespace => "k8soperator_namespace",
         Scope::Resource => "k8soperator_namespace_resource",
@@ -116,7 +146,7 @@ fn help_of(family: &Family) -> String {
 
 /// Replaces characters that a name may not contain. Label values are treated in the same way,
 /// unless the reporter is configured otherwise.
-fn filtered(text: &str) -> Cow<'_, str> {
+pub(super) fn filtered(text: &str) -> Cow<'_, str> {
     let is_good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_');
     if text.chars().all(is_good) {
         return Cow::Borrowed(text);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{ClientBuilder, RequestBuilder};
+use reqwest::{ClientBuilder, Method, RequestBuilder};
 
 use super::observe::tell;
 use config::plugin::Endpoint;
@@ -90,13 +90,13 @@ impl Caller {
         content_type: &'static str,
         body: impl Into<reqwest::Body>,
     ) -> Result<Vec<u8>, Error> {
-        let request = self.request().header(CONTENT_TYPE, content_type).body(body);
+        let request = self.request(Method::POST).header(CONTENT_TYPE, content_type).body(body);
         self.answer(request).await.map(|answer| answer.body)
     }
 
     /// A request to be sent by [`Self::answer`].
-    pub(super) fn request(&self) -> RequestBuilder {
-        self.http.post(self.endpoint.url.clone())
+    pub(super) fn request(&self, method: Method) -> RequestBuilder {
+        self.http.request(method, self.endpoint.url.clone())
     }
 
     /// Sends the request; any 2xx is success. The answer comes back, within bounds.

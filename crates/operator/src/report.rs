@@ -1,49 +1,71 @@
 //! Reporters that tell metrics by themselves, each from a task of its own.
 
 mod otlp;
+mod server;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use self::otlp::Collector;
-use super::endpoint::Error;
+use self::server::send;
+use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
 use clients::fence;
-use config::reporter::{Push, Scopes, To};
+use clients::flink::new_trigger_id;
+use config::plugin::Endpoint;
+use config::reporter::{Push, PushGateway, Scopes, Server, To};
 use metrics::family::Family;
+use metrics::flat::{GRAPHITE, STATSD};
 use metrics::log::lines;
-use metrics::{Identity, Metrics};
+use metrics::{Identity, Metrics, influxdb, text};
 
 /// Lines that are written to the log before others have their turn.
 const LINES_AT_ONCE: usize = 200;
 
-/// Told once an interval, for as long as this is polled. A report that fails is not made up for: the
-/// next one has newer values.
+/// The longest that a reporter may take to end.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// Told once an interval, until `end`. A report that fails is not made up for: the next one has newer
+/// values.
 ///
 /// # Errors
 /// The reason that it does not start.
-pub async fn run(metrics: Metrics, settings: Push) -> Result<(), Error> {
+pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Result<(), Error> {
     let Some(identity) = metrics.identity().cloned() else { return Ok(()) };
     let interval = settings.interval;
-    let sink = Sink::open(settings, identity)?;
+    let reporter = Reporter::new(settings, identity)?;
     let mut ticks = interval_at(Instant::now() + interval, interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failures = 0_u64;
-    loop {
-        ticks.tick().await;
-        match sink.send(&all(&metrics), Timestamp::now()).await {
-            Ok(()) => failures = 0,
-            Err(error) => {
+    while end.run_until_cancelled(ticks.tick()).await.is_some() {
+        let families = all(&metrics);
+        let sent = reporter.send(&families, Timestamp::now());
+        match end.run_until_cancelled(sent).await {
+            None => break,
+            Some(Ok(())) => failures = 0,
+            Some(Err(error)) => {
                 failures += 1;
                 // One that is away for long does not fill the log as well.
                 if failures.is_power_of_two() {
-                    let to = sink.name();
+                    let to = reporter.sink.name();
                     tracing::warn!(failures, error = tell(&error), "{to} was not told of metrics");
                 }
             }
         }
     }
+    match timeout(END_MAX, reporter.end()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "metrics stay in PushGateway"),
+        Err(_) => tracing::warn!("metrics stay in PushGateway, which does not answer"),
+    }
+    Ok(())
 }
 
 /// Everything that is counted now.
@@ -55,35 +77,109 @@ fn all(metrics: &Metrics) -> Vec<Family> {
     families
 }
 
-/// Whom a reporter tells.
+/// One that tells.
+struct Reporter {
+    identity: Identity,
+    timeout: Duration,
+    sink: Sink,
+}
+
+/// Whom it tells.
 enum Sink {
-    Log(Identity, Scopes),
+    Log(Scopes),
     Otlp(Collector),
+    PushGateway { group: Caller, filters_label_values: bool, is_deleted: bool },
+    InfluxDb(Caller),
+    StatsD(Server),
+    Graphite(Server),
+}
+
+impl Reporter {
+    fn new(settings: Push, identity: Identity) -> Result<Self, Error> {
+        let Push { interval: _, timeout, to } = settings;
+        let caller = |url| Caller::new(Endpoint { url, headers: Vec::new(), timeout });
+        let sink = match to {
+            To::Log(scopes) => Sink::Log(scopes),
+            To::Otlp(otlp) => Sink::Otlp(Collector::new(*otlp, identity.clone(), timeout)?),
+            To::PushGateway(gateway) => Sink::PushGateway {
+                group: caller(group(&gateway))?,
+                filters_label_values: gateway.filters_label_values,
+                is_deleted: gateway.is_deleted,
+            },
+            To::InfluxDb(url) => Sink::InfluxDb(caller(url)?),
+            To::StatsD(server) => Sink::StatsD(server),
+            To::Graphite(server) => Sink::Graphite(server),
+        };
+        Ok(Self { identity, timeout, sink })
+    }
+
+    async fn send(&self, families: &[Family], now: Timestamp) -> Result<(), Error> {
+        let identity = &self.identity;
+        match &self.sink {
+            Sink::Log(scopes) => to_log(families, identity, scopes).await,
+            Sink::Otlp(collector) => collector.tell(families, now).await?,
+            Sink::PushGateway { group, filters_label_values, .. } => {
+                let text = text::encode_plain(families.to_vec(), identity, *filters_label_values)
+                    .map_err(|error| Error::Invalid(error.to_string()))?;
+                let request = group.request(Method::PUT);
+                let request = request.header(CONTENT_TYPE, text::PLAIN_CONTENT_TYPE).body(text);
+                drop(group.answer(request).await?);
+            }
+            Sink::InfluxDb(write) => {
+                for body in influxdb::bodies(families, identity, now.as_millisecond()) {
+                    drop(write.post("text/plain; charset=utf-8", body).await?);
+                }
+            }
+            Sink::StatsD(server) => {
+                let line = |name: &str, number: f64| format!("{name}:{number}|g");
+                let packets = STATSD.packets(families, identity, &server.scopes, line);
+                send(server, self.timeout, packets).await?;
+            }
+            Sink::Graphite(server) => {
+                let prefix = server.prefix.as_ref().map(|prefix| format!("{prefix}."));
+                let prefix = prefix.unwrap_or_default();
+                let line = |name: &str, number: f64| {
+                    format!("{prefix}{name} {number} {}", now.as_second())
+                };
+                let packets = GRAPHITE.packets(families, identity, &server.scopes, line);
+                send(server, self.timeout, packets).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing that would be taken for what is counted now.
+    async fn end(&self) -> Result<(), Error> {
+        if let Sink::PushGateway { group, is_deleted: true, .. } = &self.sink {
+            drop(group.answer(group.request(Method::DELETE)).await?);
+        }
+        Ok(())
+    }
 }
 
 impl Sink {
-    fn open(settings: Push, identity: Identity) -> Result<Self, Error> {
-        let Push { interval: _, timeout, to } = settings;
-        Ok(match to {
-            To::Log(scopes) => Self::Log(identity, scopes),
-            To::Otlp(otlp) => Self::Otlp(Collector::new(*otlp, identity, timeout)?),
-        })
-    }
-
     fn name(&self) -> &'static str {
         match self {
             Self::Log(..) => "the log",
             Self::Otlp(_) => "the collector",
+            Self::PushGateway { .. } => "PushGateway",
+            Self::InfluxDb(_) => "InfluxDB",
+            Self::StatsD(_) => "StatsD",
+            Self::Graphite(_) => "Graphite",
         }
     }
+}
 
-    async fn send(&self, families: &[Family], now: Timestamp) -> Result<(), Error> {
-        match self {
-            Self::Log(identity, scopes) => to_log(families, identity, scopes).await,
-            Self::Otlp(collector) => collector.tell(families, now).await?,
-        }
-        Ok(())
+/// Where the gateway keeps the metrics of this process.
+fn group(gateway: &PushGateway) -> Url {
+    let suffix = if gateway.has_suffix { new_trigger_id() } else { String::new() };
+    let mut url = gateway.url.clone();
+    // An address with a host has a path.
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(["metrics", "job"]).push(&format!("{}{suffix}", gateway.job));
+        path.extend(gateway.grouping.iter().flat_map(|(key, value)| [key, value]));
     }
+    url
 }
 
 async fn to_log(families: &[Family], identity: &Identity, scopes: &Scopes) {

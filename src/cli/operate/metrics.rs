@@ -1,6 +1,8 @@
 //! Which metrics are counted, and who gets them.
 
 use clap::Args;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use config::FlinkConfig;
 use config::reporter::{Prometheus, Push, Reporter, Reporters};
@@ -22,6 +24,9 @@ pub(super) struct Reporting {
     pub(super) metrics: Metrics,
     prometheus: Vec<Prometheus>,
     push: Vec<Push>,
+    /// Those that tell by themselves, and what ends them.
+    tasks: TaskTracker,
+    end: CancellationToken,
 }
 
 impl Reporting {
@@ -41,16 +46,17 @@ impl Reporting {
         }
         let is_wanted = !(prometheus.is_empty() && push.is_empty());
         let metrics = is_wanted.then(|| Metrics::new(settings, identity()));
-        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, push })
+        let (tasks, end) = (TaskTracker::new(), CancellationToken::new());
+        Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, push, tasks, end })
     }
 
     /// Answers scrapes and tells others from now on. Where no port is free, or a reporter cannot
     /// start, the operator works all the same.
     pub(super) async fn serve(&self) {
         for settings in self.push.clone() {
-            let metrics = self.metrics.clone();
-            tokio::spawn(async move {
-                if let Err(error) = report::run(metrics, settings).await {
+            let (metrics, end) = (self.metrics.clone(), self.end.clone());
+            self.tasks.spawn(async move {
+                if let Err(error) = report::run(metrics, settings, end).await {
                     tracing::error!(%error, "a reporter of metrics does not start");
                 }
             });
@@ -64,6 +70,13 @@ impl Reporting {
                 Err(error) => tracing::error!(error, "metrics are not told"),
             }
         }
+    }
+
+    /// Lets those that tell by themselves come to their end, which takes some seconds at most.
+    pub(super) async fn end(&self) {
+        self.end.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }
 
@@ -95,6 +108,43 @@ fn identity() -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reporting(config: &str) -> Reporting {
+        let config = config::file::parse_flink_conf(config);
+        Reporting::new(&MetricsArgs { metrics_port: None }, &config).unwrap()
+    }
+
+    #[test]
+    fn a_reporter_that_cannot_start_keeps_nothing_from_starting() {
+        let reporting = reporting(
+            "kubernetes.operator.metrics.reporter.otel.factory.class: \
+             org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n\
+             kubernetes.operator.metrics.reporter.otel.exporter.endpoint: collector\n\
+             kubernetes.operator.metrics.reporter.jmx.factory.class: \
+             org.apache.flink.metrics.jmx.JMXReporterFactory\n",
+        );
+        assert!(reporting.push.is_empty() && reporting.prometheus.is_empty());
+        assert!(reporting.metrics.identity().is_none(), "nobody gets what is counted");
+    }
+
+    #[tokio::test]
+    async fn reporters_come_to_their_end_before_the_program_does() {
+        let (sender, mut heard) = tokio::sync::mpsc::channel(10);
+        let hear = async move |method: http::Method| drop(sender.try_send(method));
+        let gateway = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = gateway.local_addr().unwrap();
+        let server = axum::serve(gateway, axum::Router::new().fallback(hear));
+        tokio::spawn(async move { server.await });
+        let reporting = reporting(&format!(
+            "kubernetes.operator.metrics.reporter.push.factory.class: \
+             org.apache.flink.metrics.prometheus.PrometheusPushGatewayReporterFactory\n\
+             kubernetes.operator.metrics.reporter.push.hostUrl: http://{address}\n\
+             kubernetes.operator.metrics.reporter.push.interval: 1 h\n",
+        ));
+        reporting.serve().await;
+        reporting.end().await;
+        assert_eq!(heard.try_recv().unwrap(), http::Method::DELETE);
+    }
 
     #[tokio::test]
     async fn a_port_that_is_taken_gives_way_to_the_next() {

@@ -71,7 +71,9 @@ fn what_has_no_effect_is_told() {
              there is none of here; use `org.apache.flink.metrics.prometheus.PrometheusReporterFactory`",
             "`kubernetes.operator.metrics.reporter.mine.factory.class` has no effect: there is no reporter \
              `com.example.Mine` here, but of Flink's prometheus.PrometheusReporterFactory, \
-             otel.OpenTelemetryMetricReporterFactory, slf4j.Slf4jReporterFactory",
+             otel.OpenTelemetryMetricReporterFactory, \
+             prometheus.PrometheusPushGatewayReporterFactory, influxdb.InfluxdbReporterFactory, \
+             statsd.StatsDReporterFactory, graphite.GraphiteReporterFactory, slf4j.Slf4jReporterFactory",
             "`kubernetes.operator.metrics.reporter.nothing` has no effect: its reporter has no `factory.class`",
             "`kubernetes.operator.metrics.reporter.prom.prot` has no effect: its reporter knows port, \
              filterLabelValueCharacters",
@@ -218,6 +220,115 @@ fn wrong_options_of_a_collector_are_told_without_their_secrets() {
     ] {
         let told = only_remark(&read_one(OTLP, &options));
         assert!(told.contains(expected) && !told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn a_push_gateway_has_a_group_that_goes_with_the_operator() {
+    let url = ("hostUrl", "http://gateway:9091");
+    let expected = PushGateway {
+        url: "http://gateway:9091".parse().unwrap(),
+        job: String::new(),
+        has_suffix: true,
+        grouping: vec![],
+        is_deleted: true,
+        filters_label_values: true,
+    };
+    assert_eq!(push(PUSH_GATEWAY, &[url]).to, To::PushGateway(expected.clone()));
+    let former = [("host", "gateway"), ("port", "9091")];
+    assert_eq!(push(PUSH_GATEWAY, &former).to, To::PushGateway(expected));
+    let all = push(
+        PUSH_GATEWAY,
+        &[
+            url,
+            ("jobName", "flink"),
+            ("randomJobNameSuffix", "false"),
+            ("deleteOnShutdown", "false"),
+            ("filterLabelValueCharacters", "false"),
+            ("groupingKey", "k1=v1; k2=v2"),
+            ("username", "me"),
+            ("password", "p@ss"),
+        ],
+    );
+    let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let expected = PushGateway {
+        url: "http://me:p%40ss@gateway:9091".parse().unwrap(),
+        job: "flink".to_owned(),
+        has_suffix: false,
+        grouping: vec![label("k1", "v1"), label("k2", "v2")],
+        is_deleted: false,
+        filters_label_values: false,
+    };
+    assert_eq!(all.to, To::PushGateway(expected));
+    let no_suffix = ("randomJobNameSuffix", "false");
+    for (options, expected) in [
+        (vec![], "`http://pushgateway:9091`"),
+        (vec![("hostUrl", "me:secret@gateway")], "`***`"),
+        (vec![("host", "gateway")], "a port"),
+        (vec![url, no_suffix], "jobName"),
+        (vec![url, ("jobName", "a/b")], "jobName"),
+        (vec![url, ("groupingKey", "k1")], "groupingKey"),
+        (vec![url, ("groupingKey", "k1=")], "groupingKey"),
+    ] {
+        let told = only_remark(&read_one(PUSH_GATEWAY, &options));
+        assert!(told.contains(expected) && !told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn influxdb_is_written_to_by_its_first_version() {
+    let required = [("host", "influx"), ("db", "flink")];
+    let defaults = push(INFLUX_DB, &required);
+    let url = "http://influx:8086/write?db=flink&precision=ms&consistency=one";
+    assert_eq!(defaults.to, To::InfluxDb(url.parse().unwrap()));
+    assert_eq!(defaults.timeout, Duration::from_secs(20));
+    let more = [
+        ("scheme", "https"),
+        ("port", "443"),
+        ("username", "me"),
+        ("password", "pass"),
+        ("retentionPolicy", "one hour"),
+        ("consistency", "ANY"),
+        ("connectTimeout", "1000"),
+        ("writeTimeout", "500"),
+    ];
+    let all = push(INFLUX_DB, &[&required[..], &more].concat());
+    let url = "https://me:pass@influx/write?db=flink&precision=ms&consistency=any&rp=one+hour";
+    assert_eq!(all.to, To::InfluxDb(url.parse().unwrap()));
+    assert_eq!(all.timeout, Duration::from_millis(1500));
+    for (options, expected) in [
+        (vec![("db", "flink")], ".host`"),
+        (vec![("host", "influx")], ".db`"),
+        (vec![("host", "a b"), ("db", "flink")], ".host`"),
+        (vec![("scheme", "udp")], "`http` or `https`"),
+        (vec![required[0], required[1], ("port", "0")], "a port"),
+        (vec![required[0], required[1], ("consistency", "MOST")], "`QUORUM`"),
+        (vec![required[0], required[1], ("writeTimeout", "1 s")], "milliseconds"),
+    ] {
+        let told = only_remark(&read_one(INFLUX_DB, &options));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn statsd_and_graphite_have_a_host_and_a_port() {
+    let address = [("host", "server"), ("port", "2003")];
+    let scopes = Scopes::of(&FlinkConfig::new()).unwrap();
+    let (host, port) = ("server".to_owned(), 2003);
+    let server = Server { host, port, transport: Transport::Udp, prefix: None, scopes };
+    assert_eq!(push(STATSD, &address).to, To::StatsD(server.clone()));
+    let server = Server { transport: Transport::Tcp, ..server };
+    assert_eq!(push(GRAPHITE, &address).to, To::Graphite(server.clone()));
+    let more = [address[0], address[1], ("protocol", "UDP"), ("prefix", "a.b")];
+    let prefix = Some("a.b".to_owned());
+    let server = Server { transport: Transport::Udp, prefix, ..server };
+    assert_eq!(push(GRAPHITE, &more).to, To::Graphite(server));
+    let unknown = [address[0], address[1], ("protocol", "SCTP")];
+    for (options, expected) in
+        [(&address[..1], "a port"), (&address[1..], "a host"), (&unknown, "`TCP` or `UDP`")]
+    {
+        let told = only_remark(&read_one(GRAPHITE, options));
+        assert!(told.contains(expected), "{told}");
     }
 }
 

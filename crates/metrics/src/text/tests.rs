@@ -8,6 +8,15 @@ use crate::family::{Id, Of};
 use crate::histogram::Summary;
 
 fn page(filters_label_values: bool) -> String {
+    encode(families(), &identity(), filters_label_values, 0).unwrap()
+}
+
+fn identity() -> Identity {
+    let [host, namespace, name] = ["pod-1", "ops", "op"].map(str::to_owned);
+    Identity { host, namespace, name }
+}
+
+fn families() -> Vec<Family> {
     let namespace: Arc<str> = "my-shop".into();
     let of = Of::Namespace(Kind::FlinkDeployment, Arc::clone(&namespace));
     let id = Id { kind: Kind::FlinkSessionJob, namespace, name: "orders".into() };
@@ -17,7 +26,7 @@ fn page(filters_label_values: bool) -> String {
         label: Some(("FlinkVersion", "1.20\"1\\".into())),
         value: Value::Gauge(2.0),
     };
-    let families = vec![
+    vec![
         Family::new(Scope::Namespace, "FlinkVersion.Count", vec![version]),
         Family::new(Scope::Namespace, "JmDeploymentStatus.READY.Count", vec![]),
         Family::new(
@@ -31,10 +40,7 @@ fn page(filters_label_values: bool) -> String {
         ),
         Family::new(Scope::Process, "process_cpu_seconds", point(Of::Operator, Value::Count(1.25))),
         Family::new(Scope::Process, "process_threads", point(Of::Operator, Value::Gauge(4.0))),
-    ];
-    let identity =
-        Identity { host: "pod-1".to_owned(), namespace: "ops".to_owned(), name: "op".to_owned() };
-    encode(families, &identity, filters_label_values, 0).unwrap()
+    ]
 }
 
 #[test]
@@ -57,10 +63,10 @@ fn the_text_has_the_names_of_flinks_reporter() {
         # HELP flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count KubeClient.HttpResponse.TimeNanos (scope: k8soperator)
         # TYPE flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count gauge
         flink_k8soperator_KubeClient_HttpResponse_TimeNanos_count{host="pod_1",namespace="ops",name="op"} 7.0
-        # HELP process_cpu_seconds process cpu seconds
+        # HELP process_cpu_seconds Total user and system CPU time spent in seconds.
         # TYPE process_cpu_seconds counter
         process_cpu_seconds_total 1.25
-        # HELP process_threads process threads
+        # HELP process_threads Number of OS threads in the process.
         # TYPE process_threads gauge
         process_threads 4.0
         # EOF
@@ -73,4 +79,24 @@ fn label_values_are_told_as_they_are_where_that_is_asked_for() {
     assert!(page.contains(r#"host="pod-1""#), "{page}");
     assert!(page.contains(r#"resourcens="my-shop""#), "{page}");
     assert!(page.contains(r#"FlinkVersion="1.20\"1\\""#), "{page}");
+}
+
+/// That of `OpenMetrics` differs in the comments on a counter and in its end.
+#[test]
+fn a_push_gateway_reads_the_former_form() {
+    let plain = encode_plain(families(), &identity(), false).unwrap();
+    let (page, end) = (page(false), "# EOF\n");
+    let differing = |one: &str, other: &str| -> Vec<String> {
+        let differs = |line: &&str| !other.lines().any(|known| known == *line);
+        one.lines().filter(differs).map(str::to_owned).collect()
+    };
+    assert_eq!(
+        differing(&plain, &page),
+        [
+            "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.",
+            "# TYPE process_cpu_seconds_total counter"
+        ]
+    );
+    assert_eq!(differing(&page, &plain).len(), 3);
+    assert!(page.ends_with(end) && !plain.contains(end));
 }

@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, TE};
-use reqwest::{Certificate, ClientBuilder, Identity as ClientIdentity};
+use reqwest::{Certificate, ClientBuilder, Identity as ClientIdentity, Method};
 
 use self::message::{Source, bodies, refused};
 use super::super::endpoint::{Answer, Caller, Error};
@@ -91,7 +91,8 @@ impl Collector {
     }
 
     async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let mut request = self.caller.request().header(CONTENT_TYPE, "application/x-protobuf");
+        let mut request =
+            self.caller.request(Method::POST).header(CONTENT_TYPE, "application/x-protobuf");
         if self.is_compressed {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
@@ -107,7 +108,7 @@ impl Collector {
         body.extend_from_slice(message);
         let mut request = self
             .caller
-            .request()
+            .request(Method::POST)
             .header(CONTENT_TYPE, "application/grpc+proto")
             .header(TE, "trailers");
         if self.is_compressed {

@@ -1,17 +1,17 @@
-use std::time::Duration;
-
 use axum::Router;
 use axum::http::HeaderMap as Headers;
 use bytes::Bytes;
 use config::FlinkConfig;
-use config::reporter::{Reporter, Reporters};
+use config::reporter::{self, Reporters};
 use metrics::Settings;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::*;
 
 mod otlp;
+mod push;
 
 /// How long what is told may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,8 +22,8 @@ fn metrics() -> Metrics {
     Metrics::new(settings, Identity { host, namespace, name })
 }
 
-/// Starts a reporter of a class, which tells once a second.
-fn start(class: &str, options: &[(&str, &str)]) -> tokio::task::JoinHandle<Result<(), Error>> {
+/// A reporter of a class, which tells once a second.
+fn reporter(class: &str, options: &[(&str, &str)]) -> Push {
     let mut config = FlinkConfig::new();
     let mut set = |option: &str, value: &str| {
         config.set(format!("kubernetes.operator.metrics.reporter.it.{option}"), value);
@@ -35,14 +35,28 @@ fn start(class: &str, options: &[(&str, &str)]) -> tokio::task::JoinHandle<Resul
     }
     let Reporters { all, without_effect } = Reporters::of(&config);
     assert_eq!(without_effect, []);
-    let Some(Reporter::Push(push)) = all.into_iter().next() else { panic!("no such reporter") };
-    tokio::spawn(run(metrics(), push))
+    let Some(reporter::Reporter::Push(push)) = all.into_iter().next() else {
+        panic!("no such reporter")
+    };
+    push
+}
+
+/// Starts such a reporter.
+fn start(class: &str, options: &[(&str, &str)]) -> JoinHandle<Result<(), Error>> {
+    tokio::spawn(run(metrics(), reporter(class, options), CancellationToken::new()))
+}
+
+/// One report of such a reporter, and what comes of it.
+async fn once(class: &str, options: &[(&str, &str)]) -> Result<(), Error> {
+    let (metrics, settings) = (metrics(), reporter(class, options));
+    let reporter = Reporter::new(settings, metrics.identity().cloned().unwrap())?;
+    reporter.send(&all(&metrics), Timestamp::now()).await
 }
 
 /// A server of HTTP/1, and what it is sent: method and path, headers, body.
 async fn http_server() -> (String, mpsc::Receiver<(String, Headers, Bytes)>) {
     let (sender, heard) = mpsc::channel(100);
-    let hear = move |method: http::Method, uri: http::Uri, headers: Headers, body: Bytes| {
+    let hear = move |method: Method, uri: http::Uri, headers: Headers, body: Bytes| {
         let sender = sender.clone();
         async move { drop(sender.try_send((format!("{method} {uri}"), headers, body))) }
     };
@@ -54,5 +68,5 @@ async fn http_server() -> (String, mpsc::Receiver<(String, Headers, Bytes)>) {
 }
 
 async fn next<T>(heard: &mut mpsc::Receiver<T>) -> T {
-    tokio::time::timeout(PATIENCE, heard.recv()).await.expect("nothing is told").unwrap()
+    timeout(PATIENCE, heard.recv()).await.expect("nothing is told").unwrap()
 }

@@ -150,29 +150,14 @@ async fn a_call_has_headers_and_is_compressed_where_that_is_asked_for() {
 #[tokio::test]
 async fn a_status_behind_the_answer_is_a_failure() {
     let (address, _calls) = grpc_server("12", None).await;
-    let error = once(&format!("http://{address}"), "gRPC").await.unwrap_err();
+    let error =
+        once(CLASS, &[("exporter.endpoint", &format!("http://{address}"))]).await.unwrap_err();
     assert_eq!(error.to_string(), "it answered with gRPC status 12 no such method");
     // An answer that has none is not of such a server.
     let (address, _heard) = http_server().await;
-    let error = once(&format!("http://{address}"), "gRPC").await.unwrap_err();
+    let error =
+        once(CLASS, &[("exporter.endpoint", &format!("http://{address}"))]).await.unwrap_err();
     assert!(error.to_string().ends_with("is this a port for gRPC?"), "{error}");
-}
-
-/// One report, and what comes of it.
-async fn once(endpoint: &str, protocol: &str) -> Result<(), Error> {
-    let [class, protocol_key, endpoint_key] =
-        ["factory.class", "exporter.protocol", "exporter.endpoint"]
-            .map(|option| format!("kubernetes.operator.metrics.reporter.it.{option}"));
-    let mut config = FlinkConfig::new();
-    config.set(class, format!("org.apache.flink.metrics.{CLASS}"));
-    config.set(protocol_key, protocol);
-    config.set(endpoint_key, endpoint);
-    let Some(Reporter::Push(push)) = Reporters::of(&config).all.pop() else {
-        panic!("no such reporter")
-    };
-    let metrics = metrics();
-    let sink = Sink::open(push, metrics.identity().cloned().unwrap()).unwrap();
-    sink.send(&all(&metrics), Timestamp::now()).await
 }
 
 /// A certificate for `localhost` and its authority, as PEM, and a server that shows it.
@@ -211,7 +196,7 @@ async fn a_collector_behind_tls_is_called_where_its_authority_is_trusted() {
     reporter.abort();
     assert_eq!(told(&message(&body, false)).0, "flink-kubernetes-operator");
     // Nobody else vouches for it.
-    let error = once(&endpoint, "gRPC").await.unwrap_err();
+    let error = once(CLASS, &[("exporter.endpoint", &endpoint)]).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
