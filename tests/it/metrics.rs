@@ -220,19 +220,23 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
 }
 
 #[tokio::test]
-async fn a_deleted_resource_leaves_no_series() {
+async fn a_deleted_resource_leaves_the_count_of_that_alone() {
     let scraped = Scraped::start().await;
     scraped.operating.run(&Scene::running("stateless"));
     scraped.operating.until_seen_running().await;
+    let deleted = "namespace_resource_JOSDK_Resource_Event_DELETED_Count";
     let has_series = |series: &Series| {
-        series.values().flatten().any(|(labels, _)| labels.contains_key("resourcename"))
+        let others = series.iter().filter(|(name, _)| !name.ends_with(deleted));
+        others.flat_map(|(_, all)| all).any(|(labels, _)| labels.contains_key("resourcename"))
     };
-    scraped.until("it is counted", has_series).await;
+    let series = scraped.until("it is counted", has_series).await;
+    assert!(value(&series, deleted) < f64::EPSILON);
     let resources: Api<FlinkDeployment> =
         Api::namespaced(scraped.operating.cluster.client(), "shop");
     resources.delete("orders", &DeleteParams::default()).await.unwrap();
     let series = scraped.until("it is gone", |series| !has_series(series)).await;
     assert!(value(&series, "namespace_Count") < f64::EPSILON);
+    assert!((value(&series, deleted) - 1.0).abs() < f64::EPSILON);
     assert!(value(&series, "namespace_JOSDK_cleanup_delete_TimeSeconds_count") > 0.0);
     scraped.stop().await;
 }

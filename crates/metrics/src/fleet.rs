@@ -5,7 +5,7 @@
 
 mod count;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,9 @@ use super::{Facts, Kind, Now, Settings};
 /// Namespaces that once had a resource and have none now: their counts stay, at zero, until there are
 /// more of them.
 const EMPTY_GROUPS_MAX: usize = 1000;
+
+/// Deleted resources whose count of that is still told; the ones that went first are forgotten.
+const DELETED_MAX: usize = 1000;
 
 /// A resource as a watch shows it.
 #[derive(Clone, Debug)]
@@ -54,6 +57,8 @@ struct Resource {
 struct Counts {
     added: u32,
     updated: u32,
+    /// Earlier resources of its name.
+    deleted: u32,
     passes: u32,
     retries: u32,
     finished: u32,
@@ -110,6 +115,8 @@ pub(super) struct Fleet {
     settings: Settings,
     room: Room,
     resources: HashMap<Box<str>, Resource>,
+    /// Those that were deleted, and how often one of that name was.
+    deleted: VecDeque<(Arc<Id>, u32)>,
     groups: BTreeMap<(Kind, Arc<str>), Group>,
     systems: BTreeMap<Kind, Timings>,
     /// Counts lists, and groups that become empty.
@@ -124,6 +131,7 @@ impl Fleet {
             settings: settings.clone(),
             room: Room::new(usize::try_from(settings.sample_size).unwrap_or(usize::MAX)),
             resources: HashMap::new(),
+            deleted: VecDeque::new(),
             groups: BTreeMap::new(),
             systems: BTreeMap::new(),
             clock: 0,
@@ -143,14 +151,23 @@ impl Fleet {
 
     pub(super) fn list_ends(&mut self, kind: Kind, namespace: Option<&str>, now: Now) {
         let Some(list) = self.lists.remove(&(kind, namespace.map(Into::into))) else { return };
-        let is_listed = |id: &Id| {
-            id.kind == kind && namespace.is_none_or(|namespace| *id.namespace == *namespace)
-        };
-        let missing = self.resources.iter().filter(|(_, it)| it.list < list && is_listed(&it.id));
-        let missing: Vec<Box<str>> = missing.map(|(uid, _)| uid.clone()).collect();
-        for uid in missing {
+        for uid in self.last_listed_before(list, kind, namespace) {
             self.gone(&uid, now);
         }
+    }
+
+    /// What is there is no longer watched, which is no deletion.
+    pub(super) fn scope_closes(&mut self, kind: Kind, namespace: Option<&str>, now: Now) {
+        for uid in self.last_listed_before(u64::MAX, kind, namespace) {
+            let _left = self.leave(&uid, now);
+        }
+        self.deleted.retain(|(id, _)| !is_in(id, kind, namespace));
+    }
+
+    fn last_listed_before(&self, list: u64, kind: Kind, namespace: Option<&str>) -> Vec<Box<str>> {
+        let resources = self.resources.iter();
+        let missing = resources.filter(|(_, it)| it.list < list && is_in(&it.id, kind, namespace));
+        missing.map(|(uid, _)| uid.clone()).collect()
     }
 
     pub(super) fn see(&mut self, sighting: &Sighting<'_>, now: Now) {
@@ -182,7 +199,10 @@ impl Fleet {
             self.systems.entry(kind).or_insert_with(|| empty().collect());
         }
         let id = Arc::new(Id { kind, namespace: key.1, name: (*name).into() });
-        let counts = Counts { added: 1, ..Counts::default() };
+        let earlier = self.deleted.iter().position(|(earlier, _)| *earlier == id);
+        let deleted = earlier.and_then(|place| self.deleted.remove(place));
+        let deleted = deleted.map_or(0, |(_, deleted)| deleted);
+        let counts = Counts { added: 1, deleted, ..Counts::default() };
         let resource = Resource {
             id,
             version: *version,
@@ -226,7 +246,15 @@ impl Fleet {
     }
 
     pub(super) fn gone(&mut self, uid: &str, now: Now) {
-        let Some(resource) = self.resources.remove(uid) else { return };
+        let Some(resource) = self.leave(uid, now) else { return };
+        self.deleted.push_back((resource.id, resource.counts.deleted.saturating_add(1)));
+        if self.deleted.len() > DELETED_MAX {
+            self.deleted.pop_front();
+        }
+    }
+
+    fn leave(&mut self, uid: &str, now: Now) -> Option<Resource> {
+        let resource = self.resources.remove(uid)?;
         if let Some(pass) = resource.pass.filter(|pass| pass.is_cleanup) {
             // The watch is faster than the end of the pass that let it go.
             self.note_pass(
@@ -238,12 +266,14 @@ impl Fleet {
         }
         let emptied = self.tick();
         let key = (resource.id.kind, Arc::clone(&resource.id.namespace));
-        let Some(group) = self.groups.get_mut(&key) else { return };
-        group.resources = group.resources.saturating_sub(1);
-        if group.resources == 0 {
-            group.emptied = emptied;
-            self.forget_old_groups();
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.resources = group.resources.saturating_sub(1);
+            if group.resources == 0 {
+                group.emptied = emptied;
+                self.forget_old_groups();
+            }
         }
+        Some(resource)
     }
 
     fn forget_old_groups(&mut self) {
@@ -331,6 +361,10 @@ impl Fleet {
             resource.version = 0;
         }
     }
+}
+
+fn is_in(id: &Id, kind: Kind, namespace: Option<&str>) -> bool {
+    id.kind == kind && namespace.is_none_or(|namespace| *id.namespace == *namespace)
 }
 
 fn record(timings: &mut Timings, timed: &[(Timed, u64)], room: &mut Room) {

@@ -216,11 +216,7 @@ impl Metrics {
     /// Nothing of the namespace, or of all, is watched any more.
     pub fn scope_closes(&self, namespace: Option<&str>, now: Now) {
         for kind in Kind::ALL {
-            self.change(|fleet| {
-                // As a list that shows nothing.
-                fleet.list_begins(kind, namespace);
-                fleet.list_ends(kind, namespace, now);
-            });
+            self.change(|fleet| fleet.scope_closes(kind, namespace, now));
         }
     }
 

@@ -36,14 +36,20 @@ const SERVING: [JobStatusState; 4] = [
     JobStatusState::Failing,
 ];
 
+/// The one count that is told of resources that are no more, for else it could not be.
+const DELETED: &str = "JOSDK.Resource.Event.DELETED.Count";
+
 /// Selects the count of a resource.
 type CountOf = fn(&Counts) -> u32;
 
 /// A series is there once there is something to count, as in Java.
-const OF_RESOURCE: [(&str, CountOf); 8] = [
-    ("JOSDK.Resource.Event.Count", |counts| counts.added.saturating_add(counts.updated)),
+const OF_RESOURCE: [(&str, CountOf); 9] = [
+    ("JOSDK.Resource.Event.Count", |counts| {
+        counts.added.saturating_add(counts.updated).saturating_add(counts.deleted)
+    }),
     ("JOSDK.Resource.Event.ADDED.Count", |counts| counts.added),
     ("JOSDK.Resource.Event.UPDATED.Count", |counts| counts.updated),
+    (DELETED, |counts| counts.deleted),
     ("JOSDK.Reconciliation.Count", |counts| counts.passes),
     ("JOSDK.Reconciliation.retries.Count", |counts| counts.retries),
     ("JOSDK.Reconciliation.finished.Count", |counts| counts.finished),
@@ -243,11 +249,13 @@ impl Fleet {
     fn tell_passes(&self, families: &mut Vec<Family>) {
         self.tell_times_of_groups("JOSDK", |group| &group.passes, families);
         for (name, read) in OF_RESOURCE {
-            let counts = self.resources.values().map(|it| (&it.id, u64::from(read(&it.counts))));
+            let present = self.resources.values().map(|it| (&it.id, read(&it.counts)));
+            let deleted = self.deleted.iter().filter(|_| name == DELETED);
+            let counts = present.chain(deleted.map(|(id, count)| (id, *count)));
             let points = counts.filter(|(_, count)| *count > 0).map(|(id, count)| Point {
                 of: Of::Resource(Arc::clone(id)),
                 label: None,
-                value: Value::Count(number(count)),
+                value: Value::Count(count.into()),
             });
             families.push(Family::new(Scope::Resource, name, points.collect()));
         }

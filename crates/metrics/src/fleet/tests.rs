@@ -202,7 +202,7 @@ fn times_of_the_operator_are_told_from_the_first_resource_of_the_kind_on() {
 }
 
 #[test]
-fn a_deleted_resource_leaves_no_series_and_no_later_pass_brings_them_back() {
+fn a_deleted_resource_leaves_its_end_alone_and_no_later_pass_brings_more_back() {
     let mut fleet = fleet();
     fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
     fleet.pass_begins("a", false, at(1));
@@ -213,7 +213,7 @@ fn a_deleted_resource_leaves_no_series_and_no_later_pass_brings_them_back() {
     fleet.status_written("a", 9, deployment(LifecycleState::Stable), at(4));
     fleet.metadata_written("a", true);
     fleet.pass_ends("a", true, at(5));
-    assert_eq!(told(&fleet, "JOSDK.Re"), [""; 0]);
+    assert_eq!(told(&fleet, "JOSDK.Re"), ["JOSDK.Resource.Event.DELETED.Count shop/a = 1"]);
     assert_eq!(told(&fleet, "Count"), [""; 0]);
     assert!(fleet.resources.is_empty());
     // The namespace stays, at zero.
@@ -303,7 +303,67 @@ fn a_deletion_counts_when_the_watch_shows_it_before_the_pass_ends() {
     fleet.pass_begins("a", true, at(1));
     fleet.gone("a", at(3));
     fleet.pass_ends("a", false, at(4));
-    assert_eq!(told(&fleet, "JOSDK."), ["JOSDK.cleanup.delete.TimeSeconds shop = 1x2"]);
+    assert_eq!(
+        told(&fleet, "JOSDK."),
+        [
+            "JOSDK.cleanup.delete.TimeSeconds shop = 1x2",
+            "JOSDK.Resource.Event.DELETED.Count shop/a = 1",
+        ]
+    );
+}
+
+#[test]
+fn deletions_are_told_of_what_is_gone_and_go_on_with_its_name() {
+    let mut fleet = fleet();
+    let see = |fleet: &mut Fleet, uid: &str| {
+        let facts = deployment(LifecycleState::Stable);
+        fleet.see(&Sighting { name: "a", ..sighting(uid, 1, facts) }, at(0));
+    };
+    see(&mut fleet, "one");
+    assert_eq!(told(&fleet, "JOSDK.Resource.Event.DELETED"), [""; 0]);
+    fleet.gone("one", at(1));
+    let deleted = "JOSDK.Resource.Event.DELETED.Count shop/a";
+    assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 1")]);
+    // One of its name has another identity.
+    see(&mut fleet, "two");
+    assert_eq!(
+        told(&fleet, "JOSDK.Resource"),
+        [
+            "JOSDK.Resource.Event.Count shop/a = 2",
+            "JOSDK.Resource.Event.ADDED.Count shop/a = 1",
+            "JOSDK.Resource.Event.DELETED.Count shop/a = 1",
+        ]
+    );
+    // It went while nobody looked.
+    fleet.list_begins(Kind::FlinkDeployment, None);
+    fleet.list_ends(Kind::FlinkDeployment, None, at(2));
+    assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 2")]);
+}
+
+#[test]
+fn what_is_no_longer_watched_was_not_deleted() {
+    let mut fleet = fleet();
+    for uid in ["a", "b"] {
+        fleet.see(&sighting(uid, 1, deployment(LifecycleState::Stable)), at(0));
+    }
+    fleet.gone("a", at(1));
+    fleet.scope_closes(Kind::FlinkDeployment, Some("other"), at(1));
+    assert_eq!(told(&fleet, "JOSDK.Resource.Event.DELETED").len(), 1);
+    fleet.scope_closes(Kind::FlinkDeployment, Some("shop"), at(2));
+    assert_eq!(told(&fleet, ""), [""; 0]);
+}
+
+#[test]
+fn deletions_are_told_of_the_last_ones_alone() {
+    let mut fleet = fleet();
+    let uids: Vec<String> = (0..DELETED_MAX + 5).map(|number| format!("a{number}")).collect();
+    for uid in &uids {
+        fleet.see(&sighting(uid, 1, deployment(LifecycleState::Stable)), at(0));
+        fleet.gone(uid, at(1));
+    }
+    let told = told(&fleet, "JOSDK.Resource.Event.DELETED");
+    assert_eq!(told.len(), DELETED_MAX);
+    assert_eq!(told[0], "JOSDK.Resource.Event.DELETED.Count shop/a5 = 1");
 }
 
 #[test]
