@@ -29,7 +29,18 @@ const INFLUX_DB: &str = "org.apache.flink.metrics.influxdb.InfluxdbReporterFacto
 const STATSD: &str = "org.apache.flink.metrics.statsd.StatsDReporterFactory";
 const GRAPHITE: &str = "org.apache.flink.metrics.graphite.GraphiteReporterFactory";
 const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
-const JMX: &str = "org.apache.flink.metrics.jmx.JMXReporterFactory";
+/// Reporters of Flink's that there are not here, and what takes their place.
+const INSTEAD: [(&str, &str); 2] = [
+    (
+        "org.apache.flink.metrics.jmx.JMXReporterFactory",
+        "JMX is of the JVM, and there is none here; use the reporter for Prometheus",
+    ),
+    (
+        "org.apache.flink.metrics.datadog.DatadogHttpReporterFactory",
+        "Datadog's own API is not spoken here; use the reporter for OpenTelemetry or StatsD, which its \
+         agent takes, or let it scrape the reporter for Prometheus",
+    ),
+];
 /// As Flink's reporter has it.
 const PROMETHEUS_PORT: u16 = 9249;
 /// Between two reports, where the configuration does not say.
@@ -190,10 +201,9 @@ impl Reporters {
     }
 }
 
-/// As what there is in Java alone may be meant.
 fn no_such_class(class: &str) -> String {
-    if class == JMX {
-        return format!("JMX is of the JVM, which there is none of here; use `{PROMETHEUS}`");
+    if let Some((_, instead)) = INSTEAD.iter().find(|(known, _)| *known == class) {
+        return (*instead).to_owned();
     }
     let known: Vec<&str> = CLASSES
         .iter()

@@ -54,11 +54,16 @@ fn a_list_of_reporters_leaves_out_the_others() {
 fn what_has_no_effect_is_told() {
     let told: Vec<String> = read(&[
         ("metrics.reporter.jmx.factory.class", "org.apache.flink.metrics.jmx.JMXReporterFactory"),
+        (
+            "metrics.reporter.dd.factory.class",
+            "org.apache.flink.metrics.datadog.DatadogHttpReporterFactory",
+        ),
+        ("metrics.reporter.dd.apikey", "secret"),
         ("metrics.reporter.prom.factory.class", PROMETHEUS),
         ("metrics.reporter.prom.prot", "1"),
         ("metrics.reporter.nothing.port", "1"),
         ("metrics.reporter.mine.factory.class", "com.example.Mine"),
-        ("metrics.reporters", "jmx,prom,nothing,mine,other"),
+        ("metrics.reporters", "dd,jmx,prom,nothing,mine,other"),
     ])
     .without_effect
     .iter()
@@ -67,8 +72,11 @@ fn what_has_no_effect_is_told() {
     assert_eq!(
         told,
         [
-            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: JMX is of the JVM, which \
-             there is none of here; use `org.apache.flink.metrics.prometheus.PrometheusReporterFactory`",
+            "`kubernetes.operator.metrics.reporter.dd.factory.class` has no effect: Datadog's own API is not \
+             spoken here; use the reporter for OpenTelemetry or StatsD, which its agent takes, or let it \
+             scrape the reporter for Prometheus",
+            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: JMX is of the JVM, and \
+             there is none here; use the reporter for Prometheus",
             "`kubernetes.operator.metrics.reporter.mine.factory.class` has no effect: there is no reporter \
              `com.example.Mine` here, but of Flink's prometheus.PrometheusReporterFactory, \
              otel.OpenTelemetryMetricReporterFactory, \
