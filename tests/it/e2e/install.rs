@@ -60,9 +60,15 @@ fn helm_installs_the_operator() {
     let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
     let release = ["kubectl-flink-operator", chart.to_str().unwrap()];
     let wait = ["--wait", "--timeout", "2m"];
-    helm(&cluster, &[&["install"], &release[..], &["--set", &watch], &wait].concat());
+    let pattern = "appender.console.layout.pattern = MINE %m%n";
+    let log = format!("defaultConfiguration.log4j-console\\.properties={pattern}");
+    let values = ["--set", &watch, "--set", &log];
+    helm(&cluster, &[&["install"], &release[..], &values, &wait].concat());
     cluster.deploy(&job());
     cluster.wait_until_stable();
+    let job_manager = cluster.job_manager().metadata.name.unwrap();
+    let lines = cluster.log_of(&job_manager, "flink-main-container");
+    assert!(lines.lines().any(|line| line.starts_with("MINE ")), "all jobs log so: {lines}");
 
     let more = ["--reuse-values", "--set", "replicas=2"];
     helm(&cluster, &[&["upgrade"], &release[..], &more, &wait].concat());
@@ -73,6 +79,43 @@ fn helm_installs_the_operator() {
     helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
     cluster.wait_until("without an operator", |_| cluster.pods(OPERATOR).is_empty());
     assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
+}
+
+/// Values for the Java operator's chart: its own, and some as people publish them.
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
+    let cluster = namespace("helm-java");
+    let chart = project().join("target/chart/kubectl-flink-operator");
+    let release = ["flink-kubernetes-operator", chart.to_str().unwrap()];
+    let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
+    // What their images, claims and nodes would have to be for is not in a sandbox.
+    let runs = ["java-chart.yaml", "named-namespaces.yaml", "misplaced.yaml"];
+    for entry in fs::read_dir(project().join("tests/golden/helm")).unwrap() {
+        let file = entry.unwrap().path();
+        let values = ["--values", file.to_str().unwrap(), "--set", &watch];
+        let small = ["--set", "operatorPod.resources.requests.cpu=100m"];
+        let is_run = runs.contains(&file.file_name().unwrap().to_str().unwrap());
+        let wait: &[&str] = if is_run { &["--wait", "--timeout", "2m"] } else { &[] };
+        helm(&cluster, &[&["install"], &release[..], &values, &small, wait].concat());
+        let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
+        assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
+        helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
+    }
+    values_of_a_release_are_read(&cluster);
+}
+
+/// As Helm itself keeps them, of a chart with the Java operator's name and values.
+fn values_of_a_release_are_read(cluster: &Cluster) {
+    let chart = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(chart.path().join(name), text).unwrap();
+    put("Chart.yaml", "apiVersion: v2\nname: flink-kubernetes-operator\nversion: 1.14.0\n");
+    put("values.yaml", include_str!("../../golden/helm/java-chart.yaml"));
+    helm(cluster, &["install", "streams", chart.path().to_str().unwrap(), "--set", "replicas=3"]);
+    helm(cluster, &["upgrade", "streams", chart.path().to_str().unwrap(), "--set", "replicas=2"]);
+    let told = cluster.flink(&["operator", "install", "--from-java", "--release", "streams"]);
+    assert!(told.contains("replicas: 2\n") && told.contains("failurePolicy: Fail"), "{told}");
+    helm(cluster, &["uninstall", "streams"]);
 }
 
 /// A namespace at the level `restricted`, with the volume of the example in it.
