@@ -5,6 +5,8 @@
 #   tests/cluster.sh all             and ::long::, which takes an hour more and asks for a quiet machine, and the examples in
 #                                    Python and SQL, whose images take minutes to make
 #   tests/cluster.sh NAME            only tests whose name contains NAME
+#   KUBECTL_FLINK_TEST_FLINK=2.3 tests/cluster.sh e2e::snapshots
+#                                    on this version of Flink, and not on the one whose turn it is
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, and not at every one
 #
@@ -106,6 +108,11 @@ all)
     # With them those that stop their own control plane, for the time when only the longest are left.
     if [ "${1:-}" = all ]; then
         tests 5 e2e:: faults::alone:: --skip ::long:: --skip e2e::examples::alone::
+        # Where a share is asked for, half of the tests are on the newest Flink already.
+        KUBECTL_FLINK_TEST_FLINK=2.3
+        export KUBECTL_FLINK_TEST_FLINK
+        tests 5 e2e:: --skip ::long:: --skip e2e::examples --skip e2e::install
+        unset KUBECTL_FLINK_TEST_FLINK
         tests 1 ::long::
     else
         # shellcheck disable=SC2086 # a word each

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use crate::support::api_client;
 use crate::support::program::{other, program};
+use crate::support::share;
 
 /// Starting a JobManager and a TaskManager takes half a minute on two busy cores, and several times that where others
 /// want them too.
@@ -101,11 +102,25 @@ impl Cluster {
         self.runtime.block_on(namespaces.create(&PostParams::default(), &namespace)).unwrap();
     }
 
-    /// `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's.
+    /// `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's, on the Flink
+    /// whose turn it is.
     pub(super) fn job(&self) -> Value {
         let text = fs::read_to_string(project().join("examples/jobs/exactly-once-counter.yaml"));
         let text = text.unwrap().replace("/tmp/flink-exactly-once", self.data.to_str().unwrap());
-        serde_yaml::from_str(&text).unwrap()
+        let mut job: Value = serde_yaml::from_str(&text).unwrap();
+        let version = self.flink_version();
+        job["spec"]["image"] = json!(format!("flink:{version}"));
+        job["spec"]["flinkVersion"] = json!(format!("v{}", version.replace('.', "_")));
+        job
+    }
+
+    /// `KUBECTL_FLINK_TEST_FLINK`, else the version of the test's turn: of the tests of a commit one half
+    /// is on the newest, and with the next commit it is the other half.
+    pub(super) fn flink_version(&self) -> String {
+        let name = self.namespace.rsplit_once('-').map_or("", |(name, _)| name);
+        let number = name.bytes().map(usize::from).sum();
+        let of_turn = || share::one_of(&["1.20", "2.3"], number).to_owned();
+        env::var("KUBECTL_FLINK_TEST_FLINK").unwrap_or_else(|_| of_turn())
     }
 
     /// Runs `kubectl-flink`, which has to succeed. Returns its standard output.

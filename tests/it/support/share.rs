@@ -25,6 +25,13 @@ pub(crate) fn third<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     part(all, 3)
 }
 
+/// One of several ways to run test number `number`, with the next commit another one; the first where
+/// all of the tests run.
+pub(crate) fn one_of<T: Copy>(ways: &[T], number: usize) -> T {
+    let (which, of) = parts();
+    ways[if of > 1 { (which + number) % ways.len() } else { 0 }]
+}
+
 fn part<T>(all: impl IntoIterator<Item = T>, of_max: usize) -> Vec<T> {
     let (which, of) = parts();
     let of = of.min(of_max);

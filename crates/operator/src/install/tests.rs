@@ -186,6 +186,33 @@ fn of_two_configurations_the_standard_one_counts() {
     assert_eq!(told(&[java]), ["image", "jvmArgs.operator", "tls.create"]);
 }
 
+/// Its scripts, monitors and kustomize patches go on with these names.
+#[test]
+fn an_installation_may_bear_the_names_of_the_java_operators() {
+    let name = "flink-kubernetes-operator";
+    let given: Map<String, Value> = serde_yaml::from_str(
+        "nameOverride: flink-kubernetes-operator\n\
+         defaultConfiguration:\n  config.yaml: |\n    \
+         kubernetes.operator.leader-election.enabled: true\n    \
+         kubernetes.operator.leader-election.lease-name: flink-operator-lease\n",
+    )
+    .unwrap();
+    let mut all = defaults();
+    merge(&mut all, given);
+    let values = typed(all).unwrap();
+    let release =
+        Release { namespace: "default", version: "1.2.3", managed_by: "test", values: &values };
+    let objects = release.objects();
+    assert!(names(&objects).contains(&"ConfigMap default/flink-operator-config".to_owned()));
+    let deployment = objects.last().unwrap();
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(deployment["metadata"]["name"], name);
+    assert_eq!(pod["metadata"]["labels"]["app.kubernetes.io/name"], name);
+    assert_eq!(pod["spec"]["containers"][0]["name"], name);
+    let arguments = pod["spec"]["containers"][0]["args"].to_string();
+    assert!(!arguments.contains("--lease-name"), "the configuration names it: {arguments}");
+}
+
 #[test]
 fn the_port_of_probes_and_namespaces_that_may_change_go_into_the_configuration() {
     let follow =
