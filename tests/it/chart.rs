@@ -65,6 +65,7 @@ const CASES: &[&[&str]] = &[
     &["webhook.create=true,webhook.validator.create=false,webhook.serviceLabels.team=data"],
     &["webhook.create=true,webhook.mutator.create=false"],
     &["fullnameOverride=mine,rbac.operatorRole.name=,operatorServiceAccount.name="],
+    &["jobServiceAccount.create=false,jobServiceAccount.name=,fullnameOverride=mine"],
     &[
         "watchNamespaces={shop},rbac.jobRole.name=,rbac.jobRoleBinding.name=,jobServiceAccount.name=",
         "nameOverride=mine,webhook.create=true",

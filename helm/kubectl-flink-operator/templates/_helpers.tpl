@@ -22,7 +22,8 @@ kubectl-flink:{{ $.Chart.AppVersion }}
 {{- /* An account, role or binding: root, values. An empty name gets what stands for it. */ -}}
 {{- define "operator.named" -}}
 {{- $root := index . 0 -}}
-{{- $name := (index . 1).name | default $root.Values.fullnameOverride | default (include "operator.name" $root) -}}
+{{- $made := $root.Values.fullnameOverride | default (include "operator.name" $root) -}}
+{{- $name := (index . 1).name | default (ternary $made "default" (index . 1).create) -}}
 {{ merge (dict "name" $name) (index . 1) | toJson }}
 {{- end }}
 

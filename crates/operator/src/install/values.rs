@@ -340,7 +340,7 @@ pub struct Logging {
 }
 
 impl Values {
-    /// Names that are empty get what stands for them.
+    /// Names that are empty get what stands for them, as in the Java operator's chart.
     #[must_use]
     pub(super) fn named(mut self) -> Self {
         let fullname = match (self.fullname_override.as_str(), self.name_override.as_str()) {
@@ -348,17 +348,17 @@ impl Values {
             ("", name) | (name, _) => name.to_owned(),
         };
         let rbac = &mut self.rbac;
-        for name in [
-            &mut self.operator_service_account.name,
-            &mut self.job_service_account.name,
-            &mut rbac.operator_role.name,
-            &mut rbac.operator_role_binding.name,
-            &mut rbac.job_role.name,
-            &mut rbac.job_role_binding.name,
-        ] {
-            if name.is_empty() {
-                name.clone_from(&fullname);
-            }
+        let roles = [
+            &mut rbac.operator_role,
+            &mut rbac.operator_role_binding,
+            &mut rbac.job_role,
+            &mut rbac.job_role_binding,
+        ];
+        let accounts = [&mut self.operator_service_account, &mut self.job_service_account];
+        let roles = roles.into_iter().map(|it| (it.create, &mut it.name));
+        let accounts = accounts.into_iter().map(|it| (it.create, &mut it.name));
+        for (is_made, name) in roles.chain(accounts).filter(|(_, name)| name.is_empty()) {
+            *name = if is_made { fullname.clone() } else { "default".to_owned() };
         }
         self
     }
