@@ -24,6 +24,7 @@ mod flink_client;
 mod flink_scaling;
 mod flink_scenarios;
 mod flink_tls;
+mod from_java;
 mod fuzz;
 mod going;
 mod golden;
