@@ -55,6 +55,15 @@ impl Release {
     }
 }
 
+impl Release {
+    /// Since 1.16 the chart takes `config.yaml` where it has both (FLINK-39791).
+    fn reads_the_old_format_alone(&self) -> bool {
+        let below = self.chart.metadata.version.strip_prefix("1.");
+        let minor = below.and_then(|below| below.split('.').next()?.parse::<u32>().ok());
+        minor.is_some_and(|minor| minor < 16)
+    }
+}
+
 /// Values, and what there is to say of them.
 #[derive(Debug, Default)]
 pub struct Converted {
@@ -81,8 +90,10 @@ pub fn convert(release: &Release) -> Converted {
     let given = release.config.clone().unwrap_or_default();
     let mut effective = release.chart.values.clone();
     merge(&mut effective, given.clone());
-    let mut converted =
-        Converted { without_effect: without_effect(&effective), ..Converted::default() };
+    let old =
+        release.reads_the_old_format_alone().then(|| leave_out_config(&mut effective)).flatten();
+    let without_effect = old.into_iter().chain(without_effect(&effective)).collect();
+    let mut converted = Converted { without_effect, ..Converted::default() };
     let image = effective.get("image").and_then(|image| image.get("repository")?.as_str());
     if image.is_some_and(is_of_java) {
         effective.remove("image");
@@ -99,6 +110,19 @@ pub fn convert(release: &Release) -> Converted {
         converted.values = values;
     }
     converted
+}
+
+/// Takes `config.yaml` out where `flink-conf.yaml` was in force.
+fn leave_out_config(effective: &mut Map<String, Value>) -> Option<WithoutEffect> {
+    let configuration = effective.get_mut("defaultConfiguration")?.as_object_mut()?;
+    let is_set = |file: &str| configuration.get(file)?.as_str().map(has_content);
+    let both = is_set("flink-conf.yaml") == Some(true) && is_set("config.yaml") == Some(true);
+    let _left_out = both.then(|| configuration.remove("config.yaml"))?;
+    Some(WithoutEffect {
+        path: vec!["defaultConfiguration".to_owned(), "config.yaml".to_owned()],
+        instead: "the Java operator's chart before 1.16 has flink-conf.yaml in force beside it"
+            .to_owned(),
+    })
 }
 
 impl Converted {

@@ -150,12 +150,6 @@ fn all_that_somebody_gave_is_taken_over_or_named() {
           flink-conf.yaml: |
             kubernetes.operator.reconcile.interval: "15 s"
             kubernetes.operator.savepoint.cleanup.enabled: "true"
-          config.yaml: |
-            kubernetes.operator:
-              job.upgrade.last-state.max.allowed.checkpoint.age: 30 min
-              reconcile.interval: 30 s
-            execution.checkpointing:
-              savepoint-dir: s3://example/savepoints
         logging:
           framework: logback
         fullnameOverride: flink
@@ -167,8 +161,8 @@ fn all_that_somebody_gave_is_taken_over_or_named() {
             periodSeconds: 10
         ---
         webhook.failurePolicy: "Fail", here "Ignore"
+        defaultConfiguration.config.yaml
         image
-        defaultConfiguration.flink-conf.yaml
         postStart
         tls.create
         operatorPod.webhook.container.env
@@ -180,6 +174,24 @@ fn all_that_somebody_gave_is_taken_over_or_named() {
     let mut all = defaults();
     merge(&mut all, converted.values);
     typed(all).unwrap();
+}
+
+/// FLINK-39791
+#[test]
+fn of_two_configurations_the_one_that_was_in_force_is_taken_over() {
+    let both = "defaultConfiguration: {config.yaml: 'a: 1', flink-conf.yaml: 'b: 2'}";
+    let of = |version: &str| {
+        let mut release = release(both);
+        version.clone_into(&mut release.chart.metadata.version);
+        let converted = convert(&release);
+        let told = converted.without_effect.iter().map(|it| it.path.join(".")).collect::<Vec<_>>();
+        (converted.values["defaultConfiguration"].clone(), told)
+    };
+    let told = |file: &str| vec![format!("defaultConfiguration.{file}"), "image".to_owned()];
+    assert_eq!(of("1.14.0"), (json!({"flink-conf.yaml": "b: 2"}), told("config.yaml")));
+    let (values, mut all) = of("1.16.1");
+    all.sort();
+    assert_eq!((&values["config.yaml"], all), (&json!("a: 1"), told("flink-conf.yaml")));
 }
 
 #[test]
