@@ -66,16 +66,16 @@ pub(crate) fn with_load<T>(operating: &Operating, look: impl FnOnce(&mut Load) -
     })
 }
 
-fn stored(cluster: &FakeCluster) -> Option<Value> {
+pub(crate) fn stored(cluster: &FakeCluster) -> Option<Value> {
     cluster.object("configmaps", "shop", "autoscaler-orders")
 }
 
-fn state(cluster: &FakeCluster) -> Option<state::Stored> {
+pub(crate) fn state(cluster: &FakeCluster) -> Option<state::Stored> {
     let data = serde_json::from_value(stored(cluster)?["data"].clone()).ok()?;
     state::read(&data).ok()
 }
 
-fn parallelism(operating: &Operating) -> (u32, u32) {
+pub(crate) fn parallelism(operating: &Operating) -> (u32, u32) {
     with_load(operating, |load| (load.parallelism[SOURCE], load.parallelism[WINDOW]))
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn events(cluster: &FakeCluster, reason: &str) -> Vec<Value> {
     cluster.objects("events").into_iter().filter(|event| event["reason"] == reason).collect()
 }
 
-fn last_reconciled(cluster: &FakeCluster) -> Value {
+pub(crate) fn last_reconciled(cluster: &FakeCluster) -> Value {
     let resource = cluster.object("flinkdeployments", "shop", "orders").unwrap();
     let text = &resource["status"]["reconciliationStatus"]["lastReconciledSpec"];
     serde_json::from_str(text.as_str().unwrap()).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::memory::MemorySize;
-use config::option::{ConfigOption, InvalidValue};
+use config::option::{ConfigOption, InvalidValue, OptionValue};
 use config::{FlinkConfig, options};
 use validation::memory_model::{TaskManagerMemory, task_manager_memory};
 
@@ -47,6 +47,34 @@ struct Sizes {
     managed: u64,
     total: u64,
 }
+
+/// An option, and the size that it gets.
+type Tuned = (&'static ConfigOption<MemorySize>, fn(&Sizes) -> u64);
+
+/// The sizes that tuning sets.
+const SIZES: [Tuned; 5] = [
+    (&options::TASK_MANAGER_PROCESS_MEMORY, |of| of.total),
+    (&options::TASK_MANAGER_FRAMEWORK_HEAP, |_| 0),
+    (&options::TASK_MANAGER_NETWORK_MIN, |of| of.network),
+    (&options::TASK_MANAGER_NETWORK_MAX, |of| of.network),
+    (&options::TASK_MANAGER_METASPACE, |of| of.metaspace),
+];
+
+/// The fractions that it sets.
+const MANAGED_FRACTION: &ConfigOption<f64> = &options::TASK_MANAGER_MANAGED_FRACTION;
+const OVERHEAD_FRACTION: &ConfigOption<f64> = &options::TASK_MANAGER_OVERHEAD_FRACTION;
+
+/// The options that it removes, by all their names, as they would speak against those that it sets.
+const REMOVED: [&ConfigOption<MemorySize>; 3] = [
+    &options::TASK_MANAGER_FLINK_MEMORY,
+    &options::TASK_MANAGER_TASK_HEAP,
+    &options::TASK_MANAGER_MANAGED_MEMORY,
+];
+
+/// Longest value of an option that is tuned.
+const VALUE_MAX: usize = 500;
+/// Most characters of a key in a message.
+const TOLD_MAX: usize = 200;
 
 /// Recommends memory; nothing where Flink could not split the one that there is, or where it was not
 /// measured: a TaskManager without metaspace does not start.
@@ -158,7 +186,7 @@ fn channels(own: u32, other: u32, ship: ShipStrategy) -> u64 {
 }
 
 fn changes(spec: &TaskManagerMemory, sizes: &Sizes) -> Option<ConfigChanges> {
-    let Sizes { network, metaspace, heap, managed, total } = *sizes;
+    let Sizes { network, metaspace: _, heap, managed, total } = *sizes;
     if total == 0 {
         return None;
     }
@@ -167,22 +195,51 @@ fn changes(spec: &TaskManagerMemory, sizes: &Sizes) -> Option<ConfigChanges> {
         - i128::from(spec.managed)
         + i128::from(network)
         - i128::from(spec.network);
-    let mut changes = ConfigChanges::default();
-    let mut set = |key: &str, value: String| changes.overrides.insert(key.to_owned(), value);
-    set(options::TASK_MANAGER_PROCESS_MEMORY.key(), MemorySize(total).to_string());
-    set(options::TASK_MANAGER_FRAMEWORK_HEAP.key(), MemorySize(0).to_string());
-    set(options::TASK_MANAGER_MANAGED_FRACTION.key(), fraction(managed, flink)?);
-    set(options::TASK_MANAGER_NETWORK_MIN.key(), MemorySize(network).to_string());
-    set(options::TASK_MANAGER_NETWORK_MAX.key(), MemorySize(network).to_string());
-    set(options::TASK_MANAGER_OVERHEAD_FRACTION.key(), fraction(spec.overhead, total.into())?);
-    set(options::TASK_MANAGER_METASPACE.key(), MemorySize(metaspace).to_string());
-    let mut remove = |option: &ConfigOption<MemorySize>| {
-        changes.removals.extend(option.keys().map(str::to_owned));
+    let sizes = SIZES.map(|(option, of)| (option.key(), MemorySize(of(sizes)).to_string()));
+    let fractions = [
+        (MANAGED_FRACTION.key(), fraction(managed, flink)?),
+        (OVERHEAD_FRACTION.key(), fraction(spec.overhead, total.into())?),
+    ];
+    let set = sizes.into_iter().chain(fractions);
+    Some(ConfigChanges {
+        overrides: set.map(|(key, value)| (key.to_owned(), value)).collect(),
+        removals: removed().map(str::to_owned).collect(),
+    })
+}
+
+fn removed() -> impl Iterator<Item = &'static str> {
+    REMOVED.into_iter().flat_map(ConfigOption::keys)
+}
+
+/// Refuses changes that tuning never makes. Code of a job may write the ConfigMap in which they are
+/// stored, and must not reach the options that its resource decides: its state, image and account.
+///
+/// # Errors
+/// With the key. Values are not told: one that does not belong here may be a secret.
+pub fn check(changes: &ConfigChanges) -> Result<(), String> {
+    let ConfigChanges { overrides, removals } = changes;
+    let untuned = |key: &str| {
+        let key: String = key.chars().flat_map(char::escape_debug).take(TOLD_MAX).collect();
+        format!("`{key}` is nothing that is tuned")
     };
-    remove(&options::TASK_MANAGER_FLINK_MEMORY);
-    remove(&options::TASK_MANAGER_TASK_HEAP);
-    remove(&options::TASK_MANAGER_MANAGED_MEMORY);
-    Some(changes)
+    for (key, value) in overrides {
+        let size = SIZES.iter().find(|(option, _)| option.key() == key);
+        let fraction = [MANAGED_FRACTION, OVERHEAD_FRACTION].into_iter().find(|of| of.key() == key);
+        let (is_of_type, expected) = match (size, fraction) {
+            (Some((option, _)), _) => (option.parse(key, value).is_ok(), MemorySize::EXPECTED),
+            (None, Some(option)) => (option.parse(key, value).is_ok(), f64::EXPECTED),
+            (None, None) => return Err(untuned(key)),
+        };
+        let is_plain =
+            value.len() <= VALUE_MAX && value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if !is_of_type || !is_plain {
+            return Err(format!("the value of `{key}` is not {expected}"));
+        }
+    }
+    removals
+        .iter()
+        .find(|key| !removed().any(|of| of == *key))
+        .map_or(Ok(()), |key| Err(untuned(key)))
 }
 
 /// Up at the third decimal; nothing for a share of nothing.

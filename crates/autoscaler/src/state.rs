@@ -59,7 +59,10 @@ pub struct Stored {
 /// Why a stored state is not to be worked with.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
-    #[error("`{key}` cannot be read, and says what is in force: {reason}")]
+    #[error(
+        "`{key}` cannot be read, and says what is in force: {reason}; \
+         mend it or remove it, or reset the autoscaler"
+    )]
     InForce { key: &'static str, reason: String },
     #[error("`{key}` is not as it was written, and may say what is in force: {reason}")]
     Damaged { key: String, reason: String },

@@ -14,7 +14,11 @@ use config::FlinkConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::autoscaler::{events, flink, run as run_job, scene, with_load};
+use serde_json::json;
+
+use crate::autoscaler::{
+    events, flink, last_reconciled, parallelism, run as run_job, scene, state, stored, with_load,
+};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::operating::Operating;
 
@@ -307,4 +311,44 @@ async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() 
         assert!(told.len() == 1 && (told[0] > 1) == is_told_again, "{interval}: {told:?}");
         operating.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_40414_what_a_job_may_write_sets_no_option_of_it() {
+    let operating = Operating::start(flink().await);
+    run_job(&operating, &scene(&[("job.autoscaler.memory.tuning.enabled", "true")]), 28.0);
+    let map = operating.until("samples are stored", stored).await;
+    let changes =
+        "overrides: {env.java.opts.all: -Devil=1}\nremovals: [high-availability.storageDir]\n";
+    let mut written = map;
+    written["data"]["configOverrides"] = json!(changes);
+    operating.cluster.insert(written.clone());
+    let told = |cluster: &FakeCluster| {
+        let mut messages = events(cluster, "AutoscalerError").into_iter();
+        messages.find(|event| event["message"].as_str().unwrap().contains("`env.java.opts.all`"))
+    };
+    let event = operating.until("the key is told", told).await;
+    let message = event["message"].as_str().unwrap();
+    assert!(message.ends_with("or reset the autoscaler") && !message.contains("evil"), "{message}");
+    // An operator that starts reads it before anything else.
+    let operating = operating.restart().await;
+    with_load(&operating, |load| load.rate = 100.0);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(parallelism(&operating), (1, 1), "nothing is decided");
+    assert_eq!(stored(&operating.cluster).unwrap()["data"]["configOverrides"], changes);
+    let spec = last_reconciled(&operating.cluster).to_string();
+    assert!(!spec.contains("evil") && spec.contains("high-availability.storageDir"), "{spec}");
+    let manager = operating.cluster.object("deployments", "shop", "orders").unwrap();
+    assert_eq!(manager["metadata"]["uid"], "d1", "the JobManager was not replaced");
+    assert_eq!(operating.flink.requests("/stop"), [""; 0]);
+
+    written["data"].as_object_mut().unwrap().remove("configOverrides");
+    operating.cluster.insert(written);
+    let decided = |cluster: &FakeCluster| {
+        let state = state(cluster)?.state;
+        (!state.overrides.is_empty() && !state.config.overrides.is_empty()).then_some(())
+    };
+    operating.until("the autoscaler goes on", decided).await;
+    assert!(!last_reconciled(&operating.cluster).to_string().contains("evil"));
+    operating.stop().await;
 }

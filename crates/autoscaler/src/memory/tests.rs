@@ -193,3 +193,30 @@ fn fractions_are_rounded_up() {
     assert_eq!(fraction(1, 0), None);
     assert_eq!(fraction(1, -5), None);
 }
+
+proptest::proptest! {
+    /// A decision that could not be read again would leave the job without any.
+    #[test]
+    fn what_is_tuned_is_read_back(
+        heap in 0.0..64e9_f64,
+        managed in 0.0..64e9_f64,
+        metaspace in 0.0..4e9_f64,
+        slots in 1.0..5000.0_f64,
+        is_maximized: bool,
+        is_compensated: bool,
+    ) {
+        let text = |is: bool| if is { "true" } else { "false" };
+        let tuned = Job { heap, managed, metaspace, slots, ..job() }
+            .with("job.autoscaler.memory.tuning.maximize-managed-memory", text(is_maximized))
+            .with(
+                "job.autoscaler.memory.tuning.scale-down-compensation.enabled",
+                text(is_compensated),
+            )
+            .tune()
+            .unwrap();
+        let mut stored = crate::state::Stored::default();
+        stored.state.config = tuned;
+        let written = crate::state::write(&stored).unwrap();
+        proptest::prop_assert_eq!(crate::state::read(&written.data), Ok(stored));
+    }
+}

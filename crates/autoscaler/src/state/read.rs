@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cycle::ConfigChanges;
 use crate::delayed::{Delayed, Recommended, Waiting};
+use crate::memory::check;
 use crate::metric::{Evaluated, Figures, Metric, Values};
 use crate::sample::Sample;
 use crate::scaling_history::{Restarts, Scaling, ScalingHistory};
@@ -17,9 +18,6 @@ use config::structure::split_map;
 
 use super::TEXT_MAX;
 use super::text::{decompress, read_double, read_duration, read_instant};
-
-/// Longest key or value of a configuration that is tuned.
-const CONFIG_TEXT_MAX: usize = 500;
 
 /// Scalars are read as texts, so that no digit of them is lost.
 type Text = String;
@@ -191,17 +189,9 @@ pub(super) fn config(value: &str) -> Result<ConfigChanges, String> {
     let Some(ConfigText { overrides, removals }) = yaml(value)? else {
         return Ok(ConfigChanges::default());
     };
-    let is_plain = |text: &Text| {
-        text.len() <= CONFIG_TEXT_MAX && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
-    };
-    let unfit = {
-        let texts = overrides.iter().flat_map(|(key, value)| [key, value]).chain(&removals);
-        texts.filter(|text| !is_plain(text)).map(|text| text.escape_debug().to_string()).next()
-    };
-    match unfit {
-        Some(text) => Err(format!("`{text}` is nothing that is tuned")),
-        None => Ok(ConfigChanges { overrides, removals }),
-    }
+    let changes = ConfigChanges { overrides, removals };
+    check(&changes)?;
+    Ok(changes)
 }
 
 pub(super) fn delayed(value: &str) -> Result<Delayed, String> {

@@ -202,12 +202,37 @@ fn what_is_in_force_is_not_guessed() {
         (PARALLELISM, "a:0"),
         (PARALLELISM, "nonsense"),
         (CONFIG, "overrides: 5"),
+        (CONFIG, "overrides: {\"env.java.opts.all\": \"-Dx\"}\nremovals: []\n"),
+        (CONFIG, "overrides: {}\nremovals: [high-availability.storageDir]\n"),
+        (CONFIG, "overrides: {}\nremovals: [taskmanager.memory.process.size]\n"),
+        (CONFIG, "overrides: {\"taskmanager.memory.size\": \"1 gb\"}\nremovals: []\n"),
+        (CONFIG, "overrides: {\"taskmanager.memory.process.size\": many}\nremovals: []\n"),
+        (CONFIG, "overrides: {\"taskmanager.memory.managed.fraction\": NaN}\nremovals: []\n"),
+        (
+            CONFIG,
+            "overrides: {\"taskmanager.memory.managed.fraction\": \"0.1\\n\"}\nremovals: []\n",
+        ),
     ] {
         let mut data = stored();
         data.insert(key.to_owned(), value.to_owned());
         let error = read(&data).unwrap_err();
         assert!(matches!(error, Unreadable::InForce { .. }), "{value}: {error}");
+        assert!(error.to_string().ends_with("or reset the autoscaler"), "{error}");
     }
+}
+
+#[test]
+fn an_option_that_is_not_tuned_is_told_by_its_key_alone() {
+    let error = |config: &str| read::config(config).unwrap_err();
+    assert_eq!(
+        error("overrides: {s3.secret-key: hush}\nremovals: []\n"),
+        "`s3.secret-key` is nothing that is tuned"
+    );
+    let key = "taskmanager.memory.process.size";
+    let told = error(&format!("overrides: {{{key}: hush}}\nremovals: []\n"));
+    assert!(told.contains(key) && !told.contains("hush"), "{told}");
+    let told = error(&format!("overrides: {{}}\nremovals: [\"\\n{}\"]\n", "x".repeat(10_000)));
+    assert!(told.starts_with("`\\nxxx") && told.len() < 300, "{told}");
 }
 
 #[test]
@@ -259,7 +284,8 @@ fn a_state_that_does_not_fit_is_not_written() {
 fn a_vertex_without_entries_comes_back() {
     let mut stored = Stored::default();
     stored.state.scaling_history.insert(A.into(), [].into());
-    stored.state.config = ConfigChanges { removals: ["a".to_owned()].into(), ..Default::default() };
+    let removals = ["taskmanager.memory.task.heap.size".to_owned()].into();
+    stored.state.config = ConfigChanges { removals, ..Default::default() };
     let scaling = Scaling { current: 2, new: 1, figures: Figures::default() };
     stored.state.scaling_history.insert(B.into(), [(Timestamp::UNIX_EPOCH, scaling)].into());
     assert_eq!(read(&write(&stored).unwrap().data), Ok(stored));
