@@ -39,7 +39,7 @@ pub fn align(target: &Target, alignment: Alignment) -> Aligned {
     match target.first_above(is_load_reducing) {
         Some(parallelism) => kept(parallelism),
         None if is_legacy => target.first_below(),
-        None => kept(target.target),
+        None => kept(target.target.min(target.cap()).max(target.lower)),
     }
 }
 
@@ -48,10 +48,14 @@ impl Target {
         self.target > self.current
     }
 
+    /// The most subtasks that have something to do, within the limits.
+    fn cap(&self) -> u32 {
+        self.parts.min(self.max_parallelism).min(self.upper)
+    }
+
     /// The first from the target on that divides the parts, or under which each has less.
     fn first_above(&self, is_load_reducing: bool) -> Option<u32> {
-        let cap = self.parts.min(self.max_parallelism).min(self.upper);
-        let end = if self.is_up() { cap } else { cap.min(self.current) };
+        let end = if self.is_up() { self.cap() } else { self.cap().min(self.current) };
         let most = self.parts / self.target;
         (self.target..=end).find(|parallelism| {
             self.parts.is_multiple_of(*parallelism)
@@ -60,6 +64,7 @@ impl Target {
     }
 
     /// The last below the target under which none has more, unless that turns the direction round.
+    /// Of a vertex with idle subtasks, it does not: these go whatever the rate is.
     fn first_below(&self) -> Aligned {
         let most = self.parts / self.target;
         let mut parallelism = self.target;
@@ -75,7 +80,7 @@ impl Target {
         let parallelism = parallelism.max(self.lower);
         let is_turned =
             if self.is_up() { parallelism <= self.current } else { parallelism >= self.current };
-        if is_turned {
+        if is_turned && self.current <= self.cap() {
             return Aligned { parallelism: self.current, is_limited: true };
         }
         Aligned { parallelism, is_limited: parallelism != self.target }

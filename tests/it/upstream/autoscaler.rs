@@ -211,7 +211,8 @@ fn flink_36535_down_goes_to_the_highest_of_the_interval_and_not_before_its_end()
 
 #[test]
 fn flink_39299_alignment_never_turns_the_direction_round() {
-    // A source of 15 partitions with 16 subtasks: the next one up that fits is less.
+    // A source of 15 partitions with 16 subtasks: the next one up that fits is less. One of them has
+    // nothing to do, and goes.
     let decided = |current: u32, rate: f64, options: &[(&str, &str)]| {
         let mut job = Job::new(options);
         job.source.parallelism = current;
@@ -223,13 +224,45 @@ fn flink_39299_alignment_never_turns_the_direction_round() {
     };
     for mode in ["EVENLY_SPREAD", "MAXIMIZE_UTILISATION"] {
         let options = [("scaling.key-group.partitions.adjust.mode", mode)];
-        assert_eq!(decided(16, 1000.0, &options), 16, "{mode}");
+        assert_eq!(decided(16, 1000.0, &options), 15, "{mode}");
         assert!(decided(14, 500.0, &options) <= 14, "{mode}");
+        assert!(decided(14, 1000.0, &options) >= 14, "{mode}");
     }
     for mode in ["BALANCED", "EVENLY_SPREAD", "OFF"] {
         let options = [("scaling.parallelism-alignment.mode", mode)];
-        assert!(decided(16, 1000.0, &options) > 16, "{mode}");
+        let up = decided(16, 1000.0, &options);
+        assert!(if mode == "OFF" { up > 16 } else { up == 15 }, "{mode}: {up}");
         assert!(decided(14, 500.0, &options) <= 14, "{mode}");
+        assert!(decided(14, 1000.0, &options) >= 14, "{mode}");
+    }
+}
+
+#[test]
+fn flink_40389_a_source_has_no_more_subtasks_than_partitions() {
+    for mode in ["BALANCED", "EVENLY_SPREAD"] {
+        let mode = ("scaling.parallelism-alignment.mode", mode);
+        let mut job = Job::new(&[mode, ("scale-down.interval", "10 min")]);
+        (job.source.parallelism, job.source.partitions) = (100, Some(15));
+        job.of_source.busy = all(1000.0);
+        // As many records again come in as it reads.
+        let of_source = |job: &mut Job, minute: u32, since: u32| {
+            let records = 6000.0 * f64::from(minute - since);
+            job.of_source.pending = all(records);
+            let cycle = job.cycle(i64::from(minute) * 60, records);
+            cycle.decisions.get(&"source".into()).map(|decision| decision.new)
+        };
+        assert_eq!(of_source(&mut job, 0, 0), None);
+        for minute in 1..=10 {
+            assert_eq!(of_source(&mut job, minute, 0), Some(100), "minute {minute}");
+        }
+        assert_eq!(of_source(&mut job, 11, 0), Some(15));
+        assert_eq!(job.state.overrides[&"source".into()], 15);
+        // Busy as it is, it would need more partitions and not more subtasks.
+        (job.source.parallelism, job.running_since) = (15, at(12 * 60));
+        assert_eq!(of_source(&mut job, 12, 12), None);
+        for minute in 13..=33 {
+            assert_eq!(of_source(&mut job, minute, 12), Some(15), "minute {minute}");
+        }
     }
 }
 

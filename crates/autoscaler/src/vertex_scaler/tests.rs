@@ -193,7 +193,7 @@ fn section_16_example_2_factors_are_limited() {
 #[test]
 fn section_16_example_2_a_source_with_partitions() {
     let source = Example { partitions: Some(15), ..example(10, 200.0, 100.0, "1.0") };
-    source.gives_in_modes(20, 20, 20, 15);
+    source.gives_in_modes(15, 15, 20, 15);
     let legacy = source.with("scaling.key-group.partitions.adjust.mode", "EVENLY_SPREAD").decide();
     let limited = Limited { expected: 20, actual: 15, parts: 15, upper: 200, lower: 1 };
     assert_eq!(legacy.limited, Some(limited));
