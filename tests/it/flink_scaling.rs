@@ -130,6 +130,24 @@ async fn a_metric_that_is_not_there_yet_is_named() {
 }
 
 #[tokio::test]
+async fn figures_that_are_not_complete_are_no_measurement() {
+    let (fake, client) = job().await;
+    for count in ["read-records", "write-records"] {
+        for vertex in [SOURCE, WINDOW] {
+            fake.with_job(JOB, |job| job.incomplete = vec![(vertex, count)]);
+            let error = client.measure(JOB, &mut Names::default()).await.unwrap_err();
+            assert!(error.is_of_a_start() && error.to_string().contains(vertex), "{error}");
+            assert!(matches!(error, Unmeasured::Incomplete { .. }), "{error}");
+            fake.with_job(JOB, |job| job.finished = vec![vertex.into()]);
+            client.measure(JOB, &mut Names::default()).await.unwrap();
+            fake.with_job(JOB, |job| job.finished.clear());
+        }
+    }
+    fake.with_job(JOB, |job| job.incomplete.clear());
+    client.measure(JOB, &mut Names::default()).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_has_finished_is_not_read() {
     let (fake, client) = job().await;
     fake.with_job(JOB, |job| {

@@ -15,11 +15,13 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use serde_json::json;
+use testing::scene::JOB_ID;
 
 use crate::autoscaler::{
     events, flink, last_reconciled, parallelism, run as run_job, scene, state, stored, with_load,
 };
 use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_flink::load::WINDOW;
 use crate::support::operating::Operating;
 
 /// A source with one vertex behind it, which decides at once.
@@ -383,5 +385,33 @@ async fn flink_40414_what_a_job_may_write_sets_no_option_of_it() {
     };
     operating.until("the autoscaler goes on", decided).await;
     assert!(!last_reconciled(&operating.cluster).to_string().contains("evil"));
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_39925_a_vertex_whose_records_are_not_all_counted_is_not_scaled_down() {
+    let operating = Operating::start(flink().await);
+    run_job(&operating, &scene(&[]), 100.0);
+    with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 4));
+    let report = |incomplete| {
+        operating.flink.with("shop/orders", |cluster| {
+            cluster.jobs.get_mut(JOB_ID).unwrap().incomplete = incomplete;
+        });
+    };
+    operating.until("samples are stored", stored).await;
+    // The TaskManagers do not answer the JobManager: nothing seems to reach the window.
+    report(vec![(WINDOW, "read-records")]);
+    let told = |cluster: &FakeCluster| {
+        let mut messages = events(cluster, "AutoscalerError").into_iter();
+        messages.find(|event| event["message"].as_str().unwrap().contains(WINDOW))
+    };
+    operating.until("the vertex is told", told).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(parallelism(&operating), (4, 4));
+    assert_eq!(with_load(&operating, |load| load.changes), 0);
+    report(vec![]);
+    with_load(&operating, |load| load.rate = 10.0);
+    let is_down = |_: &FakeCluster| (parallelism(&operating) == (1, 1)).then_some(());
+    operating.until("it is scaled down for a reason", is_down).await;
     operating.stop().await;
 }

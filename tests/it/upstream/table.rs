@@ -11,7 +11,7 @@ const REASON: &str = "not found in the public history";
 /// Where the tests are: those of decisions alone are beside the decisions.
 const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle/tests/it/upstream"];
 
-const IDS: [u32; 57] = [
+const IDS: [u32; 58] = [
     // State loss.
     27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
     35831, 38858, 28228, 39165, // Stuck or looping.
@@ -20,7 +20,8 @@ const IDS: [u32; 57] = [
     27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, // Spurious changes.
     33187, 33710, 36890, 37193, 38479, 38517, 39509, // Hidden errors.
     37430, 37470, 37730, // The autoscaler's figures.
-    31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39958, 40055, 40389, 40414, 40587,
+    31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39925, 39958, 40055, 40389, 40414,
+    40587,
 ];
 
 /// Names of their tests that bear an id.

@@ -42,6 +42,8 @@ pub enum Unmeasured {
     Topology(#[from] Unusable),
     #[error("vertex `{vertex}`: {missing}")]
     Missing { vertex: VertexId, missing: Missing },
+    #[error("vertex `{vertex}`: Flink has not the records of all its subtasks yet")]
+    Incomplete { vertex: VertexId },
     #[error("TaskManagers have no metrics of their memory")]
     NoProcessMetrics,
 }
@@ -51,7 +53,7 @@ impl Unmeasured {
     pub fn is_of_a_start(&self) -> bool {
         match self {
             Self::Topology(unusable) => *unusable == Unusable::Empty,
-            Self::Missing { .. } => true,
+            Self::Missing { .. } | Self::Incomplete { .. } => true,
             Self::Flink(_) | Self::NotRunning(_) | Self::NoProcessMetrics => false,
         }
     }
@@ -196,7 +198,8 @@ pub fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
 /// The graph is that of the plan; what its vertices count stands beside it.
 ///
 /// # Errors
-/// For a plan that is not there yet.
+/// For a plan that is not there yet, and for counts that are too low: those of subtasks which have
+/// not reported are not in them.
 pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
     let details: BTreeMap<&str, &VertexDetails> =
         job.vertices.iter().map(|vertex| (vertex.id.as_str(), vertex)).collect();
@@ -207,6 +210,9 @@ pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasur
             return Err(Unusable::Empty.into());
         };
         let is_finished = details.status == "FINISHED";
+        if !is_finished && !is_complete(details) {
+            return Err(Unmeasured::Incomplete { vertex: node.id.as_str().into() });
+        }
         let inputs = node.inputs.iter();
         let vertex = Vertex {
             parallelism: node.parallelism.unwrap_or(details.parallelism),
@@ -232,6 +238,12 @@ pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasur
         return Err(Unusable::Empty.into());
     }
     Ok(vertices)
+}
+
+/// True if the records of all subtasks are counted, as far as Flink says.
+fn is_complete(vertex: &VertexDetails) -> bool {
+    let is_false = |name| vertex.metrics.get(name) == Some(&serde_json::Value::Bool(false));
+    !["read-records-complete", "write-records-complete"].into_iter().any(is_false)
 }
 
 /// A number, or NaN where Flink says so or nothing.

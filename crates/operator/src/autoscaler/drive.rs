@@ -205,6 +205,7 @@ impl<K: Scaled> Turn<K> {
             Unmeasured::Flink(_)
             | Unmeasured::Topology(_)
             | Unmeasured::Missing { .. }
+            | Unmeasured::Incomplete { .. }
             | Unmeasured::NoProcessMetrics => Failure::Lasting(reason),
         }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) load: Option<Load>,
     /// Vertices that have finished.
     pub(crate) finished: Vec<String>,
+    /// Counts of vertices to which no subtask has reported.
+    pub(crate) incomplete: Vec<(&'static str, &'static str)>,
     next_states: VecDeque<(&'static str, u32)>,
     next_checkpoint: i64,
     /// The statistics last handed out.
@@ -118,6 +120,7 @@ impl Job {
             metrics: BTreeMap::new(),
             load: None,
             finished: Vec::new(),
+            incomplete: Vec::new(),
             next_states: [("CREATED", 0), ("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into(),
             next_checkpoint: 1,
             cached: None,
@@ -276,12 +279,20 @@ impl Job {
         let vertex = |id: &str, name: &str| {
             let is_finished = self.finished.iter().any(|finished| finished == id);
             let status = if is_finished { "FINISHED" } else { &self.state };
+            let mut metrics = json!({
+                "read-records": records_in(id), "read-records-complete": true,
+                "write-records": 7, "write-records-complete": true,
+                "accumulated-busy-time": "NaN",
+            });
+            for (_, count) in self.incomplete.iter().filter(|(of, _)| *of == id) {
+                metrics[count] = json!(0);
+                metrics[format!("{count}-complete")] = json!(false);
+            }
             json!({
                 "id": id, "name": name, "maxParallelism": 128, "parallelism": parallelism(id),
                 "status": status, "start-time": self.start, "end-time": self.end,
                 "duration": now - self.start, "tasks": {"RUNNING": self.running_tasks / 2},
-                "metrics": {"read-records": records_in(id), "read-records-complete": true, "write-records": 7,
-                            "accumulated-busy-time": "NaN"},
+                "metrics": metrics,
             })
         };
         let source = "cbc357ccb763df2852fee8c4fc7d55f2";
