@@ -52,9 +52,10 @@ impl Limits {
 
 /// Snapshots of a kind that go, oldest first: never what a person asked for, never the newest that
 /// is complete, never the last, and never the newest that was taken for a node: without it a node
-/// that stays as it is would be answered again. One that is being taken is not too many: it is to
-/// take the place of the newest, which would stay for ever if each that follows went before its end.
-/// That it is taken is believed for so long as it may take.
+/// that stays as it is would be answered again. One that is being taken is neither too many nor too
+/// old: its data would be left without a record, and the newest, whose place it is to take, would stay
+/// for ever if each that follows went before its end. That it is taken is believed for so long as it
+/// may take.
 pub fn expired(
     known: &[KnownSnapshot],
     kind: SnapshotKind,
@@ -83,11 +84,10 @@ pub fn expired(
     let mut left = candidates.len();
     let mut expired = Vec::new();
     for (index, snapshot) in candidates.into_iter().enumerate() {
-        let is_being_taken = newest_complete.is_some_and(|newest| index > newest)
-            && matches!(snapshot.state, SnapshotState::TriggerPending | SnapshotState::InProgress)
-            && now.duration_since(snapshot.created) <= limits.open;
-        let goes = (left > limit && !is_being_taken) || limits.is_too_old(snapshot.created, now);
-        let is_needed = [newest_complete, newest_notice].contains(&Some(index));
+        let is_being_taken =
+            !snapshot.state.is_final() && now.duration_since(snapshot.created) <= limits.open;
+        let is_needed = is_being_taken || [newest_complete, newest_notice].contains(&Some(index));
+        let goes = left > limit || limits.is_too_old(snapshot.created, now);
         if goes && left > 1 && !is_needed {
             left -= 1;
             expired.push(snapshot);
@@ -170,9 +170,14 @@ mod tests {
         assert_eq!(names(&known(Upgrade, &mixed), 2, None), "0 1 2 3");
         assert_eq!(names(&known(Manual, &mixed), 2, None), "");
         assert_eq!(names(&known(Unknown, &mixed), 2, None), "");
-        // By age all go but the newest that is complete.
-        assert_eq!(names(&known(Periodic, &mixed), 10, Some(5)), "0 1 2 3 5");
-        assert_eq!(names(&known(Periodic, &[InProgress; 4]), 10, Some(5)), "0 1 2");
+        // By age all go but the newest that is complete, and those that are being taken.
+        assert_eq!(names(&known(Periodic, &mixed), 10, Some(5)), "0 1 2 3");
+        assert_eq!(names(&known(Periodic, &[InProgress; 4]), 10, Some(5)), "");
+        let brief = Limits { open: SignedDuration::from_secs(2), ..limits(10, Some(5)) };
+        assert_eq!(names_within(&known(Periodic, &mixed), brief), "0 1 2 3 5");
+        assert_eq!(names_within(&known(Periodic, &[InProgress; 4]), brief), "0 1 2");
+        let early = [InProgress, Completed, Completed];
+        assert_eq!(names(&known(Periodic, &early), 1, None), "1", "one that began before");
         assert_eq!(names(&known(Periodic, &[Completed, Failed, Failed, Failed]), 1, None), "1 2 3");
         assert_eq!(names(&known(Periodic, &[Completed, InProgress]), 1, None), "", "it is awaited");
         assert_eq!(names(&known(Periodic, &[Completed, Completed, InProgress]), 1, None), "0");

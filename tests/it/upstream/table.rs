@@ -11,13 +11,13 @@ const REASON: &str = "not found in the public history";
 /// Where the tests are: those of decisions alone are beside the decisions.
 const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle/tests/it/upstream"];
 
-const IDS: [u32; 58] = [
+const IDS: [u32; 59] = [
     // State loss.
     27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
     35831, 38858, 28228, 39165, // Stuck or looping.
     27337, 31860, 33067, 37320, 37370, 37372, 37766, 38077, 39043, 39271, 39507,
     39618, // Leaks.
-    27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, // Spurious changes.
+    27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, 40384, // Spurious changes.
     33187, 33710, 36890, 37193, 38479, 38517, 39509, // Hidden errors.
     37430, 37470, 37730, // The autoscaler's figures.
     31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39925, 39958, 40055, 40389, 40414,

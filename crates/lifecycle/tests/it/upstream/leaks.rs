@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use api::deployment::DeploymentMode;
 use api::job::UpgradeMode;
+use api::state_snapshot::SnapshotState;
 use api::status::{JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType};
-use lifecycle::plan::{ClusterStep, Step};
+use lifecycle::plan::{ClusterStep, SnapshotStep, Step};
 use lifecycle::snapshots::keep_undisposed;
+use lifecycle::trigger::known::{KnownSnapshot, SnapshotKind};
 use lifecycle::world::{Fact, JobManager, TaskManagers};
 use testing::scene::{
     SAVEPOINT, Scene, ago, created, error, job, job_manager, pod, started_without, step_names, told,
@@ -176,4 +178,43 @@ fn flink_39559_a_session_cluster_that_was_recovered_still_has_its_owner() {
         }
         cluster.settle();
     }
+}
+
+#[test]
+fn flink_40384_a_snapshot_under_way_is_not_too_old() {
+    let snapshot = |name: &str, age, state| KnownSnapshot {
+        name: name.to_owned(),
+        uid: String::new(),
+        version: String::new(),
+        kind: SnapshotKind::Savepoint,
+        trigger_type: SnapshotTriggerType::Periodic,
+        state,
+        created: ago(age),
+        path: None,
+        nonce: None,
+        asked_by: None,
+        notices: Vec::new(),
+        is_disposed_of: false,
+        is_deleting: false,
+    };
+    let deleted = |snapshots| {
+        let mut scene =
+            Scene::running("savepoint").operator_option("savepoint.history.max.age", "1 min");
+        scene.facts.snapshots = Fact::Known(snapshots);
+        let steps = scene.plan().steps.into_iter();
+        let names = steps.filter_map(|step| match step {
+            Step::Snapshot(SnapshotStep::Delete { name, .. }) => Some(name),
+            _ => None,
+        });
+        names.collect::<Vec<_>>()
+    };
+    let first = || snapshot("first", 600, SnapshotState::Completed);
+    for state in [SnapshotState::TriggerPending, SnapshotState::InProgress] {
+        assert_eq!(deleted(vec![first(), snapshot("next", 120, state)]), [""; 0], "{state:?}");
+        // Not so one whose tries cannot all have taken as long.
+        let stuck = snapshot("next", 7_200, state);
+        assert_eq!(deleted(vec![stuck, first()]), ["next"], "{state:?}");
+    }
+    let ended = vec![first(), snapshot("next", 120, SnapshotState::Completed)];
+    assert_eq!(deleted(ended), ["first"], "it is the one that is kept");
 }
