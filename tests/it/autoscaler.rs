@@ -206,7 +206,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
 
 const OVERRIDES_KEY: &str = "parallelismOverrides";
 
-fn config_map(data: Value) -> Value {
+pub(crate) fn config_map(data: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {

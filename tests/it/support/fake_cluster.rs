@@ -27,6 +27,8 @@ use tokio::sync::Notify;
 pub(crate) enum Fault {
     /// An answer with this status; nothing is done.
     Status(u16),
+    /// The object is not there, as on an API server that is late.
+    Absent,
     /// An answer with this status and text; nothing is done.
     Refused(u16, String),
     /// No answer, and nothing is done.
@@ -183,6 +185,9 @@ impl FakeCluster {
         let mut is_silent = false;
         match fault {
             Some(Fault::Status(code)) => return Ok(failure(code, "injected", "InjectedFault")),
+            Some(Fault::Absent) => {
+                return Ok(failure_with(404, "injected", "NotFound", &json!({"name": "injected"})));
+            }
             Some(Fault::Refused(code, message)) => return Ok(failure(code, &message, "")),
             Some(Fault::SilentBefore) => return Ok(std::future::pending().await),
             Some(Fault::SilentAfter) => is_silent = true,

@@ -10,17 +10,22 @@ use autoscaler::scaling_history::restart_time;
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
 use autoscaler::vertex_scaler::Rule;
+use axum::http::Method;
 use config::FlinkConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use serde_json::json;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
 use testing::scene::JOB_ID;
 
 use crate::autoscaler::{
-    events, flink, last_reconciled, parallelism, run as run_job, scene, state, stored, with_load,
+    config_map, events, flink, last_reconciled, parallelism, run as run_job, scene, state, stored,
+    with_load,
 };
-use crate::support::fake_cluster::FakeCluster;
+use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::load::WINDOW;
 use crate::support::operating::Operating;
 
@@ -413,5 +418,63 @@ async fn flink_39925_a_vertex_whose_records_are_not_all_counted_is_not_scaled_do
     with_load(&operating, |load| load.rate = 10.0);
     let is_down = |_: &FakeCluster| (parallelism(&operating) == (1, 1)).then_some(());
     operating.until("it is scaled down for a reason", is_down).await;
+    operating.stop().await;
+}
+
+/// What the autoscaler of a former `orders` left behind, which belongs to this kind.
+fn left_by(kind: &str) -> Value {
+    let mut map = config_map(json!({
+        "parallelismOverrides": format!("{WINDOW}:7"), "scalingTracking": "cut sho", "ofTomorrow": "7",
+    }));
+    map["metadata"]["ownerReferences"][0]["kind"] = json!(kind);
+    map["metadata"]["ownerReferences"][0]["uid"] = json!("u0");
+    map
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_40587_a_resource_that_was_made_again_begins_anew_and_stores() {
+    let operating = Operating::start(flink().await);
+    operating.cluster.insert(left_by("FlinkDeployment"));
+    // As long as the API server has no resource of this uid, the watch may show the one that is gone.
+    operating.cluster.fail(Method::GET, "flinkdeployments/orders", Fault::Absent, 2);
+    run_job(&operating, &scene(&[("job.autoscaler.advice.first-window", "true")]), 28.0);
+    let refused = |cluster: &FakeCluster| {
+        let mut messages = events(cluster, "AutoscalerError").into_iter();
+        messages.find(|event| event["message"].as_str().unwrap().contains("belongs to"))
+    };
+    operating.until("it is left alone", refused).await;
+    let is_own = |cluster: &FakeCluster| {
+        let map = stored(cluster)?;
+        let is_own = map["metadata"]["ownerReferences"][0]["uid"] == "u1";
+        (is_own && map["data"]["collectedMetrics"].is_string()).then_some(map)
+    };
+    let map = operating.until("it is stored as its own", is_own).await;
+    let keys: Vec<&String> = map["data"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["adviceUntil", "collectedMetrics"], "nothing of the former one");
+    assert_eq!(parallelism(&operating), (1, 1));
+    assert!(!last_reconciled(&operating.cluster).to_string().contains(WINDOW));
+
+    // It goes while it is in use: what is stored next is made again.
+    let maps: Api<ConfigMap> = Api::namespaced(operating.cluster.client(), "shop");
+    maps.delete("autoscaler-orders", &DeleteParams::default()).await.unwrap();
+    with_load(&operating, |load| load.rate = 100.0);
+    let is_up = |_: &FakeCluster| (parallelism(&operating) >= (4, 4)).then_some(());
+    operating.until("it is scaled up", is_up).await;
+    assert!(is_own(&operating.cluster).is_some());
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_40587_what_belongs_to_another_kind_is_left_alone() {
+    let operating = Operating::start(flink().await);
+    let left = operating.cluster.insert(left_by("FlinkSessionJob"));
+    run_job(&operating, &scene(&[]), 100.0);
+    let told = |cluster: &FakeCluster| events(cluster, "AutoscalerError").into_iter().next();
+    let event = operating.until("it is told", told).await;
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("belongs to FlinkSessionJob `orders` of uid u0"), "{message}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(stored(&operating.cluster), Some(left));
+    assert_eq!(parallelism(&operating), (1, 1));
     operating.stop().await;
 }

@@ -94,6 +94,8 @@ pub(super) struct Work {
     pub(super) kept: Kept,
     pub(super) stored: Stored,
     pub(super) names: Names,
+    /// The job is new to the autoscaler, and nothing of it is stored yet.
+    pub(super) is_new: bool,
     /// When samples were stored last.
     pub(super) stored_at: Option<Timestamp>,
 }

@@ -168,7 +168,7 @@ impl<K: Scaled> Turn<K> {
         };
         let Measured { running_since, topology, reading } =
             measured.map_err(|error| self.unmeasured(&error, &settings, now))?;
-        if !work.kept.is_stored()
+        if work.is_new
             && let Some(until) = advice::begin(now, &settings)
         {
             let kept = &mut work.stored.kept;
@@ -356,7 +356,7 @@ async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(),
     work.kept.data = data;
     let stored = cluster::autoscaler::store(&context.client, &mut work.kept).await;
     stored.map_err(|error| crate::observe::tell(&error))?;
-    work.stored_at = Some(now);
+    (work.stored_at, work.is_new) = (Some(now), false);
     Ok(())
 }
 

@@ -150,9 +150,7 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         Some(Decided::Unread | Decided::Cleared) | None => {}
         Some(decided) => return Ok(decided),
     }
-    let namespace = resource.namespace().unwrap_or_default();
-    let name = resource.name_any();
-    let found = match cluster::autoscaler::find(&context.client, &namespace, &name).await {
+    let (kept, is_new) = match find(resource, context).await {
         Ok(found) => found,
         // The job is looked after all the same, and keeps what it runs with; the next pass asks again.
         Err(error) => {
@@ -160,14 +158,8 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
             return Ok(Decided::Unknown { reason: tell(&error) });
         }
     };
-    let own = Kept::of(resource);
-    let mut kept = found.unwrap_or_else(|| own.clone());
     let unknown = |reason: String| (Decided::Unknown { reason }, None);
     let other_owner = kept.other_owner(&uids_of(resource.meta()));
-    if other_owner.is_none() {
-        // A blue/green deployment hands it to its child.
-        kept.set_owner_of(&own);
-    }
     let (decided, work) = match (other_owner, state::read(&kept.data)) {
         (Some(owner), _) => unknown(format!(
             "ConfigMap `{}` belongs to {owner}: nothing is decided until it is gone",
@@ -187,12 +179,39 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
                 config: stored.state.config.clone(),
                 ..InForce::default()
             };
-            let work = Work { kept, stored, ..Work::default() };
+            let work = Work { kept, stored, is_new, ..Work::default() };
             (Decided::Known(Arc::new(in_force)), Some(work))
         }
     };
     context.autoscalers.open(&uid, decided.clone(), work);
     Ok(decided)
+}
+
+/// Finds what is stored of a resource, to be stored again as its own; true where its autoscaler
+/// begins now.
+async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Kept, bool)> {
+    let (client, own) = (&context.client, Kept::of(resource));
+    let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
+    let Some(mut kept) = cluster::autoscaler::find(client, &namespace, &name).await? else {
+        return Ok((own, true));
+    };
+    if kept.other_owner(&uids_of(resource.meta())).is_none() {
+        // A blue/green deployment hands it to its child.
+        kept.set_owner_of(&own);
+        return Ok((kept, false));
+    }
+    // It belongs to a resource of this name that was deleted, or a late watch shows one that was,
+    // and it belongs to that which is there now.
+    let is_former = kept.is_of_resource(&K::kind(&()), &name)
+        && cluster::read::get::<K>(client, &namespace, &name)
+            .await?
+            .is_some_and(|present| present.uid() == resource.uid());
+    if is_former {
+        tracing::info!("what the autoscaler stored of a former resource of this name is dropped");
+        kept.data.clear();
+        kept.set_owner_of(&own);
+    }
+    Ok((kept, is_former))
 }
 
 /// Clears what is stored of a job whose autoscaler was turned off, or is to begin anew: before the
