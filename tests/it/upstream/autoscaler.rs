@@ -1,17 +1,24 @@
 //! The autoscaler decided from the wrong figures.
 
-use std::time::Duration;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
 
 use autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
-use autoscaler::metric::Metric;
+use autoscaler::feedback::scaling_coefficient;
+use autoscaler::metric::{Evaluated, Figures, Metric};
+use autoscaler::names::partitions;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, Reading, VertexReading};
-use autoscaler::scaling_history::restart_time;
+use autoscaler::scaling_history::{Scaling, restart_time};
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::topology::{Counters, ShipStrategy, Topology, Vertex};
 use autoscaler::vertex_scaler::Rule;
 use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use config::FlinkConfig;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -274,6 +281,43 @@ fn flink_40389_a_source_has_no_more_subtasks_than_partitions() {
 }
 
 #[test]
+fn flink_39890_a_vertex_that_read_nothing_scales_as_any_other() {
+    let scaling = |current: u32| Scaling { current, new: 2 * current, figures: figures(0.0) };
+    let history = [1, 2, 4].map(|current| (at(current.into()), scaling(current))).into();
+    assert_eq!(scaling_coefficient(&history, 0.5, 3).to_bits(), 1.0_f64.to_bits());
+}
+
+/// With this true processing rate.
+fn figures(rate: f64) -> Figures {
+    let mut figures = Figures::default();
+    figures.set(Metric::TrueProcessingRate, Evaluated::average(rate));
+    figures
+}
+
+#[test]
+fn flink_40443_names_that_a_job_makes_up_are_read_in_no_time() {
+    // Each part may be where a topic begins: a pattern would be tried from all of them.
+    let begun = Instant::now();
+    let kafka = ".KafkaSourceReader.topic.".repeat(40_000);
+    let clusters = ".kafkaCluster.".repeat(70_000);
+    let pulsar = ".PulsarConsumer.a-partition-".repeat(40_000);
+    let names: Vec<String> = (0..10)
+        .flat_map(|number| {
+            [
+                format!("{kafka}.partition.{number}.currentOffset"),
+                format!("{clusters}{kafka}t.partition.{number}.currentOffset"),
+                format!("{pulsar}{number}.x.numMsgsReceived"),
+                format!("{kafka}.partition.x.currentOffset"),
+                format!("{pulsar}x.numMsgsReceived"),
+            ]
+        })
+        .collect();
+    assert_eq!(partitions(&names), Some(30));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
 fn flink_39306_records_are_counted_as_the_busy_time_is() {
     // The busiest moments read the most: 900 records in 300 of 1000 ms, and so on.
     let rate = |aggregator| {
@@ -476,5 +520,25 @@ async fn flink_40587_what_belongs_to_another_kind_is_left_alone() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(stored(&operating.cluster), Some(left));
     assert_eq!(parallelism(&operating), (1, 1));
+    operating.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flink_40401_a_value_that_grows_beyond_measure_is_set_aside() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&vec![b'a'; 64 << 20]).unwrap();
+    let bomb = STANDARD.encode(encoder.finish().unwrap());
+    assert!(bomb.len() < 100_000, "{}", bomb.len());
+    let operating = Operating::start(flink().await);
+    let data = json!({"collectedMetrics": bomb, "scalingHistory": bomb});
+    operating.cluster.insert(config_map(data));
+    run_job(&operating, &scene(&[]), 100.0);
+    let is_up = |_: &FakeCluster| (parallelism(&operating) >= (4, 4)).then_some(());
+    operating.until("it is scaled up", is_up).await;
+    let data = stored(&operating.cluster).unwrap()["data"].clone();
+    for key in ["collectedMetrics", "scalingHistory"] {
+        assert_eq!(data[format!("{key}.unreadable")], json!(bomb), "{key}");
+        assert_ne!(data[key], json!(bomb), "{key} is begun anew");
+    }
     operating.stop().await;
 }

@@ -9,19 +9,20 @@ use testing::sources::{path, tests_below};
 const REASON: &str = "not found in the public history";
 
 /// Where the tests are: those of decisions alone are beside the decisions.
-const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle/tests/it/upstream"];
+const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle"];
 
-const IDS: [u32; 59] = [
+const IDS: [u32; 67] = [
     // State loss.
-    27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, // Double action.
+    27572, 27594, 30437, 30408, 33011, 35857, 37571, 38033, 39270, 40374, // Double action.
     35831, 38858, 28228, 39165, // Stuck or looping.
-    27337, 31860, 33067, 37320, 37370, 37372, 37766, 38077, 39043, 39271, 39507,
-    39618, // Leaks.
+    27337, 31860, 33067, 37320, 37370, 37372, 37766, 38077, 38290, 39043, 39271, 39356, 39507,
+    39618, 40162, 40164, // Leaks.
     27569, 27573, 27914, 34212, 34438, 35192, 36876, 39439, 39559, 40384, // Spurious changes.
     33187, 33710, 36890, 37193, 38479, 38517, 39509, // Hidden errors.
     37430, 37470, 37730, // The autoscaler's figures.
-    31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39925, 39958, 40055, 40389, 40414,
-    40587,
+    31318, 33306, 34178, 34266, 36535, 39299, 39306, 39743, 39890, 39925, 39958, 40055, 40389,
+    40587, // What a job reaches.
+    40401, 40414, 40443,
 ];
 
 /// Names of their tests that bear an id.

@@ -13,6 +13,7 @@ mod spec;
 mod start;
 mod submission;
 mod upgrade;
+mod upstream;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -137,7 +137,7 @@ fn a_snapshot_deleted_while_it_is_taken_is_disposed_of_at_its_end() {
 }
 
 #[test]
-fn one_that_was_never_looked_at_can_be_deleted() {
+fn flink_39356_a_snapshot_that_was_never_looked_at_can_be_deleted() {
     let mut case = savepoint(json!({}));
     case.resource.metadata.finalizers = Some(vec![STATE_SNAPSHOT_FINALIZER.to_owned()]);
     case.delete();

@@ -1,11 +1,15 @@
 //! Something waited for ever, or went round in a circle.
 
-use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use api::job::JobState;
+use api::status::{
+    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, LifecycleState,
+    ReconciliationState,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::message_of;
-use lifecycle::world::Fact;
+use lifecycle::world::{Checkpoints, Fact};
 use serde_json::json;
-use testing::scene::{CHECKPOINT, Scene, step_names, told};
+use testing::scene::{CHECKPOINT, SAVEPOINT, Scene, error, job, step_names, told};
 
 use crate::decisions::care::unhealthy;
 use crate::session_job_simulation::Sim as SessionJob;
@@ -265,4 +269,79 @@ fn flink_39618_a_session_cluster_and_its_job_are_deleted_together() {
     deleted(&mut both.job);
     both.pass_for(600);
     assert_eq!(both.are_gone(), (true, true), "{}", both.cluster.message());
+}
+
+#[test]
+fn flink_38290_a_job_that_has_ended_stays_so_with_a_job_manager_that_lists_none() {
+    for state in [JobStatusState::Finished, JobStatusState::Failed, JobStatusState::Canceled] {
+        let mut scene = Scene::running("savepoint").path(SAVEPOINT).in_state(state);
+        scene = scene.clone().after(&scene.plan());
+        scene.facts.jobs = Fact::Known(vec![]);
+        let error = scene.status.error.clone();
+        for _ in 0..3 {
+            let plan = scene.plan();
+            assert_eq!(plan.status.job_status.state, Some(state));
+            assert_eq!(plan.status.error, error);
+            assert!(!told(&plan).contains("Missing: "), "{}", told(&plan));
+            // One that somebody else cancelled is started again, from what it left.
+            let rests = state != JobStatusState::Canceled;
+            assert_eq!(plan.steps.is_empty(), rests, "{state:?}: {}", told(&plan));
+            scene = scene.after(&plan);
+        }
+        if state == JobStatusState::Canceled {
+            continue;
+        }
+        // What its user wants next is done all the same.
+        let plan = scene.edit_job(|job| job.parallelism = Some(4)).plan();
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{state:?}: {}", told(&plan));
+    }
+}
+
+/// The job ended with a checkpoint in the memory of its JobManager, which nobody can start from.
+#[test]
+fn flink_40162_an_end_without_a_usable_checkpoint_is_seen_and_starts_nothing_empty() {
+    for state in [JobStatusState::Finished, JobStatusState::Failed] {
+        let mut scene = Scene::running("savepoint").without_metadata();
+        let unusable = Some("the last checkpoint lives in the JobManager's memory".to_owned());
+        scene.facts.jobs = Fact::Known(job(state));
+        scene.facts.checkpoints =
+            Fact::Known(Checkpoints { latest: None, unusable, ..Checkpoints::default() });
+        let plan = scene.plan();
+        let status = &plan.status.job_status;
+        assert_eq!(status.state, Some(state), "{}", told(&plan));
+        assert_eq!(status.upgrade_savepoint_path.as_deref(), Some(LAST_STATE_PATH));
+        let plan = scene.after(&plan).edit_job(|job| job.parallelism = Some(4)).plan();
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(error(&plan).contains("spec.job.savepointRedeployNonce"), "{}", error(&plan));
+    }
+}
+
+#[test]
+fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_does_not_stay_upgrading() {
+    let suspended = |mode: &str| {
+        let scene = Scene::running(mode)
+            .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
+            .without_metadata()
+            .edit_job(|job| job.state = JobState::Suspended);
+        let plan = scene.plan();
+        assert!(step_names(&plan).contains(&"cancel-job"), "{mode}: {}", told(&plan));
+        let mut scene = scene.after(&plan);
+        scene.facts.jobs = Fact::Known(vec![]);
+        scene
+    };
+    let mut stateless = suspended("stateless");
+    stateless.facts.job_manager = Fact::Known(None);
+    stateless.facts.pods = Fact::Known(vec![]);
+    let plan = stateless.plan();
+    assert_eq!(plan.status.lifecycle_state, Some(LifecycleState::Suspended), "{}", told(&plan));
+    // With state it is told what helps, and nothing goes before somebody has found the state.
+    let mut stateful = suspended("last-state");
+    for _ in 0..3 {
+        let plan = stateful.plan();
+        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        let state = plan.status.reconciliation_status.state;
+        assert_eq!(state, ReconciliationState::Deployed, "{}", told(&plan));
+        assert!(error(&plan).contains("spec.job.savepointRedeployNonce"), "{}", error(&plan));
+        stateful = stateful.after(&plan);
+    }
 }
