@@ -181,6 +181,9 @@ impl Lifecycle for FlinkDeployment {
     fn validate(pass: &mut DeploymentPass<'_>) -> Maybe {
         let Outcome { violations, hold } = pass.judge()?;
         let because = pass.accept(&violations, hold, pass.violation_reason(VALIDATION_ERROR));
+        if because.is_none() {
+            pass.warn_of_unmanaged_ingress();
+        }
         Ok(because.map(|because| pass.finish(because, None)))
     }
 

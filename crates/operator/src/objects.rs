@@ -174,7 +174,7 @@ impl Act<'_, FlinkDeployment> {
         let what = if ingress.is_some() {
             "The Ingress is as the spec wants it"
         } else {
-            "The spec wants no Ingress any more"
+            "There is to be no Ingress any more"
         };
         let message = format!("{what}, and the job goes on.");
         self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await?;

@@ -5,6 +5,7 @@
 //! a recovery nor a rollback brings the former one back.
 
 use crate::diff::SpecDiff;
+use crate::event::{Component, Event};
 use crate::pass::DeploymentPass;
 use crate::plan::{ClusterStep, Step};
 use crate::problem::Halt;
@@ -13,6 +14,27 @@ use api::reconciled::ReconciledSpec;
 use config::options;
 
 impl DeploymentPass<'_> {
+    /// Warns when the spec is new to this operator and asks for an Ingress that the configuration forbids.
+    pub(crate) fn warn_of_unmanaged_ingress(&mut self) {
+        let is_seen = self.status.observed_generation == Some(self.generation);
+        if is_seen || self.spec.ingress.is_none() {
+            return;
+        }
+        let Ok(config) = self.deploy_config(&self.spec, self.generation) else { return };
+        let option = &options::INGRESS_MANAGE;
+        if config.get(option).unwrap_or(true) {
+            return;
+        }
+        let message = format!(
+            "no Ingress is made for `spec.ingress`, as `{}` is false: set it to true, or remove \
+             `spec.ingress`",
+            option.key()
+        );
+        let mut event = Event::warning("IngressManagement", Component::Operator, message.clone());
+        event.key = Some(format!("{}: {message}", self.generation));
+        self.tell(event);
+    }
+
     /// Puts a changed Ingress in place, and on record.
     pub(crate) fn move_ingress(
         &mut self,

@@ -241,3 +241,30 @@ fn stable_has_to_be_proven_where_rules_say_so() {
     assert!(!proving(60, 2, 3), "too many restarts");
     assert!(proving(60, 1, 3));
 }
+
+#[test]
+fn an_ingress_that_is_not_to_be_made_is_told_once_per_change_of_the_spec() {
+    let is_told = |plan: &Plan| {
+        let is_it = |step: &&Step| match step {
+            Step::Event(event) => event.is_warning && event.reason == "IngressManagement",
+            _ => false,
+        };
+        plan.steps.iter().filter(is_it).count() == 1
+    };
+    let asks = |manage: &str| {
+        let ingress = serde_json::json!({"template": "{{name}}.example.com"});
+        Scene::running("savepoint")
+            .operator_option("ingress.manage", manage)
+            .edit(|spec| spec.ingress = serde_json::from_value(ingress).unwrap())
+    };
+    assert!(!is_told(&asks("true").plan()));
+    let scene = asks("false");
+    assert!(is_told(&scene.plan()), "{}", told(&scene.plan()));
+    let scene = scene.clone().after(&scene.plan());
+    assert!(!is_told(&scene.plan()), "once");
+    let invalid = scene.clone().edit_job(|job| job.parallelism = Some(0));
+    assert!(!is_told(&invalid.plan()), "what is not accepted asks for nothing");
+    let scene = scene.edit_job(|job| job.parallelism = Some(4));
+    assert!(is_told(&scene.plan()), "{}", told(&scene.plan()));
+    assert!(!is_told(&scene.edit(|spec| spec.ingress = None).plan()));
+}
