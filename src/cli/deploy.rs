@@ -460,12 +460,13 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
             Resource::BlueGreenDeployment(resource) => Some(&resource.metadata),
             _ => None,
         };
-        let Some(metadata) = metadata else {
+        let is_canary = document.is_canary();
+        let Some(metadata) = metadata.filter(|_| !is_canary) else {
+            let what = if is_canary { "canary" } else { document.resource.kind() };
             return Err(Failure::new(format!(
-                "{}:{}: a {} cannot be deployed, only a {KINDS}",
+                "{}:{}: a {what} cannot be deployed, only a {KINDS}",
                 manifest::shown(file),
                 document.locate("").0,
-                document.resource.kind()
             ))
             .hint("apply other objects with: kubectl apply -f")
             .into());

@@ -184,6 +184,9 @@ fn findings(
 ) -> Vec<Finding> {
     let stated = document.value.pointer("/metadata/namespace").and_then(Value::as_str);
     let namespace = stated.unwrap_or(namespace);
+    if document.is_canary() {
+        return Vec::new();
+    }
     match &document.resource {
         Resource::Deployment(deployment) => {
             let name = document.resource.name();

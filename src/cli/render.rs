@@ -68,7 +68,11 @@ pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow
         objects.extend(rendered.iter().map(sorted));
     }
     if objects.is_empty() {
-        return Err(Failure::new(format!("no FlinkDeployment in `{}`", filename.display())).into());
+        return Err(Failure::new(format!(
+            "no FlinkDeployment to render in `{}`",
+            filename.display()
+        ))
+        .into());
     }
     print(&objects, output.output, printer)
 }
@@ -99,12 +103,18 @@ fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> 
 fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<Value>> {
     let mut deployments = Vec::new();
     for document in manifest::read(filename)? {
+        let is_canary = document.is_canary();
         match document.resource {
-            Resource::Deployment(_) => deployments.push(document.value),
+            Resource::Deployment(_) if !is_canary => deployments.push(document.value),
             other => printer.note(format_args!(
-                "skipped {} `{}`: only a FlinkDeployment has objects",
+                "skipped {} `{}`: {}",
                 other.kind(),
-                other.name()
+                other.name(),
+                if is_canary {
+                    "a canary has no objects"
+                } else {
+                    "only a FlinkDeployment has objects"
+                }
             )),
         }
     }

@@ -48,6 +48,13 @@ pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
 /// Label that marks a resource the operator only uses to see that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 
+/// True if a resource of this kind, with this value of [`CANARY_LABEL`], is a canary: it may be without a
+/// spec, and nothing is started for it.
+pub fn is_canary(kind: &str, label: Option<&str>) -> bool {
+    ["FlinkDeployment", "FlinkSessionJob"].contains(&kind)
+        && label.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
 /// Reads an explicit `null` as the type's default, as stored specs of the Java operator write it.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

@@ -21,7 +21,7 @@ use super::blue_green::FlinkBlueGreenDeployment;
 use super::deployment::FlinkDeployment;
 use super::session_job::FlinkSessionJob;
 use super::state_snapshot::FlinkStateSnapshot;
-use super::{API_VERSION, GROUP, crd};
+use super::{API_VERSION, CANARY_LABEL, GROUP, crd};
 
 /// Making them takes longer than reading a manifest.
 static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crd::all);
@@ -110,6 +110,12 @@ struct Place {
 }
 
 impl Document {
+    /// True if no job comes of the resource: the operator only changes it to see that it is alive.
+    pub fn is_canary(&self) -> bool {
+        let label = self.value["metadata"]["labels"][CANARY_LABEL].as_str();
+        super::is_canary(self.resource.kind(), label)
+    }
+
     /// Line and column of the field at `path`, or of the nearest field around it that is there.
     pub fn locate(&self, path: &str) -> (u64, u64) {
         let around = |place: &&Place| {

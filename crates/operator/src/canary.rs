@@ -19,8 +19,6 @@ use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::{self, read};
 use config::options;
 
-/// The kinds that canaries are of.
-const KINDS: [&str; 2] = ["FlinkDeployment", "FlinkSessionJob"];
 /// How long a change may take to be seen, where the configuration says nonsense.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The shortest, as each costs a write.
@@ -28,8 +26,7 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// True if the resource is a canary.
 pub fn is_canary<K: Resource<DynamicType = ()>>(resource: &K) -> bool {
-    let label = resource.labels().get(CANARY_LABEL);
-    label.is_some_and(|value| value.eq_ignore_ascii_case("true")) && KINDS.contains(&&*K::kind(&()))
+    api::is_canary(&K::kind(&()), resource.labels().get(CANARY_LABEL).map(String::as_str))
 }
 
 /// A pass over a canary; nothing for any other resource.

@@ -133,6 +133,14 @@ fn only_what_runs_jobs_is_deployed() {
             "job.yaml:1: a FlinkStateSnapshot cannot be deployed, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
         ],
     );
+    let canary = ONE.replace("namespace: a", "labels: {flink.apache.org/canary: 'true'}");
+    check_file(
+        &canary,
+        None,
+        expect![
+            "job.yaml:1: a canary cannot be deployed, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
+        ],
+    );
     check_file(
         "# nothing\n",
         None,

@@ -18,11 +18,11 @@ use crate::cli::failure::Failure;
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::table;
-use api::CANARY_LABEL;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
+use api::{CANARY_LABEL, is_canary};
 use clients::cluster;
 use clients::cluster::read::{Scope, list_values, or_none};
 use clients::flink::access::{Access, Connector, Options};
@@ -138,8 +138,8 @@ async fn resources(
     }
     // Canaries are redeployed for ever, which is what they are for.
     all.retain(|resource| {
-        let label = resource.pointer("/metadata/labels").and_then(|it| it.get(CANARY_LABEL));
-        !label.and_then(Value::as_str).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+        let label = resource["metadata"]["labels"][CANARY_LABEL].as_str();
+        !is_canary(resource["kind"].as_str().unwrap_or_default(), label)
     });
     Ok(all)
 }

@@ -117,5 +117,5 @@ fn what_cannot_be_rendered_says_which_and_why() {
     }
     let error =
         run_on("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", YAML, None).unwrap_err();
-    assert!(error.to_string().starts_with("no FlinkDeployment in"));
+    assert!(error.to_string().starts_with("no FlinkDeployment to render in"));
 }

@@ -135,8 +135,8 @@ impl Review {
         let goes = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let is_part = sub_resource.as_deref().is_some_and(|name| !name.is_empty());
         let is_write = ["CREATE", "UPDATE"].contains(&operation.as_str());
-        let canary = object["metadata"]["labels"][CANARY_LABEL].as_str();
-        let is_canary = canary.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let label = object["metadata"]["labels"][CANARY_LABEL].as_str();
+        let is_canary = self.kind().is_some_and(|kind| api::is_canary(kind.as_str(), label));
         is_part || !is_write || goes(object) || goes(old_object) || is_canary
     }
 
