@@ -101,6 +101,9 @@ const CASES: &[&[&str]] = &[
 /// Values for the Java operator's chart: its own, and some as people publish them.
 const OF_JAVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/helm");
 
+/// Values that the examples show.
+const OF_EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/helm");
+
 /// The same as a file, for what `--set` cannot say.
 const FILE: &str = "
 imagePullSecrets: [{name: registry}]
@@ -229,6 +232,47 @@ fn values_for_the_java_operators_chart_are_taken() {
         told.extend(of_program);
     }
     assert!(!told.is_empty());
+}
+
+/// Path and values of each example.
+fn examples() -> Vec<(String, Map<String, Value>)> {
+    let files = std::fs::read_dir(OF_EXAMPLES).unwrap().map(|entry| entry.unwrap().path());
+    let read = |file: std::path::PathBuf| {
+        let values = serde_yaml::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        (file.to_str().unwrap().to_owned(), values)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn values_of_the_examples_reach_the_operators_pod() {
+    for (path, given) in examples() {
+        assert!(without_effect(&given).is_empty(), "{path}");
+        let objects = of_program(given.clone());
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let given = Value::Object(given);
+        for (made, wanted) in [
+            (&container["env"], "/operatorPod/env"),
+            (&pod["containers"], "/operatorPod/sidecarContainers"),
+            (&container["volumeMounts"], "/operatorVolumeMounts/data"),
+            (&pod["volumes"], "/operatorVolumes/data"),
+        ] {
+            let made = made.as_array().unwrap();
+            let wanted = given.pointer(wanted).and_then(Value::as_array).into_iter().flatten();
+            let missing: Vec<_> = wanted.filter(|one| !made.contains(one)).collect();
+            assert!(missing.is_empty(), "{path}: {missing:#?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Helm: tests/helm.sh"]
+fn the_chart_takes_the_values_of_the_examples() {
+    for (path, given) in examples() {
+        assert_same(of_chart(&["--values", &path]), of_program(given), &path);
+    }
 }
 
 #[test]

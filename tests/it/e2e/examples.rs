@@ -37,18 +37,27 @@ fn examples_run() {
 
 fn high_availability_and_a_snapshot(cluster: &mut Cluster) {
     cluster.run_all(&["basic.yaml", "stateful-ha.yaml"], |cluster| {
-        // Of the first job, asked for by a resource.
-        let mut snapshot = cluster.example("snapshot.yaml").remove(0);
-        snapshot["metadata"]["namespace"] = json!(cluster.namespace);
-        cluster.create(&snapshot);
-        let name = snapshot["metadata"]["name"].as_str().unwrap();
-        let taken = cluster.wait_until_one("FlinkStateSnapshot", name, "COMPLETED", |snapshot| {
-            snapshot["status"]["state"] == "COMPLETED"
-        });
-        let path = taken["status"]["path"].as_str().unwrap();
-        let folder = path.strip_prefix("file:/flink-data/").unwrap();
-        let metadata = cluster.data().join("flink-basic").join(folder).join("_metadata");
-        assert!(metadata.is_file(), "{} is there", metadata.display());
+        // Of the first job, asked for by resources.
+        for (file, below) in [
+            ("snapshot.yaml", Some("savepoints")),
+            ("snapshots/savepoint.yaml", Some("archive")),
+            // It goes by itself when newer ones are there.
+            ("snapshots/checkpoint.yaml", None),
+        ] {
+            let mut snapshot = cluster.example(file).remove(0);
+            snapshot["metadata"]["namespace"] = json!(cluster.namespace);
+            cluster.create(&snapshot);
+            let name = snapshot["metadata"]["name"].as_str().unwrap();
+            let is_completed = |snapshot: &Value| snapshot["status"]["state"] == "COMPLETED";
+            let taken =
+                cluster.wait_until_one("FlinkStateSnapshot", name, "COMPLETED", is_completed);
+            let Some(below) = below else { continue };
+            let path = taken["status"]["path"].as_str().unwrap();
+            let folder = path.strip_prefix("file:/flink-data/").unwrap();
+            assert!(folder.starts_with(below), "{path}");
+            let metadata = cluster.data().join("flink-basic").join(folder).join("_metadata");
+            assert!(metadata.is_file(), "{} is there", metadata.display());
+        }
     });
 }
 
