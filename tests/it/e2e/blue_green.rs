@@ -129,7 +129,7 @@ fn give_up_what_fails(cluster: &Cluster) -> Overlap {
         json!({"spec": {
             "configuration": {GRACE: "4 min", DELAY: "5 min"},
             "template": {"spec": {
-                "image": "flink:1.20",
+                "image": cluster.job()["spec"]["image"],
                 "flinkConfiguration": {
                     "restart-strategy.type": "none",
                     "kubernetes.operator.reconcile.interval": "2 s",

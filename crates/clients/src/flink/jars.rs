@@ -166,10 +166,30 @@ impl Client {
 }
 
 fn is_duplicate(line: &str) -> bool {
-    line.contains("DuplicateJobSubmissionException")
+    // Since Flink 2.3 each run of a jar is an application, by the id of its job.
+    ["DuplicateJobSubmissionException", "DuplicateApplicationSubmissionException"]
+        .iter()
+        .any(|exception| line.contains(exception))
         || line.contains("Job has already been submitted")
 }
 
 fn is_missing_jar(line: &str) -> bool {
     line.contains("Jar file ") && line.contains(" does not exist")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_submission_is_known_by_every_version_of_flink() {
+        let caused = "Caused by: org.apache.flink.runtime.client.";
+        for told in [
+            "DuplicateJobSubmissionException: Job has already been submitted.",
+            "DuplicateApplicationSubmissionException: Application has already been submitted.",
+        ] {
+            assert!(is_duplicate(&format!("{caused}{told}")), "{told}");
+        }
+        assert!(!is_duplicate(&format!("{caused}JobExecutionException: Job execution failed.")));
+    }
 }
