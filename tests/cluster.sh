@@ -31,7 +31,10 @@ unset KUBECTL_FLINK_SANDBOX_STATE
 # Tests see nothing of what this machine needs to get something from elsewhere, such as a proxy.
 case "${1:-}" in
 api_server* | faults*) ;;
-*) tests/stores/s3.sh ;;
+*)
+    tests/stores/s3.sh
+    tests/kdc.sh
+    ;;
 esac
 folder=$(mktemp -d)
 # Whatever is not told which one to use has none of the user's.
@@ -89,7 +92,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     esac
 fi
 # Where a share is asked for, a third of these.
-first="--skip a_broken_image_ --skip flink_is_as_we_expect --skip until_stable_tells"
+first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_is_as_we_expect --skip until_stable_tells"
 second="--skip a_standby_ --skip helm_installs_ --skip statements_run"
 third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_"
 turns=

@@ -12,6 +12,7 @@ mod crashes;
 mod examples;
 mod flink;
 mod install;
+mod kerberos;
 mod kinds;
 mod long;
 mod session_jobs;
@@ -107,7 +108,7 @@ fn upgrades_lose_and_double_nothing() {
 fn zookeeper_keeps_the_last_state() {
     let mut cluster = Cluster::new("zookeeper");
     let mut job = cluster.job();
-    let quorum = cluster.start_zookeeper(&job);
+    let quorum = cluster.start_zookeeper(zookeeper::server(&job));
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
     let config = job["spec"]["flinkConfiguration"].as_object_mut().unwrap();
     config.remove("high-availability");

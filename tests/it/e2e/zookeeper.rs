@@ -23,27 +23,31 @@ server.1=localhost:2888:3888
 END
 exec java -Xmx96m -cp '/opt/flink/lib/*' org.apache.flink.runtime.zookeeper.FlinkZooKeeperQuorumPeer --zkConfigFile /tmp/zoo.cfg --peerId 1";
 
-const NAME: &str = "zookeeper";
+pub(super) const NAME: &str = "zookeeper";
+
+/// Its pod.
+pub(super) fn server(job: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": NAME, "labels": {"app": NAME}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": NAME,
+                "image": job["spec"]["image"],
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["sh", "-c", START],
+                "resources": {"requests": {"cpu": "0.1", "memory": "192Mi"}},
+            }],
+        },
+    })
+}
 
 impl Cluster {
     /// Starts ZooKeeper; answers its quorum, by an address that this machine and pods reach.
-    pub(super) fn start_zookeeper(&self, job: &Value) -> String {
-        let pod: Pod = serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": NAME, "labels": {"app": NAME}},
-            "spec": {
-                "terminationGracePeriodSeconds": 0,
-                "containers": [{
-                    "name": NAME,
-                    "image": job["spec"]["image"],
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": ["sh", "-c", START],
-                    "resources": {"requests": {"cpu": "0.1", "memory": "192Mi"}},
-                }],
-            },
-        }))
-        .unwrap();
+    pub(super) fn start_zookeeper(&self, server: Value) -> String {
+        let pod: Pod = serde_json::from_value(server).unwrap();
         let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
         self.wait_for(pods.create(&PostParams::default(), &pod)).unwrap();
         let started = Instant::now();

@@ -13,15 +13,15 @@ use crate::support::rights::{ACCOUNT, of_operator};
 
 /// Longer than any test.
 const TOKEN_SECONDS: i64 = 2 * 60 * 60;
+const KUBECONFIG: &str = "operator-kubeconfig.json";
 
 impl Cluster {
     /// The kubeconfig of an operator that may do what `operator install` lets it do in this namespace, and
     /// reach JobManagers through the API server, as one outside the cluster has to.
     pub(super) fn operator_kubeconfig(&self) -> PathBuf {
-        let file = self.data.join("operator-kubeconfig.json");
+        let file = self.data.join(KUBECONFIG);
         if !file.is_file() {
-            self.give_rights();
-            fs::write(&file, self.kubeconfig_of_account().to_string()).unwrap();
+            self.give_rights(&[]);
         }
         file
     }
@@ -35,8 +35,9 @@ impl Cluster {
         serde_yaml::from_multiple(&self.flink_quietly(&args)).unwrap()
     }
 
-    fn give_rights(&self) {
-        for object in of_operator(self.installation(&[])) {
+    /// The same of an installation with these options, for an operator that is not yet started.
+    pub(in crate::e2e) fn give_rights(&self, options: &[&str]) {
+        for object in of_operator(self.installation(options)) {
             self.create(&object);
         }
         let rbac = "rbac.authorization.k8s.io";
@@ -63,6 +64,8 @@ impl Cluster {
                 {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace},
             ],
         }));
+        let kubeconfig = self.kubeconfig_of_account().to_string();
+        fs::write(self.data.join(KUBECONFIG), kubeconfig).unwrap();
     }
 
     /// The tests' own kubeconfig with another user.

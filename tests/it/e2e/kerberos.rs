@@ -1,0 +1,266 @@
+//! Pods of a real job log in at a real KDC, and with its tickets at a ZooKeeper, which keeps Flink's HA metadata.
+//!
+//! The KDC notes whom it gave a ticket, and where the client was: that is how a pod is known to have had its
+//! keytab and its `krb5.conf`. A ticket for a service is asked for with the key of the keytab.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, JOB, PATIENCE, project, said};
+use super::zookeeper;
+use crate::support::program::other;
+
+/// Whom ZooKeeper is to its clients.
+const SERVICE: &str = "zookeeper/quorum";
+/// Options that name files where the operator runs.
+const FILES: [&str; 2] = ["security.kerberos.login.keytab", "security.kerberos.krb5-conf.path"];
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
+    let mut cluster = Cluster::new("kerberos");
+    let kdc = Kdc::start(&cluster, &["orders", "billing", "lab", SERVICE]);
+    let mut job = cluster.job();
+    let quorum = cluster.start_zookeeper(kdc.zookeeper(&cluster, &job));
+    let options = &mut job["spec"]["flinkConfiguration"];
+    options["high-availability.type"] = json!("zookeeper");
+    options["high-availability.zookeeper.quorum"] = json!(quorum);
+    options["security.kerberos.login.contexts"] = json!("Client");
+    // It has no name, and its address is known when it runs.
+    let server = format!("-Dzookeeper.server.principal={SERVICE}@EXAMPLE.COM");
+    options["env.java.opts.all"] = json!(server);
+    kdc.take_files_of_operator(&mut job, "orders");
+
+    // Files where the operator runs.
+    cluster.give_rights(&["--set", "rbac.keytabsRule.create=true"]);
+    let directories = kdc.folder.to_str().unwrap();
+    cluster.configure_operator(&[("kubernetes.operator.kerberos.directories", directories)]);
+    cluster.start(&job);
+    kdc.wait_until_pods_log_in(&cluster, "orders");
+    let secret = format!("kerberos-keytab-{JOB}");
+    let config_map = format!("kerberos-krb5conf-{JOB}");
+    let deployment = cluster.read("apps/v1", "Deployment", JOB);
+    for (kind, name) in [("Secret", &secret), ("ConfigMap", &config_map)] {
+        let owner = cluster.read("v1", kind, name)["metadata"]["ownerReferences"][0].clone();
+        assert_eq!(owner["kind"], "Deployment");
+        assert_eq!(owner["uid"], deployment["metadata"]["uid"], "{kind} {name}");
+    }
+
+    // Who may not read Secrets finds the keytab nowhere.
+    let keytab = fs::read(kdc.file("orders.keytab")).unwrap();
+    assert!(tells(cluster.read("v1", "Secret", &secret).to_string().as_bytes(), &keytab));
+    let mut changed = job.clone();
+    changed["spec"]["job"]["parallelism"] = json!(2);
+    let manifest = cluster.write(&changed).display().to_string();
+    let config = cluster.data().join("operator.yaml").display().to_string();
+    for (command, what) in [("plan", "delete the JobManager"), ("render", &secret)] {
+        let args = [command, "-f", &manifest, "--operator-config", &config];
+        let shown = said(&cluster.try_flink(&args));
+        assert!(shown.contains(what), "{shown}");
+        assert!(!tells(shown.as_bytes(), &keytab), "`{command}` tells the keytab: {shown}");
+    }
+    let report = cluster.data().join("report.zip");
+    cluster.flink(&["report", JOB, "--file", report.to_str().unwrap()]);
+    for (name, text) in unpacked(&report) {
+        assert!(!tells(&text, &keytab), "{name} of the report tells the keytab");
+    }
+    assert!(!tells(&fs::read(cluster.operator_log()).unwrap(), &keytab));
+    assert!(!tells(cluster.observed().to_string().as_bytes(), &keytab));
+
+    // Objects of the user. Those of the former JobManager go with it.
+    cluster.create(&kdc.secret(&cluster, "billing-keytab", "billing.keytab"));
+    let options = &mut job["spec"]["flinkConfiguration"];
+    options["security.kerberos.login.principal"] = json!("billing@EXAMPLE.COM");
+    options["kubernetes.operator.kerberos.keytab.secret.name"] = json!("billing-keytab");
+    options["kubernetes.operator.kerberos.krb5-conf.config-map.name"] = json!(zookeeper::NAME);
+    for files in FILES {
+        options.as_object_mut().unwrap().remove(files);
+    }
+    cluster.upgrade(&job);
+    kdc.wait_until_pods_log_in(&cluster, "billing");
+    cluster.wait_until("without the operator's objects", |_| {
+        cluster.find("v1", "Secret", &secret).is_none()
+            && cluster.find("v1", "ConfigMap", &config_map).is_none()
+    });
+    cluster.delete_and_count();
+    assert!(cluster.find("v1", "Secret", "billing-keytab").is_some(), "the user's stays");
+
+    // Standalone, where the operator makes both kinds of pods.
+    cluster.name = "lab".to_owned();
+    job["metadata"]["name"] = json!("lab");
+    job["spec"]["mode"] = json!("standalone");
+    job["spec"]["taskManager"]["replicas"] = json!(1);
+    job["spec"].as_object_mut().unwrap().remove("job");
+    kdc.take_files_of_operator(&mut job, "lab");
+    cluster.deploy(&job);
+    cluster.wait_until_ready();
+    kdc.wait_until_pods_log_in(&cluster, "lab");
+    let log = cluster.log_of(zookeeper::NAME, zookeeper::NAME);
+    for principal in ["orders", "billing", "lab"] {
+        let taken = format!("Successfully authenticated client: authenticationID={principal}@");
+        assert!(log.contains(&taken), "ZooKeeper takes the ticket of {principal}: {log}");
+    }
+    cluster.flink(&["delete", "lab", "--yes"]);
+    cluster.wait_until("deleted with its keytab", |lab| {
+        lab.is_null() && cluster.find("v1", "Secret", "kerberos-keytab-lab").is_none()
+    });
+}
+
+/// The KDC of the realm EXAMPLE.COM, on this machine, where pods reach it.
+struct Kdc {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Kdc {
+    fn start(cluster: &Cluster, principals: &[&str]) -> Self {
+        let folder = cluster.data().join("kerberos");
+        fs::create_dir(&folder).unwrap();
+        let free = TcpListener::bind((address_for_pods(cluster), 0)).unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let said = folder.join("said.log");
+        let log = fs::File::create(&said).unwrap();
+        let mut command = other(project().join("tests/kdc.sh"));
+        command.arg(&folder).arg(address.to_string()).args(principals);
+        let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let mut kdc = Self { folder, process };
+        let start = Instant::now();
+        while !kdc.log().contains("commencing operation") {
+            let said = || fs::read_to_string(&said).unwrap_or_default();
+            assert!(kdc.process.try_wait().unwrap().is_none(), "the KDC ended: {}", said());
+            assert!(start.elapsed() < PATIENCE, "the KDC is not there: {}", said());
+            thread::sleep(Duration::from_millis(100));
+        }
+        kdc
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.file("kdc.log")).unwrap_or_default()
+    }
+
+    /// Names the keytab of this principal, and the `krb5.conf`, where the operator has them.
+    fn take_files_of_operator(&self, job: &mut Value, principal: &str) {
+        let options = job["spec"]["flinkConfiguration"].as_object_mut().unwrap();
+        options.retain(|key, _| !key.starts_with("kubernetes.operator.kerberos."));
+        let files = [format!("{principal}.keytab"), "krb5.conf".to_owned()];
+        for (key, file) in FILES.into_iter().zip(files) {
+            options.insert(key.to_owned(), json!(self.file(&file)));
+        }
+        let principal = json!(format!("{principal}@EXAMPLE.COM"));
+        options.insert("security.kerberos.login.principal".to_owned(), principal);
+    }
+
+    /// A JobManager and a TaskManager, each where it runs.
+    #[track_caller]
+    fn wait_until_pods_log_in(&self, cluster: &Cluster, principal: &str) {
+        cluster.wait_until("logged in", |_| {
+            let served = self.served(principal);
+            let pods = [cluster.job_managers(), cluster.task_managers()];
+            pods.iter().all(|pods| {
+                let [Pod { status: Some(status), .. }] = &pods[..] else { return false };
+                status.pod_ip.as_ref().is_some_and(|address| served.contains(address))
+            })
+        });
+    }
+
+    /// Addresses of those who got a ticket for ZooKeeper.
+    fn served(&self, principal: &str) -> BTreeSet<String> {
+        let ticket = format!("{principal}@EXAMPLE.COM for {SERVICE}@EXAMPLE.COM");
+        let log = self.log();
+        let lines = log.lines().filter(|line| line.contains("TGS_REQ") && line.contains(&ticket));
+        let client = |line: &str| {
+            let (before, _) = line.split_once(": ISSUE:")?;
+            before.split_whitespace().last().map(str::to_owned)
+        };
+        lines.filter_map(client).collect()
+    }
+
+    /// The pod of a ZooKeeper that lets clients log in, with the Secret and the `ConfigMap` that it needs.
+    fn zookeeper(&self, cluster: &Cluster, job: &Value) -> Value {
+        let jaas = format!(
+            "Server {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true \
+             keyTab=\"/kerberos/keytab\" principal=\"{SERVICE}\"; }};"
+        );
+        let krb5_conf = fs::read_to_string(self.file("krb5.conf")).unwrap();
+        let name = zookeeper::NAME;
+        cluster.create(&json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": cluster.namespace},
+            "data": {"krb5.conf": krb5_conf, "jaas.conf": jaas},
+        }));
+        cluster.create(&self.secret(cluster, name, "zookeeper.keytab"));
+        let provider = "org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.server.auth.\
+                        SASLAuthenticationProvider";
+        let properties = format!(
+            "-Djava.security.auth.login.config=/kerberos/jaas.conf \
+             -Djava.security.krb5.conf=/kerberos/krb5.conf -Dzookeeper.authProvider.1={provider} \
+             -Dorg.apache.logging.log4j.level=INFO"
+        );
+        let mut pod = zookeeper::server(job);
+        let sources = json!([{"configMap": {"name": name}}, {"secret": {"name": name}}]);
+        pod["spec"]["volumes"] = json!([{"name": "kerberos", "projected": {"sources": sources}}]);
+        let container = &mut pod["spec"]["containers"][0];
+        container["volumeMounts"] = json!([{"name": "kerberos", "mountPath": "/kerberos"}]);
+        container["env"] = json!([{"name": "JAVA_TOOL_OPTIONS", "value": properties}]);
+        pod
+    }
+
+    fn secret(&self, cluster: &Cluster, name: &str, keytab: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": cluster.namespace},
+            "data": {"keytab": STANDARD.encode(fs::read(self.file(keytab)).unwrap())},
+        })
+    }
+}
+
+impl Drop for Kdc {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// This machine's address on the way to the cluster.
+fn address_for_pods(cluster: &Cluster) -> IpAddr {
+    let server = cluster.kube_config().cluster_url;
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect((server.host().unwrap(), 443)).unwrap();
+    socket.local_addr().unwrap().ip()
+}
+
+/// Whether a part of the keytab is there, as it is or as a Secret has it.
+fn tells(text: &[u8], keytab: &[u8]) -> bool {
+    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    let encoded = STANDARD.encode(keytab);
+    encoded.as_bytes().chunks_exact(24).chain(keytab.chunks_exact(12)).any(has)
+}
+
+/// Names and contents of the files in a report.
+fn unpacked(report: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut archive = zip::ZipArchive::new(fs::File::open(report).unwrap()).unwrap();
+    let files = (0..archive.len()).map(|index| {
+        let mut file = archive.by_index(index).unwrap();
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).unwrap();
+        (file.name().unwrap().into_owned(), content)
+    });
+    files.collect()
+}

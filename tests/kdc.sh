@@ -1,0 +1,53 @@
+#!/bin/sh
+# Run the KDC of a Kerberos realm, EXAMPLE.COM, which logs to kdc.log in a folder.
+#
+#   tests/kdc.sh FOLDER ADDRESS:PORT PRINCIPAL…
+#   tests/kdc.sh                     only gets what it needs
+#
+# The folder has krb5.conf, and the keytab of each principal NAME or NAME/HOST, NAME.keytab. It runs until it is killed.
+#
+# Needs MIT's KDC, whose Debian packages it installs: as root.
+set -eu
+PATH=$PATH:/usr/sbin
+if ! command -v krb5kdc >/dev/null || ! command -v kadmin.local >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    set_up() { apt-get install --yes --no-install-recommends krb5-kdc krb5-admin-server >&2; }
+    # The lists of packages may be old, or missing.
+    set_up || { apt-get update >&2 && set_up; }
+fi
+[ $# -gt 0 ] || exit 0
+folder=$1
+address=$2
+shift 2
+
+cat >"$folder/krb5.conf" <<END
+[libdefaults]
+    default_realm = EXAMPLE.COM
+    dns_lookup_kdc = false
+    dns_lookup_realm = false
+    udp_preference_limit = 1
+[realms]
+    EXAMPLE.COM = {
+        kdc = $address
+    }
+END
+mkdir "$folder/kdc"
+cat >"$folder/kdc/kdc.conf" <<END
+[kdcdefaults]
+    kdc_listen = $address
+    kdc_tcp_listen = $address
+[realms]
+    EXAMPLE.COM = {
+        database_name = $folder/kdc/principal
+        key_stash_file = $folder/kdc/stash
+    }
+[logging]
+    kdc = FILE:$folder/kdc.log
+END
+export KRB5_CONFIG="$folder/krb5.conf" KRB5_KDC_PROFILE="$folder/kdc/kdc.conf"
+kdb5_util create -s -P "$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')"
+for principal; do
+    kadmin.local addprinc -randkey "$principal"
+    kadmin.local ktadd -norandkey -k "$folder/${principal%%/*}.keytab" "$principal"
+done
+exec krb5kdc -n
