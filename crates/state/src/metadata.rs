@@ -6,7 +6,8 @@
 //! far as there are bytes, handles nest only so deep, and no more is kept than people look at.
 //!
 //! The format is that of Flink's `MetadataV2Serializer` to `MetadataV6Serializer`, with their base
-//! `MetadataV2V3SerializerBase`, as Flink 2.1 reads it.
+//! `MetadataV2V3SerializerBase`, as Flink 2.3 reads it. Flink 1.20 writes version 4, 2.0 version 5, and
+//! 2.1 to 2.3 write version 6.
 
 mod handles;
 mod operators;
@@ -21,7 +22,7 @@ use reader::Reader;
 
 /// The first bytes of every such file.
 pub const MAGIC: u32 = 0x4960_672d;
-/// Format versions that are understood: those of Flink 1.3 to 2.1.
+/// Format versions that are understood: those of Flink 1.3 to 2.3.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 2..=6;
 
 /// Operators that are listed; no job has as many.

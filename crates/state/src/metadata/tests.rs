@@ -1,5 +1,5 @@
 //! The files of `tests/corpus/metadata` were written by Flink's own serializers, which the sizes of
-//! their operators are compared with. Nobody writes version 2 any more: it is put together here.
+//! their operators are compared with; those of Flink 2.3 by a job that ran. Nobody writes version 2 any more: it is put together here.
 
 use expect_test::{Expect, expect};
 
@@ -13,6 +13,13 @@ const V5: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v5--flink-2.
 const V6: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.1-canonical");
 const V6_CHECKPOINT: &[u8] =
     include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.1-checkpoint");
+
+/// A checkpoint and savepoints of a job of Flink 2.3 that ran: unaligned, its files merged.
+const RUN_CHECKPOINT: &[u8] =
+    include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-checkpoint");
+const RUN_NATIVE: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-native");
+const RUN_CANONICAL: &[u8] =
+    include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-canonical");
 
 /// What Flink says of the state of each operator in the files, in bytes.
 const SIZES: [u64; 5] = [1107, 1_053_248, 350, 0, 4196];
@@ -52,6 +59,34 @@ fn what_flink_wrote_reads_as_flink_reads_it() {
         assert_eq!(sizes, SIZES[..sizes.len()], "version {}", told.format_version);
         assert!(sizes.len() >= 4);
     }
+}
+
+/// The sizes are those that Flink 2.3 tells of the same files.
+#[test]
+fn flink_2_3_writes_version_6() {
+    let file = |file, kind, sizes: [u64; 3]| {
+        let told = parse(file).unwrap();
+        assert_eq!((told.format_version, told.kind), (6, Some(kind)));
+        let names = ["Count", "Source: orders", "Sink: Writer"];
+        let uids = ["count", "orders-source", "sink"];
+        for (it, (size, (name, uid))) in
+            told.operators.iter().zip(sizes.into_iter().zip(names.into_iter().zip(uids)))
+        {
+            assert_eq!((it.name.as_deref(), it.uid.as_deref()), (Some(name), Some(uid)));
+            assert_eq!((it.parallelism, it.bytes.total()), (2, size), "{name}");
+        }
+        assert_eq!(told.operators.len(), 3);
+        told
+    };
+    file(RUN_CANONICAL, Kind::CanonicalSavepoint, [3528, 546, 0]);
+    let native = file(RUN_NATIVE, Kind::NativeSavepoint, [61_089, 546, 0]);
+    assert!(native.files.folders.is_empty() && native.files.beside.references > 0);
+    let checkpoint = file(RUN_CHECKPOINT, Kind::Checkpoint, [65_020, 78_268, 0]);
+    assert!(checkpoint.operators.iter().any(|it| it.bytes.channels > 0));
+    // Merged files are in a folder for each subtask, and in one for each TaskManager.
+    let merged = checkpoint.files.folders.keys();
+    let merged: Vec<_> = merged.map(|it| it.rsplit('/').nth(1)).collect();
+    assert_eq!(merged, [Some("shared"), Some("shared"), Some("taskowned")]);
 }
 
 #[test]
@@ -205,7 +240,7 @@ fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
 
 #[test]
 fn every_beginning_of_a_file_is_incomplete() {
-    for file in [V3, V4, V5, V6] {
+    for file in [V3, V4, V5, V6, RUN_CHECKPOINT] {
         // The names at the end are looked for wherever they are.
         let end = file.windows(4).rposition(|it| it == JAVA_OBJECT).map_or(file.len(), |at| at + 4);
         for length in 4..end {
