@@ -205,6 +205,10 @@ fn derive_for_any_cluster(
 ) -> Result<(), InvalidValue> {
     config.set_default(&options::REST_SERVICE_EXPOSED_TYPE, "ClusterIP");
     config.set_default(&options::WEB_CANCEL_ENABLE, "false");
+    // What Flink does not heed must not be heeded here: REST would be taken for one with TLS.
+    if spec.flink_version.is_some_and(|version| version >= FlinkVersion::V2_0) {
+        config.retain(|key| !options::GONE_IN_FLINK_2.contains(&key));
+    }
     if let Some(version) = spec.flink_version {
         config.force(&options::FLINK_VERSION, version.into_str());
     }

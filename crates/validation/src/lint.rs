@@ -8,6 +8,7 @@ use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobSpec, UpgradeMode};
 use api::resources::{Resource, ResourceRequirements};
 use api::session_job::FlinkSessionJobSpec;
+use api::version::FlinkVersion;
 use config::cluster::is_high_availability_on;
 use config::known::unknown_options;
 use config::memory::StatedMemory;
@@ -57,6 +58,16 @@ pub fn deployment(
     let has_volumes = has_volumes(spec);
     found.extend(directories(&own, has_volumes));
     found.extend(of_options(&own));
+    if spec.flink_version.is_some_and(|version| version >= FlinkVersion::V2_0) {
+        found.extend(own.iter().filter(|(key, _)| options::GONE_IN_FLINK_2.contains(key)).map(
+            |(key, _)| {
+                Rule::GoneInFlink2.found(
+                    format!("spec.flinkConfiguration.{key}"),
+                    "is not read by Flink from 2.0 on",
+                )
+            },
+        ));
+    }
     found
 }
 
@@ -321,6 +332,23 @@ mod tests {
             expect![[r#"
                 FK0105 spec.job.upgradeMode: is `stateless`: each upgrade drops the state of the job
                 FK0103 spec.image: `orders:latest` has the tag `latest`, which moves
+            "#]],
+        );
+    }
+
+    #[test]
+    fn options_that_flink_2_dropped_are_named_there_alone() {
+        let set = |version: &'static str| {
+            move |spec: &mut Value| {
+                spec["flinkVersion"] = json!(version);
+                spec["flinkConfiguration"]["security.ssl.enabled"] = json!("true");
+            }
+        };
+        check(set("v1_20"), expect![[""]]);
+        check(
+            set("v2_3"),
+            expect![[r#"
+                FK0112 spec.flinkConfiguration.security.ssl.enabled: is not read by Flink from 2.0 on
             "#]],
         );
     }

@@ -231,6 +231,9 @@ rules! {
     IdleSlots = 111 Info: "slots that no subtask uses",
         "Parallelism is no multiple of the slots of a TaskManager, so that the last one has idle slots.",
         "Make `spec.job.parallelism` a multiple of `taskmanager.numberOfTaskSlots`.";
+    GoneInFlink2 = 112 Warning: "an option that Flink 2 does not read",
+        "It had an effect up to Flink 1.20, and has none from 2.0 on.",
+        "Take it out. TLS is `security.ssl.rest.enabled` and `security.ssl.internal.enabled`, memory `jobmanager.memory.*` and `taskmanager.memory.network.*`.";
 }
 
 impl Rule {
@@ -327,7 +330,8 @@ mod tests {
             FK0108 PlainSecret warning
             FK0109 UnknownOption warning
             FK0110 DropsUnmatchedState warning
-            FK0111 IdleSlots info"#]]
+            FK0111 IdleSlots info
+            FK0112 GoneInFlink2 warning"#]]
         .assert_eq(&table.join("\n"));
     }
 

@@ -41,6 +41,33 @@ fn deploy(value: Value) -> Result<FlinkConfig, InvalidValue> {
 }
 
 #[test]
+fn options_that_flink_2_does_not_read_count_for_nothing_there() {
+    let of = |version| {
+        deploy(json!({
+            "flinkVersion": version,
+            "flinkConfiguration": {
+                "security.ssl.enabled": "true", "jobmanager.heap.size": "3g", "jobmanager.heap.mb": 2048,
+                "taskmanager.network.numberOfBuffers": 1024,
+                "taskmanager.network.memory.buffers-per-channel": 4,
+                "taskmanager.network.memory.floating-buffers-per-gate": 16,
+                "taskmanager.network.memory.min": "32m", "state.backend.fs.checkpointdir": "s3://b/chk",
+            },
+        }))
+        .unwrap()
+    };
+    for (version, is_read) in [("v1_20", true), ("v2_0", false), ("v2_3", false)] {
+        let config = of(version);
+        for key in options::GONE_IN_FLINK_2 {
+            assert_eq!(config.contains(key), is_read, "{key} of {version}");
+        }
+        assert_eq!(config.get(&options::SSL_REST_ENABLED), Ok(is_read), "{version}");
+        // Names that are deprecated in either.
+        assert_eq!(config.text_of(&options::TASK_MANAGER_NETWORK_MIN), Some("32m"));
+        assert_eq!(config.text_of(&options::CHECKPOINT_DIRECTORY), Some("s3://b/chk"));
+    }
+}
+
+#[test]
 fn a_native_application() {
     check(
         &deploy(json!({

@@ -23,6 +23,17 @@ options! {
     Live PARALLELISM: i32 = "parallelism.default" or "1";
 }
 
+/// Options that Flink does not read any more from 2.0 on, of those that say here how a cluster is reached
+/// or how large its processes are.
+pub const GONE_IN_FLINK_2: [&str; 6] = [
+    "jobmanager.heap.mb",
+    "jobmanager.heap.size",
+    "security.ssl.enabled",
+    "taskmanager.network.memory.buffers-per-channel",
+    "taskmanager.network.memory.floating-buffers-per-gate",
+    "taskmanager.network.numberOfBuffers",
+];
+
 flinks! {
     /// The program's arguments, for Flink's own entry point.
     APPLICATION_ARGS: List = "$internal.application.program-args";
@@ -42,7 +53,9 @@ flinks! {
     TOLERABLE_FAILED_CHECKPOINTS: i32 =
         "execution.checkpointing.tolerable-failed-checkpoints" or "0";
     CHECKPOINT_RETENTION: String = "execution.checkpointing.externalized-checkpoint-retention";
-    CHECKPOINT_DIRECTORY: String = "execution.checkpointing.dir" formerly ["state.checkpoints.dir"];
+    CHECKPOINT_DIRECTORY: String =
+        "execution.checkpointing.dir"
+        formerly ["state.checkpoints.dir", "state.backend.fs.checkpointdir"];
     SAVEPOINT_DIRECTORY: String =
         "execution.checkpointing.savepoint-dir"
         formerly ["state.savepoints.dir", "savepoints.state.backend.fs.dir"];
@@ -81,6 +94,9 @@ flinks! {
             "recovery.zookeeper.path.jobgraphs",
             "high-availability.zookeeper.path.jobgraphs",
         ];
+    /// Applications of session clusters, since Flink 2.3.
+    ZOOKEEPER_APPLICATIONS: String =
+        "high-availability.zookeeper.path.applications" or "/applications";
     /// `open` or `creator`.
     ZOOKEEPER_ACL: String = "high-availability.zookeeper.client.acl" or "open";
     /// Secrets by their scheme.
