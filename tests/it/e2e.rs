@@ -117,7 +117,7 @@ fn zookeeper_keeps_the_last_state() {
     config.insert("high-availability.zookeeper.quorum".to_owned(), json!(quorum));
     config.insert("high-availability.zookeeper.path.root".to_owned(), json!("/team"));
     // A former cluster of this name has left the graphs of its job, which Flink would run, too.
-    let (graphs, other) = (["jobgraphs", "execution-plans"], "f".repeat(32));
+    let (graphs, other) = (["jobgraphs", "execution-plans", "applications"], "f".repeat(32));
     for graphs in graphs {
         zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/{graphs}/{other}"));
     }
@@ -130,7 +130,7 @@ fn zookeeper_keeps_the_last_state() {
         let error = deployment["status"]["error"].as_str().unwrap_or_default();
         error.contains("still registered") && error.contains("path.root")
     });
-    assert_eq!(others(), [[other.clone()], [other.clone()]]);
+    assert_eq!(others(), [[other.clone()], [other.clone()], [other.clone()]]);
     drop(leader);
     let first = cluster.wait_until_stable();
     cluster.wait_until_writing();

@@ -99,7 +99,7 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
     .await
 }
 
-/// True if a JobManager, of whichever version, would find a job to run.
+/// True if a JobManager, of whichever version, would find a job or an application to run.
 ///
 /// # Errors
 /// Nothing may be concluded then.
@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
         Err(too_many())
     }
 
-    /// The nodes of the stored graphs.
+    /// The nodes of the stored graphs and applications.
     async fn job_graphs(&self) -> Result<Vec<String>, Error> {
         let mut graphs = Vec::new();
         for folder in self.ensemble.job_graphs() {

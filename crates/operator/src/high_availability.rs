@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::act::Error;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
+use clients::cluster::leftovers::is_recovered;
 use clients::fence::Fence;
 use clients::flink::patience;
 use clients::zookeeper::{self, Ensemble};
@@ -119,8 +120,9 @@ impl Place<'_> {
     }
 
     /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone: it
-    /// runs every job of which it finds one, also what an earlier resource of this name has left. Those of
-    /// other jobs than these may be of a cluster that runs, where the namespace does not tell.
+    /// runs every job of which it finds one, also what an earlier resource of this name has left, and
+    /// the applications of a session cluster. Those of other jobs than these may be of a cluster that
+    /// runs, where the namespace does not tell.
     pub(super) async fn forget_job_graphs(
         &self,
         config: &FlinkConfig,
@@ -145,9 +147,7 @@ impl Place<'_> {
                 .data
                 .iter()
                 .flatten()
-                .filter(|(key, _)| {
-                    key.starts_with("jobGraph-") || key.starts_with("executionPlan-")
-                })
+                .filter(|(key, _)| is_recovered(key))
                 .map(|(key, _)| (key.as_str(), Value::Null))
                 .collect();
             if stale.is_empty() {
@@ -204,11 +204,11 @@ pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> H
     }
 }
 
-/// True if a JobManager, of whichever version, would find a job to run.
+/// True if a JobManager, of whichever version, would find a job or an application to run.
 fn has_graph(maps: &[ConfigMap]) -> bool {
     let kept = maps.iter().filter(|map| map.metadata.deletion_timestamp.is_none());
     let mut keys = kept.flat_map(|map| map.data.iter().flatten()).map(|(key, _)| key);
-    keys.any(|key| key.starts_with("jobGraph-") || key.starts_with("executionPlan-"))
+    keys.any(|key| is_recovered(key))
 }
 
 #[cfg(test)]
@@ -216,9 +216,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_graph_of_either_flink_is_a_job() {
-        for (key, expected) in [("jobGraph-1", true), ("executionPlan-1", true), ("counter", false)]
-        {
+    fn what_any_flink_would_run_is_a_job() {
+        for (key, expected) in [
+            ("jobGraph-1", true),
+            ("executionPlan-1", true),
+            ("application-1", true),
+            ("counter", false),
+        ] {
             let data = Some([(key.to_owned(), "x".to_owned())].into());
             assert_eq!(has_graph(&[ConfigMap { data, ..ConfigMap::default() }]), expected, "{key}");
         }

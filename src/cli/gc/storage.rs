@@ -366,8 +366,13 @@ fn is_of_flink(kind: Kind, path: &str) -> bool {
     match kind {
         Kind::HaStorage if is_folder => first == "blob",
         Kind::HaStorage => {
-            let beginnings =
-                [COMPLETED_CHECKPOINT, "submittedJobGraph", "executionPlan", "mesosWorker"];
+            let beginnings = [
+                COMPLETED_CHECKPOINT,
+                "submittedJobGraph",
+                "submittedExecutionPlan",
+                "submittedApplication",
+                "mesosWorker",
+            ];
             beginnings.iter().any(|beginning| first.starts_with(beginning))
         }
         Kind::Checkpoints => {

@@ -92,6 +92,7 @@ fn what_config_maps_say_of_a_job_is_read_from_any_of_them() {
         "deletionTimestamp",
         "checkpointID-",
         "jobGraph-",
+        "application-",
         "counter",
         "orders-00000000000000000000000000000001-config-map",
         "orders-cluster-config-map",

@@ -84,6 +84,8 @@ async fn flink_30408_only_a_config_map_of_this_job_counts() {
 async fn flink_37571_a_stored_graph_of_flink_2_does_not_outlive_an_upgrade() {
     let graphs = json!({
         format!("executionPlan-{JOB_ID}"): "the old plan", format!("jobGraph-{JOB_ID}"): "the old graph",
+        // Of a session cluster that had this name, since Flink 2.3.
+        "application-0123456789abcdef0123456789abcdef": "its application",
         "leader": "http://orders:8081",
     });
     let scene = Scene::running("last-state").upgrading(UpgradeMode::LastState);

@@ -20,9 +20,15 @@ use state::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
 
 /// Label that Flink and the operator put on what belongs to a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";
-/// Keys of checkpoints and of jobs to recover.
-const STATE_KEYS: [&str; 3] = ["checkpointID-", "jobGraph-", "executionPlan-"];
+/// Keys of what a JobManager runs when it starts: jobs of Flink 1.x and of 2.x, and since 2.3 the
+/// applications that were submitted to a session cluster, of which it runs `main()` again.
+const RECOVERED: [&str; 3] = ["jobGraph-", "executionPlan-", "application-"];
 pub(super) const AUTOSCALER_MAPS: &str = "app,component=autoscaler";
+
+/// True if a JobManager, of whichever version, starts a job or an application by what is under the key.
+pub fn is_recovered(key: &str) -> bool {
+    RECOVERED.iter().any(|start| key.starts_with(start))
+}
 
 /// Reads the whole inventory. What is read first is what may go, so that whatever names it is seen.
 ///
@@ -161,7 +167,7 @@ fn found(map: &ConfigMap) -> FoundMap {
             .data
             .iter()
             .flatten()
-            .any(|(key, _)| STATE_KEYS.iter().any(|start| key.starts_with(start))),
+            .any(|(key, _)| key.starts_with("checkpointID-") || is_recovered(key)),
         is_taken_care_of: is_deleting || !map.owner_references().is_empty(),
     }
 }

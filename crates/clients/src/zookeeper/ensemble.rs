@@ -18,8 +18,8 @@ pub struct Ensemble {
     root: String,
     /// `/flink/<cluster-id>`
     base: String,
-    /// Below the base: of Flink 1.x and 2.x.
-    job_graphs: [String; 2],
+    /// Below the base: of Flink 1.x and 2.x, and the applications of 2.3.
+    job_graphs: [String; 3],
     /// Scheme and secret.
     pub(super) authorization: Vec<(String, String)>,
     pub(super) connection_timeout: Duration,
@@ -56,6 +56,7 @@ impl Ensemble {
         let job_graphs = [
             below(config.get(&options::ZOOKEEPER_JOB_GRAPHS)?),
             below(config.get(&options::ZOOKEEPER_EXECUTION_PLANS)?),
+            below(config.get(&options::ZOOKEEPER_APPLICATIONS)?),
         ];
         let authorization = config.find(&options::ZOOKEEPER_AUTHORIZATION);
         let authorization = authorization.map_err(InvalidValue::hidden)?.unwrap_or_default();
@@ -89,7 +90,7 @@ impl Ensemble {
         format!("{}/{below}", self.base)
     }
 
-    /// The nodes with the graphs of jobs, the same one twice where both versions use it.
+    /// The nodes with the graphs of jobs, and with the applications that a JobManager runs like those.
     pub(super) fn job_graphs(&self) -> Vec<String> {
         let mut folders = self.job_graphs.to_vec();
         folders.dedup();

@@ -17,6 +17,8 @@ fn a_folder_with_anything_that_is_not_of_flink_is_not_recognized() {
         (Kind::Savepoint, &["_metadata", "6f1a"][..]),
         (Kind::Checkpoints, &["chk-12/_metadata", "shared/a/b", "taskowned/c"]),
         (Kind::HaStorage, &["blob/job_1/blob_p-1", "completedCheckpoint12", "submittedJobGraph3"]),
+        (Kind::HaStorage, &["submittedExecutionPlan3", "blob/application_1/blob_p-1"]),
+        (Kind::HaStorage, &["submittedApplication4"]),
         (Kind::JobResultStore, &["1.json", "2_DIRTY.json"]),
     ] {
         assert!(is_recognized(kind, files), "{kind:?}");

@@ -17,14 +17,18 @@ fn paths_are_those_of_flink() {
     assert_eq!(found.quorum, "a:2181,b:2181");
     assert_eq!(found.base(), "/flink/orders");
     assert_eq!(found.path("jobs"), "/flink/orders/jobs");
-    assert_eq!(found.job_graphs(), ["/flink/orders/jobgraphs", "/flink/orders/execution-plans"]);
+    assert_eq!(
+        found.job_graphs(),
+        ["/flink/orders/jobgraphs", "/flink/orders/execution-plans", "/flink/orders/applications",]
+    );
     let found = ensemble(&[
         ("high-availability.zookeeper.path.root", "/team/a/"),
         ("high-availability.zookeeper.path.jobgraphs", "graphs"),
+        ("high-availability.zookeeper.path.applications", "apps"),
     ]);
     let found = found.unwrap();
     assert_eq!(found.base(), "/team/a/orders");
-    assert_eq!(found.job_graphs(), ["/team/a/orders/graphs"]);
+    assert_eq!(found.job_graphs(), ["/team/a/orders/graphs", "/team/a/orders/apps"]);
 }
 
 #[test]
@@ -33,8 +37,11 @@ fn a_place_that_would_be_everything_is_refused() {
         let error = ensemble(&[("high-availability.cluster-id", id)]).unwrap_err();
         assert!(error.to_string().contains("cluster-id` is empty"), "{error}");
     }
-    let found = ensemble(&[("high-availability.zookeeper.path.jobgraphs", "/")]).unwrap();
-    assert!(found.job_graphs().is_empty());
+    let found = ensemble(&[
+        ("high-availability.zookeeper.path.jobgraphs", "/"),
+        ("high-availability.zookeeper.path.applications", "/"),
+    ]);
+    assert!(found.unwrap().job_graphs().is_empty());
     let error = ensemble(&[("high-availability.zookeeper.quorum", " ")]).unwrap_err();
     assert!(error.to_string().contains("names no servers"), "{error}");
 }
