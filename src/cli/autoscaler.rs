@@ -6,6 +6,7 @@ mod explain;
 mod history;
 mod number;
 mod recording;
+mod rescales;
 mod reset;
 mod run;
 mod simulate;

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::number::{self, Number};
-use super::stored;
-use crate::cli::args::{Global, ObjectFormat, Output};
+use super::{rescales, stored};
+use crate::cli::args::{FlinkAccess, Global, ObjectFormat, Output};
 use crate::cli::complete;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
@@ -18,14 +18,23 @@ use autoscaler::state::Stored;
 #[derive(Args)]
 #[command(after_help = "\
 As many scalings of a vertex are kept as job.autoscaler.history.max.count and .max.age say.
+The JobManager remembers as many rescales as web.adaptive-scheduler.rescale-history.size says; the newest comes first.
 
 Examples:
   # What was scaled, and by which rates
-  kubectl flink autoscaler history orders")]
+  kubectl flink autoscaler history orders
+
+  # What became of it: whether and when Flink followed
+  kubectl flink autoscaler history orders --rescales")]
 pub(super) struct HistoryArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
+    /// Ask the JobManager for its last rescales instead: Flink 2.3 and newer, adaptive scheduler
+    #[arg(long)]
+    rescales: bool,
+    #[command(flatten)]
+    access: FlinkAccess,
     #[command(flatten)]
     output: Output<ObjectFormat>,
 }
@@ -51,9 +60,12 @@ pub(super) async fn run(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let HistoryArgs { name, output: Output { output } } = args;
+    let HistoryArgs { name, rescales, access, output: Output { output } } = args;
     let connection = global.connect().await?;
     let job = stored::fetch(&connection, &name).await?;
+    if rescales {
+        return rescales::print(&connection, &job.resource, access, output, printer).await;
+    }
     let entries = job.readable()?.map(entries).unwrap_or_default();
     match output {
         Some(ObjectFormat::Value(format)) => {

@@ -269,8 +269,8 @@ pub fn all() -> Vec<Needs> {
                 &[NAMES, grant(&["get"], "", "configmaps"), ASK_FLINK],
                 &PATCH.map(Grant::if_given),
             ],
-            "`patch` only for `reset`; `explain`, `backtest --record` and `simulate NAME` ask the JobManager; \
-             `run` asks nothing of Kubernetes",
+            "`patch` only for `reset`; `explain`, `history --rescales`, `backtest --record` and `simulate NAME` ask \
+             the JobManager; `run` asks nothing of Kubernetes",
         ),
         needs(
             "delete",

@@ -225,6 +225,41 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
     .assert_eq(&told["scalings"][0].to_string());
 }
 
+/// The answer is one of Flink 2.3.
+#[tokio::test]
+async fn history_tells_what_flink_itself_rescaled() {
+    let (flink, cluster) = measured().await;
+    let address = || Some(flink.address().to_owned());
+    let line = "autoscaler history orders --rescales";
+    let ran = run(&cluster, address(), line).await;
+    ran.failed(Kind::Failed, "remembers no rescales");
+    let rescales = json!([
+        {"rescaleUuid": "ed54", "resourceRequirementsUuid": "b8ca", "rescaleAttemptId": 1, "vertices": {},
+         "slots": {}, "schedulerStates": [], "startTimestampInMillis": 1_795_810_076_155_i64,
+         "endTimestampInMillis": null, "terminalState": null, "triggerCause": "UPDATE_REQUIREMENT",
+         "terminatedReason": null},
+        {"rescaleUuid": "ed67", "resourceRequirementsUuid": "f679", "rescaleAttemptId": 1, "vertices": {},
+         "slots": {}, "schedulerStates": [], "startTimestampInMillis": 1_795_810_071_540_i64,
+         "endTimestampInMillis": 1_795_810_073_516_i64, "terminalState": "COMPLETED",
+         "triggerCause": "INITIAL_SCHEDULE", "terminatedReason": "SUCCEEDED"},
+    ]);
+    flink.with("default/orders", |cluster| {
+        cluster.jobs.values_mut().for_each(|job| job.rescales = Some(rescales.clone()));
+    });
+    let ran = run(&cluster, address(), line).await.succeeded();
+    expect![[r#"
+        TIME                       CAUSE                STATE         REASON      TOOK
+        2026-11-27T20:07:56.155Z   UPDATE_REQUIREMENT   IN_PROGRESS   <none>      <none>
+        2026-11-27T20:07:51.54Z    INITIAL_SCHEDULE     COMPLETED     SUCCEEDED   1976ms
+    "#]]
+    .assert_eq(&ran.output);
+    let ran = run(&cluster, address(), &format!("{line} -o json")).await.succeeded();
+    let told: Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(told["rescales"][1]["durationMilliseconds"], 1976);
+    assert_eq!(told["rescales"][0]["state"], Value::Null);
+    assert_eq!(cluster.writes(), []);
+}
+
 #[tokio::test]
 async fn reset_writes_the_nonce_and_nothing_else() {
     let cluster = FakeCluster::new();

@@ -29,7 +29,37 @@ pub struct ParallelismBounds {
     pub upper_bound: u32,
 }
 
+/// What Flink tells of a rescale of a job: by itself, as TaskManagers come and go, or as it was asked to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Rescale {
+    pub rescale_uuid: String,
+    #[serde(rename = "startTimestampInMillis")]
+    pub started: Option<i64>,
+    #[serde(rename = "endTimestampInMillis")]
+    pub ended: Option<i64>,
+    /// Such as `UPDATE_REQUIREMENT`.
+    pub trigger_cause: Option<String>,
+    /// `COMPLETED`, `FAILED` or `IGNORED`; absent while it goes on.
+    pub terminal_state: Option<String>,
+    /// Such as `NO_RESOURCES_OR_PARALLELISMS_CHANGE`.
+    pub terminated_reason: Option<String>,
+}
+
+/// Says how many rescales a JobManager remembers of a job; none, unless it is set.
+pub const RESCALE_HISTORY_SIZE: &str = "web.adaptive-scheduler.rescale-history.size";
+
 impl Client {
+    /// `GET /jobs/:jobid/rescales/history` (2.3 and newer, adaptive scheduler): newest first. Absent where
+    /// the JobManager remembers none of this job.
+    pub async fn rescales(&self, job_id: &str) -> Result<Option<Vec<Rescale>>, Error> {
+        match self.get(path(&["jobs", job_id, "rescales", "history"])?).await {
+            Ok(rescales) => Ok(Some(rescales)),
+            Err(error) if error.says(|line| line.contains(RESCALE_HISTORY_SIZE)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// `GET /jobs/:jobid/resource-requirements`.
     pub async fn resource_requirements(&self, job_id: &str) -> Result<ResourceRequirements, Error> {
         self.get(path(&["jobs", job_id, "resource-requirements"])?).await

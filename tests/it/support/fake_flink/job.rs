@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) restored: Option<Snapshot>,
     /// Newest first: class, message, time.
     pub(crate) exceptions: Vec<(String, String, i64)>,
+    /// What 2.3 remembers of its rescales, where it does.
+    pub(crate) rescales: Option<Value>,
     /// The next savepoints fail for this reason.
     pub(crate) savepoint_failure: Option<String>,
     /// The next stop leaves a savepoint, and a job that failed while stopping.
@@ -113,6 +115,7 @@ impl Job {
             checkpoints: Vec::new(),
             restored: None,
             exceptions: Vec::new(),
+            rescales: None,
             savepoint_failure: None,
             fails_while_stopping: false,
             savepoint_steps: 2,

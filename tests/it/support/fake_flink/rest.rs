@@ -119,6 +119,18 @@ fn no_endpoint(method: &Method, path: &str) -> Answer {
     }
 }
 
+fn rescales(job: &Job, id: &str) -> Answer {
+    if let Some(rescales) = &job.rescales {
+        return ok(rescales.clone());
+    }
+    let class = "org.apache.flink.runtime.rest.handler.job.rescales.RescalesUnavailableException";
+    let text = format!(
+        "The job `{id}` has not enabled the `Adaptive` scheduler, or it has been enabled but the value of \
+         configuration option `web.adaptive-scheduler.rescale-history.size` has not been set to greater than `0`."
+    );
+    throw(StatusCode::NOT_FOUND, class, &text)
+}
+
 #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
 fn job_endpoint(
     cluster: &mut Cluster,
@@ -166,6 +178,7 @@ fn job_endpoint(
             let limit = query.strip_prefix("maxExceptions=").and_then(|text| text.parse().ok());
             ok(job.exceptions(limit.unwrap_or(20)))
         }
+        ("GET", ["rescales", "history"]) => rescales(job, id),
         ("GET", ["execution-result"]) => ok(job.result()),
         ("GET", ["metrics"]) => {
             let completed = job.checkpoints.len().to_string();

@@ -7,11 +7,11 @@ use crate::flink::{
     failures::JobException,
     jobs::{JobDetails, JobsOverview},
     metrics::AggregatedMetric,
-    rescale::ResourceRequirements,
+    rescale::{Rescale, ResourceRequirements},
 };
 
-/// Answers of Flink 1.17 to 2.1, shortened.
-const DOCUMENTS: [&str; 10] = [
+/// Answers of Flink 1.17 to 2.3, shortened.
+const DOCUMENTS: [&str; 11] = [
     r#"{"refresh-interval":3000,"timezone-name":"Coordinated Universal Time","timezone-offset":0,"flink-version":"1.17.2","flink-revision":"c0027e5 @ 2023-11-09T13:24:38+01:00","features":{"web-submit":true,"web-cancel":false}}"#,
     r#"{"taskmanagers":1,"slots-total":4,"slots-available":4,"jobs-running":0,"jobs-finished":0,"jobs-cancelled":0,"jobs-failed":0,"flink-version":"1.20.5","flink-commit":"0980485"}"#,
     r#"{"taskmanagers":[{"id":"127.0.0.1:37391-b3ce1b","path":"pekko.tcp://x","dataPort":44447,"jmxPort":-1,"timeSinceLastHeartbeat":1795248145682,"slotsNumber":4,"freeSlots":4,"hardware":{"cpuCores":2,"physicalMemory":25276510208,"freeMemory":146800640,"managedMemory":231525584},"memoryConfiguration":{"frameworkHeap":134217728,"taskHeap":12582912,"totalProcessMemory":1048576000}}]}"#,
@@ -21,6 +21,7 @@ const DOCUMENTS: [&str; 10] = [
     r#"{"exceptionName":"java.io.IOException","stacktrace":"x\n\tat y","timestamp":5,"taskName":"t","location":"h:1","taskManagerId":"m","concurrentExceptions":[{"exceptionName":"y","timestamp":6}]}"#,
     r#"[{"id":"busyTimeMsPerSecond","min":1.0,"max":"NaN","avg":null,"sum":4}]"#,
     r#"{"v":{"parallelism":{"lowerBound":1,"upperBound":4}}}"#,
+    r#"[{"rescaleUuid":"ed54","resourceRequirementsUuid":"b8ca","rescaleAttemptId":1,"vertices":{},"slots":{},"schedulerStates":[],"startTimestampInMillis":1795810076155,"endTimestampInMillis":null,"terminalState":null,"triggerCause":"UPDATE_REQUIREMENT","terminatedReason":null}]"#,
     r#"{"errors":["Internal server error.","<Exception on server side:\nx\n\tat y"]}"#,
 ];
 
@@ -42,6 +43,7 @@ fn read_as_everything(body: &[u8]) -> usize {
     read_by += usize::from(read::<JobException>(body).is_ok());
     read_by += usize::from(read::<Vec<AggregatedMetric>>(body).is_ok());
     read_by += usize::from(read::<ResourceRequirements>(body).is_ok());
+    read_by += usize::from(read::<Vec<Rescale>>(body).is_ok());
     read_by += usize::from(errors(body).is_some());
     read_by + usize::from(kubernetes_status(body).is_some())
 }

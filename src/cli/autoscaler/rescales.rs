@@ -1,0 +1,111 @@
+//! `autoscaler history --rescales`: what Flink itself tells of the rescales of a job.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::args::{FlinkAccess, ObjectFormat};
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::failure::Failure;
+use crate::cli::job_manager;
+use crate::cli::printer::Printer;
+use crate::cli::table::{self, NONE};
+use clients::flink::Deadlines;
+use clients::flink::rescale::{RESCALE_HISTORY_SIZE, Rescale};
+
+/// One line.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    id: String,
+    started: Option<Timestamp>,
+    cause: Option<String>,
+    /// `COMPLETED`, `FAILED` or `IGNORED`; absent while it goes on.
+    state: Option<String>,
+    reason: Option<String>,
+    duration_milliseconds: Option<i64>,
+}
+
+impl From<Rescale> for Line {
+    fn from(rescale: Rescale) -> Self {
+        let took = rescale.ended.zip(rescale.started);
+        Self {
+            id: rescale.rescale_uuid,
+            started: rescale.started.and_then(|at| Timestamp::from_millisecond(at).ok()),
+            cause: rescale.trigger_cause,
+            state: rescale.terminal_state,
+            reason: rescale.terminated_reason,
+            duration_milliseconds: took.map(|(end, start)| end.saturating_sub(start)),
+        }
+    }
+}
+
+/// Asks the JobManager and prints, newest first.
+pub(super) async fn print(
+    connection: &Connection,
+    resource: &Deployment,
+    access: FlinkAccess,
+    output: Option<ObjectFormat>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let name = resource.shown_name();
+    let job_id = resource.job_id().ok_or_else(|| {
+        Failure::new(format!("`{name}` has no job yet"))
+            .hint(format!("look with: kubectl flink status {name}"))
+    })?;
+    let cluster = deployment::cluster_of(connection, resource).await?;
+    let way = access.flink_access;
+    let client = job_manager::client(connection, &cluster, way, Deadlines::default())?;
+    let rescales = client.rescales(job_id).await.map_err(|error| {
+        if error.is_no_endpoint() {
+            let text = format!("the Flink of `{name}` does not tell of rescales: 2.3 and newer do");
+            return anyhow::Error::from(Failure::new(text).hint(format!(
+                "what the autoscaler did: kubectl flink autoscaler history {name}"
+            )));
+        }
+        error.into()
+    })?;
+    let Some(rescales) = rescales else {
+        return Err(Failure::new(format!("the JobManager of `{name}` remembers no rescales"))
+            .hint(format!(
+                "only the adaptive scheduler rescales; to have its last 20 remembered, which starts the job \
+                 again: kubectl flink set config {name} {RESCALE_HISTORY_SIZE}=20"
+            ))
+            .into());
+    };
+    let lines: Vec<Line> = rescales.into_iter().map(Line::from).collect();
+    match output {
+        Some(ObjectFormat::Value(format)) => {
+            printer.value(&json!({"name": name, "rescales": lines}), format)?;
+        }
+        Some(ObjectFormat::Name) => {
+            for line in lines {
+                printer.line(line.id)?;
+            }
+        }
+        None | Some(ObjectFormat::Wide) if lines.is_empty() => {
+            printer.note(format_args!("the job of `{name}` was not rescaled"));
+        }
+        None | Some(ObjectFormat::Wide) => printer.line(render(&lines))?,
+    }
+    Ok(())
+}
+
+fn render(lines: &[Line]) -> String {
+    let text = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
+    let rows = lines
+        .iter()
+        .map(|line| {
+            vec![
+                line.started.map_or_else(|| NONE.to_owned(), |at| at.to_string()),
+                text(line.cause.as_deref()),
+                line.state.clone().unwrap_or_else(|| "IN_PROGRESS".to_owned()),
+                text(line.reason.as_deref()),
+                line.duration_milliseconds
+                    .map_or_else(|| NONE.to_owned(), |took| format!("{took}ms")),
+            ]
+        })
+        .collect();
+    table::render(&["TIME", "CAUSE", "STATE", "REASON", "TOOK"], rows)
+}
