@@ -26,7 +26,6 @@ pub(crate) fn scene(options: &[(&str, &str)]) -> Scene {
         ("job.autoscaler.scale-down.interval", "0 s"),
         ("job.autoscaler.catch-up.duration", "10 s"),
         ("job.autoscaler.restart.time", "0 s"),
-        ("job.autoscaler.advice.first-window", "false"),
     ];
     set(&mut scene, &quick);
     set(&mut scene, options);

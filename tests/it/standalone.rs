@@ -52,7 +52,7 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Quick enough for a test; without advice unless it is asked for.
+/// Quick enough for a test.
 async fn start(urls: &[String], store: Arc<dyn Store>, options: &[(&str, &str)]) -> Running {
     let quick = [
         ("job.autoscaler.stabilization.interval", "0 s"),
@@ -60,7 +60,6 @@ async fn start(urls: &[String], store: Arc<dyn Store>, options: &[(&str, &str)])
         ("job.autoscaler.scale-down.interval", "0 s"),
         ("job.autoscaler.catch-up.duration", "10 s"),
         ("job.autoscaler.restart.time", "0 s"),
-        ("job.autoscaler.advice.first-window", "false"),
     ];
     let base = quick.iter().chain(options).copied().collect();
     let interval = Duration::from_millis(100);
@@ -370,7 +369,7 @@ async fn the_program_runs_until_it_is_interrupted() {
         .args(["autoscaler", "run", "--listen", "127.0.0.1:0", "--interval", "100ms"])
         .args(["--flink", &flink.base_url(), "--flink", "127.0.0.1:1", "--config"])
         .arg(&config)
-        .args(["--set", "stabilization.interval=0 s", "--set", "advice.first-window=false"])
+        .args(["--set", "stabilization.interval=0 s"])
         .args(["--set", "catch-up.duration=10 s", "--set", "restart.time=0 s"])
         .args(["--store", "sqlite:state.db"])
         .current_dir(&folder)

@@ -1,5 +1,5 @@
-//! A job whose autoscaler is new is not scaled at once: over its first window, what would be decided
-//! is told and not done.
+//! Where `job.autoscaler.advice.first-window` is true, a job whose autoscaler is new is not scaled at
+//! once: over its first window, what would be decided is told and not done.
 //!
 //! A job that comes with stored history, as from the Java operator, is not new.
 
@@ -39,12 +39,16 @@ mod tests {
     #[test]
     fn advice_is_over_after_the_second_window() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let until_then = begin(now, &settings(&[])).unwrap();
+        let until_then = begin(now, &settings(&[("advice.first-window", "true")])).unwrap();
         assert_eq!(until_then.to_string(), "2026-01-01T00:35:00Z");
         let kept = Data::from([(KEY.to_owned(), until_then.to_string())]);
         assert_eq!(until(&kept, now), Some(until_then));
         assert_eq!(until(&kept, until_then), None);
-        assert_eq!(begin(now, &settings(&[("advice.first-window", "false")])), None);
+    }
+
+    #[test]
+    fn a_new_job_is_scaled_from_its_first_window_on_unless_advice_is_asked_for() {
+        assert_eq!(begin("2026-01-01T00:00:00Z".parse().unwrap(), &settings(&[])), None);
     }
 
     #[test]

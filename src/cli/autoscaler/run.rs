@@ -62,9 +62,9 @@ const EVENTS: &str = "events are told in the log";
 #[derive(Args)]
 #[command(after_help = "\
 Jobs are measured over Flink's REST API and scaled in place, where jobmanager.scheduler is adaptive (Flink 1.18 and
-later); other jobs are only advised, in the log and under /jobs. A job that is new is only advised for its first two
-windows: --set advice.first-window=false scales it from the first one on, and with --store memory every job is new
-after a restart. A job whose own configuration has job.autoscaler.enabled: false is left alone.
+later); other jobs are only advised, in the log and under /jobs. A job that is new is scaled after its first window;
+--set advice.first-window=true only advises it for its first two, and with --store memory every job is new after a
+restart. A job whose own configuration has job.autoscaler.enabled: false is left alone.
 
 Options are taken from --config, over it from the job's own configuration, and over that from --set.
 Of the environment count FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE, FLINK_REST_TLS_DIR and FLINK_REST_CHECK_HOST_NAME.

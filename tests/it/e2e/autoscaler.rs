@@ -111,7 +111,6 @@ fn job(cluster: &Cluster) -> Value {
     ]);
     let options = [
         ("job.autoscaler.enabled", "true"),
-        ("job.autoscaler.advice.first-window", "false"),
         ("job.autoscaler.stabilization.interval", "10 s"),
         ("job.autoscaler.metrics.window", "1 min"),
         ("job.autoscaler.scale-down.interval", "1 min"),

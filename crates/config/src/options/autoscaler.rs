@@ -101,7 +101,7 @@ options! {
     Live SCALING_ENABLED: bool = "job.autoscaler.scaling.enabled" or "true" formerly prefixed;
     /// Only advises a job that is new to the autoscaler, for two windows. An option of this
     /// operator's own.
-    Live ADVICE_FIRST_WINDOW: bool = "job.autoscaler.advice.first-window" or "true";
+    Live ADVICE_FIRST_WINDOW: bool = "job.autoscaler.advice.first-window" or "false";
     /// How long after a start no decision is made.
     Live STABILIZATION_INTERVAL: Duration =
         "job.autoscaler.stabilization.interval" or "5 min" formerly prefixed;

@@ -24,7 +24,7 @@ const CAPACITY: f64 = 40.0;
 const LOADS: [f64; 5] = [10.0, 50.0, 90.0, 160.0, 240.0];
 /// Between two cycles, in seconds.
 const INTERVAL: i64 = 2;
-const OPTIONS: [(&str, &str); 9] = [
+const OPTIONS: [(&str, &str); 8] = [
     // No window is shorter than it.
     ("kubernetes.operator.reconcile.interval", "2 s"),
     ("job.autoscaler.enabled", "true"),
@@ -33,7 +33,6 @@ const OPTIONS: [(&str, &str); 9] = [
     ("job.autoscaler.scale-down.interval", "0 s"),
     ("job.autoscaler.catch-up.duration", "20 s"),
     ("job.autoscaler.restart.time", "0 s"),
-    ("job.autoscaler.advice.first-window", "false"),
     // The laws are about all of it.
     ("job.autoscaler.history.max.count", "1000"),
 ];
