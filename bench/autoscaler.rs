@@ -212,6 +212,7 @@ impl Answers {
             reading: &reading,
             task_manager: TaskManager::default(),
             pods: Pods::of(config, false),
+            capacity: None,
         };
         let made = cycle(std::mem::take(state), &facts);
         *state = made.state;

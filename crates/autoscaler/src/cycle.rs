@@ -11,6 +11,7 @@ use config::memory::MemorySize;
 use config::option::InvalidValue;
 use config::options::TASK_MANAGER_PROCESS_MEMORY;
 
+use super::capacity::{Capacity, NoRoom, TaskManagers};
 use super::cost::{Cost, Pods, slots};
 use super::delayed::Delayed;
 use super::evaluate::{Evaluation, Unmeasured, evaluate};
@@ -45,6 +46,13 @@ pub struct ConfigChanges {
     pub removals: BTreeSet<String>,
 }
 
+impl ConfigChanges {
+    /// The size of a TaskManager, where it is tuned.
+    fn task_manager_memory(&self) -> Option<MemorySize> {
+        MemorySize::parse(self.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key())?)
+    }
+}
+
 /// The facts that a cycle works with.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
@@ -61,6 +69,8 @@ pub struct Facts<'a> {
     pub task_manager: TaskManager,
     /// The requests of the job's pods, where they are known.
     pub pods: Option<Pods>,
+    /// The room that the cluster's nodes have, or why it is not known; absent where nobody asks.
+    pub capacity: Option<&'a Result<Capacity, String>>,
 }
 
 /// How a cycle ended, and why.
@@ -86,6 +96,7 @@ pub enum Outcome {
     /// An option of Flink's, which tuning depends on.
     Invalid(InvalidValue),
     Quota(Exceeded),
+    NoRoom(NoRoom),
     /// This decision was made before, and the job does not run with it yet.
     AlreadyDecided,
     Scaled,
@@ -101,6 +112,7 @@ impl Outcome {
             | Self::WithinBounds
             | Self::Disabled(_)
             | Self::Quota(_)
+            | Self::NoRoom(_)
             | Self::AlreadyDecided => true,
             Self::NotRead(_)
             | Self::TooFewSamples { .. }
@@ -131,6 +143,7 @@ impl fmt::Display for Outcome {
             Self::Disabled(Disabled::Fixed(why)) => write!(f, "decisions are only told: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Quota(exceeded) => exceeded.fmt(f),
+            Self::NoRoom(no_room) => no_room.fmt(f),
             Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
             Self::Scaled => f.write_str("scaled"),
         }
@@ -150,6 +163,8 @@ pub struct Cycle {
     pub excluded: BTreeSet<VertexId>,
     /// The cost of the change that is due, even if it is not carried out.
     pub cost: Option<Cost>,
+    /// The room that is left when this cycle takes some.
+    pub capacity: Option<Capacity>,
     pub events: Vec<Event>,
     pub discarded: Option<Discarded>,
 }
@@ -164,6 +179,7 @@ pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
         scalings: BTreeMap::new(),
         excluded: facts.settings.excluded_vertices.clone(),
         cost: None,
+        capacity: None,
         events: Vec::new(),
         discarded: None,
     };
@@ -316,6 +332,13 @@ impl Cycle {
             // A second record of it would push out what was learnt before.
             return Outcome::AlreadyDecided;
         }
+        match self.place(facts, &config) {
+            Ok(left) => self.capacity = left,
+            Err(no_room) => {
+                self.events.push(Event::no_room(&no_room, settings));
+                return Outcome::NoRoom(no_room);
+            }
+        }
         self.events.push(Event::report(&scalings, None, self.cost, settings));
         self.scalings = scalings;
         self.state.config = config;
@@ -332,15 +355,34 @@ impl Cycle {
     ) -> Option<Cost> {
         let Facts { settings, topology, pods, .. } = *facts;
         let request = |slots: u64, tuned: &ConfigChanges| {
-            let memory = tuned.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
-            let memory = memory.and_then(|text| MemorySize::parse(text));
-            Some(pods?.with_memory(memory).request(slots, settings.prices))
+            let pods = pods?.with_memory(tuned.task_manager_memory());
+            Some(pods.request(slots, settings.prices))
         };
         let new = |id: &VertexId, now: u32| scalings.get(id).map_or(now, |scaling| scaling.new);
         Some(Cost {
             before: request(slots(topology, |_, now| now), &self.state.config)?,
             after: request(slots(topology, new), tuned)?,
         })
+    }
+
+    /// Tries the TaskManagers of a change on the cluster's nodes. Returns the room that is left, where
+    /// some is taken. `tuned` is the configuration that comes into force with it.
+    fn place(&self, facts: &Facts<'_>, tuned: &ConfigChanges) -> Result<Option<Capacity>, NoRoom> {
+        let (Some(capacity), Some(pods), Some(cost)) = (facts.capacity, facts.pods, self.cost)
+        else {
+            return Ok(None);
+        };
+        let task_managers = |count: u64, changes: &ConfigChanges| TaskManagers {
+            count,
+            each: pods.with_memory(changes.task_manager_memory()).task_manager,
+        };
+        let before = task_managers(cost.before.task_managers, &self.state.config);
+        let after = task_managers(cost.after.task_managers, tuned);
+        if !after.exceed(&before) {
+            return Ok(None);
+        }
+        let capacity = capacity.as_ref().map_err(|reason| NoRoom::Unknown(reason.clone()))?;
+        capacity.place(&before, &after).map(Some)
     }
 
     /// Tunes the configuration with this decision, and returns it with the size that a TaskManager
@@ -360,8 +402,7 @@ impl Cycle {
         if !settings.memory_tuning.is_enabled {
             return Ok((untuned, task_manager));
         }
-        let tuned = changes.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
-        task_manager.memory = tuned.and_then(|text| MemorySize::parse(text)).or(Some(total));
+        task_manager.memory = changes.task_manager_memory().or(Some(total));
         Ok((changes, task_manager))
     }
 

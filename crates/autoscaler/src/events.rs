@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use config::options::autoscaler as options;
 
+use super::capacity::NoRoom;
 use super::cost::Cost;
 use super::cycle::ConfigChanges;
 use super::feedback::Ineffective;
@@ -191,6 +192,16 @@ impl Event {
         let message = format!("the job is not scaled up: {exceeded}");
         let key = "ResourceQuotaReached".to_owned();
         Self::new("ResourceQuotaReached", message, key, settings).warning()
+    }
+
+    pub(super) fn no_room(no_room: &NoRoom, settings: &Settings) -> Self {
+        let message = format!(
+            "the job is not scaled up: {no_room}; it is tried again with the next decision. Give the \
+             cluster more nodes, or the job fewer TaskManagers by `{}`",
+            options::VERTEX_MAX_PARALLELISM.key()
+        );
+        let key = "ClusterCapacityReached".to_owned();
+        Self::new("ClusterCapacityReached", message, key, settings).warning()
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod advice;
 pub mod align;
 pub mod bounds;
+pub mod capacity;
 pub mod cost;
 pub mod cycle;
 pub mod delayed;

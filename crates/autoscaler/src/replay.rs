@@ -30,6 +30,7 @@ pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig) -> Tra
                     reading: &measurement.reading,
                     task_manager: record.header.task_manager(),
                     pods: Pods::of(config, record.header.is_session_job),
+                    capacity: None,
                 });
             }
         }

@@ -166,6 +166,7 @@ impl<'a> Job<'a> {
             reading: &reading,
             task_manager: TaskManager::default(),
             pods: Pods::of(config, false),
+            capacity: None,
         });
         let is_changed = decided.iter().any(|(id, to)| self.parallelism.get(id) != Some(to));
         if is_changed {

@@ -6,6 +6,7 @@
 //! turned off; [`drive`] starts the cycles, each in a task that no pass waits for.
 
 mod books;
+mod capacity;
 mod drive;
 mod in_force;
 mod report;

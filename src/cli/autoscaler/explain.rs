@@ -204,6 +204,7 @@ fn report(
         reading: &reading,
         task_manager,
         pods: Pods::of(config, job.resource.is_session_job()),
+        capacity: None,
     };
     let Cycle { state, outcome, evaluation, decisions, cost, .. } =
         cycle::run(stored.state, &facts);

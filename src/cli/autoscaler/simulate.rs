@@ -183,6 +183,7 @@ fn sampled(
         reading,
         task_manager: autoscaler::quota::TaskManager::default(),
         pods: None,
+        capacity: None,
     };
     cycle(state, &facts).state
 }

@@ -289,6 +289,7 @@ fn kind(outcome: &Outcome) -> &'static str {
         Outcome::Disabled(_) => "scaling disabled",
         Outcome::Invalid(_) => "invalid option",
         Outcome::Quota(_) => "quota reached",
+        Outcome::NoRoom(_) => "no room on the nodes",
         Outcome::AlreadyDecided => "decided before",
         Outcome::Scaled => "scaled",
     }

@@ -123,6 +123,7 @@ impl Job {
             reading: &reading,
             task_manager: TaskManager::default(),
             pods: None,
+            capacity: None,
         };
         let cycle = run(self.state.clone(), &facts);
         self.state = cycle.state.clone();

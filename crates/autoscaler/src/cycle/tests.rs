@@ -5,6 +5,7 @@ mod laws;
 mod linear;
 
 use super::*;
+use crate::capacity;
 use crate::cost::Pod;
 use crate::sample::{Aggregate, ProcessReading, VertexReading};
 use crate::settings::tests::settings;
@@ -75,6 +76,7 @@ struct Job {
     running_since: Timestamp,
     task_manager: TaskManager,
     pods: Option<Pods>,
+    capacity: Option<Result<Capacity, String>>,
     processes: ProcessReading,
 }
 
@@ -87,6 +89,7 @@ impl Job {
             running_since: at(0),
             task_manager: TaskManager::default(),
             pods: None,
+            capacity: None,
             processes: ProcessReading::default(),
         }
     }
@@ -107,6 +110,7 @@ impl Job {
             reading: &reading,
             task_manager: self.task_manager,
             pods: self.pods,
+            capacity: self.capacity.as_ref(),
         };
         let cycle = run(self.state.clone(), &facts);
         self.state = cycle.state.clone();
@@ -271,6 +275,61 @@ fn a_quota_keeps_from_scaling() {
     assert_eq!(cycle.state.overrides, BTreeMap::new());
 }
 
+#[test]
+fn a_scale_up_begins_only_where_the_nodes_have_room_for_it() {
+    let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
+    let pods = Pods {
+        task_manager: pod(2000, 4),
+        slots_per_task_manager: 1,
+        job_manager: pod(500, 1),
+        job_managers: 1,
+    };
+    // The job's own TaskManager is on the one node.
+    let node = |cpu_millis| capacity::Node {
+        group: None,
+        allocatable: pod(cpu_millis, 64),
+        used: pod(2500, 5),
+    };
+    let of = |capacity: Option<Result<Capacity, String>>| {
+        let prepare = |job: &mut Job| (job.pods, job.capacity) = (Some(pods), capacity.clone());
+        decided(&[], prepare).1
+    };
+    let fits = of(Some(Ok(Capacity(vec![node(6500)]))));
+    assert_eq!(fits.outcome, Outcome::Scaled);
+    assert_eq!(fits.capacity.unwrap().0[0].used, pod(6500, 13), "others find it taken");
+
+    let full = of(Some(Ok(Capacity(vec![node(6400)]))));
+    let (placed, wanted, memory) = (2, 3, MemorySize(4 << 30));
+    let no_room = NoRoom::Full { placed, wanted, cpu_millis: 2000, memory };
+    assert_eq!(full.outcome, Outcome::NoRoom(no_room));
+    assert_eq!((&full.state.overrides, full.capacity), (&BTreeMap::new(), None));
+    let [event] = full.events.as_slice() else { panic!("{:?}", full.events) };
+    assert_eq!(event.reason, "ClusterCapacityReached");
+    assert!(event.message.contains("room for 2 of its 3 TaskManagers"), "{}", event.message);
+
+    let unknown = of(Some(Err("no answer".to_owned())));
+    assert_eq!(unknown.outcome, Outcome::NoRoom(NoRoom::Unknown("no answer".to_owned())));
+    assert_eq!(of(None).outcome, Outcome::Scaled, "nobody asks");
+}
+
+#[test]
+fn scaling_down_needs_no_room() {
+    let (mut job, _) = decided(&[], |_| ());
+    let pods = Pods { slots_per_task_manager: 1, ..Pods::default() };
+    (job.pods, job.capacity) = (Some(pods), Some(Err("no answer".to_owned())));
+    job.state.overrides.clear();
+    let idle = |second| {
+        let mut idle = overloaded(second);
+        (idle[0].parallelism, idle[0].busy, idle[0].lag) = (8, 10.0, 0.0);
+        idle
+    };
+    job.running_since = at(100);
+    for second in [120, 180, 240] {
+        job.cycle(at(second), &idle(second));
+    }
+    assert!(job.state.overrides[&"source".into()] < 8, "{:?}", job.state.overrides);
+}
+
 fn with_memory(job: &mut Job) {
     job.task_manager.memory = MemorySize::parse("4 gb");
     job.processes.heap_used = aggregate(500_000_000.0);
@@ -371,6 +430,7 @@ fn a_vertex_that_was_not_read_leaves_everything_as_it_is() {
         reading: &Reading::default(),
         task_manager: TaskManager::default(),
         pods: None,
+        capacity: None,
     };
     let cycle = run(job.state.clone(), &facts);
     assert_eq!(cycle.outcome, Outcome::NotRead("source".into()));

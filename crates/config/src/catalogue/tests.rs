@@ -58,7 +58,6 @@ fn what_no_code_reads_is_not_told_to_count() {
             "rate-limiter.limit",
             "config.cache.timeout",
             "config.cache.size",
-            "cluster.resource-view.refresh-interval",
         ]
     );
 }

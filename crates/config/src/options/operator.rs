@@ -102,9 +102,9 @@ options! {
     /// Caps `kubernetes.operator.savepoint.history.max.age`.
     Live SAVEPOINT_HISTORY_MAX_AGE_THRESHOLD: Duration =
         "kubernetes.operator.savepoint.history.max.age.threshold";
-    /// How often the Java operator looks for room in the cluster, before it scales a job; off when
-    /// unset.
-    Nowhere CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL: Duration =
+    /// How often the room on the cluster's nodes is looked at, on which the autoscaler tries each
+    /// scale-up; off when unset.
+    Live CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL: Duration =
         "kubernetes.operator.cluster.resource-view.refresh-interval";
     /// Labels of errors in `status.error`, each by a regular expression that a message has to match.
     Live EXCEPTION_LABEL_MAPPER: LabelMapper = "kubernetes.operator.exception.label.mapper" or "";

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::capacity::View;
 use crate::context::{Context, lock};
 use autoscaler::cycle::ConfigChanges;
 use autoscaler::event_limiter::EventLimiter;
@@ -31,6 +32,8 @@ pub(crate) struct Autoscalers {
     /// Absent in a context that only looks.
     context: OnceLock<Weak<Context>>,
     pub(super) room: Arc<Semaphore>,
+    /// The room on the cluster's nodes. Held while a cycle decides, so that no two take the same.
+    pub(super) capacity: tokio::sync::Mutex<View>,
     pub(super) tasks: TaskTracker,
     /// No cycle begins any more, and none waits for Flink.
     pub(super) stop: CancellationToken,
@@ -46,6 +49,7 @@ impl Default for Autoscalers {
             count: Mutex::default(),
             context: OnceLock::new(),
             room: Arc::new(Semaphore::new(MEASURED_MAX)),
+            capacity: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             drop: CancellationToken::new(),

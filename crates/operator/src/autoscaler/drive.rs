@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use super::books::{Decided, InForce, Work};
 use super::in_force::{Switch, switch};
-use super::report::{Failure, report_event, report_failure};
+use super::report::{Failure, report_event, report_failure, report_unread_nodes};
 use super::{Cluster, Scaled, candidate};
 use crate::blue_green::is_switching;
 use crate::context::Context;
@@ -34,7 +34,9 @@ use autoscaler::window::later;
 use clients::cluster;
 use clients::flink::Client;
 use clients::flink::scaling::{Measured, Unmeasured};
-use config::options::{FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL};
+use config::options::{
+    CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL, FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL,
+};
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::{FlinkConfig, OperatorConfig};
 use lifecycle::resource::StatusOfJob as _;
@@ -179,6 +181,15 @@ impl<K: Scaled> Turn<K> {
             cpu: self.config.find(&TASK_MANAGER_CPU).ok().flatten().filter(|cpu| *cpu > 0.0),
             memory: self.config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten(),
         };
+        let interval = context.operator().base.find(&CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL);
+        let interval = interval.map_err(|error| Failure::lasting(&error.to_string()))?;
+        let mut view = context.autoscalers.capacity.lock().await;
+        let refreshing = view.refresh(interval, &context.client);
+        match context.autoscalers.stop.run_until_cancelled(refreshing).await {
+            Some(Some(reason)) => report_unread_nodes(&self.resource, &reason, context).await,
+            Some(None) => {}
+            None => return Err(Failure::Quiet("the operator stops".to_owned())),
+        }
         let facts = Facts {
             now,
             zone: &context.zone,
@@ -189,9 +200,14 @@ impl<K: Scaled> Turn<K> {
             reading: &reading,
             task_manager,
             pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
+            capacity: view.known.as_ref(),
         };
         let before = work.stored.state.clone();
         let cycle = cycle::run(before.clone(), &facts);
+        if let Some(left) = &cycle.capacity {
+            view.note(left);
+        }
+        drop(view);
         Ok(Made { now, before, cycle, settings })
     }
 
@@ -232,6 +248,7 @@ impl<K: Scaled> Turn<K> {
             scalings,
             excluded,
             cost,
+            capacity: _,
             events,
             discarded,
         } = cycle;

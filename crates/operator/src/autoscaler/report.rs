@@ -4,6 +4,7 @@ use super::Scaled;
 use crate::context::Context;
 use crate::resource::Act;
 use autoscaler::events::Event;
+use config::options::CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL;
 use lifecycle::event::{self, Component};
 
 /// Label that tells one set of changes from another.
@@ -42,5 +43,19 @@ pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, contex
     let message: String = reason.chars().take(REASON_MAX).collect();
     let mut event = event::Event::warning("AutoscalerError", Component::Operator, message.clone());
     event.key = Some(message);
+    Act::new(context, resource.clone()).count_event(event, std::collections::BTreeMap::new()).await;
+}
+
+/// Tells, once, that the room on the cluster's nodes is not known to anybody.
+pub(super) async fn report_unread_nodes<K: Scaled>(resource: &K, reason: &str, context: &Context) {
+    let message = format!(
+        "`{}` has no effect, as the operator may not see the room on nodes: give its service account \
+         list of nodes and pods in all namespaces, and get of the ConfigMap \
+         kube-system/cluster-autoscaler-status. {reason}",
+        CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL.key()
+    );
+    tracing::warn!("{message}");
+    let mut event = event::Event::warning("NodesUnreadable", Component::Operator, message);
+    event.key = Some("capacity".to_owned());
     Act::new(context, resource.clone()).count_event(event, std::collections::BTreeMap::new()).await;
 }

@@ -324,6 +324,7 @@ impl Book {
             task_manager,
             // A Flink cluster anywhere need not be made of pods.
             pods: None,
+            capacity: None,
         };
         let before = work.stored.state.clone();
         let made = cycle::run(before.clone(), &facts);

@@ -170,6 +170,7 @@ impl Scaled {
             reading: &reading,
             task_manager: TaskManager::default(),
             pods: None,
+            capacity: None,
         };
         let Book { mut work, mut stored_at } = self.book().clone();
         let made = cycle::run(work.state.clone(), &facts);
