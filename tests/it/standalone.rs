@@ -9,6 +9,7 @@ use autoscaler::state;
 use clients::flink::Client;
 use clients::store::{self, Kept, Memory, Place, Store};
 use config::FlinkConfig;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use operator::http::Listener;
 use operator::standalone::{self, Cluster, Settings, View, routes};
@@ -164,6 +165,70 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     assert_eq!(with_load(&flink, |load| load.changes), changes + 1);
     assert!(running.page("/healthz").await.starts_with("ok"));
     running.stop().await;
+}
+
+/// A database in which the Java program kept the parallelism of the job.
+#[derive(Default)]
+struct Java(Memory);
+
+impl Store for Java {
+    fn name(&self) -> &'static str {
+        "java"
+    }
+
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, store::Error>> {
+        self.0.read(job)
+    }
+
+    fn read_java<'a>(
+        &'a self,
+        job_id: &'a str,
+    ) -> BoxFuture<'a, Result<store::Data, store::Error>> {
+        assert_eq!(job_id, JOB);
+        let data = [("parallelismOverrides".to_owned(), format!("{SOURCE}:3,{WINDOW}:3"))];
+        Box::pin(std::future::ready(Ok(data.into())))
+    }
+
+    fn write<'a>(
+        &'a self,
+        job: &'a str,
+        kept: &'a Kept,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<i64, store::Error>> {
+        self.0.write(job, kept, now)
+    }
+
+    fn remove<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<(), store::Error>> {
+        self.0.remove(job)
+    }
+
+    fn trim(&self, before: Timestamp) -> BoxFuture<'_, Result<Vec<String>, store::Error>> {
+        self.0.trim(before)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_of_the_java_program_goes_on_as_it_was_and_is_not_new() {
+    let flink = flink(60.0).await;
+    let store: Arc<dyn Store> = Arc::new(Java::default());
+    let urls = [flink.base_url()];
+    let options =
+        [("job.autoscaler.advice.first-window", "true"), ("job.autoscaler.metrics.window", "1 h")];
+    let running = start(&urls, Arc::clone(&store), &options).await;
+    running.until_scaled(&flink, 3).await;
+    running.stop().await;
+    assert_eq!(parallelism(&flink), (3, 3));
+    let kept = store.read(&key(&flink)).await.unwrap();
+    let stored = state::read(&kept.data).unwrap();
+    assert_eq!(stored.state.overrides[&SOURCE.into()], 3, "stored as its own");
+    assert!(!kept.data.contains_key(autoscaler::advice::KEY), "{:?}", kept.data.keys());
+
+    // What is off is not taken over once more when it is on again.
+    let off = start(&urls, Arc::clone(&store), &[("job.autoscaler.enabled", "false")]).await;
+    off.until_job(&flink, "it is off", |job| text(&job["effect"]) == "off").await;
+    off.stop().await;
+    let kept = store.read(&key(&flink)).await.unwrap();
+    assert!(kept.is_stored() && kept.data.is_empty(), "{kept:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

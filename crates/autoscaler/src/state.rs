@@ -166,6 +166,21 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
     Ok(stored)
 }
 
+/// Reads what the Java program keeps of a job in a database, for a job of which nothing else is kept.
+/// Nothing is set aside, as its table stays; tuned configuration is left out, as nobody restarts the
+/// job.
+///
+/// # Errors
+/// When there can be no decision before somebody has looked at it.
+pub fn take_over(data: &Data) -> Result<Stored, Unreadable> {
+    let wanted = [HISTORY, TRACKING, SAMPLES, PARALLELISM, DELAYED];
+    let data = data.iter().filter(|(key, _)| wanted.contains(&key.as_str()));
+    let data = data.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut stored = read(&data)?;
+    stored.kept.clear();
+    Ok(stored)
+}
+
 /// Writes the data of a ConfigMap, with as many of the newest samples as there is room for.
 ///
 /// # Errors

@@ -75,6 +75,12 @@ pub trait Store: Send + Sync + 'static {
     /// Reads the data of a job. It is empty if nothing is stored.
     fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>>;
 
+    /// The values that the Java program keeps of a job, by its id, where its table is in the same
+    /// database. It is only ever read.
+    fn read_java<'a>(&'a self, _job_id: &'a str) -> BoxFuture<'a, Result<Data, Error>> {
+        Box::pin(async { Ok(Data::new()) })
+    }
+
     /// Keeps exactly these values of a job; answers its new revision.
     ///
     /// # Errors

@@ -92,14 +92,15 @@ fn yaml<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
     if text.len() as u64 > TEXT_MAX {
         return Err(format!("it is longer than {TEXT_MAX} characters"));
     }
-    // As many figures as a job of a thousand vertices has in an hour; nobody writes anchors.
+    // As many figures as a job of a thousand vertices has in an hour; nobody writes anchors. In a
+    // database it is JSON, which nests in flow style.
     let budget = serde_yaml::budget! {
         max_events: 6_000_000,
         max_nodes: 3_000_000,
         max_anchors: 0,
         max_aliases: 0,
         max_depth: 8,
-        flow_nesting_limit: 4,
+        flow_nesting_limit: 8,
     };
     serde_yaml::from_str_with_options(text, serde_yaml::options! { budget: budget })
         .map(Some)

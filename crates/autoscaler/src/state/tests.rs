@@ -330,3 +330,63 @@ fn samples_alone_are_stored_now_and_then_and_decisions_at_once() {
     decided.overrides.insert(A.into(), 9);
     assert!(is_due(&decided, Some(now)));
 }
+
+/// As the Java program writes them into a database: JSON, with figures that are no numbers in quotes.
+#[test]
+fn what_the_java_program_keeps_in_a_database_is_taken_over() {
+    let history = format!(
+        r#"{{"{B}":{{"2023-11-14T22:14:20Z":{{"currentParallelism":1,"newParallelism":4,"metrics":{{
+        "LOAD":{{"current":"NaN","average":0.85}},
+        "TRUE_PROCESSING_RATE":{{"current":"NaN","average":"Infinity"}},
+        "CATCH_UP_DATA_RATE":{{"current":1.25E7,"average":"NaN"}}}}}},
+        "2023-11-14T22:14:20.123456Z":{{"currentParallelism":4,"newParallelism":2,"metrics":{{}}}}}}}}"#
+    );
+    let tracking = r#"{"scalingRecords":{"2023-11-14T22:14:20Z":{"restartDuration":65.250000000},
+        "2023-11-14T22:14:20.123456Z":{"restartDuration":null}}}"#;
+    let samples = format!(
+        r#"{{"2023-11-14T22:13:20Z":{{"vertexMetrics":{{"{B}":{{"LOAD":0.5}},
+        "{A}":{{"LOAD":0.85,"OBSERVED_TPR":"Infinity","LAG":2000.0,"NUM_RECORDS_IN":1.2345678E8}}}},
+        "globalMetrics":{{"HEAP_MAX_USAGE_RATIO":0.25}}}},
+        "2023-11-14T22:14:20Z":{{"vertexMetrics":{{}},"globalMetrics":{{}}}}}}"#
+    );
+    let delayed = format!(
+        r#"{{"delayedVertices":{{"{A}":{{"firstTriggerTime":1700000000.123456789,
+        "recommendedParallelisms":[
+        {{"triggerTime":1700000060.000000000,"parallelism":7,"outsideUtilizationBound":true}},
+        {{"triggerTime":1700000120.500000000,"parallelism":3,"outsideUtilizationBound":false}}]}}}}}}"#
+    );
+    let overrides = format!("{B}:4,{A}:2");
+    let values = [
+        (HISTORY, history.as_str()),
+        (TRACKING, tracking),
+        (SAMPLES, samples.as_str()),
+        (DELAYED, delayed.as_str()),
+        (PARALLELISM, overrides.as_str()),
+        (CONFIG, r#"{"overrides":{"taskmanager.memory.process.size":"1 gb"},"removals":[]}"#),
+        ("newerThanThis", "x"),
+    ];
+    let data: Data = values.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let taken = take_over(&data).unwrap();
+    let yaml = [
+        (HISTORY, HISTORY_TEXT),
+        (TRACKING, TRACKING_TEXT),
+        (SAMPLES, SAMPLES_TEXT),
+        (DELAYED, DELAYED_TEXT),
+        (PARALLELISM, overrides.as_str()),
+    ];
+    let yaml: Data = yaml.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    // Not NaN is compared, but what would be written of it.
+    let (json, yaml) = (write(&taken).unwrap(), write(&read(&yaml).unwrap()).unwrap());
+    assert_eq!(json.data, yaml.data, "as of a ConfigMap, and nothing else");
+    assert_eq!((taken.set_aside, taken.kept.len()), (vec![], 0));
+    assert_eq!(taken.state.overrides, [(B.into(), 4), (A.into(), 2)].into());
+}
+
+#[test]
+fn of_what_is_taken_over_nothing_is_guessed_and_nothing_set_aside() {
+    let data = |key: &str, value: &str| Data::from([(key.to_owned(), value.to_owned())]);
+    assert!(take_over(&data(PARALLELISM, "20ba:many")).is_err());
+    let taken = take_over(&data(HISTORY, "{")).unwrap();
+    assert_eq!((taken.set_aside.len(), taken.kept.len()), (1, 0), "the table has it still");
+    assert_eq!(taken.state, State::default());
+}

@@ -15,7 +15,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::{AnyPool, AssertSqlSafe, ConnectOptions as _, Row as _};
 use url::Url;
 
-use super::{DEADLINE, Error, Kept, Place, Store, check};
+use super::{DEADLINE, Data, Error, Kept, Place, Store, VALUES_MAX, check};
 
 /// Version of the tables that this program makes and understands.
 const TABLES: i64 = 1;
@@ -46,6 +46,8 @@ pub struct Sql {
     pool: AnyPool,
     dialect: Dialect,
     name: String,
+    /// True if the Java program's table is there, and may be seen.
+    has_java_table: bool,
 }
 
 /// How a call ended that did not succeed.
@@ -89,15 +91,17 @@ impl Sql {
             .acquire_timeout(DEADLINE)
             .idle_timeout(IDLE_MAX)
             .connect_lazy_with(options);
-        let sql = Self { pool, dialect, name };
+        let mut sql = Self { pool, dialect, name, has_java_table: false };
         let mut tried = 1;
         loop {
             match sql.within("", sql.make_tables()).await {
                 Err(Error::Failed { .. }) if tried < TRIES_MAX => tried += 1,
-                made => return made.map(|()| sql),
+                made => break made?,
             }
             tokio::time::sleep(TRY_PAUSE).await;
         }
+        sql.has_java_table = sql.within("", sql.find_java_table()).await?;
+        Ok(sql)
     }
 
     /// Statements are written with `$1`, `$2`, … in this order; MySQL has `?` for them.
@@ -169,6 +173,44 @@ impl Sql {
             sqlx::query(AssertSqlSafe(table)).execute(&self.pool).await?;
         }
         Ok(())
+    }
+
+    async fn find_java_table(&self) -> Result<bool, Trouble> {
+        let asked = match self.dialect {
+            Dialect::Sqlite => {
+                "SELECT COUNT(*) FROM sqlite_master WHERE name = 't_flink_autoscaler_state_store'"
+            }
+            Dialect::Postgres => {
+                "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = \
+                 't_flink_autoscaler_state_store' AND table_schema = ANY(current_schemas(false))"
+            }
+            Dialect::MySql => {
+                "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = \
+                 't_flink_autoscaler_state_store' AND table_schema = DATABASE()"
+            }
+        };
+        let row = sqlx::query(asked).fetch_one(&self.pool).await?;
+        Ok(row.try_get::<i64, _>(0)? > 0)
+    }
+
+    async fn read_java_now(&self, job_id: &str) -> Result<Data, Trouble> {
+        if !self.has_java_table {
+            return Ok(Data::new());
+        }
+        let asked = "SELECT state_type, state_value FROM t_flink_autoscaler_state_store \
+                     WHERE job_key = $1 LIMIT $2";
+        let most = i64::try_from(VALUES_MAX).unwrap_or(i64::MAX);
+        let rows = sqlx::query(self.text(asked)).bind(job_id.to_owned()).bind(most);
+        let rows = rows.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Statements without values, made as somebody else would.
+    #[cfg(test)]
+    pub(super) async fn execute(&self, statements: &[String]) {
+        for statement in statements {
+            sqlx::query(AssertSqlSafe(statement.clone())).execute(&self.pool).await.unwrap();
+        }
     }
 
     /// A statement with one text, made as somebody else would.
@@ -296,6 +338,10 @@ impl Store for Sql {
         Box::pin(self.within(job, self.read_now(job)))
     }
 
+    fn read_java<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<Data, Error>> {
+        Box::pin(self.within(job_id, self.read_java_now(job_id)))
+    }
+
     fn write<'a>(
         &'a self,
         job: &'a str,
@@ -368,7 +414,10 @@ mod tests {
             AnyPoolOptions::new().connect_lazy("sqlite::memory:").unwrap()
         };
         let name = String::new();
-        let sql = |dialect| Sql { pool: pool.clone(), dialect, name: name.clone() };
+        let sql = |dialect| {
+            let (pool, name) = (pool.clone(), name.clone());
+            Sql { pool, dialect, name, has_java_table: false }
+        };
         let statement = "SELECT a FROM t WHERE b = $1 AND c = $12";
         assert_eq!(sql(Dialect::MySql).text(statement).0, "SELECT a FROM t WHERE b = ? AND c = ?");
         assert_eq!(sql(Dialect::Postgres).text(statement).0, statement);

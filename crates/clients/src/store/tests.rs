@@ -101,6 +101,7 @@ async fn database_contract(place: &Place) {
     what_is_not_as_it_was_written_is_told(&sql).await;
     what_is_stored_outlives_the_process(&sql, url).await;
     tables_of_a_newer_version_are_left_alone(&sql, url).await;
+    what_the_java_program_keeps_is_read(&sql, url).await;
 }
 
 async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
@@ -150,6 +151,42 @@ async fn tables_of_a_newer_version_are_left_alone(sql: &Sql, url: &url::Url) {
     let lower = "UPDATE kubectl_flink_autoscaler_version SET version = 1 WHERE '' <> $1";
     sql.change(lower, "x").await;
     assert!(matches!(error, Error::Newer { found: 7, known: 1, .. }), "{error}");
+}
+
+/// Its table as its own schema makes it, with a value larger than a row of MySQL.
+async fn what_the_java_program_keeps_is_read(sql: &Sql, url: &url::Url) {
+    assert_eq!(sql.read_java("a").await.unwrap(), Data::new(), "there is no table");
+    let (id, text) = match url.scheme() {
+        "mysql" => ("BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY", "LONGTEXT"),
+        "sqlite" => ("INTEGER PRIMARY KEY", "TEXT"),
+        _ => ("BIGSERIAL NOT NULL PRIMARY KEY", "TEXT"),
+    };
+    let time = if url.scheme() == "mysql" { "DATETIME" } else { "TIMESTAMP" };
+    let row = |job: &str, key: &str, value: &str| {
+        format!(
+            "INSERT INTO t_flink_autoscaler_state_store (update_time, job_key, state_type, \
+             state_value) VALUES ('2024-01-01 00:00:00', '{job}', '{key}', '{value}')"
+        )
+    };
+    let (job, history) = ("20ba6b65f97481d5570070de90e4e791", "é".repeat(50_000));
+    sql.execute(&[
+        format!(
+            "CREATE TABLE t_flink_autoscaler_state_store (id {id}, update_time {time} NOT NULL, \
+             job_key VARCHAR(191) NOT NULL, state_type VARCHAR(100) NOT NULL, state_value {text} \
+             NOT NULL)"
+        ),
+        row(job, "parallelismOverrides", "a:1,b:2"),
+        row(job, "scalingHistory", &history),
+        row("12345678901234567890123456789012", "parallelismOverrides", "a:3"),
+    ])
+    .await;
+    let later = Sql::open(url).await.unwrap();
+    let read = later.read_java(job).await.unwrap();
+    let wanted = data(&[("parallelismOverrides", "a:1,b:2"), ("scalingHistory", &history)]);
+    assert_eq!(read, wanted);
+    assert_eq!(later.read_java("another").await.unwrap(), Data::new());
+    assert_eq!(later.read(job).await.unwrap(), Kept::default(), "nothing of it is ours");
+    sql.execute(&["DROP TABLE t_flink_autoscaler_state_store".to_owned()]).await;
 }
 
 #[tokio::test]

@@ -61,6 +61,8 @@ struct Work {
     kept: Kept,
     stored: Stored,
     stored_at: Option<Timestamp>,
+    /// It comes from the Java program: the job is not new.
+    is_taken_over: bool,
 }
 
 /// The facts about the job that others see.
@@ -223,7 +225,14 @@ impl Book {
     /// The autoscaler of this job is off: what it knew is removed, and the job stays as it is.
     async fn turn_off(&mut self, shared: &Shared) -> Result<(), Trouble> {
         if !self.seen.is_off {
-            shared.store.remove(&self.key).await.map_err(Trouble::Store)?;
+            let store = &shared.store;
+            store.remove(&self.key).await.map_err(Trouble::Store)?;
+            if !store.read_java(&self.job_id).await.map_err(Trouble::Store)?.is_empty() {
+                // Without anything of ours, it would be taken over when the autoscaler is on again.
+                let nothing = Kept::default();
+                let written = store.write(&self.key, &nothing, Timestamp::now()).await;
+                written.map_err(Trouble::Store)?;
+            }
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::info!(cluster, job, "`{}` is false for this job", ENABLED.key());
         }
@@ -235,6 +244,11 @@ impl Book {
 
     async fn read(&mut self, shared: &Shared) -> Result<Work, Trouble> {
         let kept = shared.store.read(&self.key).await.map_err(Trouble::Store)?;
+        if !kept.is_stored()
+            && let Some(stored) = self.take_over(shared).await?
+        {
+            return Ok(Work { kept, stored, stored_at: None, is_taken_over: true });
+        }
         let stored = state::read_damaged(&kept.data, &kept.damaged)
             .map_err(|unreadable| Trouble::Lasting(self.how_to_mend(&unreadable, shared)))?;
         for state::SetAside { key, kept_as, reason } in &stored.set_aside {
@@ -248,7 +262,27 @@ impl Book {
                 "stored and not readable: set aside"
             );
         }
-        Ok(Work { kept, stored, stored_at: None })
+        Ok(Work { kept, stored, stored_at: None, is_taken_over: false })
+    }
+
+    /// What the Java program keeps of the job in the same database; nothing where it keeps nothing.
+    async fn take_over(&self, shared: &Shared) -> Result<Option<Stored>, Trouble> {
+        let data = shared.store.read_java(&self.job_id).await.map_err(Trouble::Store)?;
+        if data.is_empty() {
+            return Ok(None);
+        }
+        let (cluster, job, store) = (&self.cluster, &self.job_id, shared.store.name());
+        let stored = state::take_over(&data).map_err(|unreadable| {
+            Trouble::Lasting(format!(
+                "{store}: job `{job}`: t_flink_autoscaler_state_store: {unreadable}; nothing is \
+                 decided until the rows of this job are mended or removed"
+            ))
+        })?;
+        for state::SetAside { key, reason, .. } in &stored.set_aside {
+            tracing::warn!(cluster, job, key, reason, "not readable, and not taken over");
+        }
+        tracing::info!(cluster, job, store, "took over what the Java program kept of the job");
+        Ok(Some(stored))
     }
 
     fn how_to_mend(&self, unreadable: &state::Unreadable, shared: &Shared) -> String {
@@ -301,7 +335,7 @@ impl Book {
         let Measured { running_since, topology, reading } =
             measured.map_err(|error| unmeasured(&error, job, settings, now))?;
         let Some(work) = &mut self.work else { return Ok(()) };
-        if !work.kept.is_stored()
+        if !(work.kept.is_stored() || work.is_taken_over)
             && let Some(until) = advice::begin(now, settings)
         {
             let kept = &mut work.stored.kept;
