@@ -313,7 +313,9 @@ pub(super) fn commands() -> Vec<String> {
 fn command_lines_of_the_readme_are_understood() {
     let readme = include_str!("../../../README.md");
     let lines = readme.lines().filter_map(|line| line.strip_prefix("$ kubectl flink "));
-    let lines = lines.map(|line| line.split(" # ").next().unwrap_or(line).trim());
+    // A shell takes what follows.
+    let lines = lines.map(|line| line.split(" # ").next().unwrap_or(line));
+    let lines = lines.map(|line| line.split(" > ").next().unwrap_or(line).trim());
     let mut count = 0;
     for line in lines {
         let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
