@@ -12,16 +12,12 @@ use config::known::unknown_options;
 use config::option::ConfigOption;
 use config::plugin::java_listeners;
 use config::reporter::Reporters;
-use config::{FlinkConfig, OperatorConfig, options};
+use config::{FlinkConfig, OperatorConfig};
+use render::logging;
 
 /// The old format, one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";
 const STANDARD_NAME: &str = "config.yaml";
-/// Files beside it with the log configuration of all jobs, and the options that they are read into.
-pub const LOG_FILES: [(&str, &ConfigOption<String>); 2] = [
-    ("log4j-console.properties", &options::LOG4J_CONSOLE),
-    ("logback-console.xml", &options::LOGBACK_CONSOLE),
-];
 /// Bytes of one file: all of a ConfigMap may have a mebibyte.
 const FILE_MAX: u64 = 1 << 20;
 /// Names the directory with the configuration.
@@ -121,7 +117,7 @@ impl Files {
     /// A file named `flink-conf.yaml` is read in the old format, any other as standard YAML.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         let (file, logs) = if path.is_dir() {
-            let logs = LOG_FILES.map(|(name, option)| (path.join(name), option));
+            let logs = logging::FILES.map(|(name, option)| (path.join(name), option));
             let logs: Vec<_> = logs.into_iter().filter(|(file, _)| file.exists()).collect();
             (file_in(path, logs.is_empty())?, logs)
         } else {

@@ -9,7 +9,7 @@ use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 
 /// Flink's names of the files of a pod, and the options with those for all jobs.
-const FILES: [(&str, &ConfigOption<String>); 2] = [
+pub const FILES: [(&str, &ConfigOption<String>); 2] = [
     ("log4j-console.properties", &options::LOG4J_CONSOLE),
     ("logback-console.xml", &options::LOGBACK_CONSOLE),
 ];

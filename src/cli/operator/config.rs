@@ -16,7 +16,7 @@ use crate::cli::connection::Connection;
 use crate::cli::deploy::flags::flink_version;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
-use crate::cli::operator_config::{self, Files, LOG_FILES};
+use crate::cli::operator_config::{self, Files};
 use crate::cli::operators;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
@@ -30,6 +30,7 @@ use config::layers::{DEFAULT, Effective, Layer, effective};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig, options};
 use operator::install::objects::CONFIG_MAP;
+use render::logging;
 
 /// Files of the ConfigMap; the first one alone counts where both are.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];
@@ -196,7 +197,7 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
     };
     let shown = format!("configmap/{CONFIG_MAP}, {file}");
     let mut files = Files::of_text(file, shown, text)?;
-    for (name, option) in LOG_FILES {
+    for (name, option) in logging::FILES {
         if let Some(text) = data.get(name) {
             files.add_log_file(format!("configmap/{CONFIG_MAP}, {name}"), option, text);
         }
