@@ -409,13 +409,9 @@ impl Release<'_> {
     }
 
     fn configuration_turns_on(&self, option: &str) -> bool {
-        let is_on = |line: &str| {
-            let value = line.trim_start().strip_prefix(option);
-            let value = value.and_then(|rest| rest.trim_start().strip_prefix(':'));
-            value.is_some_and(|value| value.trim() == "true")
-        };
         let configuration = &self.values.default_configuration;
-        configuration.create && configuration.file().1.lines().any(is_on)
+        let mut values = values_of(configuration.file().1, option);
+        configuration.create && values.any(|value| value.trim() == "true")
     }
 
     fn environment(&self) -> Vec<Value> {
@@ -452,11 +448,16 @@ impl Release<'_> {
 
 /// True if a configuration has this option, as one key.
 fn names(text: &str, option: &str) -> bool {
-    let is_it = |line: &str| {
-        let after = line.trim_start().strip_prefix(option);
-        after.is_some_and(|after| after.trim_start().starts_with(':'))
+    values_of(text, option).next().is_some()
+}
+
+/// What follows this option, as one key, in the lines that have it.
+fn values_of<'t>(text: &'t str, option: &'t str) -> impl Iterator<Item = &'t str> {
+    let value = move |line: &'t str| {
+        let after = line.trim_start().strip_prefix(option)?;
+        after.trim_start().strip_prefix(':')
     };
-    text.lines().any(is_it)
+    text.lines().filter_map(value)
 }
 
 /// The probe with what it asks, unless the values say another way.
