@@ -166,15 +166,23 @@ fn a_decision_is_recorded_and_told() {
     assert_eq!(events, ["ScalingReport"]);
 }
 
-#[test]
-fn a_decision_tells_what_it_costs_carried_out_or_not() {
-    let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
-    let pods = Pods {
+fn pod(cpu_millis: u64, gib: u64) -> Pod {
+    Pod { cpu_millis, memory: MemorySize(gib << 30) }
+}
+
+/// Those of a job whose TaskManagers have a slot each.
+fn pods() -> Pods {
+    Pods {
         task_manager: pod(2000, 4),
         slots_per_task_manager: 1,
         job_manager: pod(500, 1),
         job_managers: 1,
-    };
+    }
+}
+
+#[test]
+fn a_decision_tells_what_it_costs_carried_out_or_not() {
+    let pods = pods();
     let prices = [("cost.cpu-hour", "0.04"), ("cost.gib-hour", "0.01")];
     for scaling in ["true", "false"] {
         let options = [prices[0], prices[1], ("scaling.enabled", scaling)];
@@ -277,13 +285,7 @@ fn a_quota_keeps_from_scaling() {
 
 #[test]
 fn a_scale_up_begins_only_where_the_nodes_have_room_for_it() {
-    let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
-    let pods = Pods {
-        task_manager: pod(2000, 4),
-        slots_per_task_manager: 1,
-        job_manager: pod(500, 1),
-        job_managers: 1,
-    };
+    let pods = pods();
     // The job's own TaskManager is on the one node.
     let node = |cpu_millis| capacity::Node {
         group: None,
