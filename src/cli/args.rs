@@ -367,6 +367,24 @@ pub struct ChangeFlags {
     pub dry_run: DryRun,
     #[command(flatten)]
     pub output: Output<ObjectFormat>,
+    /// The operator carries out what is written without trying it first, see [`Untried`].
+    #[arg(skip)]
+    pub untried: bool,
+}
+
+impl ChangeFlags {
+    #[must_use]
+    pub fn or_untried(self, Untried { no_preflight }: Untried) -> Self {
+        Self { untried: no_preflight, ..self }
+    }
+}
+
+/// What commands take that may have the operator stop a running job for another spec.
+#[derive(Args, Clone, Copy)]
+pub struct Untried {
+    /// Have the operator stop what runs without trying first whether the new spec would start
+    #[arg(long)]
+    no_preflight: bool,
 }
 
 /// How a JobManager is reached.

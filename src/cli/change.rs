@@ -8,7 +8,8 @@ use super::connection::Connection;
 use super::deployment::Deployment;
 use super::printer::{Printer, ValueFormat};
 use super::wait::{self, Goal};
-use clients::cluster::apply::Writer;
+use api::NO_PREFLIGHT_ANNOTATION;
+use clients::cluster::apply::{self, ObjectId, Writer};
 
 /// The writer for a change that a person makes.
 pub fn writer(dry_run: DryRunMode) -> Writer<'static> {
@@ -23,8 +24,12 @@ pub async fn finish(
     flags: ChangeFlags,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let ChangeFlags { wait, dry_run: DryRun { dry_run }, output: Output { output } } = flags;
+    let ChangeFlags { wait, dry_run, output: Output { output }, untried } = flags;
+    let DryRun { dry_run } = dry_run;
     report(&written, verb, dry_run, output, printer)?;
+    if untried && dry_run == DryRunMode::None {
+        leave_untried(connection, &written, printer).await?;
+    }
     if !wait.wait || dry_run != DryRunMode::None {
         return Ok(());
     }
@@ -34,6 +39,29 @@ pub async fn finish(
         Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };
     let goal = Goal::Reconciled { written: Box::new(deployment) };
     wait::until(&connection, &id, &goal, wait.timeout, printer).await
+}
+
+/// Has the operator carry out the generation that was written without a trial.
+async fn leave_untried(
+    connection: &Connection,
+    written: &Value,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let id = ObjectId::in_manifest(written)?;
+    let Some(generation) = written.pointer("/metadata/generation").and_then(Value::as_i64) else {
+        return Ok(());
+    };
+    if id.kind != "FlinkDeployment" {
+        printer.note(format_args!(
+            "`--no-preflight` is for FlinkDeployments: of {} nothing is tried in pods",
+            qualified_name(written)
+        ));
+        return Ok(());
+    }
+    let annotations = json!({NO_PREFLIGHT_ANNOTATION: generation.to_string()});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    let _metadata = apply::amend(&connection.client, &id, &patch, Writer::CLI).await?;
+    Ok(())
 }
 
 /// Reports a write as kubectl does: `flinkdeployment.flink.apache.org/x suspended`, or the object

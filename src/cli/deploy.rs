@@ -12,7 +12,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::Value;
 
-use super::args::{ChangeFlags, DryRunMode, Global};
+use super::args::{ChangeFlags, DryRunMode, Global, Untried};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::extension::Extensions;
@@ -61,6 +61,8 @@ pub struct DeployArgs {
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]
+    untried: Untried,
+    #[command(flatten)]
     change: ChangeFlags,
 }
 
@@ -92,7 +94,8 @@ impl Request {
 
 /// Reads, checks everything, sends, and waits where asked to.
 pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let DeployArgs { filename, flags, operator_config, force_conflicts, change } = args;
+    let DeployArgs { filename, flags, operator_config, force_conflicts, untried, change } = args;
+    let change = change.or_untried(untried);
     if filename.is_none() && flags.is_empty() && !printer.terminals().input {
         return Err(Failure::usage(
             "nothing to deploy: give a manifest with -f, or a name with flags",

@@ -7,7 +7,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::args::{ChangeFlags, DryRunMode};
+use super::args::{ChangeFlags, DryRunMode, Untried};
 use super::connection::Connection;
 use super::deploy::merge;
 use super::deployment::Deployment;
@@ -32,6 +32,13 @@ pub struct EditFlags {
     lose_state: bool,
     #[command(flatten)]
     pub change: ChangeFlags,
+}
+
+impl EditFlags {
+    #[must_use]
+    pub fn or_untried(self, untried: Untried) -> Self {
+        Self { change: self.change.or_untried(untried), ..self }
+    }
 }
 
 /// Checks the patch, asks where state would be lost, sends it, and waits where asked to.

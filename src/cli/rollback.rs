@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use super::args::{ChangeFlags, DryRunMode, Global};
+use super::args::{ChangeFlags, DryRunMode, Global, Untried};
 use super::connection::Connection;
 use super::deployment::Deployment;
 use super::failure::Failure;
@@ -41,12 +41,15 @@ pub struct RollbackArgs {
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
+    untried: Untried,
+    #[command(flatten)]
     flags: ChangeFlags,
 }
 
 /// Shows the difference, asks, and writes the old spec.
 pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let RollbackArgs { name, to_revision, yes, flags } = args;
+    let RollbackArgs { name, to_revision, yes, untried, flags } = args;
+    let flags = flags.or_untried(untried);
     let dry_run = flags.dry_run.dry_run;
     let connection = global.connect().await?;
     let present = deployment::fetch_to_change(&connection, &name).await?;

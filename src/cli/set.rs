@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::args::Global;
+use super::args::{Global, Untried};
 use super::complete;
 use super::deployment::{self, Deployment};
 use super::edit::{self, EditFlags};
@@ -44,6 +44,8 @@ struct ImageArgs {
     /// The image, with a tag or digest
     image: String,
     #[command(flatten)]
+    untried: Untried,
+    #[command(flatten)]
     flags: EditFlags,
 }
 
@@ -59,6 +61,8 @@ struct ConfigArgs {
     /// Options to set, and with a minus at the end those to remove
     #[arg(required = true, value_name = "KEY=VALUE|KEY-", value_parser = setting)]
     settings: Vec<Setting>,
+    #[command(flatten)]
+    untried: Untried,
     #[command(flatten)]
     flags: EditFlags,
 }
@@ -100,19 +104,24 @@ fn setting(text: &str) -> Result<Setting, String> {
 pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let (present, patch, verb, flags) = match args.what {
-        What::Image(ImageArgs { name, image, flags }) => {
+        What::Image(ImageArgs { name, image, untried, flags }) => {
             let present = deployment::fetch_to_change(&connection, &name).await?;
             if let Some(cluster) = present.session_cluster() {
                 return Err(Failure::new(format!("`{name}` runs in the image of its cluster"))
                     .hint(format!("change that: kubectl flink set image {cluster} {image}"))
                     .into());
             }
-            (present, json!({"spec": {"image": image}}), "image updated", flags)
+            (present, json!({"spec": {"image": image}}), "image updated", flags.or_untried(untried))
         }
-        What::Config(ConfigArgs { name, settings, flags }) => {
+        What::Config(ConfigArgs { name, settings, untried, flags }) => {
             let present = deployment::fetch_to_change(&connection, &name).await?;
             let patch = configuration_patch(&present, &settings)?;
-            (present, json!({"spec": {"flinkConfiguration": patch}}), "configured", flags)
+            (
+                present,
+                json!({"spec": {"flinkConfiguration": patch}}),
+                "configured",
+                flags.or_untried(untried),
+            )
         }
         What::Args(ArgsArgs { name, arguments, flags }) => {
             let present = deployment::fetch_to_change(&connection, &name).await?;

@@ -45,6 +45,10 @@ pub const TRIGGER_NONCE_ANNOTATION: &str = "flink.apache.org/trigger-nonce";
 pub const TRIGGERED_BY_ANNOTATION: &str = "flink.apache.org/triggered-by";
 /// Annotation on a `FlinkStateSnapshot`: uids of the nodes whose going it was taken for.
 pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
+/// Annotation on a pod that tries a changed spec: digest of what was tried.
+pub const PREFLIGHT_ANNOTATION: &str = "flink.apache.org/preflight";
+/// Annotation on a `FlinkDeployment`: the generation that is carried out untried.
+pub const NO_PREFLIGHT_ANNOTATION: &str = "flink.apache.org/no-preflight";
 /// Label that marks a resource the operator only uses to see that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 

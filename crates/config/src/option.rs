@@ -146,6 +146,7 @@ values_from_str! {
     CheckpointType: "`FULL`, `INCREMENTAL` or `UNKNOWN`";
     DeletionPropagation: "`Foreground`, `Background` or `Orphan`";
     PullPolicy: "`IfNotPresent`, `Always` or `Never`";
+    Preflight: "`none`, `objects` or `pods`";
     ServiceExposedType: "`ClusterIP`, `NodePort`, `LoadBalancer` or `Headless_ClusterIP`";
 }
 
@@ -214,6 +215,17 @@ pub enum PullPolicy {
     IfNotPresent,
     Always,
     Never,
+}
+
+/// What is tried of a changed spec before a running job is stopped for it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, EnumString)]
+#[strum(ascii_case_insensitive)]
+pub enum Preflight {
+    None,
+    /// Whether the API server takes the objects of the new cluster.
+    Objects,
+    /// Also whether pods of the new spec start.
+    Pods,
 }
 
 /// How the REST service is reached.

@@ -12,6 +12,7 @@ pub mod kind;
 pub mod maintain;
 pub mod objects;
 pub(crate) mod observe;
+pub mod preflight;
 pub(crate) mod rerun;
 pub mod session;
 pub mod started_with;

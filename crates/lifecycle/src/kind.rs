@@ -30,6 +30,9 @@ pub(super) trait Kind: JobResource {
     /// A spec was stored whose job is in this state, or about to be.
     fn spec_stored(_pass: &mut Pass<'_, Self>, _state: JobState) {}
 
+    /// Ends what the plan has no use for any more.
+    fn tidy(_pass: &mut Pass<'_, Self>) {}
+
     /// Brings what follows from the rest of the status in line with it.
     fn settle(pass: &mut Pass<'_, Self>);
 

@@ -55,6 +55,9 @@ pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
 /// The generation of a session cluster that waits until the jobs have left it.
 pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 
+/// How far the trial of a changed spec is, until something is stopped for it.
+pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
+
 /// The entries that hold for one cluster, and mean nothing for the next.
 pub(super) const OF_ONE_CLUSTER: [&str; 7] = [
     AWAITS_JOBS.key,
@@ -175,6 +178,39 @@ impl Display for Removed {
         match start {
             Some(LastStart { deployed, started }) => write!(f, "{START}{deployed}-{started}]"),
             None => Ok(()),
+        }
+    }
+}
+
+/// Trial of a changed spec.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Trial {
+    /// There are pods for it, or will be.
+    UnderWay,
+    /// What has this digest may start. Its pods are gone.
+    Passed(String),
+}
+
+const UNDER_WAY: &str = "under way";
+const PASSED: &str = "passed ";
+
+impl FromStr for Trial {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix(PASSED) {
+            Some(digest) => Ok(Self::Passed(digest.to_owned())),
+            None if text == UNDER_WAY => Ok(Self::UnderWay),
+            None => Err(()),
+        }
+    }
+}
+
+impl Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnderWay => f.write_str(UNDER_WAY),
+            Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
         }
     }
 }

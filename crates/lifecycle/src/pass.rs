@@ -53,6 +53,8 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) failed_stop: Option<Attempts>,
     /// The blocker that the deletion waits for.
     pub(super) blocker: Option<Box<Blocker>>,
+    /// Something could not be read, so that the pass ends before it came to all that there is to do.
+    pub(super) is_cut_short: bool,
     pub(super) own: K::Own,
 }
 
@@ -75,6 +77,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             wake: None,
             failed_stop: None,
             blocker: None,
+            is_cut_short: false,
             own: K::Own::default(),
         }
     }
@@ -85,6 +88,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             Ok(plan) => Ok(plan),
             Err(Halt::Ask(question)) => Err(question),
             Err(Halt::Cannot(because)) => {
+                self.is_cut_short = true;
                 if self.problem.is_none() && K::is_held_up(&self) && self.has_room() {
                     self.problem = Some(Problem::not_carried_out(&because));
                 }

@@ -11,6 +11,7 @@ use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::{DeploymentStatus, SavepointFormatType, SnapshotTriggerType};
 use render::Objects;
+use render::preflight::Preflight;
 
 use super::blocker::Blocker;
 use super::event::Event;
@@ -178,6 +179,10 @@ pub enum ClusterStep {
     ForgetJobGraphs { jobs: Vec<String> },
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
+    /// Makes the pods that try the wanted spec, and the ConfigMaps that they mount.
+    MakePreflight(Box<Preflight>),
+    /// Removes whatever tried a spec.
+    RemovePreflight,
     /// Makes the Ingress this one; nothing: there is to be none.
     ApplyIngress(Option<Box<Value>>),
     /// Creates what a crash between two steps may have left out beside the JobManager, or what of

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error_document::message_of;
 use super::plan::{ClusterStep, Plan, PlanOf, Step};
@@ -22,7 +23,8 @@ use super::resource::{JobResource, StatusOfJob as _};
 use super::session_job::SESSION_LABEL;
 use super::session_job::plan::SessionJobStep;
 use super::world::{
-    Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, Question, Stop, World,
+    Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, PreflightPod, PreflightPods,
+    PreflightState, Question, Stop, World,
 };
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -199,6 +201,19 @@ impl Rehearsed for FlinkDeployment {
                     rehearsal.outcome.restore = Some(restore_of(path));
                 }
                 rehearsal.is_over = true;
+            }
+            ClusterStep::MakePreflight(preflight) => {
+                let passed = |pod: &Value| PreflightPod {
+                    name: pod["metadata"]["name"].to_string(),
+                    digest: preflight.digest.clone(),
+                    created: Some(rehearsal.now),
+                    state: PreflightState::Passed,
+                };
+                let pods = preflight.pods.iter().map(passed).collect();
+                facts.preflight = Fact::Known(PreflightPods { pods, refusal: None });
+            }
+            ClusterStep::RemovePreflight => {
+                facts.preflight = Fact::Known(PreflightPods::default());
             }
             // Nothing but waiting follows.
             ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,

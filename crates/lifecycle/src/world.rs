@@ -24,11 +24,13 @@ use api::deployment::FlinkDeployment;
 use config::{FlinkConfig, OperatorConfig};
 use render::Objects;
 use render::files::HadoopConf;
+use render::preflight::Preflight;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
-    HaMetadata, Job, JobException, JobManager, JobMetrics, OperatorFile, Pod, PodProblem, Question,
-    SessionJob, Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, NOT_ALLOWED, OperatorFile, Pod,
+    PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED, Question, SessionJob,
+    Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
 };
 
 /// Everything that was looked up in this pass.
@@ -63,6 +65,7 @@ pub struct Facts {
     pub references: Fact<BTreeMap<String, Vec<String>>>,
     /// Why the API server would refuse an object of the cluster that is to come.
     pub refusal: Fact<Option<String>>,
+    pub preflight: Fact<PreflightPods>,
     pub verdict: Fact<Verdict>,
     /// Those that bear any taint, or are cordoned.
     pub nodes: Fact<Vec<Node>>,
@@ -198,6 +201,11 @@ impl<'a, K: JobResource> World<'a, K> {
     /// Why the API server would refuse one of these objects, or the question to answer first.
     pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
         self.facts.refusal.read(Question::Refusal(Box::new(objects)))
+    }
+
+    /// How the pods stand that try a spec, or the question to answer first.
+    pub fn preflight(&self, preflight: &Preflight) -> Result<Answer<'_, PreflightPods>, Question> {
+        self.facts.preflight.read(Question::Preflight(Box::new(preflight.clone())))
     }
 
     /// What is known of these files, or the question to answer first.

@@ -281,6 +281,8 @@ impl Act<'_, FlinkDeployment> {
             ClusterStep::DeleteHaMetadata { jobs } => {
                 self.delete_ha_metadata(jobs.as_deref()).await
             }
+            ClusterStep::MakePreflight(preflight) => self.make_preflight(*preflight).await,
+            ClusterStep::RemovePreflight => self.remove_preflight().await,
             ClusterStep::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
             ClusterStep::ApplyIngress(ingress) => {
                 taken.unfinished = self.move_ingress(ingress.as_deref()).await?;

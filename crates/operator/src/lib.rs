@@ -113,6 +113,7 @@ pub mod pass;
 mod plugin;
 mod pod_watch;
 pub mod pods;
+mod preflight;
 pub mod preview;
 pub mod reconcile;
 mod record;

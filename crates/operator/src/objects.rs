@@ -20,12 +20,12 @@ use render::files::FileObject;
 use render::{Objects, names};
 
 /// How an object is tried: the API server checks it and stores nothing.
-const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };
+pub(super) const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };
 
 /// Names a quota in the API server's refusal.
-const QUOTA: &str = "exceeded quota";
+pub(super) const QUOTA: &str = "exceeded quota";
 /// Names a webhook that has to be asked for real.
-const NO_DRY_RUN: &str = "does not support dry run";
+pub(super) const NO_DRY_RUN: &str = "does not support dry run";
 
 /// An object beside a running JobManager that the API server refused.
 pub(super) struct Unfinished {

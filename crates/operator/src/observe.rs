@@ -18,6 +18,7 @@ use super::job::Asked;
 use super::nodes;
 use super::objects;
 use super::pods;
+use super::preflight;
 use super::reconcile::OperatedJob;
 use super::snapshot::of_job;
 use super::validator::Judging;
@@ -232,6 +233,7 @@ pub(super) async fn answer<K: OperatedJob>(
         | Question::TaskManagerPods
         | Question::SessionJobs
         | Question::Refusal(_)
+        | Question::Preflight(_)
         | Question::Jar => K::answer(question, subject, context, facts).await?,
     }
     Ok(())
@@ -269,6 +271,9 @@ pub(super) async fn of_cluster(
         Question::Refusal(objects) => {
             let refusal = objects::refusal(&objects, context).await?;
             facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
+        }
+        Question::Preflight(wanted) => {
+            facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
         }
         other => tracing::error!(question = ?other, "nobody answers this of a deployment"),
     }
@@ -366,9 +371,26 @@ async fn list_pods(
     component: &str,
     context: &Context,
 ) -> Result<Vec<Pod>, cluster::Error> {
-    let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
     let selector = format!("app={cluster},component={component}");
-    Ok(api.list(&ListParams::default().labels(&selector).limit(LIST_MAX)).await?.items)
+    labelled_pods(namespace, &selector, context).await
+}
+
+/// The pods of a cluster, as many as one list brings.
+pub(super) async fn pods_of(
+    namespace: &str,
+    cluster: &str,
+    context: &Context,
+) -> Result<Vec<Pod>, cluster::Error> {
+    labelled_pods(namespace, &format!("app={cluster}"), context).await
+}
+
+async fn labelled_pods(
+    namespace: &str,
+    selector: &str,
+    context: &Context,
+) -> Result<Vec<Pod>, cluster::Error> {
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
+    Ok(api.list(&ListParams::default().labels(selector).limit(LIST_MAX)).await?.items)
 }
 
 /// When the newest of a cluster's JobManagers was started.
@@ -434,15 +456,19 @@ async fn task_manager_pods(
     Ok(list.iter().filter_map(pods::pod).collect())
 }
 
-async fn failed_mount(
+/// Why the volumes of a pod cannot be mounted.
+pub(super) async fn failed_mount(
     namespace: &str,
     pod: &str,
     context: &Context,
 ) -> Result<Option<PodProblem>, cluster::Error> {
     let api: Api<Event> = Api::namespaced(context.client.clone(), namespace);
-    let fields = format!("involvedObject.name={pod},reason=FailedMount");
+    let fields = format!("involvedObject.name={pod}");
     let events = api.list(&ListParams::default().fields(&fields).limit(LIST_MAX)).await?;
-    Ok(events.items.last().map(|event| PodProblem {
+    let is_failure = |event: &&Event| {
+        matches!(event.reason.as_deref(), Some("FailedMount" | "FailedAttachVolume"))
+    };
+    Ok(events.items.iter().rfind(is_failure).map(|event| PodProblem {
         reason: "FailedMount".to_owned(),
         message: event.message.clone().unwrap_or_default(),
     }))

@@ -161,7 +161,7 @@ pub(super) fn running_since(pod: &Pod) -> Option<Timestamp> {
 }
 
 /// No node has room, which may pass.
-fn unschedulable(conditions: &[PodCondition]) -> Option<world::PodProblem> {
+pub(super) fn unschedulable(conditions: &[PodCondition]) -> Option<world::PodProblem> {
     let condition = conditions.iter().find(|condition| {
         condition.type_ == "PodScheduled"
             && condition.status == "False"
@@ -173,7 +173,7 @@ fn unschedulable(conditions: &[PodCondition]) -> Option<world::PodProblem> {
     })
 }
 
-fn container_problem(container: &ContainerStatus) -> Option<world::PodProblem> {
+pub(super) fn container_problem(container: &ContainerStatus) -> Option<world::PodProblem> {
     if let Some(crash) = crash_of(container) {
         let end = crash.message.clone().unwrap_or_else(|| match crash.reason.as_deref() {
             Some(OOM_KILLED) => "OOMKilled: it used more memory than its limit".to_owned(),

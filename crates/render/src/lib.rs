@@ -14,6 +14,7 @@ pub mod logging;
 pub mod names;
 mod pod;
 pub mod pod_template;
+pub mod preflight;
 mod service;
 pub mod sql_gateway;
 mod submission;
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::files::{FileObject, Hadoop, HadoopConf};
 use self::kerberos::Kerberos;
@@ -118,44 +119,72 @@ impl Objects {
 
 /// Makes all objects of a cluster.
 pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
-    let RenderInput { id, spec, config, submission, hadoop_conf } = *input;
-    let mut config = config.clone();
-    if spec.job.is_some() {
-        submission.write_to(id, spec.flink_version, &mut config)?;
-    }
-    let mode = Mode::of(spec);
-    let kerberos = Kerberos::of(spec, &config)?;
-    let hadoop = hadoop(mode, &config, hadoop_conf)?;
-    let cluster = Cluster { id, spec, mode, kerberos, hadoop };
-    let mut task_manager_template = pod_template::task_manager(spec, &config)?;
-    let beside_flink = cluster.kerberos.beside_flink();
-    if mode == Mode::Native && !beside_flink.is_empty() {
-        let mut pod = Pod::from_template(task_manager_template.unwrap_or_default())?;
-        beside_flink.mount(&cluster, &mut pod)?;
-        task_manager_template = Some(pod.into_template()?);
-    }
-    cluster.kerberos.write_to(mode, &mut config);
-    submission::write_addresses(&cluster, &mut config)?;
-    submission::write_mode(&cluster, &mut config);
-    submission::write_template_path(&cluster, task_manager_template.is_some(), &mut config);
-    let template = task_manager_template.as_ref();
-    let mut config_maps = vec![config_map::flink(&cluster, &config)?];
-    let mut task_managers = None;
-    match cluster.mode {
-        Mode::Native => config_maps.extend(template.map(|t| config_map::template(&cluster, t))),
-        Mode::Standalone => {
-            task_managers = Some(task_manager::deployment(&cluster, &config, template)?);
+    Draft::new(input)?.objects()
+}
+
+/// A cluster with its configuration as it is submitted.
+struct Draft<'a> {
+    cluster: Cluster<'a>,
+    config: FlinkConfig,
+    /// What the resource says of TaskManager pods.
+    template: Option<Map<String, Value>>,
+    /// The same for a native JobManager, with what Flink does not mount by itself.
+    native_template: Option<Map<String, Value>>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(input: &RenderInput<'a>) -> Result<Self, RenderError> {
+        let RenderInput { id, spec, config, submission, hadoop_conf } = *input;
+        let mut config = config.clone();
+        if spec.job.is_some() {
+            submission.write_to(id, spec.flink_version, &mut config)?;
         }
+        let mode = Mode::of(spec);
+        let kerberos = Kerberos::of(spec, &config)?;
+        let hadoop = hadoop(mode, &config, hadoop_conf)?;
+        let cluster = Cluster { id, spec, mode, kerberos, hadoop };
+        let template = pod_template::task_manager(spec, &config)?;
+        let mut native_template = template.clone().filter(|_| mode == Mode::Native);
+        let beside_flink = cluster.kerberos.beside_flink();
+        if mode == Mode::Native && !beside_flink.is_empty() {
+            let mut pod = Pod::from_template(native_template.unwrap_or_default())?;
+            beside_flink.mount(&cluster, &mut pod)?;
+            native_template = Some(pod.into_template()?);
+        }
+        cluster.kerberos.write_to(mode, &mut config);
+        submission::write_addresses(&cluster, &mut config)?;
+        submission::write_mode(&cluster, &mut config);
+        submission::write_template_path(&cluster, native_template.is_some(), &mut config);
+        Ok(Self { cluster, config, template, native_template })
     }
-    let has_template_map = cluster.mode == Mode::Native && template.is_some();
-    Ok(Objects {
-        deployment: job_manager::deployment(&cluster, &config, has_template_map)?,
-        config_maps,
-        file_objects: cluster.file_objects(),
-        task_managers,
-        services: service::all(&cluster, &config)?,
-        ingress: ingress::render(&cluster, &config)?,
-    })
+
+    fn config_maps(&self) -> Result<Vec<Value>, RenderError> {
+        let template = self.native_template.as_ref();
+        let flink = config_map::flink(&self.cluster, &self.config)?;
+        let template = template.map(|template| config_map::template(&self.cluster, template));
+        Ok([flink].into_iter().chain(template).collect())
+    }
+
+    fn job_manager(&self) -> Result<Value, RenderError> {
+        job_manager::deployment(&self.cluster, &self.config, self.native_template.is_some())
+    }
+
+    /// Of a native cluster, the Deployment of such pods as its JobManager makes.
+    fn task_managers(&self) -> Result<Value, RenderError> {
+        task_manager::deployment(&self.cluster, &self.config, self.template.as_ref())
+    }
+
+    fn objects(&self) -> Result<Objects, RenderError> {
+        let is_standalone = self.cluster.mode == Mode::Standalone;
+        Ok(Objects {
+            deployment: self.job_manager()?,
+            config_maps: self.config_maps()?,
+            file_objects: self.cluster.file_objects(),
+            task_managers: is_standalone.then(|| self.task_managers()).transpose()?,
+            services: service::all(&self.cluster, &self.config)?,
+            ingress: ingress::render(&self.cluster, &self.config)?,
+        })
+    }
 }
 
 /// A native JobManager whose decorator is off mounts nothing of Hadoop in its TaskManagers.

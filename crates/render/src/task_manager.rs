@@ -1,4 +1,5 @@
-//! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are Flink's.
+//! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are Flink's: of those, this is
+//! how they will look.
 
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use config::{FlinkConfig, options, process_memory};
 use super::names::{self, TASK_MANAGER};
 use super::pod::{self, ImageChoice, Pod, container_port};
 use super::submission::port;
-use super::{Cluster, RenderError};
+use super::{Cluster, Mode, RenderError};
 
 pub(super) fn deployment(
     cluster: &Cluster,
@@ -36,9 +37,14 @@ fn lay_container(
     cluster: &Cluster,
     config: &FlinkConfig,
 ) -> Result<(), RenderError> {
-    // Unlike for the JobManager, a template's image does not count.
-    let (ImageChoice::Configured(image) | ImageChoice::Default(image)) =
-        pod::image(cluster, config)?;
+    let image = match (pod::image(cluster, config)?, cluster.mode) {
+        (ImageChoice::Default(image), Mode::Native) => {
+            pod.set_main_defaults(Container { image: Some(image), ..Container::default() });
+            None
+        }
+        // Unlike for the JobManager, a template's image does not count.
+        (ImageChoice::Configured(image) | ImageChoice::Default(image), _) => Some(image),
+    };
     let policy = config.get(&options::CONTAINER_IMAGE_PULL_POLICY)?;
     let rpc_port = port(config, &options::TASK_MANAGER_RPC_PORT)?;
     let cpu = match config.find(&options::TASK_MANAGER_CPU)? {
@@ -46,7 +52,7 @@ fn lay_container(
         None => f64::from(config.get(&options::TASK_SLOTS)?),
     };
     pod.lay_main(Container {
-        image: Some(image),
+        image,
         image_pull_policy: Some(policy.into_str().to_owned()),
         command: Some(vec![config.get(&options::ENTRY_PATH)?]),
         args: Some(vec!["taskmanager".to_owned()]),

@@ -1,5 +1,4 @@
 use expect_test::{Expect, expect};
-use serde_json::Map;
 
 use super::*;
 use config::cluster::deploy_config;

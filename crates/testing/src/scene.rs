@@ -20,7 +20,7 @@ use lifecycle::reconcile::decide;
 use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
-    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, World,
+    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, PreflightPods, World,
 };
 use serde_json::json;
 
@@ -89,6 +89,7 @@ impl Scene {
                 "serviceAccount": "flink",
                 "flinkConfiguration": {
                     "taskmanager.numberOfTaskSlots": "2",
+                    "kubernetes.operator.job.upgrade.preflight": "objects",
                     "high-availability.type": "kubernetes",
                     "high-availability.storageDir": "s3://lake/ha",
                     "execution.checkpointing.dir": "s3://lake/chk",
@@ -119,6 +120,7 @@ impl Scene {
             task_manager_pods: Fact::Known(vec![]),
             snapshots: Fact::Known(vec![]),
             refusal: Fact::Known(None),
+            preflight: Fact::Known(PreflightPods::default()),
             ..Facts::default()
         };
         Self {

@@ -66,7 +66,7 @@ flink-conf.yaml
 {{- $kinds := list "flinkdeployments" "flinksessionjobs" "flinkstatesnapshots" "flinkbluegreendeployments" }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: {{ toJson $all }}

@@ -153,6 +153,24 @@ fn broken_deployment_shows_pod_and_cause() {
     );
 }
 
+#[test]
+fn a_spec_that_is_being_tried_is_told() {
+    let mut deployment = deployment();
+    deployment.0["status"]["observedGeneration"] = json!(1);
+    let line = |info: &str| {
+        let mut deployment = Deployment(deployment.0.clone());
+        deployment.0["status"]["clusterInfo"] = json!({"Preflight": info});
+        let shown = tree::render(&Facts { deployment, ..facts() }, false, None, now());
+        let shown = anstream::adapter::strip_str(&shown).to_string();
+        shown.lines().find(|line| line.contains("generation")).unwrap().to_owned()
+    };
+    assert_eq!(
+        line("under way"),
+        "├─ the operator works on generation 1; the spec is at 2, and is tried in pods of its own"
+    );
+    assert_eq!(line("passed 12"), "├─ the operator works on generation 1; the spec is at 2");
+}
+
 fn session_cluster() -> Deployment {
     Deployment(json!({
         "kind": "FlinkDeployment",

@@ -19,6 +19,7 @@ use clients::cluster::events::last_seen;
 use clients::cluster::pods::Role;
 use clients::flink::checkpoints::Checkpoints;
 use clients::flink::failures::JobException;
+use lifecycle::application::preflight::PREFLIGHT_FAILED;
 use lifecycle::crash::cause_of_exit;
 use lifecycle::error_document;
 use lifecycle::error_document::refusals::{Refusal, refusal};
@@ -42,6 +43,7 @@ pub(super) enum Cause {
     Suspended,
     OperatorNotRunning,
     InvalidSpec,
+    PreflightFailed,
     WebhookRefusal,
     ServiceAccountMissing,
     QuotaExceeded,
@@ -165,6 +167,7 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
     let found = deleting(facts)
         .or_else(|| operator_gone(facts))
         .or_else(|| invalid(facts))
+        .or_else(|| not_passed(facts))
         .or_else(|| session_cluster(facts))
         .or_else(|| refused_pods(facts))
         .or_else(|| bad_pods(facts))
@@ -249,6 +252,15 @@ fn invalid(facts: &Facts) -> Option<Found> {
                 && event.message.as_deref().is_some_and(|message| error.contains(message))
         });
     is_validation.then(|| Found::new(Cause::InvalidSpec, signs::quoted(&error)))
+}
+
+/// A spec that was tried and would not start. What runs is as it was.
+fn not_passed(facts: &Facts) -> Option<Found> {
+    let text = facts.resource.0.pointer("/status/error").and_then(Value::as_str)?;
+    if error_document::reason_of(text).as_deref() != Some(PREFLIGHT_FAILED) {
+        return None;
+    }
+    Some(Found::new(Cause::PreflightFailed, signs::quoted(&facts.resource.error()?)))
 }
 
 fn session_cluster(facts: &Facts) -> Option<Found> {

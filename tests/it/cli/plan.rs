@@ -62,14 +62,17 @@ async fn an_upgrade_is_told_step_by_step() {
           upgrade  image: flink:1.20 → flink:1.20-java17
 
         The operator would:
+          the new spec is tried before anything is stopped
+            1. try the new spec in a pod of each role, while what runs goes on
           stopping the job with a savepoint
-            1. stop the job with a savepoint in s3://b/savepoints
+            2. remove the pods that tried the spec
+            3. stop the job with a savepoint in s3://b/savepoints
           removing the JobManager, the job's state is recorded
-            2. create a FlinkStateSnapshot
-            3. keep the superseded spec in the history, with s3://b/savepoints/savepoint-…
-            4. delete the JobManager and what it owns
+            4. create a FlinkStateSnapshot
+            5. keep the superseded spec in the history, with s3://b/savepoints/savepoint-…
+            6. delete the JobManager and what it owns
           deploying the job from s3://b/savepoints/savepoint-…
-            5. create the JobManager and what belongs to it
+            7. create the JobManager and what belongs to it
 
         Restore point: savepoint s3://b/savepoints/savepoint-…, taken when the job stops
         Read again:    nothing, the savepoint has it all
@@ -112,8 +115,21 @@ async fn a_plan_as_json_is_a_contract() {
               ],
               "passes": [
                 {
+                  "because": "the new spec is tried before anything is stopped",
+                  "steps": [
+                    {
+                      "step": "make-preflight",
+                      "text": "try the new spec in a pod of each role, while what runs goes on"
+                    }
+                  ]
+                },
+                {
                   "because": "stopping the job with a savepoint",
                   "steps": [
+                    {
+                      "step": "remove-preflight",
+                      "text": "remove the pods that tried the spec"
+                    },
                     {
                       "step": "stop-with-savepoint",
                       "text": "stop the job with a savepoint in s3://b/savepoints"

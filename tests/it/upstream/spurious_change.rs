@@ -192,11 +192,9 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
         let plan = scene.plan();
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         let edited = scene.clone().edit(|spec| {
-            drop(
-                spec.flink_configuration
-                    .0
-                    .insert("taskmanager.numberOfTaskSlots".into(), json!("2")),
-            );
+            let options = &mut spec.flink_configuration.0;
+            options.insert("taskmanager.numberOfTaskSlots".into(), json!("2"));
+            options.insert("kubernetes.operator.job.upgrade.preflight".into(), json!("none"));
         });
         let plan = edited.plan();
         let is_told = plan.steps.iter().any(|step| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::status::{CheckpointType, SavepointFormatType};
 
-use crate::option::{ConfigOption, DeletionPropagation, GatewayName};
+use crate::option::{ConfigOption, DeletionPropagation, GatewayName, Preflight};
 
 options! {
     OF_RESOURCES =>
@@ -106,6 +106,13 @@ options! {
     /// Cancels the job in an upgrade by last-state, although HA metadata may lead to its state.
     Live JOB_UPGRADE_LAST_STATE_JOB_CANCEL_ENABLED: bool =
         "kubernetes.operator.job.upgrade.last-state.job-cancel.enabled" or "false";
+    /// What is tried of a changed spec before a running job is stopped for it: nothing, whether the API
+    /// server takes the objects of the new cluster, or also whether pods of it start.
+    Live JOB_UPGRADE_PREFLIGHT: Preflight =
+        "kubernetes.operator.job.upgrade.preflight" or "pods";
+    /// How long pods of a preflight have to start before that is told; they are waited for all the same.
+    Live JOB_UPGRADE_PREFLIGHT_TIMEOUT: Duration =
+        "kubernetes.operator.job.upgrade.preflight.timeout" or "10 min";
     /// Restarts a job that failed for good.
     Live JOB_RESTART_FAILED: bool = "kubernetes.operator.job.restart.failed" or "false";
     /// Takes a savepoint before a job is deleted; without one the job is not deleted.

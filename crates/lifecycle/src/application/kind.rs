@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
+use crate::application::preflight::PREFLIGHT_FAILED;
 use crate::attempts::Attempts;
 use crate::conditions::{READINESS_TIMEOUT, troubles};
 use crate::diff::{SpecDiff, diff};
@@ -47,6 +48,8 @@ pub(crate) struct OfCluster {
     pub(crate) late: Option<String>,
     /// Why nothing follows from what is on record of the job: it runs anew.
     pub(crate) rerun: Option<String>,
+    /// The wanted spec is being tried.
+    pub(crate) is_in_preflight: bool,
     /// The JobManager has not listed the job for so long that it does not know it any more.
     pub(crate) is_job_lost: bool,
 }
@@ -92,6 +95,12 @@ impl Kind for FlinkDeployment {
         };
     }
 
+    fn tidy(pass: &mut DeploymentPass<'_>) {
+        if !pass.own.is_in_preflight && !pass.is_cut_short {
+            pass.end_preflight();
+        }
+    }
+
     fn settle(pass: &mut DeploymentPass<'_>) {
         let needs_a_person = needs_a_person(&pass.status);
         let state = lifecycle_state(&pass.status, &pass.world.memo, needs_a_person);
@@ -109,8 +118,9 @@ impl Kind for FlinkDeployment {
     fn has_recovered(pass: &DeploymentPass<'_>) -> bool {
         let status = &pass.status;
         let error = status.error.as_deref().unwrap_or_default();
-        let was_invalid = reason_of(error).as_deref() == Some(VALIDATION_ERROR)
-            || reason_of(error).as_deref() == Some(VALIDATOR_UNAVAILABLE);
+        let was_invalid = reason_of(error).is_some_and(|reason| {
+            [VALIDATION_ERROR, VALIDATOR_UNAVAILABLE, PREFLIGHT_FAILED].contains(&reason.as_str())
+        });
         let is_up = status.job_manager_deployment_status != JobManagerDeploymentStatus::Error
             && status.job_status.state != Some(JobStatusState::Failed);
         let is_settled =

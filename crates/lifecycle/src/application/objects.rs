@@ -13,6 +13,7 @@ use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
+use config::option::Preflight as Level;
 use config::{FlinkConfig, options};
 use render::Objects;
 use render::kerberos::is_below;
@@ -36,7 +37,7 @@ impl DeploymentPass<'_> {
     /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
     /// each object costs a request.
     pub(crate) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
-        if self.desired_state() != JobState::Running {
+        if self.desired_state() != JobState::Running || self.preflight_level()? == Level::None {
             return Ok(());
         }
         let job_id = &self.world.fresh.job_id;

@@ -46,6 +46,11 @@ impl DeploymentPass<'_> {
             self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.maintain_as_it_is(last, halt);
         }
+        if decision.ends_what_runs()
+            && let Some(plan) = self.preflight_or_maintain(last)?
+        {
+            return Ok(plan);
+        }
         match decision {
             StopDecision::Wait(reason) if reason == MOVED => {
                 // It ends only when somebody answers it.
@@ -473,6 +478,9 @@ impl DeploymentPass<'_> {
             ControlFlow::Break(plan) => return Ok(plan),
         };
         self.refuse_what_is_refused()?;
+        if let Some(plan) = self.preflight_or_maintain(last)? {
+            return Ok(plan);
+        }
         self.announce(diff);
         self.announce_stop();
         self.supersede(last, left);

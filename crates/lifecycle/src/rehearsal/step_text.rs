@@ -61,6 +61,10 @@ pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
         }
         ClusterStep::CreateCluster(_) => "create the JobManager and what belongs to it",
         ClusterStep::FinishCluster(_) => "create what is missing beside the JobManager",
+        ClusterStep::MakePreflight(_) => {
+            "try the new spec in a pod of each role, while what runs goes on"
+        }
+        ClusterStep::RemovePreflight => "remove the pods that tried the spec",
         ClusterStep::ApplyIngress(Some(_)) => "put the Ingress in place",
         ClusterStep::ApplyIngress(None) => "remove the Ingress",
     };

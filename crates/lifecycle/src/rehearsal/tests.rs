@@ -1,7 +1,7 @@
 //! Rehearsals of the changes that people make, on worlds as the operator reads them.
 
 use expect_test::{Expect, expect};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::world::{self, JobManager};
@@ -97,6 +97,7 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::JobMetrics => facts.job_metrics = Fact::Known(world::JobMetrics::default()),
         Question::Cluster => facts.cluster = Fact::Unknown("not told".to_owned()),
         Question::Refusal(_) => facts.refusal = Fact::Known(None),
+        Question::Preflight(_) => facts.preflight = Fact::Known(PreflightPods::default()),
         Question::Stop
         | Question::Failure
         | Question::ResourceRequirements
@@ -142,11 +143,12 @@ fn an_upgrade_with_a_savepoint_is_rehearsed_to_its_end() {
     check(
         wanted,
         expect![[r#"
-        stopping the job with a savepoint: stop-with-savepoint
-        removing the JobManager, the job's state is recorded: create-snapshot record-revision delete-job-manager
-        deploying the job from s3://b/sp/savepoint-…: delete-ha-metadata create-cluster
-        from s3://b/sp/savepoint-…
-    "#]],
+            the new spec is tried before anything is stopped: make-preflight
+            stopping the job with a savepoint: remove-preflight stop-with-savepoint
+            removing the JobManager, the job's state is recorded: create-snapshot record-revision delete-job-manager
+            deploying the job from s3://b/sp/savepoint-…: delete-ha-metadata create-cluster
+            from s3://b/sp/savepoint-…
+        "#]],
     );
 }
 
@@ -157,7 +159,8 @@ fn an_upgrade_from_the_last_state_goes_by_ha_metadata() {
     check(
         wanted,
         expect![[r#"
-            removing the JobManager, HA metadata is kept: record-revision stop-job-manager
+            the new spec is tried before anything is stopped: make-preflight
+            removing the JobManager, HA metadata is kept: remove-preflight record-revision stop-job-manager
             the JobManager has ended: removing the rest: delete-job-manager
             deploying the job from the latest checkpoint in HA metadata: forget-job-graphs create-cluster
             from the latest checkpoint in HA metadata
@@ -172,10 +175,11 @@ fn a_stateless_upgrade_starts_empty() {
     check(
         wanted,
         expect![[r#"
-        stopping the job without its state: record-revision cancel-job delete-job-manager
-        deploying the job from empty state: delete-ha-metadata create-cluster
-        from empty state
-    "#]],
+            the new spec is tried before anything is stopped: make-preflight
+            stopping the job without its state: remove-preflight record-revision cancel-job delete-job-manager
+            deploying the job from empty state: delete-ha-metadata create-cluster
+            from empty state
+        "#]],
     );
 }
 

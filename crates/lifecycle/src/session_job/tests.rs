@@ -313,6 +313,7 @@ impl Case {
             | Question::TaskManagerPods
             | Question::SessionJobs
             | Question::Files(_)
+            | Question::Preflight(_)
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

@@ -405,6 +405,7 @@ impl<K: Kind> Pass<'_, K> {
         because: impl Into<String>,
         look_again: Option<Duration>,
     ) -> PlanOf<K> {
+        K::tidy(self);
         self.settle();
         self.report_first();
         let look_again = match (look_again, self.wake) {

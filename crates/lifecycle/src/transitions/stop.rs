@@ -59,6 +59,18 @@ pub enum StopDecision {
     Refuse(String),
 }
 
+impl StopDecision {
+    /// True if something ends by it that may still do its work.
+    pub(crate) fn ends_what_runs(&self) -> bool {
+        match self {
+            Self::Stateless | Self::Savepoint | Self::Cancel | Self::LastState => true,
+            Self::AlreadyStopped(_) | Self::NeverStarted(_) | Self::Wait(_) | Self::Refuse(_) => {
+                false
+            }
+        }
+    }
+}
+
 /// A fact that must be looked up before the table can go on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {

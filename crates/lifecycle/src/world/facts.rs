@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use api::status::JobStatusState;
 use render::Objects;
+use render::preflight::Preflight;
 
 /// Something that was looked up, or not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,6 +74,8 @@ pub enum Question {
     Revisions,
     /// Why the API server would refuse these objects: each is sent as a server-side dry run.
     Refusal(Box<Objects>),
+    /// How the pods stand that try the wanted spec, and whether those that are missing can be made.
+    Preflight(Box<Preflight>),
     /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
     References,
     /// The verdict of outside validators on the wanted spec.
@@ -174,6 +177,43 @@ pub struct PodProblem {
     pub reason: String,
     /// `[container] message`.
     pub message: String,
+}
+
+/// Reason of a pod that is refused as a quota is used up.
+pub const QUOTA_EXCEEDED: &str = "ExceededQuota";
+
+/// Reason of a pod that the operator may not make.
+pub const NOT_ALLOWED: &str = "NotAllowed";
+
+/// What is known of the pods that try a changed spec.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PreflightPods {
+    pub pods: Vec<PreflightPod>,
+    /// Why the API server would not take a pod of the new spec, or one that tries it.
+    pub refusal: Option<PodProblem>,
+}
+
+/// A pod that tries a changed spec.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PreflightPod {
+    pub name: String,
+    /// Of what it tries, see [`Preflight::digest`].
+    pub digest: String,
+    pub created: Option<Timestamp>,
+    pub state: PreflightState,
+}
+
+/// How such a pod stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum PreflightState {
+    #[default]
+    Pending,
+    /// Everything that it tried is in order.
+    Passed,
+    /// It does not start, or failed. It is tried again by itself.
+    Troubled(PodProblem),
+    /// It had its time, or somebody deletes it.
+    Over,
 }
 
 /// A job in `/jobs/overview`.

@@ -40,10 +40,10 @@ use state::restore_point::RestorePoint;
 
 use super::support::phases::store_deployment;
 use super::support::worlds::{
-    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, VERTEX,
-    Workers, asked_again, crashes, fact, image_in, moody_verdict, newest, oldest, parallelism,
-    phase, recorded, referred_to, show_on_failure, stop_on_record, tell_allocations, tell_pace,
-    without_history,
+    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,
+    VERTEX, Workers, asked_again, crashes, fact, image_in, image_of, moody_verdict, newest, oldest,
+    parallelism, phase, recorded, referred_to, show_on_failure, stop_on_record, tell_allocations,
+    tell_pace, without_history,
 };
 use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
@@ -158,6 +158,9 @@ pub(super) struct Sim {
     /// Validators outside have a say, and are not always there.
     validators: Validators,
     upheaval: Upheaval,
+    trial: Trial,
+    /// A trial tells that an image is broken, and not the start alone.
+    sees_broken_images: bool,
 }
 
 /// Of the state with so many records that HA metadata of a job names.
@@ -237,6 +240,8 @@ impl Sim {
             scaled: 0,
             validators: Validators::default(),
             upheaval: Upheaval::default(),
+            trial: Trial::default(),
+            sees_broken_images: false,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),

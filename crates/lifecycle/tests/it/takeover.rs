@@ -5,11 +5,12 @@ use api::job::JobState;
 use api::status::JobStatusState;
 use api::version::FlinkVersion;
 use config::OperatorConfig;
-use lifecycle::plan::{Plan, Step};
+use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
 use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
-    Cluster, Fact, Facts, HaMetadata, Job, JobManager, OperatorFile, Question, TaskManagers, World,
+    Cluster, Fact, Facts, HaMetadata, Job, JobManager, OperatorFile, PreflightPod, PreflightPods,
+    PreflightState, Question, TaskManagers, World,
 };
 use serde_json::Value;
 use testing::scene::phases_of;
@@ -86,6 +87,15 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
                 }));
             }
             Err(Question::Refusal(_)) => facts.refusal = Fact::Known(None),
+            Err(Question::Preflight(wanted)) => {
+                let passed = |_: &Value| PreflightPod {
+                    digest: wanted.digest.clone(),
+                    state: PreflightState::Passed,
+                    ..PreflightPod::default()
+                };
+                let pods = wanted.pods.iter().map(passed).collect();
+                facts.preflight = Fact::Known(PreflightPods { pods, refusal: None });
+            }
             Err(Question::Files(paths)) => facts.files.extend(paths.into_iter().map(|path| {
                 let file = match path.rsplit('/').next() {
                     Some("lost.keytab") => OperatorFile::Unusable("no such file".to_owned()),
@@ -121,7 +131,9 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
 }
 
 fn steps(plan: &Plan) -> Vec<&'static str> {
-    plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(Step::name).collect()
+    let is_told =
+        |step: &&Step| !matches!(step, Step::Event(_) | Step::Own(ClusterStep::RemovePreflight));
+    plan.steps.iter().filter(is_told).map(Step::name).collect()
 }
 
 /// The pass over a running job that its user has edited.

@@ -8,7 +8,7 @@ pub(super) const KINDS: [&str; 4] =
 
 /// The rights of the operator in a namespace that it operates.
 ///
-/// Deployments, Services and `ConfigMaps` are those of the clusters. Secrets are [`keytabs`] alone: what
+/// Deployments, Services and `ConfigMaps` are those of the clusters, and pods those that try a changed spec. Secrets are [`keytabs`] alone: what
 /// else jobs need of them their pods mount.
 pub fn operator() -> Vec<Value> {
     let sub = |name: &str| KINDS.map(|kind| format!("{kind}/{name}"));
@@ -16,7 +16,7 @@ pub fn operator() -> Vec<Value> {
         json!({
             "apiGroups": [""],
             "resources": ["pods"],
-            "verbs": ["get", "list", "watch"],
+            "verbs": ["get", "list", "watch", "create", "delete"],
         }),
         json!({
             "apiGroups": [""],

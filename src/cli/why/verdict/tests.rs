@@ -507,6 +507,18 @@ fn a_spec_that_is_refused() {
 }
 
 #[test]
+fn a_spec_that_was_tried_and_would_not_start() {
+    let mut facts = facts();
+    let message = "the new spec would not start, and nothing is stopped for it: pod `orders-preflight-jobmanager`: \
+                   Error: [flink-main-container] the jar /opt/a.jar is not there. What runs goes on as it is";
+    let error = json!({"type": "x", "message": message,
+        "additionalMetadata": {"reason": "PreflightFailed"}});
+    facts.resource.0["status"]["error"] = json!(error.to_string());
+    check(&facts, Cause::PreflightFailed);
+    assert!(verdict(&facts).next.ends_with("app.kubernetes.io/instance=orders"));
+}
+
+#[test]
 fn a_session_job_without_its_cluster() {
     let mut facts = facts();
     facts.resource.0["kind"] = json!("FlinkSessionJob");

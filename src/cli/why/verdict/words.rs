@@ -53,6 +53,11 @@ fn of(cause: Cause) -> Words {
             "Correct the field that is named and apply the spec again.",
             "kubectl flink plan {name}",
         ),
+        Cause::PreflightFailed => words(
+            "The operator has tried the new spec of `{name}`, which would not start; what ran before goes on.",
+            "Mend what the pod says and apply the spec again, or take the change back.",
+            "kubectl describe pods -n {namespace} -l app.kubernetes.io/name=flink-preflight,app.kubernetes.io/instance={cluster}",
+        ),
         Cause::WebhookRefusal => words(
             "An admission webhook of the cluster refuses what `{name}` needs.",
             "Change the pod template so that the webhook admits it, or have its policy changed.",

@@ -104,6 +104,18 @@ impl Request {
     }
 }
 
+/// The status of a pod whose containers have done what they were made for.
+fn passed(containers: &Value) -> Value {
+    let statuses = containers.as_array().into_iter().flatten().map(|container| {
+        json!({
+            "name": container["name"], "image": container["image"], "imageID": "sha256:0",
+            "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+        })
+    });
+    json!({"phase": "Succeeded", "containerStatuses": statuses.collect::<Vec<_>>()})
+}
+
 /// `a.b=c,d.e!=f`; a field that is not there is empty.
 fn matches_fields(object: &Value, selector: &str) -> bool {
     let field = |path: &str| {
@@ -315,6 +327,9 @@ impl Store {
         self.begin(&mut object);
         if !request.query("dryRun").is_empty() {
             return Answer::Object(201, object);
+        }
+        if object["metadata"]["labels"]["app.kubernetes.io/name"] == "flink-preflight" {
+            object["status"] = passed(&object["spec"]["containers"]);
         }
         Answer::Object(201, self.put("ADDED", key, object))
     }

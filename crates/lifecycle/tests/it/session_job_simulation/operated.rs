@@ -215,6 +215,7 @@ impl Sim {
             | Question::TaskManagerPods
             | Question::SessionJobs
             | Question::Files(_)
+            | Question::Preflight(_)
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

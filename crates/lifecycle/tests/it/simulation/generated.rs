@@ -187,7 +187,7 @@ impl Sim {
             }
             // Longer than anything takes in this world.
             quiet = if plan.steps.is_empty() && self.status == before { quiet + 1 } else { 0 };
-            if quiet > 8 {
+            if quiet > 20 {
                 return false;
             }
         }

@@ -9,6 +9,7 @@ impl Sim {
         self.go_on_deleting_snapshots();
         self.haze.tick();
         self.upheaval.tick();
+        self.trial.tick();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         if let Some(trigger_id) = self.stopping.take() {
             self.finish_stop(&trigger_id);
@@ -298,6 +299,12 @@ impl Sim {
         for _ in 0..RESTS_FOR {
             self.assert_at_rest();
         }
+        let is_tried = self.status.observed_generation != self.resource.metadata.generation;
+        assert!(
+            is_tried || self.trial.pods.is_empty(),
+            "pods of a trial are left: {:?}",
+            self.trial.pods
+        );
     }
 
     /// What there is in the end, whatever came in between: without times, and without ids, which a

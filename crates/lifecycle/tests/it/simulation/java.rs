@@ -665,6 +665,9 @@ fn spells_of_the_java_operator_lose_no_record() {
             sim = sim.with_rollback();
             sim.set("kubernetes.operator.deployment.readiness.timeout", "9 s");
         }
+        if seed % 11 < 7 {
+            sim = sim.without_trial();
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..100 {

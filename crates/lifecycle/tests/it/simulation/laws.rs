@@ -18,6 +18,50 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
     }
 }
 
+/// A job runs on whatever its user asks for, as long as a trial tells that it would not start.
+#[test]
+fn a_spec_that_does_not_pass_its_trial_stops_nothing() {
+    let (mut refused, mut upgraded) = (0, 0);
+    for seed in seeds(24) {
+        let mut choices = Choices::new(seed);
+        let mode = ["savepoint", "last-state", "stateless"][usize::try_from(seed % 3).unwrap()];
+        let mut sim = Sim::new(mode);
+        sim.sees_broken_images = true;
+        if seed % 5 < 2 {
+            sim = sim.standalone();
+        }
+        show_on_failure(seed, &mut sim, |sim| {
+            sim.settle();
+            for round in 0..4 {
+                let starts = sim.starts;
+                sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+                for _ in 0..5 + choices.below(25) {
+                    sim.tick();
+                    sim.checkpoint();
+                    let crash_at = choices.crash(5, 4);
+                    sim.pass(crash_at);
+                    let state = sim.job.as_ref().map(|job| job.state);
+                    assert_eq!((state, sim.starts), (Some(JobStatusState::Running), starts));
+                    let error = sim.status.error.as_deref().unwrap_or_default();
+                    refused += usize::from(error.contains("would not start"));
+                }
+                sim.edit(|r| {
+                    r.spec.image = Some("flink:1.20".to_owned());
+                    if round % 2 == 0 {
+                        let options = &mut r.spec.flink_configuration.0;
+                        options.insert("a.b".to_owned(), json!(round.to_string()));
+                    }
+                });
+                sim.settle();
+                upgraded += sim.starts - starts;
+            }
+            sim.assert_comes_to_rest();
+            assert!(sim.trial.pods.is_empty() && sim.status.error.is_none());
+        });
+    }
+    assert!(refused > 100 && upgraded > 20, "{refused} {upgraded}");
+}
+
 #[test]
 fn users_faults_and_crashes_lose_no_record() {
     let (started, mut decisions, mut asked) = (std::time::Instant::now(), 0, 0);

@@ -137,6 +137,7 @@ impl Sim {
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
+            Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
             Question::References => {
                 let foreign = self.foreign.as_deref();
@@ -311,6 +312,12 @@ impl Sim {
                 | ClusterStep::ForgetJobGraphs { .. }
                 | ClusterStep::ApplyIngress(_),
             ) => {}
+            Step::Own(ClusterStep::MakePreflight(preflight)) => {
+                let is_broken =
+                    self.sees_broken_images && image_of(&preflight.pods[0]) == BROKEN_IMAGE;
+                self.trial.make(preflight, self.now, is_broken);
+            }
+            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {
                 // One in two is refused.

@@ -2,7 +2,7 @@
 
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
-    COMES_TO_REST, Logged, RESTS_FOR, Workers, crashes, fact, image_in, show_on_failure,
+    COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, crashes, fact, image_in, show_on_failure,
 };
 use api::deployment::{DeploymentMode, FlinkDeployment};
 use api::status::{
@@ -63,6 +63,7 @@ pub(crate) struct Session {
     /// `$internal.flink.version` of it.
     made_version: Option<String>,
     upheaval: Upheaval,
+    trial: Trial,
     ids: u64,
     log: Vec<String>,
 }
@@ -110,6 +111,7 @@ impl Session {
             made_with: FlinkConfig::new(),
             made_version: None,
             upheaval: Upheaval::default(),
+            trial: Trial::default(),
             ids: 0,
             log: vec![],
         }
@@ -226,6 +228,7 @@ impl Session {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
+            Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::DeployedConfig => {
                 facts.deployed_config = Fact::Known(self.made_with.clone());
             }
@@ -291,6 +294,10 @@ impl Session {
             Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
             Step::Event(_) | Step::RecordRevision(_) => {}
             Step::Own(ClusterStep::ApplyIngress(_)) => self.ingresses_moved += 1,
+            Step::Own(ClusterStep::MakePreflight(preflight)) => {
+                self.trial.make(preflight, self.now, false);
+            }
+            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
             Step::Own(ClusterStep::StopJobManager { uid, .. }) => {
                 self.assert_loses_no_job();
                 let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
@@ -412,6 +419,7 @@ impl Session {
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.upheaval.tick();
+        self.trial.tick();
         self.pods_linger = self.pods_linger.saturating_sub(1);
         self.starts_in = self.starts_in.saturating_sub(1);
         if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {

@@ -6,8 +6,11 @@ use api::status::{JobStatus, ReconciliationStatus};
 use jiff::Timestamp;
 use lifecycle::trigger::known::KnownSnapshot;
 use lifecycle::verdict::{Opinion, Verdict};
-use lifecycle::world::{Fact, Stop, TaskManagers};
+use lifecycle::world::{
+    Fact, PodProblem, PreflightPod, PreflightPods, PreflightState, Stop, TaskManagers,
+};
 use render::Objects;
+use render::preflight::Preflight;
 use testing::choices::Choices;
 use validation::extension::FailurePolicy;
 
@@ -92,8 +95,74 @@ impl Workers {
     }
 }
 
+/// Pods that try a changed spec.
+#[derive(Clone, Default)]
+pub(crate) struct Trial {
+    pub(crate) pods: Vec<PreflightPod>,
+    /// Seconds until they are done.
+    done_in: u64,
+    /// They do not start.
+    is_broken: bool,
+}
+
+impl Trial {
+    pub(crate) fn known(&self) -> PreflightPods {
+        PreflightPods { pods: self.pods.clone(), refusal: None }
+    }
+
+    /// Some take longer than others, and of some there is no room.
+    pub(crate) fn make(&mut self, preflight: &Preflight, now: Timestamp, is_broken: bool) {
+        let moods = if is_broken { 3 } else { 4 };
+        let mood = now.as_second().unsigned_abs() % moods;
+        let unscheduled = PodProblem {
+            reason: "Unschedulable".to_owned(),
+            message: "0/1 nodes are available: 1 Insufficient memory.".to_owned(),
+        };
+        let state = match mood {
+            3 => PreflightState::Troubled(unscheduled),
+            _ => PreflightState::Pending,
+        };
+        self.done_in = if mood == 3 { u64::MAX } else { 1 + mood };
+        self.is_broken = is_broken;
+        for pod in &preflight.pods {
+            let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+            if self.pods.iter().all(|known| known.name != name) {
+                self.pods.push(PreflightPod {
+                    name,
+                    digest: preflight.digest.clone(),
+                    created: Some(now),
+                    state: state.clone(),
+                });
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self) {
+        self.pods.clear();
+    }
+
+    /// A second passes.
+    pub(crate) fn tick(&mut self) {
+        self.done_in = self.done_in.saturating_sub(1);
+        if self.done_in > 0 {
+            return;
+        }
+        let broken = PodProblem {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "[flink-main-container] no such image".to_owned(),
+        };
+        let end =
+            if self.is_broken { PreflightState::Troubled(broken) } else { PreflightState::Passed };
+        self.pods.iter_mut().for_each(|pod| pod.state = end.clone());
+    }
+}
+
 pub(crate) fn image_in(deployment: &serde_json::Value) -> String {
-    let containers = deployment["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    image_of(&deployment["spec"]["template"])
+}
+
+pub(crate) fn image_of(pod: &serde_json::Value) -> String {
+    let containers = pod["spec"]["containers"].as_array().unwrap();
     let is_main = |container: &&serde_json::Value| container["name"] == "flink-main-container";
     let main = containers.iter().find(is_main).unwrap();
     main["image"].as_str().unwrap().to_owned()

@@ -319,6 +319,8 @@ fn an_upgrade_under_way_does_not_move_the_metadata_of_jobs() {
     };
     for is_seen_broken in [false, true] {
         let mut sim = Session::new("native");
+        let options = &mut sim.resource.spec.flink_configuration.0;
+        options.insert("kubernetes.operator.job.upgrade.preflight".to_owned(), "none".into());
         sim.settle();
         sim.jobs = vec![JobStatusState::Running];
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));

@@ -1,0 +1,269 @@
+//! A changed spec is tried in pods of its own before a running job is stopped for it.
+//!
+//! The pods are the record of the trial: a pass looks how they stand, and kubelet tries again what failed. That
+//! there are some is noted before they are made, and they are gone before anything is stopped.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::diff::{Change, ChangeClass, SpecDiff, diff};
+use crate::event::{Component, Event};
+use crate::kind::Maybe;
+use crate::notes::{PREFLIGHT, Trial};
+use crate::pass::{DeploymentPass, PROBLEM_INTERVAL_MAX};
+use crate::pauses::{GOING, SOON};
+use crate::plan::{ClusterStep, Plan, Step};
+use crate::problem::{Halt, Problem};
+use crate::world::{
+    NOT_ALLOWED, PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED,
+    UNSCHEDULABLE,
+};
+use api::NO_PREFLIGHT_ANNOTATION;
+use api::deployment::FlinkDeploymentSpec;
+use api::job::JobState;
+use api::reconciled::ReconciledSpec;
+use config::option::Preflight as Level;
+use config::options;
+use render::preflight::Preflight;
+use render::{RenderInput, Submission};
+
+/// Reason of the event of a spec that did not pass.
+pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
+
+/// How long a pod may wait for room beside those that run. When they end there is more.
+const ROOM_PATIENCE: SignedDuration = SignedDuration::from_secs(15);
+/// What a scheduler calls the want of room, for all its nodes together.
+const WANT_OF_ROOM: [&str; 5] =
+    ["Insufficient ", "Too many pods", "max volume count", "free ports", "Multi-Attach"];
+
+/// What follows from how the pods stand.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// There are none yet.
+    Make,
+    /// There are some of another spec, or some that had their time.
+    Remove,
+    Wait(String),
+    /// The spec would not start, for this reason.
+    Refuse(String),
+    Passed,
+    /// Not all could be tried beside what runs, for this reason.
+    Untried(String),
+}
+
+/// Judges the pods that try a spec.
+pub fn judge(
+    known: &PreflightPods,
+    wanted: &Preflight,
+    now: Timestamp,
+    timeout: Duration,
+) -> Verdict {
+    let PreflightPods { pods, refusal } = known;
+    let is_other =
+        |pod: &PreflightPod| pod.digest != wanted.digest || pod.state == PreflightState::Over;
+    if pods.iter().any(is_other) {
+        return Verdict::Remove;
+    }
+    if let Some(problem) = refusal {
+        let PodProblem { reason, message } = problem;
+        return if is_beside_the_spec(problem) {
+            Verdict::Untried(message.clone())
+        } else {
+            Verdict::Refuse(format!("{reason}: {message}"))
+        };
+    }
+    if pods.len() < wanted.pods.len() {
+        return Verdict::Make;
+    }
+    let mut untried = None;
+    let mut waiting = None;
+    for PreflightPod { name, digest: _, created, state } in pods {
+        let age = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created));
+        match state {
+            PreflightState::Passed | PreflightState::Over => {}
+            PreflightState::Troubled(problem) if is_beside_the_spec(problem) => {
+                if age >= ROOM_PATIENCE {
+                    untried = Some(format!("pod `{name}`: {}", problem.message));
+                } else {
+                    waiting = Some(format!("pod `{name}` has no room yet"));
+                }
+            }
+            PreflightState::Troubled(PodProblem { reason, message }) => {
+                return Verdict::Refuse(format!("pod `{name}`: {reason}: {message}"));
+            }
+            PreflightState::Pending if age >= SignedDuration::try_from(timeout).unwrap_or(age) => {
+                return Verdict::Refuse(format!("pod `{name}` is not done after {timeout:?}"));
+            }
+            PreflightState::Pending => waiting = Some(format!("pod `{name}` is being started")),
+        }
+    }
+    match (waiting, untried) {
+        (Some(waiting), _) => Verdict::Wait(waiting),
+        (None, Some(reason)) => Verdict::Untried(reason),
+        (None, None) => Verdict::Passed,
+    }
+}
+
+/// True if the trial is held up by something else than the spec.
+fn is_beside_the_spec(PodProblem { reason, message }: &PodProblem) -> bool {
+    let is_of_place = reason == UNSCHEDULABLE || reason == "FailedMount";
+    [QUOTA_EXCEEDED, NOT_ALLOWED].contains(&reason.as_str())
+        || is_of_place && WANT_OF_ROOM.iter().any(|it| message.contains(it))
+}
+
+/// True if a pod starts from something else by these changes. Parallelism, arguments and a restart by itself are
+/// nothing that a pod could try.
+fn concerns_pods(diff: &SpecDiff) -> bool {
+    const UNSEEN: [&str; 8] = [
+        "job.parallelism",
+        "job.args",
+        "job.entryClass",
+        "job.state",
+        "restartNonce",
+        "taskManager.replicas",
+        "flinkConfiguration.parallelism.default",
+        "flinkConfiguration.pipeline.jobvertex-parallelism-overrides",
+    ];
+    let is_seen = |change: &Change| {
+        change.class == ChangeClass::Upgrade && !UNSEEN.contains(&change.field.as_str())
+    };
+    diff.changes.iter().any(is_seen)
+}
+
+impl DeploymentPass<'_> {
+    /// Tries the wanted spec, where it has something that a pod can try: nothing once it has passed, or the plan
+    /// that waits for that.
+    fn preflight(&mut self, last: &ReconciledSpec) -> Maybe {
+        let Some((level, wanted)) = self.wanted_preflight(last)? else { return Ok(None) };
+        self.own.is_in_preflight = level == Level::Pods;
+        let passed = Trial::Passed(wanted.digest.clone());
+        let note = PREFLIGHT.get(&self.status.cluster_info);
+        if note.as_ref() == Some(&passed) {
+            return Ok(None);
+        }
+        let known = match self.world.preflight(&wanted)? {
+            Ok(known) => known,
+            Err(reason) => {
+                let because = format!("whether the new spec would start is not known: {reason}");
+                return Err(Halt::cannot(because));
+            }
+        };
+        let has_pods = note.is_some() || !known.pods.is_empty();
+        let timeout = self.observe_config()?.get(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT)?;
+        let verdict = judge(known, &wanted, self.world.now, timeout);
+        if let Verdict::Untried(reason) = &verdict {
+            let message = format!(
+                "The new spec cannot be tried beside what runs, which is upgraded all the same: {reason}"
+            );
+            self.tell(Event::normal("PreflightSkipped", Component::Operator, message));
+        }
+        let (because, pause) = match verdict {
+            Verdict::Passed | Verdict::Untried(_) => {
+                if has_pods {
+                    self.steps.push(Step::Own(ClusterStep::RemovePreflight));
+                }
+                if level == Level::Pods {
+                    PREFLIGHT.set(&mut self.status.cluster_info, &passed);
+                }
+                return Ok(None);
+            }
+            Verdict::Refuse(reason) => {
+                if has_pods {
+                    PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+                }
+                return Err(Halt::problem(not_passed(&reason)));
+            }
+            Verdict::Remove => {
+                self.steps.push(Step::Own(ClusterStep::RemovePreflight));
+                ("the new spec is tried anew".to_owned(), GOING)
+            }
+            Verdict::Make => {
+                PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+                self.write_intent();
+                self.steps.push(Step::Own(ClusterStep::MakePreflight(Box::new(wanted))));
+                ("the new spec is tried before anything is stopped".to_owned(), SOON)
+            }
+            Verdict::Wait(reason) => (format!("the new spec is being tried: {reason}"), SOON),
+        };
+        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+        self.wake_within(pause);
+        let plan = self.maintain(last)?;
+        Ok(Some(Plan { because, ..plan }))
+    }
+
+    /// Like [`Self::preflight`]; what runs is looked after where the spec does not pass.
+    pub(crate) fn preflight_or_maintain(&mut self, last: &ReconciledSpec) -> Maybe {
+        match self.preflight(last) {
+            Err(halt @ Halt::Problem(_)) => {
+                // Nothing tells that it passes.
+                self.wake_within(PROBLEM_INTERVAL_MAX);
+                self.maintain_as_it_is(last, halt).map(Some)
+            }
+            other => other,
+        }
+    }
+
+    /// What is to be tried, and how far; nothing where the change is none that a trial could tell of.
+    fn wanted_preflight(&self, last: &ReconciledSpec) -> Result<Option<(Level, Preflight)>, Halt> {
+        if self.desired_state() != JobState::Running
+            || !concerns_pods(&diff(&self.deployed_spec(last), &self.spec))
+        {
+            return Ok(None);
+        }
+        let level = self.preflight_level()?;
+        let preflight = self.render_preflight(&self.spec)?;
+        Ok(match level {
+            Level::None => None,
+            Level::Objects => {
+                let pods = Vec::new();
+                Some((level, Preflight { pods, ..preflight }))
+            }
+            Level::Pods => Some((level, preflight)),
+        })
+    }
+
+    /// How far a spec is tried before anything is stopped for it.
+    pub(crate) fn preflight_level(&self) -> Result<Level, Halt> {
+        let annotations = self.world.metadata().annotations.as_ref();
+        let untried = annotations.and_then(|all| all.get(NO_PREFLIGHT_ANNOTATION));
+        if untried.and_then(|generation| generation.parse().ok()) == Some(self.generation) {
+            return Ok(Level::None);
+        }
+        let config = self.deploy_config(&self.spec, self.generation)?;
+        Ok(config.get(&options::JOB_UPGRADE_PREFLIGHT)?)
+    }
+
+    fn render_preflight(&self, spec: &FlinkDeploymentSpec) -> Result<Preflight, Halt> {
+        let config = self.deploy_config(spec, self.generation)?;
+        let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
+        let submission = Submission::default();
+        let input =
+            RenderInput { id: &id, spec, config: &config, submission: &submission, hadoop_conf };
+        Preflight::of(&input)
+            .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
+    }
+
+    /// Ends a trial that the plan has no use for.
+    pub(crate) fn end_preflight(&mut self) {
+        let note = PREFLIGHT.get(&self.status.cluster_info);
+        PREFLIGHT.clear(&mut self.status.cluster_info);
+        if note == Some(Trial::UnderWay) {
+            self.steps.push(Step::Own(ClusterStep::RemovePreflight));
+        }
+    }
+}
+
+fn not_passed(reason: &str) -> Problem {
+    let message = format!(
+        "the new spec would not start, and nothing is stopped for it: {reason}. What runs goes on as \
+         it is, and the trial goes on until the spec is changed. `kubectl flink deploy \
+         --no-preflight`, or `{}: none` in its `flinkConfiguration`, does without",
+        options::JOB_UPGRADE_PREFLIGHT.key()
+    );
+    let detail = Some(PREFLIGHT_FAILED.to_owned());
+    Problem { detail, ..Problem::upgrade(PREFLIGHT_FAILED, message) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! The pods that try a changed spec: made, looked at and removed.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{Resource, ResourceExt};
+use serde_json::Value;
+
+use super::act::Error;
+use super::context::Context;
+use super::objects::{NO_DRY_RUN, QUOTA, TRIED};
+use super::observe::{self, Subject, tell};
+use super::pods::{self, MAIN_CONTAINER};
+use super::resource::Act;
+use api::PREFLIGHT_ANNOTATION;
+use api::deployment::FlinkDeployment;
+use clients::cluster;
+use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::read::{self, Scope};
+use config::quantity;
+use lifecycle::crash;
+use lifecycle::world::{
+    NOT_ALLOWED, PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED,
+};
+use render::preflight::Preflight;
+
+/// How the API server says that somebody lacks a right, and not that an object is refused.
+const NO_RIGHT: &str = "cannot create resource";
+/// Waiting reasons of a container that is on its way.
+const ON_ITS_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
+/// Of one beside Flink, whose image is all that counts: what it runs is not in every image.
+const OF_IMAGE: [&str; 5] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+];
+
+/// How the pods stand, and whether those that are missing can be made.
+pub(super) async fn known(
+    wanted: &Preflight,
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<PreflightPods, cluster::Error> {
+    let uid = subject.resource.metadata.uid.as_deref().unwrap_or_default();
+    let mut known = PreflightPods::default();
+    for pod in &of_cluster::<Pod>(subject.namespace(), subject.name(), uid, context).await? {
+        let mut seen = seen(pod);
+        if seen.state == PreflightState::Pending && pods::waits_for_volumes(pod) {
+            let problem = observe::failed_mount(subject.namespace(), &seen.name, context).await?;
+            seen.state = problem.map_or(PreflightState::Pending, PreflightState::Troubled);
+        }
+        known.pods.push(seen);
+    }
+    let is_missing =
+        |pod: &&Value| !known.pods.iter().any(|seen| pod["metadata"]["name"] == *seen.name);
+    let missing: Vec<&Value> = wanted.pods.iter().filter(is_missing).collect();
+    if missing.is_empty() && !wanted.pods.is_empty() {
+        return Ok(known);
+    }
+    for pod in &wanted.as_deployed {
+        if let Some(refusal) = refused(pod, context).await? {
+            let is_over = if refusal.reason == QUOTA_EXCEEDED {
+                let old = observe::pods_of(subject.namespace(), subject.name(), context).await?;
+                is_over_without(&refusal.message, &old, &wanted.as_deployed)
+            } else {
+                refusal.reason != NOT_ALLOWED
+            };
+            if is_over {
+                let reason = "FailedCreate".to_owned();
+                known.refusal = Some(PodProblem { reason, ..refusal });
+                return Ok(known);
+            }
+        }
+    }
+    for pod in missing {
+        if let Some(refusal) = refused(pod, context).await? {
+            known.refusal = Some(refusal);
+            break;
+        }
+    }
+    Ok(known)
+}
+
+/// Why the API server would not take the pod, by a dry run.
+async fn refused(pod: &Value, context: &Context) -> Result<Option<PodProblem>, cluster::Error> {
+    let error = match apply::create(&context.client, pod, TRIED).await {
+        Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => return Ok(None),
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => error,
+    };
+    let text = tell(&error);
+    let reason = match &error {
+        _ if text.contains(NO_DRY_RUN) => return Ok(None),
+        _ if text.contains(QUOTA) => QUOTA_EXCEEDED,
+        cluster::Error::Forbidden { .. } if text.contains(NO_RIGHT) => NOT_ALLOWED,
+        other => other.reason(),
+    };
+    Ok(Some(PodProblem { reason: reason.to_owned(), message: text }))
+}
+
+impl Act<'_, FlinkDeployment> {
+    pub(super) async fn make_preflight(&self, preflight: Preflight) -> Result<(), Error> {
+        let mut objects = preflight.config_maps;
+        for object in &preflight.files {
+            objects.push(self.context.files.fill(object).await?);
+        }
+        for object in objects.iter().chain(&preflight.pods) {
+            match apply::create(&self.context.client, object, Writer::OPERATOR).await {
+                // The next pass sees whether it is another one.
+                Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn remove_preflight(&self) -> Result<(), Error> {
+        self.remove_all::<Pod>().await?;
+        self.remove_all::<ConfigMap>().await
+    }
+
+    async fn remove_all<K>(&self) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let (namespace, name) = (self.namespace(), self.resource.name_any());
+        for object in of_cluster::<K>(&namespace, &name, &self.uid, self.context).await? {
+            let ObjectMeta { name, uid, .. } = object.meta();
+            let id = ObjectId::of::<K>(&namespace, name.as_deref().unwrap_or_default());
+            let deletion =
+                Deletion { uid: uid.as_deref(), ..Deletion::with(Propagation::Background) };
+            match apply::delete(&self.context.client, &id, deletion).await {
+                Ok(_) | Err(cluster::Error::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was made for the resource with this uid.
+async fn of_cluster<K>(
+    namespace: &str,
+    name: &str,
+    uid: &str,
+    context: &Context,
+) -> Result<Vec<K>, cluster::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let selector = Preflight::selector(name);
+    let mut found: Vec<K> =
+        read::list(&context.client, Scope::Namespace(namespace), Some(&selector)).await?;
+    found.retain(|object| object.owner_references().iter().any(|owner| owner.uid == uid));
+    Ok(found)
+}
+
+fn seen(pod: &Pod) -> PreflightPod {
+    PreflightPod {
+        name: pod.name_any(),
+        digest: pod.annotations().get(PREFLIGHT_ANNOTATION).cloned().unwrap_or_default(),
+        created: pod.creation_timestamp().map(|Time(at)| at),
+        state: state(pod),
+    }
+}
+
+fn state(pod: &Pod) -> PreflightState {
+    let status = pod.status.clone().unwrap_or_default();
+    let is_over = status.phase.as_deref() == Some("Failed");
+    if is_over || pod.metadata.deletion_timestamp.is_some() {
+        return PreflightState::Over;
+    }
+    let of_init = status.init_container_statuses.unwrap_or_default();
+    let of_pod = status.container_statuses.unwrap_or_default();
+    let (main, beside): (Vec<_>, Vec<_>) =
+        of_pod.iter().partition(|container| container.name == MAIN_CONTAINER);
+    let trouble = of_init.iter().chain(main.iter().copied()).find_map(trouble);
+    let trouble = trouble.or_else(|| beside.iter().find_map(|container| image_trouble(container)));
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    if let Some(problem) = trouble.or_else(|| pods::unschedulable(conditions)) {
+        return PreflightState::Troubled(problem);
+    }
+    let has_passed = main.iter().any(|main| {
+        let ended = main.state.as_ref().and_then(|state| state.terminated.as_ref());
+        ended.is_some_and(|ended| ended.exit_code == 0)
+    });
+    if has_passed && beside.iter().all(|container| has_image(container)) {
+        PreflightState::Passed
+    } else {
+        PreflightState::Pending
+    }
+}
+
+/// True if the image of the container is there, whatever becomes of what it runs.
+fn has_image(container: &ContainerStatus) -> bool {
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+    !container.image_id.is_empty() || reason.is_some_and(|reason| !ON_ITS_WAY.contains(&reason))
+}
+
+/// What keeps a container from running, or made it fail.
+fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
+    let state = container.state.as_ref()?;
+    let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+    let failed =
+        |ended: &&k8s_openapi::api::core::v1::ContainerStateTerminated| ended.exit_code != 0;
+    if let Some(ended) = state.terminated.as_ref().or(last).filter(failed) {
+        let words = ended.message.as_deref().and_then(crash::cause_of_exit);
+        let reason = ended.reason.clone().unwrap_or_else(|| "Error".to_owned());
+        let words = words.unwrap_or_else(|| format!("exit code {}", ended.exit_code));
+        return Some(PodProblem { reason, message: format!("[{}] {words}", container.name) });
+    }
+    let waiting = state.waiting.as_ref()?;
+    let reason = waiting.reason.clone().filter(|it| !ON_ITS_WAY.contains(&it.as_str()))?;
+    Some(problem_of(container, reason, state))
+}
+
+/// The same of a container that runs beside Flink.
+fn image_trouble(container: &ContainerStatus) -> Option<PodProblem> {
+    let state = container.state.as_ref()?;
+    let reason = state.waiting.as_ref()?.reason.clone()?;
+    OF_IMAGE.contains(&reason.as_str()).then(|| problem_of(container, reason, state))
+}
+
+fn problem_of(container: &ContainerStatus, reason: String, state: &ContainerState) -> PodProblem {
+    pods::container_problem(container).unwrap_or_else(|| {
+        let message = state.waiting.as_ref().and_then(|waiting| waiting.message.clone());
+        let message = message.unwrap_or_else(|| reason.clone());
+        PodProblem { reason, message: format!("[{}] {message}", container.name) }
+    })
+}
+
+/// True if a quota would be used up also when the pods that run have made room for the new ones, by what the API
+/// server says of it: `exceeded quota: NAME, requested: R=1, used: R=2, limited: R=2`.
+fn is_over_without(message: &str, old: &[Pod], new: &[Value]) -> bool {
+    let amounts = |part: &str| -> BTreeMap<String, f64> {
+        let rest = message.split_once(&format!("{part}: ")).map_or("", |(_, rest)| rest);
+        let list = rest.split(", ").next().unwrap_or_default().trim_end_matches('"');
+        let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.filter_map(|(name, text)| Some((name.to_owned(), quantity::parse(text)?))).collect()
+    };
+    let (used, limited) = (amounts("used"), amounts("limited"));
+    let new: Vec<Pod> =
+        new.iter().filter_map(|pod| serde_json::from_value(pod.clone()).ok()).collect();
+    let sum = |pods: &[Pod], name: &str| pods.iter().map(|pod| amount(pod, name)).sum::<f64>();
+    limited.iter().any(|(name, limit)| {
+        let used = used.get(name).copied().unwrap_or_default();
+        used - sum(old, name) + sum(&new, name) > *limit
+    })
+}
+
+/// How much of a quota's resource a pod takes.
+fn amount(pod: &Pod, name: &str) -> f64 {
+    if ["pods", "count/pods"].contains(&name) {
+        return 1.0;
+    }
+    let (is_limit, name) = match name.split_once('.') {
+        Some(("limits", name)) => (true, name),
+        Some(("requests", name)) => (false, name),
+        Some(_) | None => (false, name),
+    };
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let amounts = containers.filter_map(|container| {
+        let resources = container.resources.as_ref()?;
+        let of = if is_limit { &resources.limits } else { &resources.requests };
+        let Quantity(text) = of.as_ref()?.get(name)?;
+        quantity::parse(text)
+    });
+    amounts.sum()
+}
+
+#[cfg(test)]
+mod tests;

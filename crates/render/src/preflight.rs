@@ -1,0 +1,305 @@
+//! Pods that try what a changed spec starts from, while what runs goes on.
+//!
+//! Of each role there is one pod, made of the very template of the pods to come: their images, init containers,
+//! volumes, accounts and nodes. In Flink's place it checks that the jar is there, that Java starts, and that
+//! Flink's scripts take the configuration. Its labels are none that Flink, a Service or the operator selects
+//! by, and it never becomes ready, so that no Service of a user leads to it.
+
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, PodReadinessGate, PodSpec, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use api::PREFLIGHT_ANNOTATION;
+use config::cluster::ResourceId;
+use config::options;
+
+use super::files::FileObject;
+use super::names::{JOB_MANAGER, MAIN_CONTAINER, TASK_MANAGER};
+use super::pod::{array, fields, quantities};
+use super::{Draft, RenderError, RenderInput, Submission, TextMap, owner, text_map};
+
+const NAME_LABEL: &str = "app.kubernetes.io/name";
+const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+const ROLE_LABEL: &str = "app.kubernetes.io/component";
+const NAME: &str = "flink-preflight";
+/// Labels by which Flink, Services and the operator find the pods of a cluster.
+const SELECTED_BY: [&str; 3] = ["app", "component", "type"];
+/// A condition that nobody ever sets.
+const NEVER_READY: &str = "flink.apache.org/preflight";
+
+const CPU_REQUEST: &str = "10m";
+const CPU_LIMIT: &str = "1";
+/// Two small JVMs start in it, one after the other.
+const MEMORY: &str = "256Mi";
+/// A pod that nobody removed ends by then; one that is still wanted is made anew.
+const SECONDS_MAX: i64 = 3600;
+/// Fields of a container that are about Flink's process.
+const OF_FLINK: [&str; 5] =
+    ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
+/// Where a template of Flink's images begins.
+const ENTRY_POINT: &str = "/docker-entrypoint.sh";
+
+/// What is tried before anything is stopped for a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preflight {
+    /// A pod of each role as the new cluster has them: the API server says whether it would take them.
+    pub as_deployed: Vec<Value>,
+    /// Configuration that the pods mount.
+    pub config_maps: Vec<Value>,
+    /// The same, of files of the operator. A keytab is none of it.
+    pub files: Vec<FileObject>,
+    /// One that was made of anything else has another [digest](Self::digest) in its annotation.
+    pub pods: Vec<Value>,
+    pub digest: String,
+}
+
+impl Preflight {
+    /// Makes the pods and what they mount. They belong to the custom resource.
+    pub fn of(input: &RenderInput) -> Result<Self, RenderError> {
+        // Nothing of one start: the same spec is tried by the same pods.
+        let submission = Submission::default();
+        let draft = Draft::new(&RenderInput { submission: &submission, ..*input })?;
+        let cluster = &draft.cluster;
+        let owned = |mut manifest: Value| {
+            let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+            manifest["metadata"]["name"] = renamed(name).into();
+            manifest["metadata"]["labels"] = json!(labels_of(&cluster.id.name));
+            manifest["metadata"]["ownerReferences"] = json!([owner_of(&draft)]);
+            manifest
+        };
+        let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(owned).collect();
+        let of_files = cluster.file_objects().into_iter();
+        let of_files = of_files.filter(|object| object.manifest["kind"] == "ConfigMap");
+        let files: Vec<FileObject> = of_files
+            .map(|object| FileObject { manifest: owned(object.manifest), files: object.files })
+            .collect();
+        let mounted = config_maps.iter().chain(files.iter().map(|object| &object.manifest));
+        let mounted: Vec<&str> =
+            mounted.filter_map(|map| map["metadata"]["name"].as_str()).collect();
+        let roles = [
+            (JOB_MANAGER, draft.job_manager()?, jars(&draft)),
+            (TASK_MANAGER, draft.task_managers()?, Vec::new()),
+        ];
+        let mut as_deployed = Vec::new();
+        let mut pods = Vec::new();
+        for (role, deployment, jars) in roles {
+            let pod = pod_of(&draft, role, &deployment);
+            pods.push(Probe { draft: &draft, role, jars, mounted: &mounted }.pod(pod.clone())?);
+            as_deployed.push(pod);
+        }
+        let paths = files.iter().map(|object| &object.files).collect::<Vec<_>>();
+        let digest = digest_of(&json!([pods, config_maps, paths]));
+        for pod in &mut pods {
+            pod["metadata"]["annotations"][PREFLIGHT_ANNOTATION] = digest.as_str().into();
+        }
+        Ok(Self { as_deployed, config_maps, files, pods, digest })
+    }
+
+    /// Selects what was made for a cluster.
+    pub fn selector(cluster: &str) -> String {
+        format!("{NAME_LABEL}={NAME},{INSTANCE_LABEL}={cluster}")
+    }
+}
+
+/// The pod of one role.
+struct Probe<'a> {
+    draft: &'a Draft<'a>,
+    role: &'static str,
+    /// Files that the job is run from.
+    jars: Vec<String>,
+    /// Names of the ConfigMaps that are made for it.
+    mounted: &'a [&'a str],
+}
+
+impl Probe<'_> {
+    fn pod(&self, mut pod: Value) -> Result<Value, RenderError> {
+        let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
+        labels.extend(fields(json!(labels_of(&self.draft.cluster.id.name))));
+        let _none = labels.insert(ROLE_LABEL.to_owned(), self.role.into());
+        pod["metadata"]["labels"] = labels.into();
+        pod["metadata"]["ownerReferences"] = json!([owner_of(self.draft)]);
+        let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
+        let containers = self.containers(&mut spec)?;
+        self.lay_volumes(&mut spec)?;
+        // The rest is about where pods of the cluster are that runs.
+        let placed = ["affinity", "topologySpreadConstraints"].map(|field| spec.remove(field));
+        if let Some(of_nodes) = placed[0].as_ref().and_then(|it| it.get("nodeAffinity")) {
+            let _removed = spec.insert("affinity".to_owned(), json!({ "nodeAffinity": of_nodes }));
+        }
+        let gate = PodReadinessGate { condition_type: NEVER_READY.to_owned() };
+        spec.extend(fields(json!(PodSpec {
+            // What failed is tried again, with growing pauses, as a pull is.
+            restart_policy: Some("OnFailure".to_owned()),
+            active_deadline_seconds: Some(SECONDS_MAX),
+            termination_grace_period_seconds: Some(0),
+            readiness_gates: Some(vec![gate]),
+            ..PodSpec::default()
+        })));
+        let _empty = spec.insert("containers".to_owned(), containers.into());
+        pod["spec"] = spec.into();
+        Ok(pod)
+    }
+
+    /// The main container with the check in it, and beside it sidecars that only have to be there.
+    fn containers(&self, spec: &mut Map<String, Value>) -> Result<Vec<Value>, RenderError> {
+        let beside = array(spec, "initContainers", "spec.initContainers")?;
+        for container in beside.iter_mut().filter(|it| it.is_object()) {
+            container["terminationMessagePolicy"] = LAST_WORDS.into();
+        }
+        let is_sidecar = |container: &Value| container["restartPolicy"] == "Always";
+        let (sidecars, before): (Vec<_>, Vec<_>) = beside.drain(..).partition(is_sidecar);
+        *beside = before;
+        let containers = array(spec, "containers", "spec.containers")?;
+        let (mut main, beside): (Vec<_>, Vec<_>) = std::mem::take(containers)
+            .into_iter()
+            .partition(|container| container["name"] == MAIN_CONTAINER);
+        for container in &mut main {
+            self.lay_check(container)?;
+        }
+        for mut container in sidecars.into_iter().chain(beside) {
+            let Some(fields) = container.as_object_mut() else { continue };
+            let _always = fields.remove("restartPolicy");
+            lay(fields, vec!["true".to_owned()], Vec::new());
+            main.push(container);
+        }
+        Ok(main)
+    }
+
+    fn lay_check(&self, container: &mut Value) -> Result<(), RenderError> {
+        let Some(main) = container.as_object_mut() else { return Ok(()) };
+        let entry: String = self.draft.config.get(&options::ENTRY_PATH)?;
+        let resource = if self.role == JOB_MANAGER { "JM" } else { "TM" };
+        let check = format!("set -- {}\n{CHECK}", quoted(&self.jars)).replace("ROLE", resource);
+        let bash = ["bash", "-c", START, NAME, &check].map(str::to_owned);
+        // Another one may not hand on what it does not know.
+        let (command, args) = if entry == ENTRY_POINT {
+            (vec![entry], bash.to_vec())
+        } else {
+            (bash.to_vec(), Vec::new())
+        };
+        lay(main, command, args);
+        let _of_template = main.insert("terminationMessagePolicy".to_owned(), LAST_WORDS.into());
+        Ok(())
+    }
+
+    /// What is mounted of the new cluster is not there yet, and what a pod gets for itself alone need not be had.
+    fn lay_volumes(&self, spec: &mut Map<String, Value>) -> Result<(), RenderError> {
+        let keytabs: Vec<Value> = self.draft.cluster.file_objects().into_iter().map(name).collect();
+        for volume in array(spec, "volumes", "spec.volumes")? {
+            let Some(volume) = volume.as_object_mut() else { continue };
+            if let Some(map) = volume.get_mut("configMap") {
+                let own = renamed(map["name"].as_str().unwrap_or_default());
+                if self.mounted.contains(&own.as_str()) {
+                    map["name"] = own.into();
+                }
+            }
+            if let Some(secret) = volume.get_mut("secret")
+                && keytabs.contains(&secret["secretName"])
+            {
+                secret["optional"] = true.into();
+            }
+            if volume.remove("ephemeral").is_some() {
+                let empty = json!(EmptyDirVolumeSource::default());
+                let _none = volume.insert("emptyDir".to_owned(), empty);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A failed container tells the end of its log in the pod's status.
+const LAST_WORDS: &str = "FallbackToLogsOnError";
+
+/// Flink's scripts find Flink by the path that they are called by.
+const START: &str = "exec bash -c \"$1\" \"${FLINK_HOME:-/opt/flink}/bin/jobmanager.sh\"";
+
+/// Its arguments are the jars.
+const CHECK: &str = r#"for jar in "$@"; do
+  if [ ! -r "$jar" ]; then echo "the jar $jar is not there, or cannot be read"; exit 1; fi
+done
+set --
+if [ ! -r "$(dirname "$0")/config.sh" ]; then echo "there is no Flink in $(dirname "$0")"; exit 1; fi
+. "$(dirname "$0")/config.sh"
+if command -v runBashJavaUtilsCmd >/dev/null; then
+  runBashJavaUtilsCmd GET_ROLE_RESOURCE_PARAMS "$FLINK_CONF_DIR" \
+    "$FLINK_BIN_DIR/bash-java-utils.jar:$(findFlinkDistJar)"
+else
+  "${JAVA_RUN:-java}" -version
+fi
+"#;
+
+fn lay(container: &mut Map<String, Value>, command: Vec<String>, args: Vec<String>) {
+    for field in OF_FLINK {
+        let _of_flink = container.remove(field);
+    }
+    container.extend(fields(json!(Container {
+        command: Some(command),
+        args: Some(args),
+        resources: Some(ResourceRequirements {
+            requests: Some(quantities(CPU_REQUEST, MEMORY)),
+            limits: Some(quantities(CPU_LIMIT, MEMORY)),
+            claims: None,
+        }),
+        name: container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        ..Container::default()
+    })));
+}
+
+/// A pod as the Deployment would make it.
+fn pod_of(draft: &Draft<'_>, role: &str, deployment: &Value) -> Value {
+    let ResourceId { namespace, name, .. } = draft.cluster.id;
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = format!("{name}-preflight-{role}").into();
+    pod["metadata"]["namespace"] = namespace.as_str().into();
+    pod
+}
+
+/// Jars that the image, or a volume, is to have.
+fn jars(draft: &Draft<'_>) -> Vec<String> {
+    let uri = draft.cluster.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
+    let path = uri.and_then(|uri| uri.trim().strip_prefix("local://"));
+    path.map(str::to_owned).into_iter().collect()
+}
+
+/// As words of a shell.
+fn quoted(words: &[String]) -> String {
+    let words = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Enough of a digest to tell one spec from another.
+fn digest_of(value: &Value) -> String {
+    let digest = Sha256::digest(value.to_string());
+    let first = digest.iter().take(8).fold(0, |first: u64, byte| first << 8 | u64::from(*byte));
+    format!("{first:016x}")
+}
+
+fn renamed(name: &str) -> String {
+    format!("preflight-{name}")
+}
+
+fn name(object: FileObject) -> Value {
+    object.manifest["metadata"]["name"].clone()
+}
+
+fn labels_of(cluster: &str) -> TextMap {
+    text_map([
+        (NAME_LABEL, NAME),
+        (INSTANCE_LABEL, cluster),
+        ("app.kubernetes.io/managed-by", "kubectl-flink"),
+    ])
+}
+
+fn owner_of(draft: &Draft<'_>) -> OwnerReference {
+    let id = draft.cluster.id;
+    OwnerReference { block_owner_deletion: Some(false), ..owner(&id.name, &id.uid, false) }
+}
+
+#[cfg(test)]
+mod tests;
