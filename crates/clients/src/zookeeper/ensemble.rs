@@ -60,14 +60,13 @@ impl Ensemble {
         ];
         let authorization = config.find(&options::ZOOKEEPER_AUTHORIZATION);
         let authorization = authorization.map_err(InvalidValue::hidden)?.unwrap_or_default();
-        let millis = config.get(&options::ZOOKEEPER_CONNECTION_TIMEOUT)?;
         Ok(Self {
             quorum,
             root,
             base,
             job_graphs,
             authorization: authorization.into_iter().collect(),
-            connection_timeout: Duration::from_millis(millis.into()),
+            connection_timeout: config.get(&options::ZOOKEEPER_CONNECTION_TIMEOUT)?,
         })
     }
 

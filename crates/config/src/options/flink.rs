@@ -101,9 +101,8 @@ flinks! {
     ZOOKEEPER_ACL: String = "high-availability.zookeeper.client.acl" or "open";
     /// Secrets by their scheme.
     ZOOKEEPER_AUTHORIZATION: TextMap = "high-availability.zookeeper.client.authorization";
-    /// In milliseconds.
-    ZOOKEEPER_CONNECTION_TIMEOUT: u32 =
-        "high-availability.zookeeper.client.connection-timeout" or "15000"
+    ZOOKEEPER_CONNECTION_TIMEOUT: Duration =
+        "high-availability.zookeeper.client.connection-timeout" or "15 s"
         formerly ["recovery.zookeeper.client.connection-timeout"];
     /// A port or a range.
     HA_JOB_MANAGER_PORT: String =

@@ -46,6 +46,15 @@ fn a_place_that_would_be_everything_is_refused() {
     assert!(error.to_string().contains("names no servers"), "{error}");
 }
 
+/// A number of milliseconds until Flink 1.19, and a duration since.
+#[test]
+fn the_connection_timeout_has_both_forms_of_flink() {
+    for text in ["20000", "20 s"] {
+        let timeout = ("high-availability.zookeeper.client.connection-timeout", text);
+        assert_eq!(ensemble(&[timeout]).unwrap().connection_timeout, Duration::from_secs(20));
+    }
+}
+
 #[test]
 fn a_login_that_the_operator_does_not_have_is_said() {
     let creator = ("high-availability.zookeeper.client.acl", "creator");
