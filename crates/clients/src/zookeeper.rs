@@ -37,8 +37,10 @@ pub enum Error {
     #[error("ZooKeeper at `{quorum}` does not answer: {problem}")]
     Unreachable { quorum: String, problem: String },
     #[error(
-        "ZooKeeper at `{quorum}` does not let the operator use `{path}`; set \
-         `high-availability.zookeeper.client.authorization` to what may, such as `digest:'user:password'`"
+        "ZooKeeper at `{quorum}` does not let the operator use `{path}`, and nothing there is touched: the \
+         operator does not log in by Kerberos (SASL), but by what \
+         `high-availability.zookeeper.client.authorization` says, such as `digest:'USER:PASSWORD'`, \
+         which may use what Flink from 1.20 on made with it"
     )]
     Forbidden { quorum: String, path: String },
     /// Its session has not expired, or it belongs to another cluster.

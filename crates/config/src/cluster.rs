@@ -159,9 +159,14 @@ fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
 pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
     let acl = config.text_of(&options::ZOOKEEPER_ACL);
     let is_creator = acl.is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
-    if is_creator && !config.is_set(&options::ZOOKEEPER_AUTHORIZATION) {
+    let version = config.text_of(&options::FLINK_VERSION).and_then(FlinkVersion::parse);
+    let has_password = config.is_set(&options::ZOOKEEPER_AUTHORIZATION)
+        && version.is_none_or(|version| version >= FlinkVersion::V1_20);
+    if is_creator && !has_password {
         return Some(format!(
-            "`{}: creator` needs a login, and the operator knows only `{}`, not Kerberos",
+            "`{}: creator` opens it to those alone who log in as Flink does, and the operator does not \
+             by Kerberos (SASL), but by `{}` such as `digest:'USER:PASSWORD'`, which Flink from 1.20 \
+             on uses beside Kerberos",
             options::ZOOKEEPER_ACL.key(),
             options::ZOOKEEPER_AUTHORIZATION.key()
         ));

@@ -36,6 +36,9 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
     options["high-availability.type"] = json!("zookeeper");
     options["high-availability.zookeeper.quorum"] = json!(quorum);
     options["security.kerberos.login.contexts"] = json!("Client");
+    // Closed to those without a login. The operator has none by Kerberos, but a password that Flink has, too.
+    options["high-availability.zookeeper.client.acl"] = json!("creator");
+    options["high-availability.zookeeper.client.authorization"] = json!("digest:'flink:secret'");
     // It has no name, and its address is known when it runs.
     let server = format!("-Dzookeeper.server.principal={SERVICE}@EXAMPLE.COM");
     options["env.java.opts.all"] = json!(server);
@@ -55,6 +58,8 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
         assert_eq!(owner["kind"], "Deployment");
         assert_eq!(owner["uid"], deployment["metadata"]["uid"], "{kind} {name}");
     }
+
+    zookeeper::assert_closed(&cluster, &quorum, &format!("/flink/{JOB}/jobs"));
 
     // Who may not read Secrets finds the keytab nowhere.
     let keytab = fs::read(kdc.file("orders.keytab")).unwrap();
@@ -117,13 +122,13 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
 }
 
 /// The KDC of the realm EXAMPLE.COM, on this machine, where pods reach it.
-struct Kdc {
+pub(super) struct Kdc {
     folder: PathBuf,
     process: Child,
 }
 
 impl Kdc {
-    fn start(cluster: &Cluster, principals: &[&str]) -> Self {
+    pub(super) fn start(cluster: &Cluster, principals: &[&str]) -> Self {
         let folder = cluster.data().join("kerberos");
         fs::create_dir(&folder).unwrap();
         let free = TcpListener::bind((address_for_pods(cluster), 0)).unwrap();
@@ -145,11 +150,11 @@ impl Kdc {
         kdc
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(self.file("kdc.log")).unwrap_or_default()
     }
 
@@ -169,7 +174,7 @@ impl Kdc {
     #[track_caller]
     fn wait_until_pods_log_in(&self, cluster: &Cluster, principal: &str) {
         cluster.wait_until("logged in", |_| {
-            let served = self.served(principal);
+            let served = self.served(principal, SERVICE);
             let pods = [cluster.job_managers(), cluster.task_managers()];
             pods.iter().all(|pods| {
                 let [Pod { status: Some(status), .. }] = &pods[..] else { return false };
@@ -178,11 +183,11 @@ impl Kdc {
         });
     }
 
-    /// Addresses of those who got a ticket for ZooKeeper.
-    fn served(&self, principal: &str) -> BTreeSet<String> {
-        let ticket = format!("{principal}@EXAMPLE.COM for {SERVICE}@EXAMPLE.COM");
+    /// Addresses of those who got a ticket for the service.
+    pub(super) fn served(&self, principal: &str, service: &str) -> BTreeSet<String> {
+        let ticket = format!("{principal}@EXAMPLE.COM for {service}@EXAMPLE.COM");
         let log = self.log();
-        let lines = log.lines().filter(|line| line.contains("TGS_REQ") && line.contains(&ticket));
+        let lines = log.lines().filter(|line| line.contains(&ticket));
         let client = |line: &str| {
             let (before, _) = line.split_once(": ISSUE:")?;
             before.split_whitespace().last().map(str::to_owned)
@@ -190,7 +195,7 @@ impl Kdc {
         lines.filter_map(client).collect()
     }
 
-    /// The pod of a ZooKeeper that lets clients log in, with the Secret and the `ConfigMap` that it needs.
+    /// The pod of a ZooKeeper that is for clients alone who log in, with the Secret and the `ConfigMap` that it needs.
     fn zookeeper(&self, cluster: &Cluster, job: &Value) -> Value {
         let jaas = format!(
             "Server {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true \
@@ -210,6 +215,7 @@ impl Kdc {
         let properties = format!(
             "-Djava.security.auth.login.config=/kerberos/jaas.conf \
              -Djava.security.krb5.conf=/kerberos/krb5.conf -Dzookeeper.authProvider.1={provider} \
+             -Dzookeeper.enforce.auth.enabled=true -Dzookeeper.enforce.auth.schemes=sasl,digest \
              -Dorg.apache.logging.log4j.level=INFO"
         );
         let mut pod = zookeeper::server(job);
@@ -221,7 +227,7 @@ impl Kdc {
         pod
     }
 
-    fn secret(&self, cluster: &Cluster, name: &str, keytab: &str) -> Value {
+    pub(super) fn secret(&self, cluster: &Cluster, name: &str, keytab: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -239,7 +245,7 @@ impl Drop for Kdc {
 }
 
 /// This machine's address on the way to the cluster.
-fn address_for_pods(cluster: &Cluster) -> IpAddr {
+pub(super) fn address_for_pods(cluster: &Cluster) -> IpAddr {
     let server = cluster.kube_config().cluster_url;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect((server.host().unwrap(), 443)).unwrap();

@@ -77,6 +77,18 @@ pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<Strin
     })
 }
 
+/// Nobody is told anything without a login, and of the node nobody but its maker.
+#[track_caller]
+pub(super) fn assert_closed(cluster: &Cluster, quorum: &str, path: &str) {
+    let anybody = Client::connector();
+    let somebody = Client::connector().with_auth("digest", b"somebody:else");
+    for (connector, refusal) in [(anybody, Error::AuthFailed), (somebody, Error::NoAuth)] {
+        let listed =
+            cluster.wait_for(async { connector.connect(quorum).await?.list_children(path).await });
+        assert_eq!(listed, Err(refusal), "{path}");
+    }
+}
+
 /// Makes a node with all above it.
 pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
     cluster.wait_for(async {

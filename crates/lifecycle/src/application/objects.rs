@@ -12,7 +12,9 @@ use crate::world::OperatorFile;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
-use config::cluster::{is_zookeeper_high_availability_on, zookeeper_out_of_reach};
+use config::cluster::{
+    is_metadata_shared, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
+};
 use config::option::Preflight as Level;
 use config::{FlinkConfig, options};
 use render::Objects;
@@ -28,6 +30,7 @@ impl DeploymentPass<'_> {
     pub(crate) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
             self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
+            self.refuse_nodes_out_of_reach()?;
             let objects = self.render(&self.spec, self.generation, &RestorePoint::Empty, "")?;
             self.refuse_missing_files(&self.spec, self.generation, &objects)?;
         }
@@ -71,6 +74,27 @@ impl DeploymentPass<'_> {
              nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can \
              reach",
             options::HA_TYPE.key()
+        );
+        Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    /// Refuses to stop what runs where only the next cluster has its ZooKeeper in reach: what is there was
+    /// made without the password, and stays closed to the operator.
+    fn refuse_nodes_out_of_reach(&self) -> Result<(), Halt> {
+        let next = self.deploy_config(&self.spec, self.generation)?;
+        if self.spec.job.is_none() || !is_zookeeper_high_availability_on(&next) {
+            return Ok(());
+        }
+        let Ok(config) = self.started_with()? else { return Ok(()) };
+        if !is_metadata_shared(&config, &next) {
+            return Ok(());
+        }
+        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
+        let message = format!(
+            "HA metadata of what runs is in a ZooKeeper that the operator cannot reach: {reason}. It could \
+             not remove its graph there, which Flink would run beside the new one: nothing is stopped. \
+             Give the next cluster another `{}`, with `spec.job.upgradeMode: savepoint`",
+            options::ZOOKEEPER_ROOT.key()
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }

@@ -300,6 +300,33 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
 }
 
 #[test]
+fn nodes_that_only_kerberos_opens_are_not_left_to_a_password() {
+    let (acl, root) =
+        ("high-availability.zookeeper.client.acl", "high-availability.zookeeper.path.root");
+    let mut scene = moved_to_zookeeper(Scene::running("savepoint")).edit(|spec| {
+        let authorization = "high-availability.zookeeper.client.authorization".to_owned();
+        spec.flink_configuration.0.insert(authorization, json!("digest:'flink:secret'"));
+        spec.flink_configuration.0.insert(acl.to_owned(), json!("creator"));
+    });
+    let started = [
+        ("high-availability.type", "zookeeper"),
+        ("high-availability.zookeeper.quorum", "zk:2181"),
+        (acl, "creator"),
+    ];
+    scene.facts.deployed_config = Fact::Known(started.into_iter().collect());
+    let plan = scene.plan();
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    for part in ["Kerberos (SASL)", "nothing is stopped", root] {
+        assert!(error(&plan).contains(part), "{}", error(&plan));
+    }
+    let elsewhere = scene.edit(|spec| {
+        spec.flink_configuration.0.insert(root.to_owned(), json!("/flink-2"));
+    });
+    let plan = elsewhere.plan();
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+}
+
+#[test]
 fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     let removed = |plan: &Plan| {
         plan.steps.iter().find_map(|step| match step {
