@@ -8,13 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 sources=$PWD/tests/stores
 . tests/servers.sh
-packages=${KUBECTL_FLINK_TEST_STORES:-${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/test-stores}
 
-mkdir -p "$packages"
-if [ ! -d "$packages/jars" ]; then
-    mvn --quiet --batch-mode -f "$sources/pom.xml" dependency:copy-dependencies -DoutputDirectory="$folder/jars"
-    mv "$folder/jars" "$packages/jars"
-fi
+hadoop=$("$sources/hadoop.sh")
 
 # Something that begins as a jar does, longer than one block of the file system.
 { printf 'PK\003\004'; head -c 300000 /dev/urandom; } >"$folder/job.jar"
@@ -23,7 +18,7 @@ KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 "$sources/s3.sh"
 "$alone" "$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
 started $!
-"$alone" java -Xmx256m -Djava.io.tmpdir="$folder" -cp "$packages/jars/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
+"$alone" java -Xmx256m -Djava.io.tmpdir="$folder" -cp "$hadoop/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
     >"$folder/hdfs.log" 2>&1 &
 started $!
 

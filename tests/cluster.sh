@@ -33,6 +33,7 @@ case "${1:-}" in
 api_server* | faults*) ;;
 *)
     tests/stores/s3.sh
+    tests/stores/hadoop.sh >/dev/null
     tests/kdc.sh
     ;;
 esac
@@ -93,7 +94,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
 fi
 # Where a share is asked for, a third of these.
 first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_is_as_we_expect --skip until_stable_tells"
-second="--skip a_standby_ --skip helm_installs_ --skip statements_run"
+second="--skip state_in_hdfs_ --skip a_standby_ --skip helm_installs_ --skip statements_run"
 third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_"
 turns=
 if [ -n "${KUBECTL_FLINK_TEST_SHARE:-}" ]; then

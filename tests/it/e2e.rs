@@ -11,6 +11,7 @@ mod cluster;
 mod crashes;
 mod examples;
 mod flink;
+mod hdfs;
 mod install;
 mod kerberos;
 mod kinds;

@@ -144,7 +144,7 @@ impl Cluster {
         self.command(args).output().unwrap()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         self.command_as(&self.kubeconfig, args)
     }
 

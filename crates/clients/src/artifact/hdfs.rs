@@ -14,6 +14,13 @@ const HADOOP_PREFIX: &str = "flink.hadoop.";
 const CHUNK_BYTES: usize = 1 << 20;
 /// Exceptions that a name node answers while another one is in charge, or none is yet.
 const PASSING: [&str; 3] = ["StandbyException", "RetriableException", "SafeModeException"];
+/// Parts of the names of exceptions with which a server refuses who asks.
+const REFUSALS: [&str; 4] = ["AccessControl", "Authorization", "Sasl", "InvalidToken"];
+/// What the options of a job may replace. A name node with Kerberos ends a connection that does not ask how
+/// to log in, without a word; one without Kerberos answers that nothing is needed. Whoever asked tries
+/// again later: Hadoop's 15 attempts take three minutes.
+const DEFAULTS: [(&str, &str); 2] =
+    [("hadoop.security.authentication", "kerberos"), ("dfs.client.failover.max.attempts", "4")];
 
 pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
     let client = client(request)?;
@@ -50,8 +57,8 @@ pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<O
 
 pub(super) fn client(request: &Request) -> Result<Client, Error> {
     let url = request.url()?;
-    let hadoop =
-        request.job.below(HADOOP_PREFIX).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let hadoop = DEFAULTS.into_iter().chain(request.job.below(HADOOP_PREFIX));
+    let hadoop = hadoop.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let mut builder = ClientBuilder::new().with_config(hadoop.collect::<Vec<_>>());
     // `hdfs:///path` means the default file system of `core-site.xml`.
     if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
@@ -70,18 +77,34 @@ pub(super) fn failure(request: &Request, error: &HdfsError) -> Error {
             let problem = format!("{name}: {}", message.lines().next().unwrap_or_default());
             if PASSING.contains(&name) {
                 Error::unreachable(request, &problem)
-            } else if name.contains("AccessControl") || name.contains("Authorization") {
+            } else if REFUSALS.iter().any(|refusal| name.contains(refusal)) {
                 Error::access_denied(request, &problem)
             } else {
                 Error::invalid(request, request.redact(&problem))
             }
         }
-        HdfsError::NoSASLMechanism | HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) => {
-            Error::access_denied(
-                request,
-                &format!("{text} (Kerberos needs libgssapi_krb5 and a ticket)"),
-            )
+        HdfsError::GSSAPIError(_, _, message) => Error::access_denied(
+            request,
+            &format!(
+                "its name node wants Kerberos, which gives no ticket: {}; run `kinit`, or name a keytab in \
+                 `KRB5_CLIENT_KTNAME` or a file with a delegation token in \
+                 `HADOOP_TOKEN_FILE_LOCATION`",
+                message.trim_end().trim_end_matches(['(', ' ']),
+            ),
+        ),
+        HdfsError::OperationFailed(_) if text.contains("libgssapi") => Error::access_denied(
+            request,
+            "its name node wants Kerberos, and `libgssapi_krb5.so.2` is not here, as in the operator's \
+             image: name a file with a delegation token in `HADOOP_TOKEN_FILE_LOCATION`",
+        ),
+        HdfsError::NoSASLMechanism | HdfsError::SASLError(_) => {
+            Error::access_denied(request, &text)
         }
+        HdfsError::DataTransferError(_) => Error::unreachable(
+            request,
+            "its data nodes do not give the content; where they take logins, \
+             `flink.hadoop.dfs.data.transfer.protection` has to be as they have it",
+        ),
         HdfsError::InvalidPath(_)
         | HdfsError::InvalidArgument(_)
         | HdfsError::UrlParseError(_)
@@ -92,3 +115,6 @@ pub(super) fn failure(request: &Request, error: &HdfsError) -> Error {
         _ => Error::unreachable(request, &text),
     }
 }
+
+#[cfg(test)]
+mod tests;
