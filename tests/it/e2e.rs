@@ -16,6 +16,7 @@ mod install;
 mod kerberos;
 mod kinds;
 mod long;
+mod preflight;
 mod session_jobs;
 mod snapshots;
 mod sql;
@@ -82,10 +83,11 @@ fn upgrades_lose_and_double_nothing() {
     assert_eq!(cluster.records(), suspended_at, "a suspended job writes nothing");
     cluster.resume();
 
-    // An image that does not exist, and back.
+    // An image that does not exist, which nobody wants to try first, and back.
     let good_image = job["spec"]["image"].clone();
     job["spec"]["image"] = json!("flink:does-not-exist");
-    cluster.deploy(&job);
+    let file = cluster.write(&job);
+    cluster.flink(&["deploy", "-f", file.to_str().unwrap(), "--no-preflight"]);
     let broken = cluster
         .wait_until("in error", |deployment| is(deployment, "jobManagerDeploymentStatus", "ERROR"));
     assert!(

@@ -28,9 +28,9 @@ use render::preflight::Preflight;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
-    HaMetadata, Job, JobException, JobManager, JobMetrics, NOT_ALLOWED, OperatorFile, Pod,
-    PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED, Question, SessionJob,
-    Stop, TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, OperatorFile, Pod, PodProblem,
+    PreflightPod, PreflightPods, PreflightState, Question, SessionJob, Stop, TaskManagers,
+    ToldExceptions, Trigger, UNSCHEDULABLE, UNTRIABLE,
 };
 
 /// Everything that was looked up in this pass.

@@ -211,7 +211,7 @@ impl Act<'_, FlinkDeployment> {
 
     /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
     /// stays theirs.
-    async fn replace(&self, manifest: &Value) -> Result<(), Error> {
+    pub(super) async fn replace(&self, manifest: &Value) -> Result<(), Error> {
         let client = &self.context.client;
         let id = ObjectId::in_manifest(manifest)?;
         let found = match cluster::read::get_value(client, &id).await {

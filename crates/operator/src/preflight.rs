@@ -21,9 +21,7 @@ use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use clients::cluster::read::{self, Scope};
 use config::quantity;
 use lifecycle::crash;
-use lifecycle::world::{
-    NOT_ALLOWED, PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED,
-};
+use lifecycle::world::{PodProblem, PreflightPod, PreflightPods, PreflightState, UNTRIABLE};
 use render::preflight::Preflight;
 
 /// How the API server says that somebody lacks a right, and not that an object is refused.
@@ -62,44 +60,67 @@ pub(super) async fn known(
         return Ok(known);
     }
     for pod in &wanted.as_deployed {
-        if let Some(refusal) = refused(pod, context).await? {
-            let is_over = if refusal.reason == QUOTA_EXCEEDED {
+        let Some(refusal) = refused(pod, context).await? else { continue };
+        let is_over = match refusal {
+            // The controllers of Kubernetes make it, under another name.
+            Refused::NotAllowed(_) | Refused::Name(_) => continue,
+            Refused::Quota(ref message) => {
                 let old = observe::pods_of(subject.namespace(), subject.name(), context).await?;
-                is_over_without(&refusal.message, &old, &wanted.as_deployed)
-            } else {
-                refusal.reason != NOT_ALLOWED
-            };
-            if is_over {
-                let reason = "FailedCreate".to_owned();
-                known.refusal = Some(PodProblem { reason, ..refusal });
-                return Ok(known);
+                is_over_without(message, &old, &wanted.as_deployed)
             }
+            Refused::Pod(_) => true,
+        };
+        if is_over {
+            let reason = "FailedCreate".to_owned();
+            known.refusal = Some(PodProblem { reason, message: refusal.into_text() });
+            return Ok(known);
         }
     }
     for pod in missing {
         if let Some(refusal) = refused(pod, context).await? {
-            known.refusal = Some(refusal);
+            let reason = UNTRIABLE.to_owned();
+            known.refusal = Some(PodProblem { reason, message: refusal.into_text() });
             break;
         }
     }
     Ok(known)
 }
 
-/// Why the API server would not take the pod, by a dry run.
-async fn refused(pod: &Value, context: &Context) -> Result<Option<PodProblem>, cluster::Error> {
+/// Why the API server would not take a pod.
+enum Refused {
+    /// The operator may make none.
+    NotAllowed(String),
+    /// There is one of this name.
+    Name(String),
+    Quota(String),
+    Pod(String),
+}
+
+impl Refused {
+    fn into_text(self) -> String {
+        match self {
+            Self::NotAllowed(text) | Self::Name(text) | Self::Quota(text) | Self::Pod(text) => text,
+        }
+    }
+}
+
+/// Whether the API server would refuse the pod, by a dry run.
+async fn refused(pod: &Value, context: &Context) -> Result<Option<Refused>, cluster::Error> {
     let error = match apply::create(&context.client, pod, TRIED).await {
-        Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => return Ok(None),
+        Ok(_) => return Ok(None),
         Err(error) if error.is_transient() => return Err(error),
         Err(error) => error,
     };
     let text = tell(&error);
-    let reason = match &error {
-        _ if text.contains(NO_DRY_RUN) => return Ok(None),
-        _ if text.contains(QUOTA) => QUOTA_EXCEEDED,
-        cluster::Error::Forbidden { .. } if text.contains(NO_RIGHT) => NOT_ALLOWED,
-        other => other.reason(),
-    };
-    Ok(Some(PodProblem { reason: reason.to_owned(), message: text }))
+    Ok(match error {
+        _ if text.contains(NO_DRY_RUN) => None,
+        cluster::Error::AlreadyExists { .. } => Some(Refused::Name(text)),
+        _ if text.contains(QUOTA) => Some(Refused::Quota(text)),
+        cluster::Error::Forbidden { .. } if text.contains(NO_RIGHT) => {
+            Some(Refused::NotAllowed(text))
+        }
+        _ => Some(Refused::Pod(text)),
+    })
 }
 
 impl Act<'_, FlinkDeployment> {
@@ -108,8 +129,15 @@ impl Act<'_, FlinkDeployment> {
         for object in &preflight.files {
             objects.push(self.context.files.fill(object).await?);
         }
-        for object in objects.iter().chain(&preflight.pods) {
+        for object in &objects {
             match apply::create(&self.context.client, object, Writer::OPERATOR).await {
+                // One that was made for another spec, before a crash.
+                Err(cluster::Error::AlreadyExists { .. }) => self.replace(object).await?,
+                other => drop(other?),
+            }
+        }
+        for pod in &preflight.pods {
+            match apply::create(&self.context.client, pod, Writer::OPERATOR).await {
                 // The next pass sees whether it is another one.
                 Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(error.into()),

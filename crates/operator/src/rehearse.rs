@@ -18,7 +18,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
 use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, Rehearsed};
-use lifecycle::world::{Fact, PreflightPods, Question};
+use lifecycle::world::{Fact, PreflightPods, Question, UNTRIABLE};
 
 /// A rehearsal makes so many passes and answers so many questions, at most.
 const ROUNDS_MAX: usize = PASSES_MAX + 27;
@@ -107,6 +107,11 @@ async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outco
                         rehearsal.facts.preflight = Fact::Known(PreflightPods::default());
                     }
                     other => other.map_err(Error::Observe)?,
+                }
+                if let Fact::Known(PreflightPods { refusal, .. }) = &mut rehearsal.facts.preflight
+                    && refusal.as_ref().is_some_and(|it| it.reason == UNTRIABLE)
+                {
+                    *refusal = None;
                 }
             }
         }

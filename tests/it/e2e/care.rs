@@ -13,6 +13,7 @@ fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
     let options = &mut job["spec"]["flinkConfiguration"];
     options["kubernetes.operator.deployment.rollback.enabled"] = json!("true");
     options["kubernetes.operator.deployment.readiness.timeout"] = json!("60s");
+    options["kubernetes.operator.job.upgrade.preflight"] = json!("none");
     cluster.start(&job);
 
     let mut broken = job.clone();

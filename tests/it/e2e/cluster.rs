@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use clients::cluster::apply::{ObjectId, Writer};
+use clients::cluster::apply::{Deletion, ObjectId, Propagation, Writer};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, Service};
 use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
@@ -189,6 +189,19 @@ impl Cluster {
         let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
         let params = PatchParams::default();
         self.runtime.block_on(namespaces.patch(&self.namespace, &params, &patch)).unwrap();
+    }
+
+    /// Removes an object of any kind in the namespace, if it is there.
+    pub(super) fn remove(&self, api_version: &str, kind: &str, name: &str) {
+        let id = ObjectId {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: Some(self.namespace.clone()),
+            name: name.to_owned(),
+        };
+        let deletion = Deletion::with(Propagation::Background);
+        let removed = clients::cluster::apply::delete(&self.client, &id, deletion);
+        self.runtime.block_on(removed).unwrap();
     }
 
     pub(super) fn create(&self, object: &Value) {

@@ -29,6 +29,8 @@ use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
 pub(super) const JOB: &str = "orders";
 pub(super) const CLUSTER: &str = "lab";
 
+const PREFLIGHT: &str = "kubernetes.operator.job.upgrade.preflight";
+
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) play: for<'a> fn(&'a Stage) -> BoxFuture<'a, ()>,
@@ -59,6 +61,7 @@ scenarios! {
     deploy in JOB;
     stateless_upgrade in JOB;
     savepoint_upgrade in JOB;
+    upgrade_after_a_trial in JOB;
     last_state_upgrade in JOB;
     last_state_upgrade_of_flink_2 in JOB;
     scaling_in_place in JOB;
@@ -111,6 +114,8 @@ pub(super) fn deployment(mode: &str) -> Value {
             "serviceAccount": "flink",
             "flinkConfiguration": {
                 "taskmanager.numberOfTaskSlots": "1",
+                // Its steps would be more of each upgrade; one scenario has them.
+                PREFLIGHT: "objects",
                 "execution.checkpointing.dir": "file:/lake/checkpoints",
                 "execution.checkpointing.savepoint-dir": "file:/lake/savepoints",
             },
@@ -332,6 +337,27 @@ async fn suspend(stage: &Stage) {
 async fn resume(stage: &Stage) {
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "running"}})).await;
     stage.until_stable(JOB).await;
+}
+
+/// Of a spec that does not start nothing is done, and of one that does an upgrade comes.
+async fn upgrade_after_a_trial(stage: &Stage) {
+    let mut deployment = deployment("savepoint");
+    deployment["spec"]["flinkConfiguration"][PREFLIGHT] = json!("pods");
+    run(stage, deployment).await;
+    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    stage.begin();
+    stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
+    let is_refused = |found: &Value| {
+        let error = found["status"]["error"].as_str().unwrap_or_default();
+        error.contains("would not start") && error.contains("no such image")
+    };
+    stage.until(DEPLOYMENT, JOB, "refused", is_refused).await;
+    assert_eq!(stage.look_at("Deployment", JOB).await["metadata"]["uid"], former);
+    stage.edit(DEPLOYMENT, JOB, json!({"image": "flink:1.20-java17"})).await;
+    stage.until_stable(JOB).await;
+    let trials = ListParams::default().labels("app.kubernetes.io/name=flink-preflight");
+    let left = stage.api("Pod").list(&trials).await.unwrap().items;
+    assert!(left.is_empty(), "pods of a trial are left: {left:?}");
 }
 
 /// Without high availability: the savepoint of the upgrade is all that there is.

@@ -61,6 +61,8 @@ struct State {
     started: BTreeSet<String>,
     stopped: BTreeSet<String>,
     ended: BTreeSet<String>,
+    /// Pods that try a spec.
+    tried: BTreeSet<String>,
     /// Deployments whose JobManager has ended: none comes up for them any more.
     finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
@@ -223,9 +225,9 @@ async fn follow_deployments(world: std::sync::Weak<World>, client: Client) {
 }
 
 async fn follow_pods(world: std::sync::Weak<World>, client: Client) {
-    let config = watcher::Config::default().labels("component=jobmanager");
     let pods: Api<Pod> = Api::all(client);
-    let mut events = watcher(pods, config).backoff(Soon).touched_objects().boxed();
+    let mut events =
+        watcher(pods, watcher::Config::default()).backoff(Soon).touched_objects().boxed();
     while let Some(event) = events.next().await {
         let Some(world) = world.upgrade() else { return };
         if let Ok(pod) = event {

@@ -16,13 +16,13 @@ use crate::pauses::{GOING, SOON};
 use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem};
 use crate::world::{
-    NOT_ALLOWED, PodProblem, PreflightPod, PreflightPods, PreflightState, QUOTA_EXCEEDED,
-    UNSCHEDULABLE,
+    PodProblem, PreflightPod, PreflightPods, PreflightState, UNSCHEDULABLE, UNTRIABLE,
 };
 use api::NO_PREFLIGHT_ANNOTATION;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
+use api::status::ReconciliationState;
 use config::option::Preflight as Level;
 use config::options;
 use render::preflight::Preflight;
@@ -108,8 +108,7 @@ pub fn judge(
 /// True if the trial is held up by something else than the spec.
 fn is_beside_the_spec(PodProblem { reason, message }: &PodProblem) -> bool {
     let is_of_place = reason == UNSCHEDULABLE || reason == "FailedMount";
-    [QUOTA_EXCEEDED, NOT_ALLOWED].contains(&reason.as_str())
-        || is_of_place && WANT_OF_ROOM.iter().any(|it| message.contains(it))
+    reason == UNTRIABLE || is_of_place && WANT_OF_ROOM.iter().any(|it| message.contains(it))
 }
 
 /// True if a pod starts from something else by these changes. Parallelism, arguments and a restart by itself are
@@ -242,6 +241,16 @@ impl DeploymentPass<'_> {
             RenderInput { id: &id, spec, config: &config, submission: &submission, hadoop_conf };
         Preflight::of(&input)
             .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
+    }
+
+    /// Once something is stopped for a spec, it says nothing any more that it has passed.
+    pub(crate) fn forget_passed_preflight(&mut self) {
+        let is_stopping = self.status.reconciliation_status.state == ReconciliationState::Upgrading
+            || self.pending_stop().is_some();
+        let info = &mut self.status.cluster_info;
+        if is_stopping && matches!(PREFLIGHT.get(info), Some(Trial::Passed(_))) {
+            PREFLIGHT.clear(info);
+        }
     }
 
     /// Ends a trial that the plan has no use for.

@@ -179,11 +179,8 @@ pub struct PodProblem {
     pub message: String,
 }
 
-/// Reason of a pod that is refused as a quota is used up.
-pub const QUOTA_EXCEEDED: &str = "ExceededQuota";
-
-/// Reason of a pod that the operator may not make.
-pub const NOT_ALLOWED: &str = "NotAllowed";
+/// Reason of a pod that would try a spec and cannot be made, although those of the spec itself could.
+pub const UNTRIABLE: &str = "Untriable";
 
 /// What is known of the pods that try a changed spec.
 #[derive(Clone, Debug, Default, PartialEq)]

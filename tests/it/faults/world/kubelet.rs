@@ -55,6 +55,14 @@ pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
 }
 
 pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
+    if is_of_preflight(&pod) {
+        let is_new = world.state().tried.insert(pod.uid().unwrap_or_default());
+        if is_new && pod.metadata.deletion_timestamp.is_none() {
+            let world = Arc::clone(world);
+            let _task = tokio::spawn(async move { try_out(&world, &pod).await });
+        }
+        return;
+    }
     let is_ending = pod.metadata.deletion_timestamp.is_some()
         && pod.finalizers().iter().any(|finalizer| finalizer == RUNNING);
     if !is_ending || !world.state().ended.insert(pod.uid().unwrap_or_default()) {
@@ -62,6 +70,28 @@ pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
     }
     let world = Arc::clone(world);
     let _task = tokio::spawn(async move { end(&world, &pod).await });
+}
+
+fn is_of_preflight(pod: &Pod) -> bool {
+    pod.labels().get("app.kubernetes.io/name").is_some_and(|name| name == "flink-preflight")
+}
+
+/// A pod that tries a spec comes to its end, or its image cannot be pulled.
+async fn try_out(world: &World, pod: &Pod) {
+    let pods: Api<Pod> =
+        Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
+    sleep(START).await;
+    let image = pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
+    if image.as_deref() == Some(BROKEN_IMAGE) {
+        report_pod(&pods, &pod.name_any(), "Pending", unpulled()).await;
+    } else {
+        let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+        report_pod(&pods, &pod.name_any(), "Succeeded", done).await;
+    }
+}
+
+fn unpulled() -> Value {
+    json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
 }
 
 async fn start(world: &World, deployment: &Deployment) {
@@ -85,9 +115,7 @@ async fn start(world: &World, deployment: &Deployment) {
     }
     sleep(START).await;
     if container["image"] == BROKEN_IMAGE {
-        let waiting =
-            json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
-        report_pod(&pods, &pod.name_any(), "Pending", waiting).await;
+        report_pod(&pods, &pod.name_any(), "Pending", unpulled()).await;
         return;
     }
     let Some(config) = flink::Config::read(world, &namespace, &name, container).await else {

@@ -82,15 +82,14 @@ fn what_is_wrong_with_a_pod_is_refused_and_want_of_room_is_not() {
 }
 
 #[test]
-fn a_pod_that_is_refused_tells_of_the_spec_unless_it_is_for_room_or_rights() {
+fn a_pod_that_is_refused_tells_of_the_spec_unless_it_is_one_of_the_trial() {
     let judge = |reason: &str| {
         let refusal = Some(problem(reason, "why"));
         let known = PreflightPods { pods: vec![], refusal };
         judge(&known, &wanted(), NOW.parse().unwrap(), TIMEOUT)
     };
     assert_eq!(judge("FailedCreate"), Verdict::Refuse("FailedCreate: why".to_owned()));
-    assert_eq!(judge(QUOTA_EXCEEDED), Verdict::Untried("why".to_owned()));
-    assert_eq!(judge(NOT_ALLOWED), Verdict::Untried("why".to_owned()));
+    assert_eq!(judge(UNTRIABLE), Verdict::Untried("why".to_owned()));
 }
 
 #[test]

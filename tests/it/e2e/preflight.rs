@@ -1,0 +1,178 @@
+//! Upgrades that cannot start, on real Flink: what a trial can see of them stops nothing.
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+
+/// Refuses connections at once, where a name would be looked up for long.
+const NO_REGISTRY: &str = "127.0.0.1:9";
+const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+
+/// A change of the spec that cannot start, and what the error says of it.
+struct Broken {
+    what: &'static str,
+    spec: Value,
+    told: &'static str,
+}
+
+fn template(of_pod: Value, of_main: Value) -> Value {
+    let mut pod = of_pod;
+    let mut main = of_main;
+    main["name"] = json!("flink-main-container");
+    pod["containers"] = json!([main]);
+    // Of JobManagers alone: TaskManagers are tried as well, and are in order.
+    json!({"jobManager": {"podTemplate": {"spec": pod}}})
+}
+
+fn broken() -> Vec<Broken> {
+    let of_secret = json!({"secretKeyRef": {"name": "credentials", "key": "no-such-key"}});
+    let password = json!({"name": "PASSWORD", "valueFrom": of_secret});
+    vec![
+        Broken {
+            what: "an image that does not exist",
+            spec: json!({"image": format!("{NO_REGISTRY}/no/such-image:1")}),
+            told: "ImagePullBackOff",
+        },
+        Broken {
+            what: "a tag that the node does not have",
+            spec: json!({"image": "flink:no-such-tag", "imagePullPolicy": "Never"}),
+            told: "ErrImageNeverPull",
+        },
+        Broken {
+            what: "a pull secret that is missing",
+            spec: merged(
+                &json!({"image": format!("{NO_REGISTRY}/private:1")}),
+                &template(json!({"imagePullSecrets": [{"name": "no-such-secret"}]}), json!({})),
+            ),
+            told: "ImagePullBackOff",
+        },
+        Broken {
+            what: "a key that its Secret does not have",
+            spec: template(json!({}), json!({"env": [password]})),
+            told: "CreateContainerConfigError",
+        },
+        Broken {
+            what: "an init container that fails",
+            spec: template(
+                json!({"initContainers": [{
+                    "name": "fetch", "image": "flink:1.20",
+                    "command": ["bash", "-c", "echo there is no such connector; exit 22"],
+                }]}),
+                json!({}),
+            ),
+            told: "[fetch] there is no such connector",
+        },
+        Broken {
+            what: "a jar that is not in the image",
+            spec: json!({"job": {"jarURI": "local:///opt/flink/usrlib/no-such.jar"}}),
+            told: "the jar /opt/flink/usrlib/no-such.jar is not there",
+        },
+        Broken {
+            what: "a node selector that no node has",
+            spec: template(json!({"nodeSelector": {"pool": "none"}}), json!({})),
+            told: "Unschedulable",
+        },
+        Broken {
+            what: "a quota that has no room for it",
+            spec: template(json!({}), json!({"env": [{"name": "A", "value": "quota"}]})),
+            told: "exceeded quota",
+        },
+        Broken {
+            what: "a policy that does not admit it",
+            spec: template(json!({}), json!({"env": [{"name": "A", "value": "policy"}]})),
+            told: "violates PodSecurity",
+        },
+    ]
+}
+
+fn merged(one: &Value, other: &Value) -> Value {
+    let mut all = one.clone();
+    all.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+    all
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn an_upgrade_that_cannot_start_never_stops_the_job() {
+    let mut cluster = Cluster::new("preflight");
+    let mut job = cluster.job();
+    let options = &mut job["spec"]["flinkConfiguration"];
+    options["kubernetes.operator.deployment.rollback.enabled"] = json!("true");
+    cluster.create(&json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"key": "value"},
+        "metadata": {"name": "credentials", "namespace": cluster.namespace},
+    }));
+    cluster.start(&job);
+    let incarnation = cluster.job_manager_incarnation();
+
+    for Broken { what, spec, told } in broken() {
+        match told {
+            "exceeded quota" => cluster.create(&json!({
+                "apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "1"}},
+                "metadata": {"name": "small", "namespace": cluster.namespace},
+            })),
+            "violates PodSecurity" => cluster.label_namespace(POD_SECURITY, "restricted"),
+            _ => {}
+        }
+        let mut changed = job.clone();
+        merge(&mut changed["spec"], &spec);
+        let (from, written) = (std::time::Instant::now(), cluster.records());
+        cluster.deploy(&changed);
+        let refused = cluster.wait_until(what, |deployment| {
+            let error = deployment["status"]["error"].as_str().unwrap_or_default();
+            error.contains("would not start") && error.contains(told)
+        });
+        println!("-- {what}: told after {:?}", from.elapsed());
+        assert_eq!(refused["status"]["jobStatus"]["state"], "RUNNING", "{what}");
+        assert_eq!(refused["status"]["lifecycleState"], "STABLE", "{what}");
+        assert_eq!(cluster.job_manager_incarnation(), incarnation, "{what}");
+        assert!(cluster.records() > written, "{what}: the job writes on");
+        let why = cluster.flink(&["why", JOB]);
+        assert!(why.contains("has tried the new spec"), "{what}: {why}");
+        cluster.remove("v1", "ResourceQuota", "small");
+        cluster.label_namespace(POD_SECURITY, "privileged");
+    }
+
+    // Taken back, nothing is left of it; and a change that is in order is carried out.
+    cluster.deploy(&job);
+    cluster.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
+    assert_eq!(cluster.job_manager_incarnation(), incarnation);
+    assert_eq!(cluster.pods_of_trials(), Vec::<String>::new());
+    job["spec"]["flinkConfiguration"]["rest.flamegraph.enabled"] = json!("true");
+    cluster.upgrade(&job);
+    assert_ne!(cluster.job_manager_incarnation(), incarnation);
+    assert_eq!(cluster.pods_of_trials(), Vec::<String>::new());
+
+    // A program that fails is none of what a trial sees: it is rolled back. It refuses a rate of no records.
+    let mut broken = job.clone();
+    broken["spec"]["job"]["args"][5] = json!("0");
+    let options = &mut broken["spec"]["flinkConfiguration"];
+    options["kubernetes.operator.deployment.readiness.timeout"] = json!("45s");
+    cluster.deploy(&broken);
+    let back = cluster.wait_until("ROLLED_BACK and running", |deployment| {
+        is(deployment, "lifecycleState", "ROLLED_BACK")
+            && deployment["status"]["jobStatus"]["state"] == "RUNNING"
+    });
+    let error = back["status"]["error"].as_str().unwrap();
+    assert!(error.contains("is rolled back"), "{error}");
+    cluster.wait_until_writing();
+    cluster.delete_and_count();
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (field, value) in from {
+                merge(into.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+impl Cluster {
+    fn pods_of_trials(&self) -> Vec<String> {
+        let pods: Vec<Pod> = self.pods("app.kubernetes.io/name=flink-preflight");
+        pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
+    }
+}
