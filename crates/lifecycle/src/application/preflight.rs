@@ -131,15 +131,19 @@ fn concerns_pods(diff: &SpecDiff) -> bool {
 }
 
 impl DeploymentPass<'_> {
-    /// Tries the wanted spec, where it has something that a pod can try: nothing once it has passed, or the plan
-    /// that waits for that.
-    fn preflight(&mut self, last: &ReconciledSpec) -> Maybe {
-        let Some((level, wanted)) = self.wanted_preflight(last)? else { return Ok(None) };
+    /// Tries a spec that is to come after the one that runs, where it has something that a pod can try: nothing
+    /// once it has passed, the plan that waits for that, or why it would not start.
+    pub(crate) fn preflight(
+        &mut self,
+        last: &ReconciledSpec,
+        (from, to): (&FlinkDeploymentSpec, &FlinkDeploymentSpec),
+    ) -> Result<Result<Option<Plan>, String>, Halt> {
+        let Some((level, wanted)) = self.wanted_preflight(from, to)? else { return Ok(Ok(None)) };
         self.own.is_in_preflight = level == Level::Pods;
         let passed = Trial::Passed(wanted.digest.clone());
         let note = PREFLIGHT.get(&self.status.cluster_info);
         if note.as_ref() == Some(&passed) {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         let known = match self.world.preflight(&wanted)? {
             Ok(known) => known,
@@ -165,13 +169,13 @@ impl DeploymentPass<'_> {
                 if level == Level::Pods {
                     PREFLIGHT.set(&mut self.status.cluster_info, &passed);
                 }
-                return Ok(None);
+                return Ok(Ok(None));
             }
             Verdict::Refuse(reason) => {
                 if has_pods {
                     PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
                 }
-                return Err(Halt::problem(not_passed(&reason)));
+                return Ok(Err(reason));
             }
             Verdict::Remove => {
                 self.steps.push(Step::Own(ClusterStep::RemovePreflight));
@@ -188,30 +192,37 @@ impl DeploymentPass<'_> {
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
         self.wake_within(pause);
         let plan = self.maintain(last)?;
-        Ok(Some(Plan { because, ..plan }))
+        Ok(Ok(Some(Plan { because, ..plan })))
     }
 
-    /// Like [`Self::preflight`]; what runs is looked after where the spec does not pass.
-    pub(crate) fn preflight_or_maintain(&mut self, last: &ReconciledSpec) -> Maybe {
-        match self.preflight(last) {
-            Err(halt @ Halt::Problem(_)) => {
+    /// Tries the wanted spec: nothing once it has passed. Where it does not, that is told, and what runs is looked
+    /// after.
+    pub(crate) fn preflight_of_wanted(&mut self, last: &ReconciledSpec) -> Maybe {
+        if self.desired_state() != JobState::Running {
+            return Ok(None);
+        }
+        let (from, to) = (self.deployed_spec(last), self.spec.clone().into_owned());
+        match self.preflight(last, (&from, &to))? {
+            Ok(plan) => Ok(plan),
+            Err(reason) => {
                 // Nothing tells that it passes.
                 self.wake_within(PROBLEM_INTERVAL_MAX);
-                self.maintain_as_it_is(last, halt).map(Some)
+                self.maintain_as_it_is(last, Halt::problem(not_passed(&reason))).map(Some)
             }
-            other => other,
         }
     }
 
     /// What is to be tried, and how far; nothing where the change is none that a trial could tell of.
-    fn wanted_preflight(&self, last: &ReconciledSpec) -> Result<Option<(Level, Preflight)>, Halt> {
-        if self.desired_state() != JobState::Running
-            || !concerns_pods(&diff(&self.deployed_spec(last), &self.spec))
-        {
+    fn wanted_preflight(
+        &self,
+        from: &FlinkDeploymentSpec,
+        to: &FlinkDeploymentSpec,
+    ) -> Result<Option<(Level, Preflight)>, Halt> {
+        if !concerns_pods(&diff(from, to)) {
             return Ok(None);
         }
         let level = self.preflight_level()?;
-        let preflight = self.render_preflight(&self.spec)?;
+        let preflight = self.render_preflight(to)?;
         Ok(match level {
             Level::None => None,
             Level::Objects => {

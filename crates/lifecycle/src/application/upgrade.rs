@@ -47,7 +47,7 @@ impl DeploymentPass<'_> {
             return self.maintain_as_it_is(last, halt);
         }
         if decision.ends_what_runs()
-            && let Some(plan) = self.preflight_or_maintain(last)?
+            && let Some(plan) = self.preflight_of_wanted(last)?
         {
             return Ok(plan);
         }
@@ -478,7 +478,7 @@ impl DeploymentPass<'_> {
             ControlFlow::Break(plan) => return Ok(plan),
         };
         self.refuse_what_is_refused()?;
-        if let Some(plan) = self.preflight_or_maintain(last)? {
+        if let Some(plan) = self.preflight_of_wanted(last)? {
             return Ok(plan);
         }
         self.announce(diff);

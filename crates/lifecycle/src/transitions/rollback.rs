@@ -22,7 +22,7 @@ use crate::kind::{End, Kind, Maybe};
 use crate::notes::{REMOVED_UNSTARTED, STARTING_JOB};
 use crate::pass::{DeploymentPass, Pass};
 use crate::pauses::{GOING, SOON};
-use crate::plan::{ClusterStep, Step};
+use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem, foreign_deployment};
 use crate::resource::StatusOfJob;
 use crate::world::{JobManager, PodProblem};
@@ -152,7 +152,15 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let Some(stable) = self.stable_spec() else { return Ok(None) };
-        match self.rollback_mode(last, &stable)? {
+        let mode = match self.rollback_mode(last, &stable)? {
+            Ok(mode) => match self.preflight_of_rollback(last, &stable, &mode.0)? {
+                Ok(None) => Ok(mode),
+                Ok(Some(plan)) => return Ok(Some(plan)),
+                Err(reason) => Err(format!("the spec before it would not start: {reason}")),
+            },
+            Err(reason) => Err(reason),
+        };
+        match mode {
             Ok((decision, mode)) => match self.stop_unstarted(&decision)? {
                 Some(plan) => Ok(Some(plan)),
                 None => self.begin_rollback(last, mode).map(Some),
@@ -167,6 +175,22 @@ impl DeploymentPass<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Tries the spec that is rolled back to, where a job runs that the rollback would stop. One that does not is
+    /// rolled back at once.
+    fn preflight_of_rollback(
+        &mut self,
+        last: &ReconciledSpec,
+        stable: &ReconciledSpec,
+        decision: &StopDecision,
+    ) -> Result<Result<Option<Plan>, String>, Halt> {
+        let runs = self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+            && self.status.job_status.state == Some(JobStatusState::Running);
+        if !runs || !decision.ends_what_runs() {
+            return Ok(Ok(None));
+        }
+        self.preflight(last, (&last.spec, &stable.spec))
     }
 
     /// How the failed job is to be stopped so that the spec before it can start with the newest

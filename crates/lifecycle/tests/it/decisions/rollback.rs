@@ -3,7 +3,7 @@
 use api::deployment::DeploymentMode;
 use api::version::FlinkVersion;
 use expect_test::expect;
-use lifecycle::world::TaskManagers;
+use lifecycle::world::{PodProblem, PreflightPods, TaskManagers};
 
 use super::*;
 
@@ -35,6 +35,24 @@ pub(super) fn rolled_back() -> Scene {
     scene.facts.pods = Fact::Known(vec![pod()]);
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     scene.clone().after(&scene.plan())
+}
+
+#[test]
+fn a_job_that_runs_is_not_rolled_back_to_a_spec_that_would_not_start() {
+    let mut scene = failing("last-state").operator_option("deployment.stable.checkpoints", "3");
+    let refusal = PodProblem {
+        reason: "FailedCreate".to_owned(),
+        message: "serviceaccount `flink` not found".to_owned(),
+    };
+    let tried = |refusal| Fact::Known(PreflightPods { pods: vec![], refusal });
+    scene.facts.preflight = tried(Some(refusal));
+    let plan = scene.plan();
+    let told =
+        "it is not rolled back: the spec before it would not start: FailedCreate: serviceaccount";
+    assert!(error(&plan).contains(told), "{}", error(&plan));
+    assert!(!step_names(&plan).contains(&"stop-job-manager"), "{:?}", step_names(&plan));
+    scene.facts.preflight = tried(None);
+    assert!(step_names(&scene.plan()).contains(&"stop-job-manager"));
 }
 
 #[test]
