@@ -116,7 +116,7 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
         }
         let mut changed = job.clone();
         merge(&mut changed["spec"], &spec);
-        let (from, written) = (std::time::Instant::now(), cluster.records());
+        let from = std::time::Instant::now();
         cluster.deploy(&changed);
         let refused = cluster.wait_until(what, |deployment| {
             let error = deployment["status"]["error"].as_str().unwrap_or_default();
@@ -125,8 +125,8 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
         println!("-- {what}: told after {:?}", from.elapsed());
         assert_eq!(refused["status"]["jobStatus"]["state"], "RUNNING", "{what}");
         assert_eq!(refused["status"]["lifecycleState"], "STABLE", "{what}");
+        cluster.wait_until_writing();
         assert_eq!(cluster.job_manager_incarnation(), incarnation, "{what}");
-        assert!(cluster.records() > written, "{what}: the job writes on");
         let why = cluster.flink(&["why", JOB]);
         assert!(why.contains("has tried the new spec"), "{what}: {why}");
         cluster.remove("v1", "ResourceQuota", "small");
