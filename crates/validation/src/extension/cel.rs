@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::names::Names;
 use super::subject::Subject;
 
-/// Variables that a rule may look at.
+/// Variables of a rule about a resource.
 const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
 /// Longest expression, in bytes.
 const LENGTH_MAX: usize = 16 * 1024;
@@ -47,6 +47,8 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 pub struct Rule {
     program: Program,
     names: Names,
+    /// Those that it may look at.
+    variables: &'static [&'static str],
 }
 
 impl fmt::Debug for Rule {
@@ -56,9 +58,19 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
+    /// A rule about a resource.
+    ///
     /// # Errors
     /// Says what is wrong with the expression, on one line.
     pub fn compile(text: &str) -> Result<Self, String> {
+        Self::compile_with(text, &VARIABLES)
+    }
+
+    /// A rule that may look at these variables.
+    ///
+    /// # Errors
+    /// Says what is wrong with the expression, on one line.
+    pub fn compile_with(text: &str, variables: &'static [&'static str]) -> Result<Self, String> {
         if text.len() > LENGTH_MAX {
             return Err(format!("is longer than {LENGTH_MAX} bytes"));
         }
@@ -69,11 +81,11 @@ impl Rule {
                  eight and an operator one; make several rules of it"
             ));
         }
-        guard::guarded(|| Self::compile_bounded(text))
+        guard::guarded(|| Self::compile_bounded(text, variables))
             .unwrap_or_else(|| Err("is not CEL: its parser broke on it".to_owned()))
     }
 
-    fn compile_bounded(text: &str) -> Result<Self, String> {
+    fn compile_bounded(text: &str, variables: &'static [&'static str]) -> Result<Self, String> {
         let program = ENV.compile(text).map_err(|errors| {
             let lines = errors.errors.iter().map(|error| {
                 format!("at {}:{}: {}", error.pos.0, error.pos.1, one_line(&error.msg))
@@ -81,11 +93,11 @@ impl Rule {
             format!("is not CEL: {}", lines.collect::<Vec<_>>().join("; "))
         })?;
         let found = names::of(program.expression());
-        if let Some(name) = found.variables.iter().find(|name| !VARIABLES.contains(&name.as_str()))
+        if let Some(name) = found.variables.iter().find(|name| !variables.contains(&name.as_str()))
         {
-            return Err(format!(
-                "knows no `{name}`: there are `object`, `oldObject` and `session`"
-            ));
+            let (last, others) = variables.split_last().unwrap_or((&"", &[]));
+            let others = others.join("`, `");
+            return Err(format!("knows no `{name}`: there are `{others}` and `{last}`"));
         }
         if let Some(name) = found.functions.iter().find(|name| !is_function(name)) {
             return Err(format!("calls `{name}`, which is no function"));
@@ -96,7 +108,7 @@ impl Rule {
                 found.nesting
             ));
         }
-        Ok(Self { program, names: found })
+        Ok(Self { program, names: found, variables })
     }
 
     /// The answer for one resource.
@@ -104,18 +116,26 @@ impl Rule {
     /// # Errors
     /// Why there is none, such as a field that the resource does not have.
     pub fn evaluate(&self, subject: &Subject) -> Result<Value, String> {
-        guard::guarded(|| self.answer(subject))
+        let Subject { kind: _, object, old_object, session } = subject;
+        self.evaluate_with(&[object, old_object, session])
+    }
+
+    /// The answer for these values of its variables, in their order.
+    ///
+    /// # Errors
+    /// Why there is none, such as a key that is not there.
+    pub fn evaluate_with(&self, values: &[&Value]) -> Result<Value, String> {
+        guard::guarded(|| self.answer(values))
             .unwrap_or_else(|| Err("its evaluation broke on the values of the object".to_owned()))
     }
 
-    fn answer(&self, subject: &Subject) -> Result<Value, String> {
-        let Subject { kind: _, object, old_object, session } = subject;
+    fn answer(&self, values: &[&Value]) -> Result<Value, String> {
         let mut size = Size::default();
         let mut context = Context::with_env(Arc::clone(&ENV));
-        for (name, value) in VARIABLES.into_iter().zip([object, old_object, session]) {
+        for (name, value) in self.variables.iter().zip(values) {
             let value = to_cel(value, &mut size)
                 .ok_or_else(|| format!("the object has more than {VALUES_MAX} values"))?;
-            context.add_variable_from_value(name, value);
+            context.add_variable_from_value(*name, value);
         }
         let rounds = self.rounds(&size);
         if rounds > ROUNDS_MAX {

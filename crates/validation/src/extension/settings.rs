@@ -53,7 +53,7 @@ pub fn validators(config: &FlinkConfig) -> Result<Vec<Validator>, Vec<InvalidPlu
             "failure-policy",
             "kinds",
         ])?;
-        let source = match source(options)? {
+        let source = match source(options, Rule::compile)? {
             Source::Rule(rule) => {
                 let (field, message) = (field(options), message(options)?);
                 Source::Rule(RuleJudge { rule, field, message })
@@ -78,7 +78,7 @@ pub fn mutators(config: &FlinkConfig) -> Result<Vec<Mutator>, Vec<InvalidPlugin>
             "failure-policy",
             "kinds",
         ])?;
-        plugin(options, source(options)?)
+        plugin(options, source(options, Rule::compile)?)
     })
 }
 
@@ -87,7 +87,14 @@ fn plugin<R>(options: Options<'_>, source: Source<R>) -> Result<Plugin<R>, Inval
     Ok(Plugin { name: options.name.to_owned(), kinds, on_failure, source })
 }
 
-fn source(options: Options<'_>) -> Result<Source<Rule>, InvalidPlugin> {
+/// The rule or the address of a plugin that has one of the two.
+///
+/// # Errors
+/// When it has none or both, or one that cannot be used.
+pub fn source(
+    options: Options<'_>,
+    compile: impl FnOnce(&str) -> Result<Rule, String>,
+) -> Result<Source<Rule>, InvalidPlugin> {
     match (options.text("expression"), options.text("url")) {
         (Some(text), None) => {
             for option in ["headers", "timeout"] {
@@ -95,7 +102,7 @@ fn source(options: Options<'_>) -> Result<Source<Rule>, InvalidPlugin> {
                     return Err(options.invalid(option, "goes with `url` only"));
                 }
             }
-            let rule = Rule::compile(text).map_err(|why| options.invalid("expression", why))?;
+            let rule = compile(text).map_err(|why| options.invalid("expression", why))?;
             Ok(Source::Rule(rule))
         }
         (None, Some(url)) => {
