@@ -37,6 +37,15 @@ fn the_bases_are_what_an_installation_makes() {
     expect_file![format!("{FOLDER}/base/operator.yaml")].assert_eq(&page(&installed(&[])));
     let webhook = installed(&["webhook.create=true"]);
     expect_file![format!("{FOLDER}/webhook/operator.yaml")].assert_eq(&page(&webhook));
+    expect_file![format!("{FOLDER}/resource-view/rights.yaml")].assert_eq(&page(&resource_view()));
+}
+
+/// The rights that this value adds to an installation.
+fn resource_view() -> Vec<Value> {
+    let base = installed(&[]);
+    let mut with = installed(&["rbac.resourceViewRule.create=true"]);
+    with.retain(|object| !base.contains(object));
+    with
 }
 
 /// What `kubectl kustomize` makes of a folder.
@@ -60,9 +69,12 @@ fn names(objects: &[Value]) -> Vec<(String, String)> {
 #[test]
 #[ignore = "needs kubectl: tests/helm.sh"]
 fn kustomize_makes_of_the_bases_what_is_in_them() {
-    for (folder, values) in [("base", &[] as &[&str]), ("webhook", &["webhook.create=true"])] {
+    for (folder, expected) in [
+        ("base", installed(&[])),
+        ("webhook", installed(&["webhook.create=true"])),
+        ("resource-view", resource_view()),
+    ] {
         let made = kustomized(&format!("{FOLDER}/{folder}"));
-        let expected = installed(values);
         assert_eq!(names(&made), names(&expected), "{folder}");
         for object in &expected {
             assert!(

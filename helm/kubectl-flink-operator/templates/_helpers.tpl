@@ -120,6 +120,16 @@ flink-conf.yaml
   verbs: [get, list, watch]
 {{- end }}
 
+{{- define "operator.resourceViewRules" -}}
+- apiGroups: [""]
+  resources: [nodes, pods]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [cluster-autoscaler-status]
+  verbs: [get]
+{{- end }}
+
 {{- define "operator.leaderRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

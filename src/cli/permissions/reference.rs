@@ -61,6 +61,12 @@ fn operator() -> String {
             rules::leader(),
         ),
         ("`--shards` with `--all-namespaces`", "the cluster", rules::namespaces()),
+        ("snapshots before a node goes (`rbac.nodesRule.create`)", "the cluster", rules::nodes()),
+        (
+            "the room on the nodes, for the autoscaler (`rbac.resourceViewRule.create`)",
+            "the cluster",
+            rules::resource_view(),
+        ),
         (
             "a webhook that makes its own certificate",
             "its own namespace",

@@ -6,7 +6,8 @@ use std::time::Duration;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use clap::Parser;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use kubectl_flink::cli;
@@ -14,6 +15,8 @@ use kubectl_flink::cli::args::{Cli, Global};
 use kubectl_flink::cli::connection::Connection;
 use kubectl_flink::cli::permissions::{self, Needs};
 use kubectl_flink::cli::printer::Printer;
+use operator::install::merge::{Scalars, defaults, set, typed};
+use operator::install::objects::Release;
 use serde_json::{Value, json};
 
 use super::Server;
@@ -264,4 +267,44 @@ async fn revision(server: &Server) {
     let api: Api<ControllerRevision> = Api::namespaced(server.client.clone(), &server.namespace);
     let created = api.create(&PostParams::default(), &revision).await.unwrap();
     assert_eq!(created.name_any(), "orders-1");
+}
+
+/// An operator of named namespaces sees by it what it has to see of the others, and nothing else.
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn the_room_on_nodes_is_seen_by_the_right_of_its_value() {
+    let server = Server::with_namespace("room").await;
+    let mut values = defaults();
+    for text in ["rbac.resourceViewRule.create=true", "watchNamespaces={shop}"] {
+        set(&mut values, text, Scalars::Typed).unwrap();
+    }
+    let (values, version) = (typed(values).unwrap(), env!("CARGO_PKG_VERSION"));
+    let release =
+        Release { namespace: &server.namespace, version, managed_by: "test", values: &values };
+    for object in release.objects() {
+        let plural = match object["kind"].as_str() {
+            Some("ClusterRole") => "clusterroles",
+            Some("ClusterRoleBinding") => "clusterrolebindings",
+            _ => continue,
+        };
+        server.put(plural, &object).await;
+    }
+    let account = format!("system:serviceaccount:{}:flink-operator", server.namespace);
+    let client = client_of(&account).await;
+    let of_kube_system: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    let start = std::time::Instant::now();
+    let seen = async || {
+        Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+        Api::<Pod>::all(client.clone()).list(&ListParams::default()).await?;
+        of_kube_system.get_opt("cluster-autoscaler-status").await
+    };
+    while let Err(error) = seen().await {
+        assert!(start.elapsed() < NOTICED_WITHIN, "{error}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert!(of_kube_system.get_opt("another").await.is_err(), "this one ConfigMap alone");
+    assert!(of_kube_system.list(&ListParams::default()).await.is_err());
+    let pod: Api<Pod> = Api::namespaced(client.clone(), &server.namespace);
+    assert!(pod.get_opt("any").await.is_err(), "listing is enough");
+    server.clean_up().await;
 }

@@ -51,7 +51,8 @@ pub(super) async fn report_unread_nodes<K: Scaled>(resource: &K, reason: &str, c
     let message = format!(
         "`{}` has no effect, as the operator may not see the room on nodes: give its service account \
          list of nodes and pods in all namespaces, and get of the ConfigMap \
-         kube-system/cluster-autoscaler-status. {reason}",
+         kube-system/cluster-autoscaler-status, as `rbac.resourceViewRule.create: true` of the \
+         installation does. {reason}",
         CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL.key()
     );
     tracing::warn!("{message}");

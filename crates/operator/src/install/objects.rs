@@ -152,18 +152,22 @@ impl Release<'_> {
         objects
     }
 
-    /// Role and binding to see nodes, which are in no namespace.
+    /// Roles and bindings to see nodes, which are in no namespace, and the room on them.
     fn node_rights(&self) -> Vec<Value> {
         let rbac = &self.values.rbac;
-        if !rbac.nodes_rule.create {
-            return vec![];
-        }
         let account = (self.values.operator_service_account.name.as_str(), self.namespace);
-        let name = format!("{}-{}-nodes", self.namespace, self.name());
-        let role = rbac.operator_role.create.then(|| self.role(&name, None, &rules::nodes()));
-        let is_bound = rbac.operator_role_binding.create;
-        let binding = is_bound.then(|| self.binding(&name, None, &name, account));
-        role.into_iter().chain(binding).collect()
+        let rights = [
+            (rbac.nodes_rule, "nodes", rules::nodes()),
+            (rbac.resource_view_rule, "resource-view", rules::resource_view()),
+        ];
+        let mut objects = Vec::new();
+        for (_, what, rules) in rights.iter().filter(|(rule, ..)| rule.create) {
+            let name = format!("{}-{}-{what}", self.namespace, self.name());
+            objects.extend(rbac.operator_role.create.then(|| self.role(&name, None, rules)));
+            let is_bound = rbac.operator_role_binding.create;
+            objects.extend(is_bound.then(|| self.binding(&name, None, &name, account)));
+        }
+        objects
     }
 
     /// Roles and bindings of the jobs, which outlive the installation as the jobs do.

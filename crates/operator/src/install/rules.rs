@@ -73,6 +73,20 @@ pub fn nodes() -> Vec<Value> {
     })]
 }
 
+/// The rights in the cluster of an operator that tries scale-ups on the room of nodes: to list these and
+/// all pods, and to read what the Kubernetes cluster autoscaler may add.
+pub fn resource_view() -> Vec<Value> {
+    vec![
+        json!({"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}),
+        json!({
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": ["cluster-autoscaler-status"],
+            "verbs": ["get"],
+        }),
+    ]
+}
+
 /// The further rights in such a namespace of an operator that makes Secrets of keytabs in its own pod: to
 /// see whose the one of that name is, and to make it.
 pub fn keytabs() -> Vec<Value> {

@@ -98,6 +98,31 @@ fn nodes_are_seen_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn the_room_on_nodes_is_seen_only_where_that_is_asked_for() {
+    let rights = |sets: &[&str]| {
+        let all = objects(sets);
+        let of_view = all.iter().filter(|it| {
+            it.to_string().contains("cluster-autoscaler-status")
+                || it["metadata"]["name"].as_str().is_some_and(|name| name.ends_with("-view"))
+        });
+        of_view.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names(&rights(&["watchNamespaces={shop}"])), [""; 0]);
+    let made = rights(&["rbac.resourceViewRule.create=true", "watchNamespaces={shop}"]);
+    let both = ["ClusterRole", "ClusterRoleBinding"]
+        .map(|kind| format!("{kind} /flink-operator-kubectl-flink-operator-resource-view"));
+    assert_eq!(names(&made), both);
+    let verbs: Vec<&Value> =
+        made[0]["rules"].as_array().unwrap().iter().map(|rule| &rule["verbs"]).collect();
+    assert_eq!(verbs, [&json!(["list"]), &json!(["get"])], "nothing is written by it");
+    let bound = &made[1]["subjects"][0];
+    assert_eq!(
+        (&bound["name"], &bound["namespace"]),
+        (&json!("flink-operator"), &json!("flink-operator"))
+    );
+}
+
+#[test]
 fn secrets_are_written_only_where_keytabs_are_asked_for() {
     let rights = |sets: &[&str]| {
         let all = objects(sets);
@@ -329,7 +354,7 @@ fn bad_values_are_told_by_path() {
     .into();
     expect![[r#"
         value `replicas`: invalid type: string "many", expected i32
-        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodesRule`, `keytabsRule`
+        value `rbac.operatorRol`: unknown field `operatorRol`, expected one of `create`, `operatorRole`, `operatorRoleBinding`, `jobRole`, `jobRoleBinding`, `nodesRule`, `resourceViewRule`, `keytabsRule`
         value `image.tag`: invalid type: map, expected a string
         `image`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}

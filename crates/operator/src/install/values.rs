@@ -121,6 +121,10 @@ pub struct Rbac {
     /// Let the operator see the nodes of the cluster, as `kubernetes.operator.node-notice.snapshot`
     /// needs: a role for the whole cluster, also where namespaces are named.
     pub nodes_rule: Creation,
+    /// Let the operator see the room on the nodes of the cluster, as
+    /// `kubernetes.operator.cluster.resource-view.refresh-interval` needs: a role for the whole cluster,
+    /// to list nodes and the pods of all namespaces, also where namespaces are named.
+    pub resource_view_rule: Creation,
     /// Let the operator make Secrets of keytabs in its own pod, as `security.kerberos.login.keytab`
     /// needs: a right on all Secrets of the namespaces that it operates.
     pub keytabs_rule: Creation,
@@ -439,6 +443,7 @@ impl Default for Rbac {
             job_role: named("flink"),
             job_role_binding: named("flink-role-binding"),
             nodes_rule: Creation { create: false },
+            resource_view_rule: Creation { create: false },
             keytabs_rule: Creation { create: false },
         }
     }
