@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use autoscaler::cost::Pods;
 use autoscaler::cycle::{Facts, Outcome, State, run as cycle};
 use autoscaler::names::{Wanted, reading, wanted};
+use autoscaler::plugin::Asking;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{ProcessReading, Reading, VertexReading};
 use autoscaler::settings::Settings;
@@ -213,6 +214,7 @@ impl Answers {
             task_manager: TaskManager::default(),
             pods: Pods::of(config, false),
             capacity: None,
+            asking: Asking::default(),
         };
         let made = cycle(std::mem::take(state), &facts);
         *state = made.state;

@@ -45,6 +45,7 @@ use operator::files::Files;
 use operator::health::Health;
 use operator::listener;
 use operator::run::{Operator, Part, Watch, start_part};
+use operator::scaling_rules::ScalingRules;
 use operator::validator;
 
 /// Log levels beside those that the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's
@@ -119,6 +120,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     // Invalid options are told now, and not by a process that has just been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
+    drop(ScalingRules::configured(&operator.base).map_err(invalid)?);
     let reporting = Reporting::new(&args.metrics, &operator.base)?;
     let end = operate(args, global, printer, operator, (live, levels), &reporting);
     let end = Box::pin(end).await;
@@ -187,6 +189,7 @@ async fn operate(
     let (watch, selector) = (reload.watch()?, choice.selector(&operator.base)?);
     let listeners = listener::configured(&operator.base).map_err(invalid)?;
     let validators = validator::configured(&operator.base).map_err(invalid)?;
+    let scaling_rules = ScalingRules::configured(&operator.base).map_err(invalid)?;
     let connector = connector.behind(fence.clone()).counted(reporting.metrics.flink());
     let context = Context::new(client, operator, connector, has_snapshot_resources)
         .following(reload.live())
@@ -195,6 +198,7 @@ async fn operate(
         .with_metrics(reporting.metrics.clone())
         .with_listeners(listeners)
         .with_validators(validators)
+        .with_scaling_rules(scaling_rules)
         .with_files(Files::here(|name| std::env::var(name).ok()));
     let part = sharding.map(|settings| Part { shards: settings.shards, ..Part::default() });
     let mut operator = start_part(context, &watch, selector.as_deref(), part);

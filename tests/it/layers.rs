@@ -15,7 +15,7 @@ const PURE_MODULES: [&str; 2] =
 
 /// Modules of `crates/operator` that its others do not use, and what each of them uses; of the webhook that is not said.
 const PROGRAMS: [(&str, Option<&[&str]>); 3] =
-    [("install", Some(&[])), ("standalone", Some(&["http"])), ("webhook", None)];
+    [("install", Some(&[])), ("standalone", Some(&["http", "scaling_rules"])), ("webhook", None)];
 
 /// Crates of others that reach the world. A pure crate has none of them, so that it is built and tested without.
 const OTHERS_CLIENTS: &[&str] = &[

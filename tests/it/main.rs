@@ -12,6 +12,7 @@
 mod api_server;
 mod artifact_stores;
 mod autoscaler;
+mod autoscaler_rules;
 mod autoscaler_session;
 mod blue_green;
 mod chart;

@@ -12,6 +12,7 @@ use config::FlinkConfig;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use operator::http::Listener;
+use operator::scaling_rules::ScalingRules;
 use operator::standalone::{self, Cluster, Settings, View, routes};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -62,9 +63,10 @@ async fn start(urls: &[String], store: Arc<dyn Store>, options: &[(&str, &str)])
         ("job.autoscaler.catch-up.duration", "10 s"),
         ("job.autoscaler.restart.time", "0 s"),
     ];
-    let base = quick.iter().chain(options).copied().collect();
+    let base: FlinkConfig = quick.iter().chain(options).copied().collect();
+    let rules = ScalingRules::configured(&base).unwrap();
     let interval = Duration::from_millis(100);
-    let settings = Settings { base, set: FlinkConfig::new(), interval, parallelism: 4 };
+    let settings = Settings { base, set: FlinkConfig::new(), interval, parallelism: 4, rules };
     let clusters = urls.iter().map(|url| {
         let client = Client::at(url, deadlines()).unwrap().without_retries();
         Cluster { url: url.clone(), client }
@@ -292,6 +294,28 @@ async fn a_job_whose_scheduler_cannot_follow_is_advised_for_ever() {
     let stored = state::read(&kept.data).unwrap();
     assert!(stored.state.overrides.is_empty() && stored.state.scaling_history.is_empty());
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_of_its_configuration_have_a_say() {
+    let flink = flink(100.0).await;
+    let refused = "kubernetes.operator.plugins.executors.cap.expression";
+    let names = ("job.autoscaler.scaling.custom-executors", "cap");
+    let options = [names, (refused, "'not before noon'")];
+    let running = start(&[flink.base_url()], Arc::new(Memory::default()), &options).await;
+    let why = "executor `cap` refuses the decision: not before noon";
+    running.until_job(&flink, "it is refused", |job| text(&job["outcome"]) == why).await;
+    running.stop().await;
+    assert_eq!(with_load(&flink, |load| load.changes), 0);
+
+    let running = start(&[flink.base_url()], Arc::new(Memory::default()), &[names]).await;
+    running
+        .until_job(&flink, "it is not defined", |job| {
+            text(&job["error"]).contains("nobody defines")
+        })
+        .await;
+    running.stop().await;
+    assert_eq!(with_load(&flink, |load| load.changes), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! One cycle of a job: a sample, an evaluation, decisions, and what is to be stored and told.
 
+mod approval;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -14,10 +16,11 @@ use config::options::TASK_MANAGER_PROCESS_MEMORY;
 use super::capacity::{Capacity, NoRoom, TaskManagers};
 use super::cost::{Cost, Pods, slots};
 use super::delayed::Delayed;
-use super::evaluate::{Evaluation, Unmeasured, evaluate};
+use super::evaluate::{Evaluation, Unmeasured, evaluate_with};
 use super::events::{Disabled, Event};
 use super::memory::{Tuning, tune};
 use super::metric::{Evaluated, Metric};
+use super::plugin::{Asking, Halt, Id, Question, Teller, Unanswered};
 use super::quota::{self, Changes, Exceeded, TaskManager};
 use super::rate::two_decimals;
 use super::sample::{Reading, Unscaled, sample};
@@ -71,6 +74,14 @@ pub struct Facts<'a> {
     pub pods: Option<Pods>,
     /// The room that the cluster's nodes have, or why it is not known; absent where nobody asks.
     pub capacity: Option<&'a Result<Capacity, String>>,
+    /// For the rules that the settings name.
+    pub asking: Asking<'a>,
+}
+
+impl<'a> Facts<'a> {
+    fn teller(&self, is_backlog: bool) -> Teller<'a> {
+        Teller { asking: self.asking, now: self.now, is_backlog }
+    }
 }
 
 /// How a cycle ended, and why.
@@ -97,6 +108,11 @@ pub enum Outcome {
     Invalid(InvalidValue),
     Quota(Exceeded),
     NoRoom(NoRoom),
+    /// A rule has to be asked first: then this is no cycle yet.
+    Asks(Box<Question>),
+    Unanswered(Unanswered),
+    /// By an executor, with its reason where it has one.
+    Vetoed(Id, Option<String>),
     /// This decision was made before, and the job does not run with it yet.
     AlreadyDecided,
     Scaled,
@@ -113,14 +129,32 @@ impl Outcome {
             | Self::Disabled(_)
             | Self::Quota(_)
             | Self::NoRoom(_)
+            | Self::Vetoed(..)
             | Self::AlreadyDecided => true,
             Self::NotRead(_)
             | Self::TooFewSamples { .. }
             | Self::Unmeasured(_)
             | Self::WindowNotFull { .. }
             | Self::Invalid(_)
+            | Self::Asks(_)
+            | Self::Unanswered(_)
             | Self::Scaled => false,
         }
+    }
+}
+
+impl From<Halt> for Outcome {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Asks(question) => Self::Asks(question),
+            Halt::Unanswered(unanswered) => Self::Unanswered(unanswered),
+        }
+    }
+}
+
+impl From<Unmeasured> for Outcome {
+    fn from(why: Unmeasured) -> Self {
+        Self::Unmeasured(why)
     }
 }
 
@@ -144,6 +178,10 @@ impl fmt::Display for Outcome {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Quota(exceeded) => exceeded.fmt(f),
             Self::NoRoom(no_room) => no_room.fmt(f),
+            Self::Asks(question) => write!(f, "{} was not asked", question.of),
+            Self::Unanswered(unanswered) => unanswered.fmt(f),
+            Self::Vetoed(by, None) => write!(f, "{by} refuses the decision"),
+            Self::Vetoed(by, Some(why)) => write!(f, "{by} refuses the decision: {why}"),
             Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
             Self::Scaled => f.write_str("scaled"),
         }
@@ -169,7 +207,8 @@ pub struct Cycle {
     pub discarded: Option<Discarded>,
 }
 
-/// Makes a cycle of a job that runs and whose autoscaler is on.
+/// Makes a cycle of a job that runs and whose autoscaler is on. Where it ends with a question, it is to
+/// be made anew with the answer.
 pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
     let mut cycle = Cycle {
         state,
@@ -232,7 +271,11 @@ impl Cycle {
         }
         let restart_time = scaling_history::restart_time(restarts, settings);
         let mut evaluation =
-            evaluate(samples, topology, settings, restart_time).map_err(Outcome::Unmeasured)?;
+            evaluate_with(samples, topology, settings, restart_time, |vertex, figures, before| {
+                let Some(evaluator) = &settings.plugins.evaluator else { return Ok(Vec::new()) };
+                let teller = facts.teller(before.is_backlog);
+                teller.figures(evaluator, vertex, figures, &before.vertices).map_err(Outcome::from)
+            })?;
         let is_full = now >= window.full_at;
         if !is_full {
             for figures in evaluation.vertices.values_mut() {
@@ -278,7 +321,9 @@ impl Cycle {
         evaluation: &mut Evaluation,
     ) -> Outcome {
         let Facts { now, zone, settings, topology, .. } = *facts;
-        self.decide_vertices(facts, unscaled, evaluation);
+        if let Err(halt) = self.decide_vertices(facts, unscaled, evaluation) {
+            return halt.into();
+        }
         let changes = || self.decisions.iter().filter(|(_, decision)| decision.is_change());
         if changes().next().is_none() {
             return Outcome::Balanced;
@@ -313,6 +358,10 @@ impl Cycle {
             self.events.push(Event::report(&scalings, Some(&disabled), self.cost, settings));
             return Outcome::Disabled(disabled);
         }
+        let scalings = match self.approved(facts, unscaled, evaluation, scalings) {
+            Ok(scalings) => scalings,
+            Err(outcome) => return outcome,
+        };
         let (config, task_manager) = match self.tune(facts, evaluation, &scalings) {
             Ok(tuned) => tuned,
             Err(invalid) => return Outcome::Invalid(invalid),
@@ -411,9 +460,12 @@ impl Cycle {
         facts: &Facts<'_>,
         unscaled: &BTreeMap<VertexId, Unscaled>,
         evaluation: &mut Evaluation,
-    ) {
-        let Facts { now, settings, topology, .. } = *facts;
-        let State { scaling_history, restarts, delayed, .. } = &mut self.state;
+    ) -> Result<(), Halt> {
+        let Facts { settings, topology, .. } = *facts;
+        let State { scaling_history, restarts, delayed: noted, .. } = &mut self.state;
+        // What is learnt of some vertices counts when all are decided about.
+        let mut delayed = noted.clone();
+        let teller = facts.teller(evaluation.is_backlog);
         let restart_time = scaling_history::restart_time(restarts, settings);
         let nothing = VertexHistory::new();
         for (id, vertex) in topology.vertices() {
@@ -425,10 +477,11 @@ impl Cycle {
                 history: scaling_history.get(id).unwrap_or(&nothing),
                 unscaled: unscaled.get(id).copied(),
                 restart_time,
-                now,
                 settings,
+                set: evaluation.set.get(id).map_or(&[], Vec::as_slice),
+                teller,
             };
-            let decision = vertex_scaler::decide(&input, delayed);
+            let decision = vertex_scaler::decide(&input, &mut delayed)?;
             if let Some(expected) = decision.expected_rate {
                 figures.set(Metric::ExpectedProcessingRate, Evaluated::of(expected));
             }
@@ -440,6 +493,8 @@ impl Cycle {
             }
             self.decisions.insert(id.clone(), decision);
         }
+        *noted = delayed;
+        Ok(())
     }
 
     fn commit(&mut self, now: Timestamp, topology: &Topology) {

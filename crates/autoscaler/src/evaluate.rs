@@ -18,6 +18,8 @@ pub struct Evaluation {
     pub job: Figures,
     /// A source is so far behind that its lag rules.
     pub is_backlog: bool,
+    /// Figures of vertices that an evaluator set, and not what was measured.
+    pub set: BTreeMap<VertexId, Vec<(Metric, f64)>>,
 }
 
 /// Why there are no figures.
@@ -41,14 +43,44 @@ pub fn evaluate(
     settings: &Settings,
     restart_time: Duration,
 ) -> Result<Evaluation, Unmeasured> {
+    evaluate_with(samples, topology, settings, restart_time, |_, _, _| Ok(Vec::new()))
+}
+
+/// Evaluates the samples, where `evaluator` may set figures of each vertex. Those after it are
+/// evaluated with them.
+///
+/// # Errors
+/// As [`evaluate`], and as the evaluator has them.
+pub(super) fn evaluate_with<E: From<Unmeasured>>(
+    samples: &Samples,
+    topology: &Topology,
+    settings: &Settings,
+    restart_time: Duration,
+    mut evaluator: impl FnMut(
+        (&VertexId, &Vertex),
+        &Figures,
+        &Evaluation,
+    ) -> Result<Vec<(Metric, Evaluated)>, E>,
+) -> Result<Evaluation, E> {
     let window = View { samples, topology, settings };
-    let mut evaluation = Evaluation {
-        vertices: BTreeMap::new(),
-        job: window.job()?,
-        is_backlog: window.is_backlog(),
-    };
+    let mut evaluation =
+        Evaluation { job: window.job()?, is_backlog: window.is_backlog(), ..Evaluation::default() };
     for (id, vertex) in topology.in_order() {
-        let figures = window.vertex(id, vertex, &evaluation, restart_time)?;
+        let mut figures = window.vertex(id, vertex, &evaluation)?;
+        let thresholds = |figures: &mut Figures| {
+            window.set_thresholds(figures, evaluation.is_backlog, restart_time);
+        };
+        thresholds(&mut figures);
+        let set = evaluator((id, vertex), &figures, &evaluation)?;
+        if !set.is_empty() {
+            figures.merge(&set);
+            // Where it is scaled follows from the rates, unless the evaluator says it itself.
+            thresholds(&mut figures);
+            figures.merge(&set);
+            let number = |of: &Evaluated| if of.average.is_nan() { of.current } else { of.average };
+            let set = set.iter().map(|(metric, of)| (*metric, number(of))).collect();
+            evaluation.set.insert(id.clone(), set);
+        }
         evaluation.vertices.insert(id.clone(), figures);
     }
     Ok(evaluation)
@@ -128,7 +160,6 @@ impl View<'_> {
         id: &VertexId,
         vertex: &Vertex,
         before: &Evaluation,
-        restart_time: Duration,
     ) -> Result<Figures, Unmeasured> {
         let mut figures = Figures::default();
         let (target, catch_up) = if vertex.is_source() {
@@ -152,20 +183,24 @@ impl View<'_> {
         ] {
             figures.set(metric, Evaluated::of(f64::from(number)));
         }
-        let (up, down) = if before.is_backlog {
+        Ok(figures)
+    }
+
+    /// The rates below and above which a vertex is scaled.
+    fn set_thresholds(&self, figures: &mut Figures, is_backlog: bool, restart_time: Duration) {
+        let (up, down) = if is_backlog {
             // All of it may be used, and nothing is taken away, until the backlog is gone.
             (1.0, 0.0)
         } else {
             (self.settings.utilization_max, self.settings.utilization_min)
         };
         let threshold = |utilization, restart| {
-            let capacity = capacity(&figures, utilization, self.settings, restart);
+            let capacity = capacity(figures, utilization, self.settings, restart);
             Evaluated::of(capacity.map_or(f64::NAN, Rate::get))
         };
         let (up, down) = (threshold(up, None), threshold(down, Some(restart_time)));
         figures.set(Metric::ScaleUpRateThreshold, up);
         figures.set(Metric::ScaleDownRateThreshold, down);
-        Ok(figures)
     }
 
     /// Target and catch-up rate of a source.

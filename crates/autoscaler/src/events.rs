@@ -13,6 +13,7 @@ use super::cost::Cost;
 use super::cycle::ConfigChanges;
 use super::feedback::Ineffective;
 use super::metric::Metric;
+use super::plugin::Id;
 use super::quota::Exceeded;
 use super::rate::two_decimals;
 use super::scaling_history::Scaling;
@@ -192,6 +193,14 @@ impl Event {
         let message = format!("the job is not scaled up: {exceeded}");
         let key = "ResourceQuotaReached".to_owned();
         Self::new("ResourceQuotaReached", message, key, settings).warning()
+    }
+
+    pub(super) fn vetoed(by: &Id, why: Option<&str>, settings: &Settings) -> Self {
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let message =
+            format!("the job is not scaled: {by} refuses the decision{why}; it is asked again");
+        let key = format!("ScalingVetoed:{}", by.name);
+        Self::new("ScalingVetoed", message, key, settings).warning()
     }
 
     pub(super) fn no_room(no_room: &NoRoom, settings: &Settings) -> Self {

@@ -22,6 +22,7 @@ pub mod feedback;
 pub mod memory;
 pub mod metric;
 pub mod names;
+pub mod plugin;
 pub mod quota;
 pub mod rate;
 pub mod record;

@@ -113,6 +113,16 @@ impl Figures {
     pub fn set(&mut self, metric: Metric, evaluated: Evaluated) {
         self.0.insert(metric, evaluated);
     }
+
+    /// Sets those of the others that are numbers.
+    pub fn merge(&mut self, others: &[(Metric, Evaluated)]) {
+        let or = |new: f64, old: f64| if new.is_nan() { old } else { new };
+        for (metric, new) in others {
+            let current = or(new.current, self.current(*metric));
+            let average = or(new.average, self.average(*metric));
+            self.set(*metric, Evaluated::new(current, average));
+        }
+    }
 }
 
 /// The measured figures of one vertex, or of the job, at one time. One that is not there was not

@@ -9,13 +9,16 @@ use config::FlinkConfig;
 
 use super::cost::Pods;
 use super::cycle::Facts;
+use super::plugin::rules::Rules;
+use super::plugin::{Asking, Job};
 use super::record::Record;
 use super::settings::Settings;
 use super::trace::{Trace, Tracer};
 
 /// Replays a record under these options.
-pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig) -> Trace {
-    let mut tracer = Tracer::default();
+pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig, rules: &Rules) -> Trace {
+    let mut tracer = Tracer::new(rules);
+    let job = Job { name: record.header.job_name.clone(), ..Job::default() };
     for entry in &record.entries {
         match &entry.measured {
             Err(why) => tracer.skip(entry.at, why),
@@ -31,6 +34,7 @@ pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig) -> Tra
                     task_manager: record.header.task_manager(),
                     pods: Pods::of(config, record.header.is_session_job),
                     capacity: None,
+                    asking: Asking { job: Some(&job), answers: None },
                 });
             }
         }

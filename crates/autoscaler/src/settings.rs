@@ -7,12 +7,15 @@ use jiff::Timestamp;
 
 use config::FlinkConfig;
 use config::memory::MemorySize;
-use config::option::{ConfigOption, InvalidValue};
-use config::options::autoscaler::{self as options, BusyTimeAggregator};
-use config::options::{TASK_SLOTS, autoscaler::AdjustMode, autoscaler::AlignmentMode};
+use config::option::InvalidValue;
+use config::options::TASK_SLOTS;
+use config::options::autoscaler::{
+    self as options, AdjustMode, AlignmentChoice, AlignmentMode, BusyTimeAggregator,
+};
 use validation::excluded_period::ExcludedPeriod;
 
 use super::cost::Prices;
+use super::plugin::Plugins;
 use super::topology::VertexId;
 
 /// How a computed parallelism is fitted to key groups or partitions.
@@ -56,7 +59,10 @@ pub struct Settings {
     pub observed_switch: f64,
     pub observed_min: u32,
     pub busy_time: BusyTimeAggregator,
+    /// Unless a rule aligns.
     pub alignment: Alignment,
+    /// The rules that the job names.
+    pub plugins: Plugins,
     pub is_ineffective_blocked: bool,
     pub effectiveness: f64,
     pub gc_pressure_max: f64,
@@ -86,11 +92,10 @@ impl Settings {
     /// Reads them from the effective configuration of a job, whose ranges `validation` checks.
     ///
     /// # Errors
-    /// For a value that cannot be read, and for plugins: they are Java classes that rewrite or veto
-    /// decisions, and without them a decision would be another one.
+    /// For a value that cannot be read. Whether there are the rules that it names,
+    /// [`super::plugin::rules::Rules::check`] says.
     pub fn read(config: &FlinkConfig) -> Result<Self, InvalidValue> {
-        no_plugins(config, &options::CUSTOM_EVALUATORS)?;
-        no_plugins(config, &options::CUSTOM_EXECUTORS)?;
+        let (alignment, plugins) = alignment(config, Plugins::read(config)?)?;
         let target = config.get(&options::UTILIZATION_TARGET)?;
         let boundary = config.get(&options::UTILIZATION_TARGET_BOUNDARY)?;
         Ok(Self {
@@ -127,7 +132,8 @@ impl Settings {
             observed_switch: config.get(&options::OBSERVED_RATE_SWITCH_THRESHOLD)?,
             observed_min: config.get(&options::OBSERVED_RATE_MIN_OBSERVATIONS)?,
             busy_time: config.get(&options::BUSY_TIME_AGGREGATOR)?,
-            alignment: alignment(config)?,
+            alignment,
+            plugins,
             is_ineffective_blocked: config.get(&options::EFFECTIVENESS_DETECTION_ENABLED)?,
             effectiveness: config.get(&options::EFFECTIVENESS_THRESHOLD)?,
             gc_pressure_max: config.get(&options::GC_PRESSURE_THRESHOLD)?,
@@ -180,18 +186,6 @@ pub fn set_over<'a>(
     }
 }
 
-fn no_plugins(
-    config: &FlinkConfig,
-    option: &ConfigOption<Vec<String>>,
-) -> Result<(), InvalidValue> {
-    let plugins = config.get(option)?;
-    if plugins.is_empty() {
-        return Ok(());
-    }
-    let expected = "nothing: plugins are Java classes, which do not run here";
-    Err(InvalidValue::new(option.key(), plugins.join(";"), expected))
-}
-
 fn excluded_periods(config: &FlinkConfig) -> Result<Vec<ExcludedPeriod>, InvalidValue> {
     let option = &options::EXCLUDED_PERIODS;
     let periods = config.get(option)?;
@@ -203,11 +197,16 @@ fn excluded_periods(config: &FlinkConfig) -> Result<Vec<ExcludedPeriod>, Invalid
     periods.iter().map(read).collect()
 }
 
-fn alignment(config: &FlinkConfig) -> Result<Alignment, InvalidValue> {
+fn alignment(config: &FlinkConfig, plugins: Plugins) -> Result<(Alignment, Plugins), InvalidValue> {
     if !config.is_set(&options::ALIGNMENT_MODE) && config.is_set(&options::ADJUST_MODE) {
-        return config.get(&options::ADJUST_MODE).map(Alignment::Legacy);
+        return Ok((Alignment::Legacy(config.get(&options::ADJUST_MODE)?), plugins));
     }
-    config.get(&options::ALIGNMENT_MODE).map(Alignment::Mode)
+    Ok(match config.get(&options::ALIGNMENT_MODE)? {
+        AlignmentChoice::Mode(mode) => (Alignment::Mode(mode), plugins),
+        AlignmentChoice::Named(name) => {
+            (Alignment::Mode(AlignmentMode::Off), plugins.aligned_by(config, &name))
+        }
+    })
 }
 
 fn slots(config: &FlinkConfig) -> Result<u32, InvalidValue> {
@@ -267,18 +266,6 @@ pub(super) mod tests {
         let alignment = |options: &[_]| settings(options).alignment;
         assert_eq!(alignment(&[legacy]), Alignment::Legacy(AdjustMode::MaximizeUtilisation));
         assert_eq!(alignment(&[legacy, mode]), Alignment::Mode(AlignmentMode::Off));
-    }
-
-    #[test]
-    fn plugins_of_the_java_operator_are_refused() {
-        for (key, value) in [
-            ("metrics.custom-evaluators", "mine"),
-            ("scaling.custom-executors", "one;two"),
-            ("scaling.parallelism-alignment.mode", "mine"),
-        ] {
-            let error = Settings::read(&config(&[(key, value)])).unwrap_err();
-            assert!(error.to_string().contains("Java classes"), "{error}");
-        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ use config::FlinkConfig;
 
 use super::cost::Pods;
 use super::cycle::Facts;
+use super::plugin::rules::Rules;
+use super::plugin::{self, Asking};
 use super::quota::TaskManager;
 use super::record::{Entry, Measurement};
 use super::sample::{Aggregate, ProcessReading, Reading, VertexReading};
@@ -45,9 +47,10 @@ pub fn simulate(
     settings: &Settings,
     config: &FlinkConfig,
     start: Timestamp,
+    rules: &Rules,
 ) -> Result<Simulated, Unusable> {
     let mut job = Job::new(model, start)?;
-    let (mut tracer, mut entries) = (Tracer::default(), Vec::new());
+    let (mut tracer, mut entries) = (Tracer::new(rules), Vec::new());
     let interval = model.interval.as_secs().max(1);
     for second in 0..=model.duration.as_secs() {
         let now = later(start, std::time::Duration::from_secs(second));
@@ -72,6 +75,8 @@ struct Progress {
 
 struct Job<'a> {
     model: &'a Model,
+    /// As rules see it.
+    told: plugin::Job,
     /// In the order in which records flow.
     order: Vec<VertexId>,
     /// For each source, the vertices that its records get to, and how many for each that is read.
@@ -89,6 +94,7 @@ impl<'a> Job<'a> {
             model.vertices.iter().map(|(id, vertex)| (id.clone(), vertex.parallelism)).collect();
         let mut job = Self {
             model,
+            told: plugin::Job { name: model.name.clone(), ..plugin::Job::default() },
             order: Vec::new(),
             reach: BTreeMap::new(),
             parallelism,
@@ -146,7 +152,7 @@ impl<'a> Job<'a> {
         now: Timestamp,
         settings: &Settings,
         config: &FlinkConfig,
-        tracer: &mut Tracer,
+        tracer: &mut Tracer<'_>,
     ) -> Result<Entry, Unusable> {
         if now < self.running_since {
             const WHY: &str = "the job restarts";
@@ -167,6 +173,7 @@ impl<'a> Job<'a> {
             task_manager: TaskManager::default(),
             pods: Pods::of(config, false),
             capacity: None,
+            asking: Asking { job: Some(&self.told), answers: None },
         });
         let is_changed = decided.iter().any(|(id, to)| self.parallelism.get(id) != Some(to));
         if is_changed {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::cost::Cost;
-use super::cycle::{self, Cycle, Facts, Outcome, State};
+use super::cycle::{Cycle, Facts, Outcome, State};
 use super::metric::Metric;
+use super::plugin::rules::Rules;
 use super::topology::{Topology, VertexId};
 use super::vertex_scaler::VertexDecision;
 
@@ -70,15 +71,27 @@ struct Counted {
 }
 
 /// Makes one cycle after the other, and notes what comes of it.
-#[derive(Debug, Default)]
-pub struct Tracer {
+#[derive(Debug)]
+pub struct Tracer<'a> {
+    /// Those that the settings name.
+    rules: &'a Rules,
     state: State,
     before: Option<Counted>,
     parallelism: BTreeMap<VertexId, u32>,
     trace: Trace,
 }
 
-impl Tracer {
+impl<'a> Tracer<'a> {
+    pub fn new(rules: &'a Rules) -> Self {
+        Self {
+            rules,
+            state: State::default(),
+            before: None,
+            parallelism: BTreeMap::new(),
+            trace: Trace::default(),
+        }
+    }
+
     /// A moment at which the job could not be measured.
     pub fn skip(&mut self, at: Timestamp, why: &str) {
         let moment = Moment {
@@ -95,7 +108,7 @@ impl Tracer {
 
     /// Makes a cycle, and answers what is decided by now.
     pub fn step(&mut self, facts: &Facts<'_>) -> &BTreeMap<VertexId, u32> {
-        let cycle = cycle::run(std::mem::take(&mut self.state), facts);
+        let cycle = self.rules.cycle(std::mem::take(&mut self.state), facts);
         self.note_changes(facts);
         let counted = counted(&cycle, facts);
         let rates = match (self.before, counted) {
@@ -138,8 +151,10 @@ impl Tracer {
 
     /// A decision that is repeated, as while scaling is switched off, counts once.
     fn note_decision(&mut self, at: Timestamp, cycle: &Cycle) {
-        let is_decision =
-            matches!(cycle.outcome, Outcome::Scaled | Outcome::Disabled(_) | Outcome::Quota(_));
+        let is_decision = matches!(
+            cycle.outcome,
+            Outcome::Scaled | Outcome::Disabled(_) | Outcome::Quota(_) | Outcome::Vetoed(..)
+        );
         if !is_decision {
             return;
         }

@@ -2,6 +2,7 @@
 //! each rule that was applied with the number that it made.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use super::delayed::{Answer, Delayed, Recommended};
 use super::evaluate::capacity;
 use super::feedback::{Ineffective, ineffective, scaling_coefficient};
 use super::metric::{Figures, Metric};
+use super::plugin::{Halt, Teller};
 use super::rate::Rate;
 use super::sample::Unscaled;
 use super::scaling_history::VertexHistory;
@@ -18,8 +20,10 @@ use super::settings::Settings;
 use super::topology::{Vertex, VertexId};
 
 /// The rules of a decision about a vertex, in the order in which they are applied.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Rule {
+    /// An evaluator of the installation sets a figure.
+    Evaluator(Arc<str>, Metric),
     /// `vertex.exclude.ids` names it.
     Excluded,
     Unscaled(Unscaled),
@@ -52,11 +56,18 @@ pub enum Rule {
     ScaleDownInterval,
     /// The highest that was recommended in that time.
     ScaleDownMaximum,
+    /// An alignment mode of the installation.
+    AlignmentMode(Arc<str>),
+    /// An executor of the installation decided otherwise.
+    Executor(Arc<str>),
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Evaluator(name, metric) => return write!(f, "{metric} by evaluator `{name}`"),
+            Self::AlignmentMode(name) => return write!(f, "aligned by alignment mode `{name}`"),
+            Self::Executor(name) => return write!(f, "decided by executor `{name}`"),
             Self::Excluded => "excluded by job.autoscaler.vertex.exclude.ids",
             Self::Unscaled(Unscaled::Finished) => "it has finished",
             Self::Unscaled(Unscaled::NoBusyTime) => "its busy time is not known",
@@ -82,7 +93,7 @@ impl fmt::Display for Rule {
 }
 
 /// A rule that was applied, and the number that it made: a rate, a factor or a parallelism.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub rule: Rule,
     pub number: f64,
@@ -123,7 +134,16 @@ impl VertexDecision {
 
     /// The rule that decided, and its number.
     pub fn decider(&self) -> Option<Step> {
-        self.steps.last().copied()
+        self.steps.last().cloned()
+    }
+
+    /// An executor gives the vertex this parallelism.
+    pub fn change(&mut self, by: &Arc<str>, new: u32) {
+        if let Some(rate) = &mut self.expected_rate {
+            *rate = *rate / f64::from(self.new) * f64::from(new);
+        }
+        self.new = new;
+        self.note(Rule::Executor(Arc::clone(by)), f64::from(new));
     }
 
     fn unchanged(current: u32) -> Self {
@@ -160,36 +180,46 @@ pub struct VertexInput<'a> {
     /// Why it is not scaled now.
     pub unscaled: Option<Unscaled>,
     pub restart_time: Duration,
-    pub now: Timestamp,
     pub settings: &'a Settings,
+    /// Figures that an evaluator set.
+    pub set: &'a [(Metric, f64)],
+    pub teller: Teller<'a>,
 }
 
 /// Decides the parallelism of a vertex.
-pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> VertexDecision {
+///
+/// # Errors
+/// Where an alignment mode has to be asked, or gives no answer.
+pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> Result<VertexDecision, Halt> {
     let VertexInput { id, vertex, figures, settings, .. } = *input;
     let current = vertex.parallelism;
     let mut decision = VertexDecision::unchanged(current);
+    if let Some(evaluator) = &settings.plugins.evaluator {
+        for (metric, number) in input.set {
+            decision.note(Rule::Evaluator(Arc::clone(&evaluator.id.name), *metric), *number);
+        }
+    }
     if settings.excluded_vertices.contains(id) {
-        return decision.keep(Rule::Excluded);
+        return Ok(decision.keep(Rule::Excluded));
     }
     if let Some(unscaled) = input.unscaled {
-        return decision.keep(Rule::Unscaled(unscaled));
+        return Ok(decision.keep(Rule::Unscaled(unscaled)));
     }
     let Some(rate) = Rate::new(figures.average(Metric::TrueProcessingRate)) else {
-        return decision.keep(Rule::NoProcessingRate);
+        return Ok(decision.keep(Rule::NoProcessingRate));
     };
     let needed = capacity(figures, settings.utilization_target, settings, Some(input.restart_time));
-    let Some(needed) = needed else { return decision.keep(Rule::NoTargetRate) };
+    let Some(needed) = needed else { return Ok(decision.keep(Rule::NoTargetRate)) };
     decision.note(Rule::Capacity, needed.get());
     decision.note(Rule::ProcessingRate, rate.get());
     let Some(factor) = input.factor(needed, rate, &mut decision) else {
-        return decision.keep(Rule::NoFactor);
+        return Ok(decision.keep(Rule::NoFactor));
     };
     let target = input.within_limits(factor, &mut decision);
-    let new = if target == current { current } else { input.aligned(target, &mut decision) };
+    let new = if target == current { current } else { input.aligned(target, &mut decision)? };
     if new == current {
         delayed.cancel(id);
-        return decision;
+        return Ok(decision);
     }
     decision.expected_rate = Some(rate.get() / f64::from(current) * f64::from(new));
     let up = figures.current(Metric::ScaleUpRateThreshold);
@@ -199,13 +229,21 @@ pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> VertexDecision 
         delayed.cancel(id);
         decision.ineffective = ineffective(input.history, current, rate.get(), settings);
         if decision.ineffective.is_some() && settings.is_ineffective_blocked {
-            return decision.keep(Rule::Ineffective);
+            return Ok(decision.keep(Rule::Ineffective));
         }
         decision.new = new;
         decision.is_outside = is_outside;
-        return decision;
+        return Ok(decision);
     }
-    input.scale_down(Recommended { at: input.now, parallelism: new, is_outside }, delayed, decision)
+    let recommended = Recommended { at: input.teller.now, parallelism: new, is_outside };
+    Ok(input.scale_down(recommended, delayed, decision))
+}
+
+/// From the options, widened so that the vertex is never moved by them alone.
+pub(super) fn limits(vertex: &Vertex, settings: &Settings) -> (u32, u32) {
+    let Settings { min_parallelism, max_parallelism, .. } = *settings;
+    let current = vertex.parallelism;
+    (min_parallelism.min(current).max(1), max_parallelism.max(current))
 }
 
 impl VertexInput<'_> {
@@ -241,7 +279,7 @@ impl VertexInput<'_> {
         let current = self.vertex.parallelism;
         let computed = (factor.get() * f64::from(current)).ceil().min(f64::from(i32::MAX)) as u32;
         decision.note(Rule::Computed, f64::from(computed));
-        let (lower, upper) = self.limits();
+        let (lower, upper) = limits(self.vertex, self.settings);
         let max = self.vertex.max_parallelism;
         let (target, rule) = if computed > upper.min(max) {
             let rule = if max < upper { Rule::JobMaxParallelism } else { Rule::MaxParallelism };
@@ -255,22 +293,24 @@ impl VertexInput<'_> {
         target
     }
 
-    /// From the options, widened so that the vertex is never moved by them alone.
-    fn limits(&self) -> (u32, u32) {
-        let current = self.vertex.parallelism;
-        let Settings { min_parallelism, max_parallelism, .. } = *self.settings;
-        (min_parallelism.min(current).max(1), max_parallelism.max(current))
-    }
-
-    fn aligned(&self, target: u32, decision: &mut VertexDecision) -> u32 {
-        if !self.vertex.is_partitioned() {
-            return target;
-        }
-        let (lower, upper) = self.limits();
+    fn aligned(&self, target: u32, decision: &mut VertexDecision) -> Result<u32, Halt> {
+        let (lower, upper) = limits(self.vertex, self.settings);
         let max_parallelism = self.vertex.max_parallelism;
         let parts = self.vertex.partitions.unwrap_or(max_parallelism);
         let current = self.vertex.parallelism;
         let to_align = align::Target { current, target, parts, max_parallelism, lower, upper };
+        if let Some(mode) = &self.settings.plugins.alignment {
+            let vertex = (self.id, self.vertex);
+            let aligned = self.teller.alignment(mode, vertex, self.figures, &to_align)?;
+            if let Some(aligned) = aligned.filter(|aligned| *aligned != target) {
+                let rule = Rule::AlignmentMode(Arc::clone(&mode.id.name));
+                decision.note(rule, f64::from(aligned));
+            }
+            return Ok(aligned.unwrap_or(target));
+        }
+        if !self.vertex.is_partitioned() {
+            return Ok(target);
+        }
         let aligned = align(&to_align, self.settings.alignment);
         if aligned.parallelism != target {
             decision.note(Rule::Alignment, f64::from(aligned.parallelism));
@@ -284,7 +324,7 @@ impl VertexInput<'_> {
                 lower,
             });
         }
-        aligned.parallelism
+        Ok(aligned.parallelism)
     }
 
     fn scale_down(

@@ -4,6 +4,7 @@
 use super::FlinkConfig;
 use super::catalogue::{self, Known};
 use super::flink_config::{AUTOSCALER_PREFIX, OPERATOR_PREFIX};
+use super::options::autoscaler::is_parameter;
 
 /// Below these, names are chosen by others.
 const OPEN: [&str; 4] = [
@@ -49,7 +50,7 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
     for (key, _) in config.iter() {
         let name = catalogue::plain(key);
         let is_ours = [OPERATOR_PREFIX, AUTOSCALER_PREFIX].iter().any(|it| name.starts_with(it));
-        let is_open = OPEN.iter().any(|open| name.starts_with(open));
+        let is_open = OPEN.iter().any(|open| name.starts_with(open)) || is_parameter(name);
         if !is_ours || is_open || names().any(|known| known == name) {
             continue;
         }
@@ -156,6 +157,8 @@ mod tests {
     fn what_others_name_and_what_is_flinks_is_let_pass() {
         for key in [
             "kubernetes.operator.plugins.listeners.audit.url",
+            "job.autoscaler.metrics.custom-evaluator.mine.target-rate",
+            "kubernetes.operator.job.autoscaler.scaling.parallelism-alignment.mode.mine.class",
             "kubernetes.operator.metrics.reporter.slf4j.interval",
             "kubernetes.operator.default-configuration.flink-version.v1_20.state.backend",
             "kubernetes.operator.reconciler.reschedule.interval",

@@ -21,6 +21,7 @@ use super::listener::{Listener, Listeners};
 use super::live::Live;
 use super::nodes::Nodes;
 use super::request_slots::RequestSlots;
+use super::scaling_rules::ScalingRules;
 use super::snapshot::index::ByJob;
 use super::transient_failures::TransientFailures;
 use super::validator::{Validator, Verdicts};
@@ -77,6 +78,8 @@ pub struct Context {
     pub(super) listeners: Listeners,
     /// Who else has a say in what is deployed.
     pub(super) validators: Verdicts,
+    /// Rules that jobs name for their autoscaler.
+    pub(super) scaling_rules: ScalingRules,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
     pub(super) clusters: Mutex<Vec<(Option<String>, Store<Workload>)>>,
     pub(super) deployments: Kept<FlinkDeployment>,
@@ -130,6 +133,7 @@ impl Context {
             is_selective: false,
             listeners: Listeners::default(),
             validators: Verdicts::default(),
+            scaling_rules: ScalingRules::default(),
             clusters: Mutex::default(),
             deployments: Kept::default(),
             snapshots: Kept::default(),
@@ -200,6 +204,13 @@ impl Context {
     #[must_use]
     pub fn with_validators(mut self, validators: Vec<Arc<dyn Validator>>) -> Self {
         self.validators = Verdicts::new(validators);
+        self
+    }
+
+    /// With rules that jobs may name for their autoscaler.
+    #[must_use]
+    pub fn with_scaling_rules(mut self, rules: ScalingRules) -> Self {
+        self.scaling_rules = rules;
         self
     }
 

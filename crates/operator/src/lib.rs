@@ -123,6 +123,7 @@ mod request_slots;
 pub mod resource;
 mod retention;
 pub mod run;
+pub mod scaling_rules;
 pub mod scopes;
 pub mod session_job;
 pub mod sharding;

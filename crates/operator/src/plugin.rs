@@ -1,10 +1,10 @@
-//! The common parts of validators and mutators in the operator's configuration.
+//! The common parts of plugins of the operator's configuration that are asked.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::endpoint::Caller;
-use config::plugin::{InvalidPlugin, TIMEOUT};
+use config::plugin::{Endpoint, InvalidPlugin, TIMEOUT};
 use validation::extension::FailurePolicy;
 use validation::extension::settings::{Plugin, Source};
 use validation::extension::subject::{Kind, Subject};
@@ -35,15 +35,22 @@ impl<R> Configured<R> {
             Source::Rule(rule) => (Way::Rule(Arc::new(rule)), TIMEOUT),
             Source::Http(endpoint) => {
                 let timeout = endpoint.timeout;
-                let caller = Caller::new(endpoint).map_err(|error| {
-                    let key = format!("kubernetes.operator.plugins.{group}.{name}.headers");
-                    InvalidPlugin { key, problem: error.to_string() }
-                })?;
-                (Way::Http(caller), timeout)
+                (Way::Http(caller(endpoint, group, &name)?), timeout)
             }
         };
         Ok(Self { name, kinds, on_failure, timeout, way })
     }
+}
+
+/// Calls of the plugin of this group and name.
+///
+/// # Errors
+/// When no request can be made of its settings.
+pub(super) fn caller(endpoint: Endpoint, group: &str, name: &str) -> Result<Caller, InvalidPlugin> {
+    Caller::new(endpoint).map_err(|error| {
+        let key = format!("kubernetes.operator.plugins.{group}.{name}.headers");
+        InvalidPlugin { key, problem: error.to_string() }
+    })
 }
 
 /// Asks an endpoint about `subject` and returns its answer.

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::scaling_rules::ScalingRules;
 use autoscaler::window::earlier;
 use clients::flink::Client;
 use clients::store::Store;
@@ -43,7 +44,7 @@ pub struct Cluster {
 }
 
 /// How jobs are looked after.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Options that count where a job's own configuration says nothing.
     pub base: FlinkConfig,
@@ -53,6 +54,8 @@ pub struct Settings {
     pub interval: Duration,
     /// Jobs that are measured at the same time, of all clusters.
     pub parallelism: usize,
+    /// Rules that jobs may name.
+    pub rules: ScalingRules,
 }
 
 /// The state that all loops share.

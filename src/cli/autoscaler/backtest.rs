@@ -36,7 +36,7 @@ pub(super) struct BacktestArgs {
     #[arg(value_name = "FILE|NAME")]
     target: String,
     /// Write what the job measures to this file, which must not be there yet
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "svg", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "svg", "operator_config", "output"])]
     record: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordFlags,
@@ -73,7 +73,8 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     }
     let config = trial.config(record.header.config());
     let settings = settings(&config, interval(&record))?;
-    let trace = replay(&record, &settings, &config);
+    let rules = trial.rules(&settings, printer)?;
+    let trace = replay(&record, &settings, &config, &rules);
     let names = &record.header.vertex_names;
     let job = &record.header.job_name;
     write_svg(trial, &trace, &format!("{job}, replayed"))?;

@@ -19,6 +19,7 @@ use super::stored::{self, Job};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
+use crate::cli::extension::invalid;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
@@ -28,8 +29,9 @@ use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
 use autoscaler::advice;
 use autoscaler::cost::{Cost, Pods, slots};
-use autoscaler::cycle::{self, Cycle, Facts};
+use autoscaler::cycle::{Cycle, Facts};
 use autoscaler::metric::{Figures, Metric};
+use autoscaler::plugin::{self, Asking};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::Settings;
 use autoscaler::state::Stored;
@@ -41,6 +43,7 @@ use config::memory::MemorySize;
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
+use operator::scaling_rules::ScalingRules;
 
 /// Arguments of `autoscaler explain`.
 #[derive(Args)]
@@ -54,7 +57,7 @@ pub(super) struct ExplainArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Directory or file of the operator's configuration, where that has defaults for the autoscaler
+    /// Directory or file of the operator's configuration, where that has defaults or rules for the autoscaler
     #[arg(long, value_name = "PATH")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
@@ -118,7 +121,8 @@ pub(super) async fn run(
     let cluster = deployment::cluster_of(&connection, &job.resource).await?;
     let config = effective(&job.resource, &cluster, &operator)?;
     let measured = measure(&connection, &job, &cluster, access).await?;
-    let report = report(&job, stored, &config, measured)?;
+    let rules = ScalingRules::configured(&operator.base).map_err(invalid)?;
+    let report = report(&job, stored, &config, measured, &rules).await?;
     match output {
         Some(DetailFormat::Value(format)) => printer.value(&report, format)?,
         None | Some(DetailFormat::Wide | DetailFormat::Name) => {
@@ -180,19 +184,28 @@ fn typed<K: DeserializeOwned>(resource: &Deployment) -> anyhow::Result<K> {
         .with_context(|| format!("while reading `{}`", resource.shown_name()))
 }
 
-fn report(
+async fn report(
     job: &Job,
     stored: Stored,
     config: &FlinkConfig,
     measured: Measured,
+    rules: &ScalingRules,
 ) -> anyhow::Result<Report> {
     let Measured { running_since, topology, reading } = measured;
     let now = Timestamp::now();
     let mut settings = Settings::read(config)?;
+    rules.check(&settings).map_err(|undefined| {
+        Failure::new(undefined).hint("--operator-config names the operator's configuration")
+    })?;
     settings.advised_until = advice::until(&stored.kept, now);
     let task_manager = TaskManager {
         cpu: config.find(&TASK_MANAGER_CPU)?.filter(|cpu| *cpu > 0.0),
         memory: config.find(&TASK_MANAGER_PROCESS_MEMORY)?,
+    };
+    let subject = plugin::Job {
+        namespace: Some(job.resource.namespace().to_owned()),
+        name: job.resource.name().to_owned(),
+        id: job.resource.job_id().map(str::to_owned),
     };
     let facts = Facts {
         now,
@@ -205,9 +218,10 @@ fn report(
         task_manager,
         pods: Pods::of(config, job.resource.is_session_job()),
         capacity: None,
+        asking: Asking { job: Some(&subject), answers: None },
     };
     let Cycle { state, outcome, evaluation, decisions, cost, .. } =
-        cycle::run(stored.state, &facts);
+        rules.cycle(&stored.state, &facts).await;
     let as_it_is = || {
         let memory = state.config.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
         let pods = facts.pods?.with_memory(memory.and_then(|text| MemorySize::parse(text)));
@@ -227,7 +241,7 @@ fn report(
             max_parallelism: vertex.max_parallelism,
             recommended: decision.map_or(vertex.parallelism, |of| of.new),
             is_outside_of_bounds: decision.is_some_and(|of| of.is_outside),
-            rule: decider.map(|step| step.rule.to_string()),
+            rule: decider.as_ref().map(|step| step.rule.to_string()),
             number: decider.map(|step| Number(step.number)),
             rates: rates(figures),
             steps: decision.iter().flat_map(|of| of.steps.iter().map(told)).collect(),

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::tried::{option, read_file, settings};
 use crate::cli::args::duration;
+use crate::cli::extension::invalid;
 use crate::cli::failure::Failure;
 use crate::cli::logging::{self, LogFormat};
 use crate::cli::operator_config::Files;
@@ -24,6 +25,7 @@ use clients::flink::access::{Access, Connector, Options};
 use clients::store::{self, Place};
 use config::FlinkConfig;
 use operator::http::Listener;
+use operator::scaling_rules::ScalingRules;
 use operator::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
 
 /// Quiet but for ourselves.
@@ -135,7 +137,12 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     // Mistakes in the options are told now, and not job by job.
     let mut all = base.clone();
     set_over(&mut all, set.iter());
-    drop(settings(&all, args.interval)?);
+    let read = settings(&all, args.interval)?;
+    // Rules are those of the file alone: a job's own configuration names no address.
+    let rules = ScalingRules::configured(&base).map_err(invalid)?;
+    rules.check(&read).map_err(|undefined| {
+        Failure::new(undefined).hint("the operator's configuration is here the file of --config")
+    })?;
     let connector = Connector::new(&Options::from_environment(Access::Service, None), None)
         .context("while preparing to talk to JobManagers")?;
     let clusters = urls.into_iter().map(|url| {
@@ -156,8 +163,13 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     let (count, kept) = (clusters.len(), store.name().to_owned());
     tracing::info!(store = kept, "looking after the jobs of {count} clusters");
     let stop = CancellationToken::new();
-    let settings =
-        Settings { base, set, interval: args.interval, parallelism: usize::from(args.parallelism) };
+    let settings = Settings {
+        base,
+        set,
+        interval: args.interval,
+        parallelism: usize::from(args.parallelism),
+        rules,
+    };
     let running = standalone::run(clusters, settings, store, view, stop.clone());
     let mut running = std::pin::pin!(running);
     tokio::select! {

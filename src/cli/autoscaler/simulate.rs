@@ -18,6 +18,7 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use autoscaler::cycle::{Facts, Outcome, State, run as cycle};
 use autoscaler::evaluate::evaluate;
+use autoscaler::plugin::Asking;
 use autoscaler::record::{Header, Measurement, entry_line, header_line};
 use autoscaler::settings::Settings;
 use autoscaler::simulation::model::{FILE_BYTES_MAX, Model};
@@ -103,7 +104,8 @@ pub(super) async fn run(
     let config = trial.config(model.options.clone());
     let settings = settings(&config, model.interval)?;
     let start = Timestamp::from_second(START_SECOND)?;
-    let Simulated { trace, entries } = simulate(&model, &settings, &config, start)?;
+    let rules = trial.rules(&settings, printer)?;
+    let Simulated { trace, entries } = simulate(&model, &settings, &config, start, &rules)?;
     if let Some(file) = &record {
         let header = Header::new(&model.name, "simulated", start, &config);
         let lines = std::iter::once(header_line(&header)).chain(entries.iter().map(entry_line));
@@ -184,6 +186,7 @@ fn sampled(
         task_manager: autoscaler::quota::TaskManager::default(),
         pods: None,
         capacity: None,
+        asking: Asking::default(),
     };
     cycle(state, &facts).state
 }

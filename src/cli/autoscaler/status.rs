@@ -110,11 +110,21 @@ pub(super) async fn run(
         printer
             .warning(format_args!("`{key}` cannot be read, and is kept as `{kept_as}`: {reason}"));
     }
-    // The operator tells it by an event, which is gone after an hour.
-    if report.is_enabled != Some(false)
-        && let Err(error) = Settings::read(&job.resource.flink_config())
-    {
-        printer.warning(format_args!("the job is not scaled: {error}"));
+    if report.is_enabled == Some(false) {
+        return Ok(());
+    }
+    match Settings::read(&job.resource.flink_config()) {
+        // The operator tells it by an event, which is gone after an hour.
+        Err(error) => printer.warning(format_args!("the job is not scaled: {error}")),
+        Ok(settings) => {
+            for named in settings.plugins.iter() {
+                printer.note(format_args!(
+                    "{} has a say: where the operator's configuration does not define it, the job is \
+                     not scaled, and an event AutoscalerError says so",
+                    named.id
+                ));
+            }
+        }
     }
     Ok(())
 }

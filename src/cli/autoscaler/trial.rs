@@ -205,10 +205,10 @@ pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
     let mut rows = Vec::new();
     for decision in &trace.decisions {
         for (id, change) in &decision.changes {
-            let of = |rule| step(change, rule).map_or_else(|| NONE.to_owned(), number);
+            let of = |rule| step(change, &rule).map_or_else(|| NONE.to_owned(), number);
             let by = change.decider().map_or_else(
                 || NONE.to_owned(),
-                |Step { rule, number }| format!("{rule}: {number}"),
+                |Step { rule, number: of }| format!("{rule}: {of}"),
             );
             rows.push(vec![
                 time(decision.at),
@@ -227,8 +227,8 @@ pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
     table::render(&headers, rows)
 }
 
-fn step(change: &VertexDecision, rule: Rule) -> Option<f64> {
-    change.steps.iter().find(|step| step.rule == rule).map(|step| step.number)
+fn step(change: &VertexDecision, rule: &Rule) -> Option<f64> {
+    change.steps.iter().find(|step| step.rule == *rule).map(|step| step.number)
 }
 
 /// Every rule that was asked, and its number.
@@ -290,6 +290,8 @@ fn kind(outcome: &Outcome) -> &'static str {
         Outcome::Invalid(_) => "invalid option",
         Outcome::Quota(_) => "quota reached",
         Outcome::NoRoom(_) => "no room on the nodes",
+        Outcome::Asks(_) | Outcome::Unanswered(_) => "no answer of a rule",
+        Outcome::Vetoed(..) => "refused by an executor",
         Outcome::AlreadyDecided => "decided before",
         Outcome::Scaled => "scaled",
     }

@@ -7,7 +7,11 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::cli::args::{DetailFormat, Output};
+use crate::cli::extension::invalid;
 use crate::cli::failure::Failure;
+use crate::cli::operator_config;
+use crate::cli::printer::Printer;
+use autoscaler::plugin::rules::Rules;
 use autoscaler::settings::{Settings, set_over};
 use config::FlinkConfig;
 use config::options::autoscaler::{self as options};
@@ -40,6 +44,9 @@ pub(super) struct TrialFlags {
     /// Write a chart of lag, rates and parallelism to this file
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
+    /// Directory or file of the operator's configuration, where that has rules that the job names
+    #[arg(long, value_name = "PATH")]
+    pub(super) operator_config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) output: Output<DetailFormat>,
 }
@@ -69,6 +76,23 @@ impl TrialFlags {
     pub(super) fn config(&self, mut config: FlinkConfig) -> FlinkConfig {
         set_over(&mut config, self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         config
+    }
+
+    /// The rules that a job may name. Nobody else is asked in a trial, so that those at an address
+    /// cannot be tried.
+    pub(super) fn rules(&self, settings: &Settings, printer: &Printer) -> anyhow::Result<Rules> {
+        let rules = match &self.operator_config {
+            Some(path) => {
+                let operator = operator_config::load(Some(path), printer)?;
+                Rules::read(&operator.base).map_err(invalid)?
+            }
+            None => Rules::default(),
+        };
+        rules.check(settings).map_err(|undefined| {
+            Failure::new(undefined).hint("--operator-config names the operator's configuration")
+        })?;
+        rules.check_offline(settings).map_err(Failure::new)?;
+        Ok(rules)
     }
 }
 
@@ -116,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_tried_wins_over_what_is_set() {
         let set = vec![option("vertex.max-parallelism=7").unwrap()];
-        let flags = TrialFlags { set, svg: None, output: Output::default() };
+        let flags = TrialFlags { set, svg: None, operator_config: None, output: Output::default() };
         let config = FlinkConfig::from_iter([(
             "kubernetes.operator.job.autoscaler.vertex.max-parallelism",
             "5",

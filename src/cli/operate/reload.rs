@@ -20,6 +20,7 @@ use election::lease::Rules;
 use metrics::Metrics;
 use operator::live::Live;
 use operator::run::{Operator, Watch};
+use operator::scaling_rules::ScalingRules;
 use operator::webhook::{ReviewRules, Webhook};
 use operator::{listener, mutator, validator};
 
@@ -322,6 +323,7 @@ fn problems(config: &FlinkConfig) -> Vec<String> {
     note(listener::configured(config).err());
     note(validator::configured(config).err());
     note(mutator::configured(config).err());
+    note(ScalingRules::configured(config).err());
     let selector = config.text_of(&options::LABEL_SELECTOR).unwrap_or_default();
     if let Err(error) = LabelSelector::parse(selector) {
         let key = options::LABEL_SELECTOR.key();

@@ -179,16 +179,22 @@ async fn what_is_stored_and_not_understood_is_named() {
 }
 
 #[tokio::test]
-async fn status_tells_of_plugins_that_keep_a_job_from_being_scaled() {
+async fn status_tells_of_rules_that_have_a_say() {
     let cluster = FakeCluster::new();
     let mut resource = orders();
     let key = "job.autoscaler.metrics.custom-evaluators";
     resource["spec"]["flinkConfiguration"][key] = json!(["mine"]);
     cluster.insert(resource.clone());
     let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
-    let told = "warning: the job is not scaled: invalid value `mine` of \
-                `job.autoscaler.metrics.custom-evaluators`: expected nothing: plugins are Java classes, \
-                which do not run here\n";
+    let told = "evaluator `mine` has a say: where the operator's configuration does not define \
+                it, the job is not scaled, and an event AutoscalerError says so\n";
+    assert_eq!(ran.error, told);
+    resource["spec"]["flinkConfiguration"][key] = json!(["mine", "yours"]);
+    cluster.insert(resource.clone());
+    let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
+    let told = "warning: the job is not scaled: invalid value `mine;yours` of \
+                `job.autoscaler.metrics.custom-evaluators`: expected one name: a job has one \
+                evaluator\n";
     assert_eq!(ran.error, told);
     resource["spec"]["flinkConfiguration"]["job.autoscaler.enabled"] = json!(false);
     cluster.insert(resource);
@@ -336,6 +342,24 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     let ran = run(&cluster, address.clone(), "autoscaler explain orders").await.succeeded();
     let line = "Requested: 1 TaskManagers, 2 CPU, 4 GiB, 0.1 per hour";
     assert!(ran.output.contains(line), "{}", ran.output);
+    // A rule that it names is asked where the operator's configuration defines it.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    let define = |expression: &str| {
+        let key = "kubernetes.operator.plugins.evaluators.mine.expression";
+        std::fs::write(&file, format!("{key}: \"{expression}\"\n")).unwrap();
+    };
+    let mut ruled = cluster.object("flinkdeployments", "default", "orders").unwrap();
+    ruled["spec"]["flinkConfiguration"]["job.autoscaler.metrics.custom-evaluators"] = json!("mine");
+    cluster.insert(ruled);
+    let ran = run(&cluster, address.clone(), "autoscaler explain orders").await;
+    ran.failed(Kind::Failed, "names `mine`, which nobody defines");
+    define("null");
+    let line = format!("autoscaler explain orders --operator-config {}", file.display());
+    let ran = run(&cluster, address.clone(), &line).await.succeeded();
+    assert!(ran.output.contains("1 of 2 samples are there"), "{}", ran.output);
+    define("object");
+    run(&cluster, address.clone(), &line).await.failed(Kind::Failed, "knows no `object`");
     // A job that does not run is not measured.
     cluster.set_status(
         "flinkdeployments",

@@ -12,6 +12,7 @@ use operator::context::Context;
 use operator::files::Files;
 use operator::preview::{self, Preview};
 use operator::run::{Operator, Watch, start};
+use operator::scaling_rules::ScalingRules;
 use operator::scopes::Moved;
 use operator::validator::Validator;
 use serde::Serialize;
@@ -57,6 +58,15 @@ impl Operating {
         Self::start_judged(watch, cluster, flink, metrics, vec![])
     }
 
+    /// With the rules that this configuration of the operator defines for autoscalers.
+    pub(crate) fn start_ruled(flink: FakeFlink, text: &str) -> Self {
+        let config = config::file::parse_flink_conf(text);
+        let rules = ScalingRules::configured(&config).unwrap();
+        let (cluster, all) = (FakeCluster::new(), Watch::AllNamespaces);
+        let with = |context: Context| context.with_scaling_rules(rules);
+        Self::start_with(&all, cluster, flink, Metrics::default(), with)
+    }
+
     /// With validators that have a say.
     pub(crate) fn start_judged(
         watch: &Watch,
@@ -65,14 +75,24 @@ impl Operating {
         metrics: Metrics,
         validators: Vec<Arc<dyn Validator>>,
     ) -> Self {
+        let with = |context: Context| context.with_validators(validators);
+        Self::start_with(watch, cluster, flink, metrics, with)
+    }
+
+    fn start_with(
+        watch: &Watch,
+        cluster: FakeCluster,
+        flink: FakeFlink,
+        metrics: Metrics,
+        with: impl FnOnce(Context) -> Context,
+    ) -> Self {
         let rest_address = Some(flink.address().to_owned());
         let options = Options { rest_address, ..Options::default() };
         let connector = Connector::new(&options, None).unwrap().counted(metrics.flink());
         let context = Context::new(cluster.client(), OperatorConfig::default(), connector, true)
             .with_metrics(metrics)
-            .with_files(Files::here(|_| None))
-            .with_validators(validators);
-        let operator = start(context, watch, None);
+            .with_files(Files::here(|_| None));
+        let operator = start(with(context), watch, None);
         Self { cluster, flink, operator }
     }
 

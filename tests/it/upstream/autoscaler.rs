@@ -7,6 +7,7 @@ use autoscaler::cycle::{Cycle, Facts, Outcome, State, run};
 use autoscaler::feedback::scaling_coefficient;
 use autoscaler::metric::{Evaluated, Figures, Metric};
 use autoscaler::names::partitions;
+use autoscaler::plugin::Asking;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, Reading, VertexReading};
 use autoscaler::scaling_history::{Scaling, restart_time};
@@ -124,6 +125,7 @@ impl Job {
             task_manager: TaskManager::default(),
             pods: None,
             capacity: None,
+            asking: Asking::default(),
         };
         let cycle = run(self.state.clone(), &facts);
         self.state = cycle.state.clone();

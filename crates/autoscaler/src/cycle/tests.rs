@@ -3,10 +3,12 @@
 mod examples;
 mod laws;
 mod linear;
+mod plugins;
 
 use super::*;
 use crate::capacity;
 use crate::cost::Pod;
+use crate::plugin::rules::Rules;
 use crate::sample::{Aggregate, ProcessReading, VertexReading};
 use crate::settings::tests::settings;
 use crate::topology::{Counters, ShipStrategy, Vertex};
@@ -78,6 +80,7 @@ struct Job {
     pods: Option<Pods>,
     capacity: Option<Result<Capacity, String>>,
     processes: ProcessReading,
+    rules: Rules,
 }
 
 impl Job {
@@ -91,6 +94,7 @@ impl Job {
             pods: None,
             capacity: None,
             processes: ProcessReading::default(),
+            rules: Rules::default(),
         }
     }
 
@@ -111,8 +115,9 @@ impl Job {
             task_manager: self.task_manager,
             pods: self.pods,
             capacity: self.capacity.as_ref(),
+            asking: Asking::default(),
         };
-        let cycle = run(self.state.clone(), &facts);
+        let cycle = self.rules.cycle(self.state.clone(), &facts);
         self.state = cycle.state.clone();
         cycle
     }
@@ -433,6 +438,7 @@ fn a_vertex_that_was_not_read_leaves_everything_as_it_is() {
         task_manager: TaskManager::default(),
         pods: None,
         capacity: None,
+        asking: Asking::default(),
     };
     let cycle = run(job.state.clone(), &facts);
     assert_eq!(cycle.outcome, Outcome::NotRead("source".into()));

@@ -25,7 +25,8 @@ fn record() -> Record {
     let settings = settings(&[("scaling.enabled", "false")]);
     let model = Model::read(MODEL).unwrap();
     let start = Timestamp::from_second(1_767_225_600).unwrap();
-    let simulated = simulate(&model, &settings, &FlinkConfig::new(), start).unwrap();
+    let simulated =
+        simulate(&model, &settings, &FlinkConfig::new(), start, &Rules::default()).unwrap();
     let header = Header::new("orders", "aa", start, &FlinkConfig::new());
     Record { header, entries: simulated.entries, is_cut: false }
 }
@@ -35,7 +36,7 @@ const QUICK: &[(&str, &str)] = &[("metrics.window", "5 min"), ("stabilization.in
 #[test]
 fn a_job_that_was_never_scaled_would_have_been() {
     let record = record();
-    let trace = replay(&record, &settings(QUICK), &FlinkConfig::new());
+    let trace = replay(&record, &settings(QUICK), &FlinkConfig::new(), &Rules::default());
     assert_eq!(trace.moments.len(), record.entries.len());
     assert!(trace.changes.is_empty(), "the job of the record does not follow");
     let first = &trace.decisions[0];
@@ -53,7 +54,7 @@ fn other_options_decide_otherwise() {
     let record = record();
     let of = |options: &[(&str, &str)]| {
         let settings = settings(&[QUICK, options].concat());
-        replay(&record, &settings, &FlinkConfig::new())
+        replay(&record, &settings, &FlinkConfig::new(), &Rules::default())
     };
     let max = of(&[("vertex.max-parallelism", "2")]);
     assert!(max.decisions.iter().flat_map(|one| one.changes.values()).all(|of| of.new <= 2));
@@ -67,10 +68,10 @@ fn other_options_decide_otherwise() {
 #[test]
 fn a_replay_is_the_same_each_time() {
     let record = record();
-    let once = replay(&record, &settings(QUICK), &FlinkConfig::new());
+    let once = replay(&record, &settings(QUICK), &FlinkConfig::new(), &Rules::default());
     let text = crate::record::entry_line(&record.entries[5]);
     assert!(text.contains("\"runningSince\""));
-    assert_eq!(once, replay(&record, &settings(QUICK), &FlinkConfig::new()));
+    assert_eq!(once, replay(&record, &settings(QUICK), &FlinkConfig::new(), &Rules::default()));
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_gap_in_the_record_is_a_moment_without_a_decision() {
     let mut record = record();
     let at = record.entries[40].at;
     record.entries[40] = Entry { at, measured: Err("job `aa` does not run".to_owned()) };
-    let trace = replay(&record, &settings(QUICK), &FlinkConfig::new());
+    let trace = replay(&record, &settings(QUICK), &FlinkConfig::new(), &Rules::default());
     let moment = &trace.moments[40];
     assert_eq!(moment.outcome, Err("job `aa` does not run".to_owned()));
     assert_eq!(moment.lag, None);

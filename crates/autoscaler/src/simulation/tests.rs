@@ -20,7 +20,7 @@ const PATIENT: &[(&str, &str)] = &[
 fn run(yaml: &str, options: &[(&str, &str)]) -> Simulated {
     let model = Model::read(yaml).unwrap();
     let settings = settings(&[PATIENT, options].concat());
-    simulate(&model, &settings, &FlinkConfig::new(), start()).unwrap()
+    simulate(&model, &settings, &FlinkConfig::new(), start(), &Rules::default()).unwrap()
 }
 
 fn last(simulated: &Simulated) -> &BTreeMap<VertexId, u32> {
@@ -129,7 +129,7 @@ fn a_file_that_is_no_job_is_refused_with_the_field() {
     }
     let circle = PIPELINE.replace("from: source", "from: sink");
     let model = Model::read(&circle).unwrap();
-    let result = simulate(&model, &settings(&[]), &FlinkConfig::new(), start());
+    let result = simulate(&model, &settings(&[]), &FlinkConfig::new(), start(), &Rules::default());
     assert!(matches!(result, Err(Unusable::Circular(_))), "{result:?}");
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::metric::Evaluated;
+use crate::plugin::Asking;
 use crate::scaling_history::Scaling;
 use crate::settings::tests::settings;
 use crate::topology::{Counters, ShipStrategy};
@@ -96,10 +97,15 @@ impl Example {
             history: &self.history,
             unscaled: None,
             restart_time,
-            now: at(minute),
             settings: &settings,
+            set: &[],
+            teller: Teller {
+                asking: Asking::default(),
+                now: at(minute),
+                is_backlog: self.is_backlog,
+            },
         };
-        decide(&input, delayed)
+        decide(&input, delayed).unwrap()
     }
 
     fn decide(&self) -> VertexDecision {
@@ -172,7 +178,7 @@ fn section_16_example_2_factors_are_limited() {
     let down = |factor| example(10, 10.0, 100.0, "1.0").with("scale-down.max-factor", factor);
     down("0.5").gives(5, true);
     let decision = down("0.6").gives(4, true);
-    let rules: Vec<_> = decision.steps.iter().map(|step| step.rule).collect();
+    let rules: Vec<_> = decision.steps.iter().map(|step| step.rule.clone()).collect();
     assert_eq!(
         rules,
         [

@@ -1,10 +1,13 @@
 //! The options `job.autoscaler.*`, with their older names `kubernetes.operator.job.autoscaler.*`.
 
+use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 use strum::EnumString;
 
 use super::List;
+use crate::FlinkConfig;
 use crate::flink_config::OPERATOR_PREFIX;
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, values_from_str};
@@ -18,7 +21,7 @@ pub enum BusyTimeAggregator {
     Avg,
 }
 
-/// How a computed parallelism is fitted to key groups or partitions. Names in another case are names of plugins.
+/// How a computed parallelism is fitted to key groups or partitions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum AlignmentMode {
@@ -27,6 +30,26 @@ pub enum AlignmentMode {
     /// The next divisor up.
     EvenlySpread,
     Off,
+}
+
+/// A mode of alignment, or the name of a rule of the operator's configuration: also a mode's name in
+/// another case.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AlignmentChoice {
+    Mode(AlignmentMode),
+    Named(String),
+}
+
+impl FromStr for AlignmentChoice {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text.parse() {
+            Ok(mode) => Ok(Self::Mode(mode)),
+            Err(_) if text.is_empty() => Err(()),
+            Err(_) => Ok(Self::Named(text.to_owned())),
+        }
+    }
 }
 
 /// The older form of [`AlignmentMode`].
@@ -39,7 +62,7 @@ pub enum AdjustMode {
 
 values_from_str! {
     BusyTimeAggregator: "`MAX`, `MIN` or `AVG`";
-    AlignmentMode: "`BALANCED`, `EVENLY_SPREAD` or `OFF`; modes that are Java classes do not run here";
+    AlignmentChoice: "`BALANCED`, `EVENLY_SPREAD`, `OFF`, or the name of an alignment mode that the operator's configuration defines";
     AdjustMode: "`EVENLY_SPREAD` or `MAXIMIZE_UTILISATION`";
 }
 
@@ -149,7 +172,7 @@ options! {
     Live BUSY_TIME_AGGREGATOR: BusyTimeAggregator =
         "job.autoscaler.metrics.busy-time.aggregator" or "MAX" formerly prefixed;
     /// How a parallelism is fitted to key groups or partitions.
-    Live ALIGNMENT_MODE: AlignmentMode =
+    Live ALIGNMENT_MODE: AlignmentChoice =
         "job.autoscaler.scaling.parallelism-alignment.mode" or "BALANCED" formerly prefixed;
     /// Older form of the alignment mode; it counts only where it is set and the alignment mode is not.
     Live ADJUST_MODE: AdjustMode =
@@ -184,15 +207,36 @@ options! {
     Live COST_CPU_HOUR: f64 = "job.autoscaler.cost.cpu-hour";
     /// Price of a GiB of memory for an hour, like `job.autoscaler.cost.cpu-hour`.
     Live COST_GIB_HOUR: f64 = "job.autoscaler.cost.gib-hour";
-    /// Java classes that rewrite figures; a job that names some is not scaled.
+    /// Name of an evaluator of the operator's configuration, which sets figures of vertices.
     Live CUSTOM_EVALUATORS: List =
         "job.autoscaler.metrics.custom-evaluators" or "" formerly prefixed;
-    /// Java classes that have a say in each decision; a job that names some is not scaled.
+    /// Names of executors of the operator's configuration, which approve, change or refuse decisions.
     Live CUSTOM_EXECUTORS: List = "job.autoscaler.scaling.custom-executors" or "" formerly prefixed;
+}
+
+/// Below these are the parameters that a job gives to a rule, after the name of the rule.
+pub const EVALUATOR_PARAMETERS: &str = "job.autoscaler.metrics.custom-evaluator.";
+pub const EXECUTOR_PARAMETERS: &str = "job.autoscaler.scaling.custom-executor.";
+pub const ALIGNMENT_PARAMETERS: &str = "job.autoscaler.scaling.parallelism-alignment.mode.";
+
+/// True for a parameter of a rule, whatever the rule makes of it.
+pub fn is_parameter(key: &str) -> bool {
+    let bare = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
+    [EVALUATOR_PARAMETERS, EXECUTOR_PARAMETERS, ALIGNMENT_PARAMETERS]
+        .iter()
+        .any(|prefix| bare.starts_with(prefix))
+}
+
+/// The parameters of the rule of this name. What stands under the current name wins.
+pub fn parameters(config: &FlinkConfig, prefix: &str, name: &str) -> BTreeMap<String, String> {
+    let current = format!("{prefix}{name}.");
+    let former = format!("{OPERATOR_PREFIX}{current}");
+    let both = config.below(&former).chain(config.below(&current));
+    both.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// True if there is an option with this key, under its current name or an older one.
 pub fn is_known(key: &str) -> bool {
     let bare = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
-    TABLE.iter().any(|known| known.keys().any(|name| name == bare))
+    is_parameter(key) || TABLE.iter().any(|known| known.keys().any(|name| name == bare))
 }

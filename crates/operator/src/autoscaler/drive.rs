@@ -18,6 +18,7 @@ use super::{Cluster, Scaled, candidate};
 use crate::blue_green::is_switching;
 use crate::context::Context;
 use crate::observe::Subject;
+use crate::scaling_rules::ScalingRules;
 use api::state_snapshot::JobKind;
 use api::status::JobStatus;
 use autoscaler::advice;
@@ -27,6 +28,7 @@ use autoscaler::eligibility::{Ineligible, job_to_measure};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::events::Event;
 use autoscaler::metric::TOLD;
+use autoscaler::plugin::{Answers, Asking, Job};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::state;
@@ -160,6 +162,8 @@ impl<K: Scaled> Turn<K> {
         let flink = self.flink.as_ref().map_err(|reason| Failure::lasting(reason))?;
         let mut settings =
             Settings::read(&self.config).map_err(|error| Failure::lasting(&error.to_string()))?;
+        let rules = &context.scaling_rules;
+        rules.check(&settings).map_err(Failure::Lasting)?;
         let now = Timestamp::now();
         let measuring = flink.measure(&self.job_id, &mut work.names);
         let measuring = context.autoscalers.stop.run_until_cancelled(measuring);
@@ -183,31 +187,48 @@ impl<K: Scaled> Turn<K> {
         };
         let interval = context.operator().base.find(&CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL);
         let interval = interval.map_err(|error| Failure::lasting(&error.to_string()))?;
-        let mut view = context.autoscalers.capacity.lock().await;
-        let refreshing = view.refresh(interval, &context.client);
-        match context.autoscalers.stop.run_until_cancelled(refreshing).await {
-            Some(Some(reason)) => report_unread_nodes(&self.resource, &reason, context).await,
-            Some(None) => {}
-            None => return Err(Failure::Quiet("the operator stops".to_owned())),
-        }
-        let facts = Facts {
-            now,
-            zone: &context.zone,
-            settings: &settings,
-            config: &self.config,
-            topology: &topology,
-            running_since,
-            reading: &reading,
-            task_manager,
-            pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
-            capacity: view.known.as_ref(),
+        let job = Job {
+            namespace: self.resource.namespace(),
+            name: self.resource.name_any(),
+            id: Some(self.job_id.clone()),
         };
         let before = work.stored.state.clone();
-        let cycle = cycle::run(before.clone(), &facts);
-        if let Some(left) = &cycle.capacity {
-            view.note(left);
-        }
-        drop(view);
+        let (mut answers, deadline) = (Answers::new(), ScalingRules::deadline());
+        let stopped = || Failure::Quiet("the operator stops".to_owned());
+        let cycle = loop {
+            let mut view = context.autoscalers.capacity.lock().await;
+            let refreshing = view.refresh(interval, &context.client);
+            match context.autoscalers.stop.run_until_cancelled(refreshing).await {
+                Some(Some(reason)) => report_unread_nodes(&self.resource, &reason, context).await,
+                Some(None) => {}
+                None => return Err(stopped()),
+            }
+            let facts = Facts {
+                now,
+                zone: &context.zone,
+                settings: &settings,
+                config: &self.config,
+                topology: &topology,
+                running_since,
+                reading: &reading,
+                task_manager,
+                pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
+                capacity: view.known.as_ref(),
+                asking: Asking { job: Some(&job), answers: Some(&answers) },
+            };
+            let cycle = cycle::run(before.clone(), &facts);
+            let Outcome::Asks(question) = &cycle.outcome else {
+                if let Some(left) = &cycle.capacity {
+                    view.note(left);
+                }
+                break cycle;
+            };
+            // Nobody waits for the room on the nodes while a rule is asked.
+            drop(view);
+            let asking = rules.answer(question, deadline);
+            let answer = context.autoscalers.stop.run_until_cancelled(asking).await;
+            answers.insert(question.key(), answer.ok_or_else(stopped)?);
+        };
         Ok(Made { now, before, cycle, settings })
     }
 
@@ -289,7 +310,7 @@ impl<K: Scaled> Turn<K> {
         let ended = match &outcome {
             Outcome::Scaled => Ended::Scaled,
             other if other.is_balanced() => Ended::Balanced,
-            Outcome::Invalid(_) => Ended::Failed,
+            Outcome::Invalid(_) | Outcome::Unanswered(_) => Ended::Failed,
             _ => Ended::Undecided,
         };
         let metrics = &context.metrics;
@@ -303,8 +324,8 @@ impl<K: Scaled> Turn<K> {
             tracing::debug!(%outcome, judged, "the autoscaler looked");
         }
         self.report_events(&events, now, context).await;
-        if let Outcome::Invalid(invalid) = &outcome {
-            report_failure(&self.resource, &invalid.to_string(), context).await;
+        if let Outcome::Invalid(_) | Outcome::Unanswered(_) = &outcome {
+            report_failure(&self.resource, &outcome.to_string(), context).await;
         }
         if is_decision {
             let namespace = self.resource.namespace().unwrap_or_default();

@@ -15,10 +15,11 @@ use super::view::{JobView, VertexView};
 use super::{Cluster, Shared};
 use autoscaler::advice;
 use autoscaler::bounds::{Bounds, wanted};
-use autoscaler::cycle::{self, Cycle, Facts, Outcome};
+use autoscaler::cycle::{Cycle, Facts, Outcome};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::event_limiter::EventLimiter;
 use autoscaler::events::{Disabled, Event};
+use autoscaler::plugin::{self, Asking};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout, set_over};
 use autoscaler::state::{self, Stored, Written};
@@ -173,6 +174,7 @@ impl Book {
             return Err(Trouble::Lasting(lines.join("; ")));
         }
         let mut settings = Settings::read(&config).map_err(Trouble::lasting)?;
+        shared.settings.rules.check(&settings).map_err(Trouble::Lasting)?;
         if settings.memory_tuning.is_enabled {
             settings.memory_tuning.is_enabled = false;
             self.remark("job.autoscaler.memory.tuning.enabled: memory is not tuned, as nobody restarts the job");
@@ -347,6 +349,8 @@ impl Book {
             cpu: config.find(&TASK_MANAGER_CPU).ok().flatten().filter(|cpu| *cpu > 0.0),
             memory: config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten(),
         };
+        let told =
+            plugin::Job { namespace: None, name: job.name.clone(), id: Some(self.job_id.clone()) };
         let facts = Facts {
             now,
             zone: &shared.zone,
@@ -359,9 +363,13 @@ impl Book {
             // A Flink cluster anywhere need not be made of pods.
             pods: None,
             capacity: None,
+            asking: Asking { job: Some(&told), answers: None },
         };
         let before = work.stored.state.clone();
-        let made = cycle::run(before.clone(), &facts);
+        let making = shared.settings.rules.cycle(&before, &facts);
+        let Some(made) = shared.stop.run_until_cancelled(making).await else {
+            return Err(Trouble::Quiet("the process stops".to_owned()));
+        };
         let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } = made;
         if let Some(why) = discarded {
             tracing::debug!(?why, job = self.job_id, "former samples are of no use");
@@ -390,7 +398,9 @@ impl Book {
         self.note(now, &topology, outcome, evaluation);
         self.tell(&events, now);
         match &self.seen.outcome {
-            Some(Outcome::Invalid(invalid)) => Err(Trouble::lasting(invalid)),
+            Some(outcome @ (Outcome::Invalid(_) | Outcome::Unanswered(_))) => {
+                Err(Trouble::lasting(outcome))
+            }
             _ => Ok(()),
         }
     }

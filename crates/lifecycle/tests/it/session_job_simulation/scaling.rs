@@ -9,6 +9,7 @@
 use autoscaler::cycle::{self, Facts as Measured, Outcome};
 use autoscaler::effects::{InForce, with_parallelism};
 use autoscaler::eligibility::{Candidate, job_to_measure};
+use autoscaler::plugin::Asking;
 use autoscaler::quota::TaskManager;
 use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
 use autoscaler::scaling_history::VertexHistory;
@@ -171,6 +172,7 @@ impl Scaled {
             task_manager: TaskManager::default(),
             pods: None,
             capacity: None,
+            asking: Asking::default(),
         };
         let Book { mut work, mut stored_at } = self.book().clone();
         let made = cycle::run(work.state.clone(), &facts);

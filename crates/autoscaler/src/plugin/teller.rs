@@ -1,0 +1,154 @@
+//! What rules are told, and where they are asked.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::answer::{REASON_CHARS, cut, read_figures, read_parallelism, read_verdict};
+use super::{Asking, Halt, Named, Question, Unanswered, Verdict};
+use crate::align::Target;
+use crate::metric::{Evaluated, Figures, Metric};
+use crate::topology::{Vertex, VertexId};
+
+/// Facts that all rules of a cycle are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Teller<'a> {
+    pub asking: Asking<'a>,
+    pub now: Timestamp,
+    pub is_backlog: bool,
+}
+
+impl Teller<'_> {
+    /// The answer of a rule, where it was asked already.
+    fn answer<T>(
+        &self,
+        named: &Named,
+        vertex: Option<&VertexId>,
+        facts: impl FnOnce() -> Vec<Value>,
+        read: impl FnOnce(&Value) -> Result<T, String>,
+    ) -> Result<T, Halt> {
+        let (of, vertex) = (named.id.clone(), vertex.cloned());
+        let key = (of.clone(), vertex.clone());
+        let Some(answer) = self.asking.answers.and_then(|answers| answers.get(&key)) else {
+            let facts = [self.job(), json!(named.parameters)].into_iter().chain(facts()).collect();
+            return Err(Halt::Asks(Box::new(Question { of, vertex, facts })));
+        };
+        let read = answer.as_ref().map_err(Clone::clone).and_then(read);
+        read.map_err(|why| {
+            Halt::Unanswered(Unanswered { of, vertex, why: cut(&why, REASON_CHARS) })
+        })
+    }
+
+    fn job(&self) -> Value {
+        let mut job = json!(self.asking.job.cloned().unwrap_or_default());
+        job["now"] = json!(self.now.to_string());
+        job["isBacklog"] = json!(self.is_backlog);
+        job
+    }
+
+    /// The figures that an evaluator sets for a vertex; those of its `inputs` are evaluated.
+    ///
+    /// # Errors
+    /// Where it has to be asked, and where it gives no answer that can be used.
+    pub fn figures(
+        &self,
+        named: &Named,
+        (id, vertex): (&VertexId, &Vertex),
+        figures: &Figures,
+        evaluated: &BTreeMap<VertexId, Figures>,
+    ) -> Result<Vec<(Metric, Evaluated)>, Halt> {
+        let facts = || {
+            let inputs = vertex.inputs.keys().filter_map(|id| Some((id, evaluated.get(id)?)));
+            let inputs = inputs.map(|(id, of)| (id.to_string(), told_figures(of)));
+            vec![told_vertex(id, vertex), told_figures(figures), inputs.collect()]
+        };
+        self.answer(named, Some(id), facts, read_figures)
+    }
+
+    /// The parallelism that an alignment mode fits; nothing where it leaves the computed one.
+    ///
+    /// # Errors
+    /// Where it has to be asked, and where it gives no answer that can be used.
+    pub fn alignment(
+        &self,
+        named: &Named,
+        (id, vertex): (&VertexId, &Vertex),
+        figures: &Figures,
+        target: &Target,
+    ) -> Result<Option<u32>, Halt> {
+        let max = target.upper.min(target.max_parallelism);
+        let facts = || {
+            let divisors = (1..=target.parts).filter(|of| target.parts.is_multiple_of(*of));
+            let alignment = json!({
+                "current": target.current,
+                "target": target.target,
+                "parts": target.parts,
+                "divisors": divisors.collect::<Vec<_>>(),
+                "min": target.lower,
+                "max": max,
+            });
+            vec![told_vertex(id, vertex), told_figures(figures), alignment]
+        };
+        self.answer(named, Some(id), facts, |answer| {
+            let aligned = (!answer.is_null()).then(|| read_parallelism(answer, target.lower, max));
+            aligned.transpose()
+        })
+    }
+
+    /// The verdict of an executor on changes of parallelism. `limits` are the vertices that it may
+    /// change, each with its least and its most parallelism.
+    ///
+    /// # Errors
+    /// Where it has to be asked, and where it gives no answer that can be used.
+    pub fn verdict(
+        &self,
+        named: &Named,
+        vertices: impl Iterator<Item = (VertexId, Value)>,
+        scalings: &BTreeMap<VertexId, (u32, u32)>,
+        limits: &BTreeMap<VertexId, (u32, u32)>,
+    ) -> Result<Verdict, Halt> {
+        let facts = || {
+            let scalings = scalings.iter().map(|(id, (current, new))| {
+                (id.to_string(), json!({ "current": current, "new": new }))
+            });
+            let vertices = vertices.map(|(id, told)| (id.to_string(), told));
+            vec![vertices.collect(), scalings.collect()]
+        };
+        self.answer(named, None, facts, |answer| read_verdict(answer, limits))
+    }
+}
+
+fn told_vertex(id: &VertexId, vertex: &Vertex) -> Value {
+    json!({
+        "id": id,
+        "parallelism": vertex.parallelism,
+        "maxParallelism": vertex.max_parallelism,
+        "partitions": vertex.partitions,
+        "inputs": vertex.inputs,
+        "isSource": vertex.is_source(),
+        "isPartitioned": vertex.is_partitioned(),
+    })
+}
+
+/// A vertex and its figures, for those that look at all of them.
+pub fn told_with_figures(id: &VertexId, vertex: &Vertex, figures: &Figures) -> Value {
+    let mut told = told_vertex(id, vertex);
+    told["metrics"] = told_figures(figures);
+    told
+}
+
+/// What was not measured, and a rate without a limit, is left out.
+fn told_figures(figures: &Figures) -> Value {
+    let told = figures.0.iter().filter_map(|(metric, evaluated)| {
+        let Evaluated { current, average } = *evaluated;
+        let of = [("current", current), ("average", average)];
+        let known: Map<String, Value> = of
+            .into_iter()
+            .filter(|(_, number)| number.is_finite())
+            .map(|(name, number)| (name.to_owned(), json!(number)))
+            .collect();
+        (!known.is_empty()).then(|| (metric.to_string(), Value::Object(known)))
+    });
+    told.collect()
+}

@@ -1,0 +1,101 @@
+//! Evaluators, executors and alignment modes of the operator's configuration, asked for the
+//! autoscaler: expressions beside the tasks that wait, and addresses over HTTP.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::endpoint::Caller;
+use super::plugin::caller;
+use autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
+use autoscaler::plugin::rules::Rules;
+use autoscaler::plugin::{Answers, Asking, Id, Question};
+use autoscaler::settings::Settings;
+use config::FlinkConfig;
+use config::plugin::InvalidPlugin;
+
+/// How long all rules of a job may take for one cycle.
+const ASKING_MAX: Duration = Duration::from_mins(1);
+
+/// The rules of an installation.
+#[derive(Clone, Default)]
+pub struct ScalingRules {
+    rules: Arc<Rules>,
+    callers: Arc<HashMap<Id, Caller>>,
+}
+
+impl ScalingRules {
+    /// Those that `config` defines.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, so that one edit can mend it.
+    pub fn configured(config: &FlinkConfig) -> Result<Self, Vec<InvalidPlugin>> {
+        let rules = Rules::read(config)?;
+        let mut callers = HashMap::new();
+        for (id, endpoint) in rules.endpoints() {
+            let caller = caller(endpoint.clone(), id.kind.group(), &id.name);
+            callers.insert(id.clone(), caller.map_err(|problem| vec![problem])?);
+        }
+        Ok(Self { rules: Arc::new(rules), callers: Arc::new(callers) })
+    }
+
+    /// Checks that there is every rule that a job names.
+    ///
+    /// # Errors
+    /// Says which one is not there, and what defines it.
+    pub fn check(&self, settings: &Settings) -> Result<(), String> {
+        self.rules.check(settings)
+    }
+
+    /// When the rules of a cycle that begins now have to have answered.
+    pub(super) fn deadline() -> Instant {
+        Instant::now() + ASKING_MAX
+    }
+
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// Why there is none, for users.
+    pub(super) async fn answer(
+        &self,
+        question: &Question,
+        deadline: Instant,
+    ) -> Result<Value, String> {
+        let answer = tokio::time::timeout_at(deadline, self.ask(question)).await;
+        answer.unwrap_or_else(|_| Err(format!("the job's rules took longer than {ASKING_MAX:?}")))
+    }
+
+    async fn ask(&self, question: &Question) -> Result<Value, String> {
+        let Some(caller) = self.callers.get(&question.of) else {
+            let (rules, question) = (Arc::clone(&self.rules), question.clone());
+            // An expression over many vertices takes its time; others go on meanwhile.
+            let answer = tokio::task::spawn_blocking(move || rules.evaluate(&question)).await;
+            return answer.map_err(|_| "its rule was not evaluated to the end".to_owned())?;
+        };
+        let body = question.request().to_string();
+        let answer = caller.post("application/json", body).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer).map_err(|error| format!("its answer is not JSON: {error}"))
+    }
+
+    /// Makes a cycle, with the answers of all rules that it asks.
+    pub async fn cycle(&self, state: &State, facts: &Facts<'_>) -> Cycle {
+        let (mut answers, deadline) = (Answers::new(), Self::deadline());
+        loop {
+            let asking = Asking { answers: Some(&answers), ..facts.asking };
+            let cycle = cycle::run(state.clone(), &Facts { asking, ..*facts });
+            let Outcome::Asks(question) = &cycle.outcome else { return cycle };
+            let answer = self.answer(question, deadline).await;
+            answers.insert(question.key(), answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
