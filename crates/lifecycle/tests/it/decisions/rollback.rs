@@ -3,7 +3,7 @@
 use api::deployment::DeploymentMode;
 use api::version::FlinkVersion;
 use expect_test::expect;
-use lifecycle::world::{PodProblem, PreflightPods, TaskManagers};
+use lifecycle::world::{PreflightPods, TaskManagers};
 
 use super::*;
 
