@@ -38,6 +38,8 @@ pub struct Settings {
     pub name: String,
     /// Of this process alone.
     pub identity: String,
+    /// The pod of this process, which the Lease names; absent where it is in none, and where several hold it.
+    pub pod: Option<String>,
     pub rules: Rules,
     /// Which resources, in words: the replicas of an installation say the same.
     pub operates: String,
@@ -211,6 +213,7 @@ impl Election {
         };
         let holder = Holder {
             identity: self.settings.identity.clone(),
+            pod: self.settings.pod.clone(),
             duration: self.settings.rules.duration,
             operates: self.settings.operates.clone(),
             members: self.settings.roster.as_ref().map(|roster| lock(roster).next(now)),
@@ -359,6 +362,7 @@ impl Election {
             };
             let holder = Holder {
                 identity: self.settings.identity.clone(),
+                pod: self.settings.pod.clone(),
                 duration: self.settings.rules.duration,
                 operates: self.settings.operates.clone(),
                 members: Some(others),
@@ -374,9 +378,16 @@ impl Election {
     }
 }
 
+/// Name of the pod that this process is in, by `POD_NAME` alone: a pod that shares the network of its node has the
+/// host name of all others there, and no two holders may bear one name for programs that know no processes.
+pub fn own_pod() -> Option<String> {
+    std::env::var("POD_NAME").ok().filter(|name| !name.trim().is_empty())
+}
+
 /// A name for this process that no other has had: of its pod, with a random end.
-pub fn new_identity() -> String {
+pub fn new_identity(pod: Option<&str>) -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.trim().is_empty());
+    let name = pod.or(host.as_deref()).unwrap_or("kubectl-flink");
     let end = clients::flink::new_trigger_id();
-    format!("{}_{}", host.as_deref().unwrap_or("kubectl-flink"), end.get(..12).unwrap_or(&end))
+    format!("{name}_{}", end.get(..12).unwrap_or(&end))
 }

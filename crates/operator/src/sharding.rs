@@ -131,6 +131,8 @@ pub async fn join(client: Client, settings: Settings, fence: Fence) -> Sharding 
     let roster = Arc::new(Mutex::new(roster));
     let of_number = election::Settings {
         identity: number_holder(*shards, &election.operates),
+        // Of no single pod.
+        pod: None,
         roster: Some(Arc::clone(&roster)),
         ..election.clone()
     };

@@ -11,7 +11,7 @@ use clients::cluster::access::{self, Operation};
 use clients::cluster::lease;
 use clients::fence::Fence;
 use config::{FlinkConfig, options};
-use operator::election::{self, Leadership, Settings, new_identity};
+use operator::election::{self, Leadership, Settings, new_identity, own_pod};
 use operator::run::Operator;
 use operator::sharding::{self, Sharding};
 
@@ -59,8 +59,9 @@ impl ElectionArgs {
         let namespace = self.lease_namespace.clone().or(own);
         let namespace = namespace.unwrap_or_else(|| connection.namespace.clone());
         let rules = Rules::of(config)?;
-        let (name, identity) = (name.to_owned(), new_identity());
-        Ok(Some(Settings { namespace, name, identity, rules, operates, roster: None }))
+        let (name, pod) = (name.to_owned(), own_pod());
+        let identity = new_identity(pod.as_deref());
+        Ok(Some(Settings { namespace, name, identity, pod, rules, operates, roster: None }))
     }
 }
 

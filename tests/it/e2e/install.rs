@@ -157,9 +157,7 @@ fn job() -> Value {
 /// The pod that holds the Lease.
 fn leader(cluster: &Cluster) -> String {
     let lease = cluster.read("coordination.k8s.io/v1", "Lease", "kubectl-flink-operator");
-    let holder = lease["spec"]["holderIdentity"].as_str().unwrap();
-    let (pod, _) = holder.rsplit_once('_').unwrap();
-    pod.to_owned()
+    lease["spec"]["holderIdentity"].as_str().unwrap().to_owned()
 }
 
 fn helm(cluster: &Cluster, args: &[&str]) {

@@ -84,6 +84,8 @@ impl Operator {
         command.args(self.arguments.get().unwrap()).stdin(Stdio::null());
         command.env("KUBECTL_FLINK_LOG", "info,kubectl_flink=debug,kube_client=off");
         command.stdout(log.try_clone().unwrap()).stderr(log);
+        // As in a pod, whose name stays that of its containers when one is started again.
+        command.env("POD_NAME", self.log.file_stem().unwrap());
         // It takes few threads for one namespace, and there are many of them.
         command.env("TOKIO_WORKER_THREADS", "1");
         if let Some(authorities) = &self.authorities {

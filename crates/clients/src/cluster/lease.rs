@@ -21,6 +21,10 @@ pub const OPERATES: &str = "kubectl-flink/operates";
 /// Who shares the work under the Lease of a number of shards.
 pub const MEMBERS: &str = "kubectl-flink/members";
 
+/// Which process of the pod that the spec names holds it, and the renewal that said so. Other programs name
+/// nothing but a pod, and scripts look there for one; a container that was restarted is another holder.
+pub const PROCESS: &str = "kubectl-flink/process";
+
 /// The operations that taking part in the election needs.
 pub const OPERATIONS: [Operation; 3] = [operation("get"), operation("create"), operation("update")];
 
@@ -31,7 +35,10 @@ const fn operation(verb: &'static str) -> Operation {
 /// Who asks for the lease.
 #[derive(Clone, Debug)]
 pub struct Holder {
+    /// Of this process alone.
     pub identity: String,
+    /// Its pod, which the spec names as the holder; absent where the process is in none.
+    pub pod: Option<String>,
     pub duration: Duration,
     /// Which resources, in words.
     pub operates: String,
@@ -89,24 +96,31 @@ impl Leases {
 }
 
 fn held_by(mut lease: Lease, holder: &Holder, now: Timestamp) -> Lease {
+    lease.spec = Some(spec(&lease, holder, now));
     let annotations: &mut BTreeMap<String, String> = lease.annotations_mut();
     let _former = annotations.insert(OPERATES.to_owned(), holder.operates.clone());
     let _former = match &holder.members {
         Some(members) => annotations.insert(MEMBERS.to_owned(), shard::roster_text(members)),
         None => annotations.remove(MEMBERS),
     };
-    lease.spec = Some(spec(lease.spec, holder, now));
+    let _former = match &holder.pod {
+        Some(_) => {
+            let process = format!("{} {}", holder.identity, now.as_microsecond());
+            annotations.insert(PROCESS.to_owned(), process)
+        }
+        None => annotations.remove(PROCESS),
+    };
     lease
 }
 
-fn spec(before: Option<LeaseSpec>, holder: &Holder, now: Timestamp) -> LeaseSpec {
-    let is_first = before.is_none();
-    let before = before.unwrap_or_default();
-    let is_renewal = before.holder_identity.as_ref() == Some(&holder.identity);
+fn spec(before: &Lease, holder: &Holder, now: Timestamp) -> LeaseSpec {
+    let is_first = before.spec.is_none();
+    let is_renewal = holder_of(before) == Some(holder.identity.as_str());
+    let before = before.spec.clone().unwrap_or_default();
     let changes = before.lease_transitions.unwrap_or(0);
     let seconds = holder.duration.as_secs() + u64::from(holder.duration.subsec_nanos() > 0);
     LeaseSpec {
-        holder_identity: Some(holder.identity.clone()),
+        holder_identity: Some(holder.pod.as_ref().unwrap_or(&holder.identity).clone()),
         lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
         lease_transitions: Some(changes.saturating_add(i32::from(!is_renewal && !is_first))),
         acquire_time: if is_renewal { before.acquire_time } else { Some(MicroTime(now)) },
@@ -115,12 +129,30 @@ fn spec(before: Option<LeaseSpec>, holder: &Holder, now: Timestamp) -> LeaseSpec
     }
 }
 
+/// The process that holds it where the last renewal named one, else whom the spec names. The annotation outlives a
+/// holder that does not know it, so it counts for no other renewal and no other pod.
+fn holder_of(lease: &Lease) -> Option<&str> {
+    let spec = lease.spec.as_ref()?;
+    let named = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+    let process = lease.annotations().get(PROCESS).and_then(|text| text.rsplit_once(' '));
+    let renewal = spec.renew_time.as_ref().map(|at| at.0.as_microsecond().to_string());
+    let is_of_pod = |identity: &str| {
+        identity.strip_prefix(named).is_some_and(|process| process.starts_with('_'))
+    };
+    match process {
+        Some((identity, at)) if renewal.as_deref() == Some(at) && is_of_pod(identity) => {
+            Some(identity)
+        }
+        Some(_) | None => Some(named),
+    }
+}
+
 /// Reduces a Lease to what decisions are made of. Its times only tell one renewal from another.
 pub fn seen(lease: &Lease) -> lease::Lease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     lease::Lease {
-        holder: spec.holder_identity.clone().filter(|holder| !holder.is_empty()),
+        holder: holder_of(lease).map(str::to_owned),
         version: lease.resource_version().and_then(|text| text.parse().ok()).unwrap_or(0),
         renewal: format!("{spec:?}"),
         duration: seconds.map(Duration::from_secs),
@@ -148,7 +180,8 @@ mod tests {
 
     fn holder(identity: &str) -> Holder {
         let (identity, operates) = (identity.to_owned(), "all namespaces".to_owned());
-        Holder { identity, duration: Duration::from_millis(2500), operates, members: None }
+        let duration = Duration::from_millis(2500);
+        Holder { identity, pod: None, duration, operates, members: None }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -167,6 +200,54 @@ mod tests {
         let spec = taken.spec.clone().unwrap();
         assert_eq!((spec.lease_transitions, spec.acquire_time), (Some(1), Some(MicroTime(at(3)))));
         assert_eq!(operates(&taken), Some("all namespaces"));
+    }
+
+    #[test]
+    fn a_pod_is_named_and_its_former_process_is_another_holder() {
+        let in_pod =
+            |process: &str| Holder { pod: Some("a".to_owned()), ..holder(&format!("a_{process}")) };
+        let first = held_by(Lease::default(), &in_pod("1"), at(1));
+        let named = |lease: &Lease| lease.spec.clone().unwrap().holder_identity;
+        assert_eq!(named(&first).as_deref(), Some("a"), "whom scripts look for");
+        assert_eq!(seen(&first).holder.as_deref(), Some("a_1"));
+        let renewed = held_by(first.clone(), &in_pod("1"), at(2));
+        assert_eq!(renewed.spec.clone().unwrap().lease_transitions, Some(0));
+        let restarted = held_by(renewed.clone(), &in_pod("2"), at(3));
+        assert_eq!(named(&restarted).as_deref(), Some("a"));
+        assert_eq!(seen(&restarted).holder.as_deref(), Some("a_2"));
+        assert_eq!(restarted.spec.clone().unwrap().lease_transitions, Some(1));
+        let outside = held_by(restarted, &holder("b"), at(4));
+        assert_eq!(seen(&outside).holder.as_deref(), Some("b"));
+        assert!(!outside.annotations().contains_key(PROCESS));
+    }
+
+    /// Such as the Java operator, which keeps annotations as they are.
+    #[test]
+    fn a_holder_that_knows_no_processes_is_none_of_ours() {
+        let of_pod = Holder { pod: Some("a".to_owned()), ..holder("a_1") };
+        let ours = held_by(Lease::default(), &of_pod, at(1));
+        let held_as = |named: &str, renewed: Timestamp| {
+            let mut lease = ours.clone();
+            let spec = lease.spec.as_mut().unwrap();
+            spec.holder_identity = Some(named.to_owned());
+            spec.renew_time = Some(MicroTime(renewed));
+            seen(&lease).holder
+        };
+        assert_eq!(held_as("a", at(1)).as_deref(), Some("a_1"), "it is as it was");
+        assert_eq!(held_as("a", at(2)).as_deref(), Some("a"), "who renews it without a process");
+        assert_eq!(held_as("b", at(1)).as_deref(), Some("b"), "who is written in by hand");
+        assert_eq!(held_as("a_1", at(2)).as_deref(), Some("a_1"), "an earlier version's name");
+        assert_eq!(held_as("", at(2)), None, "nobody's");
+    }
+
+    /// The API server keeps microseconds.
+    #[test]
+    fn a_process_is_known_by_a_lease_that_was_stored() {
+        let of_pod = Holder { pod: Some("a".to_owned()), ..holder("a_1") };
+        let odd = Timestamp::new(1, 999_999_999).unwrap();
+        let lease = held_by(Lease::default(), &of_pod, odd);
+        let stored: Lease = serde_json::from_str(&serde_json::to_string(&lease).unwrap()).unwrap();
+        assert_eq!(seen(&stored).holder.as_deref(), Some("a_1"));
     }
 
     #[test]
