@@ -221,7 +221,7 @@ impl Pass<'_> {
                 self.record_spec_of(to, target);
             }
             match serving {
-                None => return Ok(self.settle_in_place(to, target)),
+                None => return self.settle_in_place(to, target),
                 Some(serving) if !self.status.is_decided() => {
                     return Ok(self.decide(target, serving));
                 }
@@ -234,7 +234,7 @@ impl Pass<'_> {
         match serving {
             Some(serving) if self.status.is_decided() => self.cut_over(to, target, serving),
             Some(serving) => Ok(self.prove(to, target, serving)),
-            None => Ok(self.settle_in_place(to, target)),
+            None => self.settle_in_place(to, target),
         }
     }
 
@@ -410,18 +410,21 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// The only child that runs is never given up; what keeps it from its spec is told.
-    fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> Plan {
+    /// The only child that runs is never given up; what keeps it from its spec is told. Who waits for the state that
+    /// says it serves finds the web UI led to it.
+    fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> End {
         let name = child.name();
         if self.status.is_decided() || child.is_done() {
+            self.put_ingress_in_place(colour)?;
             self.status.blue_green_state = Some(colour.active());
             self.forget_transition();
             self.set_as_wanted(child);
             self.tell("Deployed", format!("`{name}` is as the spec wants it"));
-            return self.finish(format!("`{name}` serves"), Some(SOON));
+            return Ok(self.finish(format!("`{name}` serves"), Some(SOON)));
         }
         self.report_unready(child);
-        self.finish(format!("waiting until `{name}` is ready"), Some(self.world.settings.interval))
+        let because = format!("waiting until `{name}` is ready");
+        Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
     /// The only child that runs is waited for; what keeps it from its spec for long is told.

@@ -536,6 +536,14 @@ fn a_target_that_is_made_again_starts_from_the_state_of_its_own_transition() {
     assert_eq!(again(&mut sim).as_deref(), Some(NAMED_STATE));
 }
 
+/// Scripts wait for the state, and look at the Ingress then.
+#[test]
+fn the_web_ui_leads_to_a_first_deployment_once_its_state_says_that_it_serves() {
+    let mut sim = Sim::new(UpgradeMode::Stateless);
+    sim.until("active", |sim| sim.is_in(BlueGreenState::ActiveBlue));
+    assert_eq!(sim.ingress, Some(Colour::Blue));
+}
+
 /// The operator died between the two: the web UI led to the target already, and the former one was not deleted.
 #[test]
 fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
