@@ -57,7 +57,8 @@ pub struct Window {
     pub is_stabilizing: bool,
 }
 
-/// Adds the sample of `now`, and drops what is older than a full window.
+/// Adds the sample of `now`, and drops what is older than a full window, but for the sample before this one: rates take
+/// two, and where a window is as long as the interval between samples the former one is a moment too old each time.
 pub fn add(
     mut samples: Samples,
     sample: Sample,
@@ -68,9 +69,13 @@ pub fn add(
     let stable_at = later(running_since, settings.stabilization);
     let first_stable = samples.range(stable_at..).next().map_or(now, |(time, _)| *time);
     let full_at = later(first_stable, settings.metrics_window);
+    let former = samples.last_key_value().map(|(time, _)| *time);
     samples.insert(now, sample);
     if now >= full_at {
-        samples = samples.split_off(&earlier(now, settings.metrics_window));
+        let from = earlier(now, settings.metrics_window);
+        let long_ago = earlier(from, settings.metrics_window);
+        let former = former.filter(|former| *former >= long_ago);
+        samples = samples.split_off(&former.map_or(from, |former| former.min(from)));
     }
     while samples.len() > SAMPLES_MAX {
         samples.pop_first();

@@ -102,6 +102,23 @@ fn section_3_3_a_full_window_drops_what_is_older() {
     assert_eq!(seconds_of(&full.samples), [600, 900, 1500]);
 }
 
+/// Samples come a moment later than once in a window: the Java operator is left with one of them for ever.
+#[test]
+fn a_window_as_long_as_the_interval_between_samples_is_full_each_time() {
+    let minute = settings(&[("metrics.window", "1 min"), ("stabilization.interval", "5 s")]);
+    let mut kept = Samples::new();
+    for turn in 0..5 {
+        let now = at(10) + SignedDuration::from_millis(turn * 60_020);
+        let window = add(kept, Sample::default(), now, at(0), &minute);
+        assert_eq!(now >= window.full_at, turn > 0);
+        kept = window.samples;
+        assert_eq!(kept.len(), if turn > 0 { 2 } else { 1 });
+    }
+    let now = at(10_000);
+    let late = add(kept, Sample::default(), now, at(0), &minute);
+    assert_eq!(late.samples.len(), 1, "what was measured long ago tells nothing of now");
+}
+
 #[test]
 fn samples_are_bounded() {
     let many: Vec<_> = (0..).zip(std::iter::repeat_n(1.0, SAMPLES_MAX + 10)).collect();
