@@ -21,13 +21,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::fake_flink::deadlines;
 
 /// Who signs certificates.
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -37,11 +37,19 @@ impl Authority {
     }
 
     /// A certificate and its key.
-    fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
+    pub(crate) fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
+        self.sign_key(&KeyPair::generate().unwrap(), name, usage)
+    }
+
+    pub(crate) fn sign_key(
+        &self,
+        key: &KeyPair,
+        name: &str,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.extended_key_usages = vec![usage];
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+        (params.signed_by(key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
     /// A folder as the Secret of one that `self` knows is mounted.
@@ -140,4 +148,21 @@ async fn a_certificate_without_the_name_of_the_service_is_taken_where_that_is_as
     };
     assert_eq!(asked_by(address, by(&folder)).await.unwrap(), 0);
     assert!(asked_by(address, by(&ours.folder(&others))).await.is_err(), "it is not trusted");
+}
+
+/// As of Flink up to 1.20.1, whose default cipher current libraries do not have.
+#[tokio::test]
+async fn a_job_manager_without_a_common_cipher_is_told_of_with_the_option_to_set() {
+    const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut hello = [0; 4096];
+            drop(stream.read(&mut hello).await);
+            drop(stream.write_all(&HANDSHAKE_FAILURE).await);
+        }
+    });
+    let told = asked(address, None).await.unwrap_err().to_string();
+    assert!(told.contains("security.ssl.algorithms: TLS_ECDHE_RSA_WITH_AES_128"), "{told}");
 }

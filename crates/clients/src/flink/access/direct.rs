@@ -174,16 +174,27 @@ fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     Error::Disconnected { request, problem, source: Some(Box::new(error) as BoxError) }
 }
 
-/// Flink's own client checks no names, so that certificates may well not have the Service's.
+/// What to change where certificates and ciphers of Flink's own client would do, and these do not. It checks no names,
+/// so that certificates may well not have the Service's; and early releases of Flink up to 1.20 offer, unless they are
+/// told, a cipher without forward secrecy alone, which no current library has.
 fn with_way_out(problem: String) -> String {
-    if !problem.contains("not valid for name") {
-        return problem;
+    if problem.contains("not valid for name") {
+        return format!(
+            "{problem}; have the certificate name it, or let any certificate of Flink's own authorities do: \
+             `flinkRest.checkHostName: false` of the installation, or FLINK_REST_CHECK_HOST_NAME=false"
+        );
     }
-    format!(
-        "{problem}; have the certificate name it, or let any certificate of Flink's own authorities do: \
-         `flinkRest.checkHostName: false` of the installation, or FLINK_REST_CHECK_HOST_NAME=false"
-    )
+    if problem.contains("HandshakeFailure") {
+        return format!(
+            "{problem}; Flink offers no cipher for its certificate that others know: with a key for RSA, set \
+             `security.ssl.algorithms: {CIPHERS}`"
+        );
+    }
+    problem
 }
+
+/// The default of later releases of Flink.
+const CIPHERS: &str = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384";
 
 /// The innermost cause, which is the one that says something ("Connection refused").
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
