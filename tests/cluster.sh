@@ -10,7 +10,7 @@
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, and not at every one
 #
-# Needs root on Linux, Go, a JDK, Maven and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
+# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
 # sandbox that is there, with the images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py.
 # KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
 set -eu
@@ -95,7 +95,7 @@ fi
 # Where a share is asked for, a third of these.
 first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_is_as_we_expect --skip until_stable_tells"
 second="--skip state_in_hdfs_ --skip a_standby_ --skip helm_installs_ --skip statements_run"
-third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_"
+third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_ --skip an_example_behind_tls"
 turns=
 if [ -n "${KUBECTL_FLINK_TEST_SHARE:-}" ]; then
     case $((${KUBECTL_FLINK_TEST_SHARE%/*} % 3)) in

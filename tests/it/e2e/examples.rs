@@ -4,10 +4,15 @@
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use serde_json::{Value, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{ExtendedKeyUsagePurpose, KeyPair};
+use serde_json::{Map, Value, json};
 
-use super::cluster::{Cluster, PATIENCE, project};
+use super::cluster::{Cluster, PATIENCE, project, run};
 use super::is;
+use crate::flink_tls::Authority;
+use crate::support::program::other;
 use crate::support::share::third;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
@@ -179,6 +184,46 @@ fn a_node_is_drained(cluster: &mut Cluster) {
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job was left alone");
 }
 
+/// With the Secrets that cert-manager would make, an operator as a pod, and what the example leaves off: Flink answers
+/// only who has a certificate.
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn an_example_behind_tls_runs() {
+    let cluster = Cluster::bare("examples-tls");
+    let namespace = &cluster.namespace;
+    let text = fs::read_to_string(project().join("examples/tls.yaml")).unwrap();
+    let text =
+        text.replace("# security.ssl.rest.authentication", "security.ssl.rest.authentication");
+    let documents: Vec<Value> = serde_yaml::from_multiple(&text).unwrap();
+    let of_kind = |kind: &str| {
+        let mut object = documents.iter().find(|one| one["kind"] == kind).unwrap().clone();
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    let job = of_kind("FlinkDeployment");
+    let password = of_kind("Secret")["stringData"]["password"].as_str().unwrap().to_owned();
+    let wanted = &documents.iter().find(|one| one["spec"]["secretName"] == "tls-rest").unwrap();
+    let name = wanted["spec"]["dnsNames"][0].as_str().unwrap();
+    assert_eq!(name, "tls-rest.default");
+    let name = format!("tls-rest.{namespace}");
+    let authority = Authority::new("flink-ca");
+    let server = authority.sign_key(&rsa_key(), &name, ExtendedKeyUsagePurpose::ServerAuth);
+    cluster.create_certificate("tls-rest", &authority, server, Some(&password));
+    let client = authority.sign("flink-operator", ExtendedKeyUsagePurpose::ClientAuth);
+    cluster.create_certificate("flink-rest-tls", &authority, client, None);
+    let install = ["operator", "install", "--watch-namespaces", namespace, "--yes", "--wait"];
+    let tls = ["--set", "flinkRest.tlsSecret=flink-rest-tls", "--timeout", "2m"];
+    cluster.flink(&[&install[..], &tls].concat());
+    cluster.deploy(&job);
+    cluster.wait_until_runs(DEPLOYMENT, "tls");
+    let service = cluster.service_address("tls-rest");
+    let unknown = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().unwrap();
+    let asked = unknown.get(format!("https://{service}:8081/overview")).send();
+    cluster.wait_for(asked).expect_err("who has no certificate is not answered");
+    cluster.flink(&["delete", "tls", "--no-savepoint", "--yes"]);
+    cluster.wait_until_one(DEPLOYMENT, "tls", "deleted", Value::is_null);
+}
+
 #[test]
 #[ignore = "needs a sandbox with Flink 2"]
 fn an_example_in_sql_runs() {
@@ -209,7 +254,57 @@ fn an_example_in_python_runs() {
     cluster.run(&[job], |cluster| cluster.wait_until_bills_are_written("python"));
 }
 
+/// For RSA, as cert-manager's are and Flink's ciphers want them.
+fn rsa_key() -> KeyPair {
+    let made = other("openssl")
+        .args(["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
+        .output()
+        .unwrap();
+    KeyPair::from_pem(&String::from_utf8(made.stdout).unwrap()).unwrap()
+}
+
 impl Cluster {
+    /// A Secret as cert-manager makes it, with key stores for Java where there is a password for them.
+    fn create_certificate(
+        &self,
+        name: &str,
+        authority: &Authority,
+        (certificate, key): (String, String),
+        password: Option<&str>,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |file: &str| folder.path().join(file);
+        for (file, text) in
+            [("ca.crt", &authority.pem), ("tls.crt", &certificate), ("tls.key", &key)]
+        {
+            fs::write(path(file), text).unwrap();
+        }
+        if let Some(password) = password {
+            let mut openssl = other("openssl");
+            openssl.args(["pkcs12", "-export", "-passout", &format!("pass:{password}")]);
+            openssl.arg("-in").arg(path("tls.crt")).arg("-inkey").arg(path("tls.key"));
+            run(openssl.arg("-out").arg(path("keystore.p12")));
+            let mut keytool = other("keytool");
+            keytool.args(["-importcert", "-noprompt", "-alias", "ca", "-storetype", "PKCS12"]);
+            keytool.args(["-storepass", password]).arg("-file").arg(path("ca.crt"));
+            run(keytool.arg("-keystore").arg(path("truststore.p12")));
+        }
+        let data: Map<String, Value> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let content = STANDARD.encode(fs::read(entry.path()).unwrap());
+                (entry.file_name().into_string().unwrap(), json!(content))
+            })
+            .collect();
+        self.create(&json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "data": data,
+        }));
+    }
+
     /// Waits until the job of `orders.sql` or `orders.py` has billed its first hundred orders.
     #[track_caller]
     fn wait_until_bills_are_written(&mut self, name: &str) {
