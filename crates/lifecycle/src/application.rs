@@ -285,7 +285,7 @@ impl Lifecycle for FlinkDeployment {
         if pass.is_session() {
             return Ok(None);
         }
-        pass.beside_ingress(ingress, |pass| pass.scale_in_place(last))
+        pass.beside_ingress(ingress, |pass| pass.scale_in_place(last, diff))
     }
 
     fn redeploy(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> End {

@@ -251,8 +251,8 @@ impl Lifecycle for FlinkSessionJob {
         Ok(Some(pass.finish(RETURNED, Some(pass.interval()))))
     }
 
-    fn scale(pass: &mut Pass<'_>, last: &ReconciledJob, _diff: &SpecDiff) -> Maybe {
-        pass.scale_in_place(last)
+    fn scale(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Maybe {
+        pass.scale_in_place(last, diff)
     }
 
     fn redeploy(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> End {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
 use crate::kind::{Kind, Maybe};
 use crate::pass::Pass;
@@ -43,7 +44,11 @@ pub fn wanted_bounds(
 
 impl<K: Kind> Pass<'_, K> {
     /// Scales the running job in place; nothing where that cannot be done.
-    pub(crate) fn scale_in_place(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
+    pub(crate) fn scale_in_place(
+        &mut self,
+        last: &Reconciled<K::Spec>,
+        diff: &SpecDiff,
+    ) -> Maybe<K> {
         if !self.may_scale_in_place()? {
             return Ok(None);
         }
@@ -61,6 +66,7 @@ impl<K: Kind> Pass<'_, K> {
             let job_id = self.job_id()?;
             K::note_scaling(self, Some(self.generation));
             self.write_intent();
+            self.announce(diff);
             self.tell(Event::normal("Scaling", Component::Job, "In-place scaling triggered"));
             self.steps.push(Step::ScaleJob { job_id, bounds: wanted });
         }

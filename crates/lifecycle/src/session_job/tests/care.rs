@@ -499,7 +499,7 @@ fn section_14_a_running_job_is_scaled_in_place() {
     case.set(OVERRIDES, "v1:4");
     let plan = case.pass();
     assert_eq!(names(&plan)[2..], ["remember", "write-status", "scale-job", "remember"]);
-    assert_eq!(reasons(&plan), ["Scaling"]);
+    assert_eq!(reasons(&plan), ["SpecChanged", "Scaling"]);
     let bounds = plan.steps.iter().find_map(|step| {
         let Step::ScaleJob { bounds, .. } = step else { return None };
         Some(bounds["v1"])

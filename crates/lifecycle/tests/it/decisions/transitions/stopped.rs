@@ -423,12 +423,13 @@ fn t34_a_change_of_overrides_is_made_in_place() {
     check(
         &scene,
         expect![[r#"
-        (Deployed, R LastState, Some(Running), Ready) Deployed
-        scaled in place
-          write-status
-          event Scaling: In-place scaling triggered
-          scale-job
-    "#]],
+            (Deployed, R LastState, Some(Running), Ready) Deployed
+            scaled in place
+              write-status
+              event SpecChanged: SCALE change(s) detected (Diff: FlinkDeploymentSpec[flinkConfiguration.pipeline.jobvertex-parallelism-overrides : v1:1,v2:1 -> v1:2,v2:1]), starting reconciliation.
+              event Scaling: In-place scaling triggered
+              scale-job
+        "#]],
     );
     let plan = scene.plan();
     let bounds = plan.steps.iter().find_map(|step| match step {
