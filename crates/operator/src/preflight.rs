@@ -24,8 +24,6 @@ use lifecycle::crash;
 use lifecycle::world::{PodProblem, PreflightPod, PreflightPods, PreflightState, UNTRIABLE};
 use render::preflight::Preflight;
 
-/// How the API server says that somebody lacks a right, and not that an object is refused.
-const NO_RIGHT: &str = "cannot create resource";
 /// Waiting reasons of a container that is on its way.
 const ON_ITS_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
 /// Of one beside Flink, whose image is all that counts: what it runs is not in every image.
@@ -87,6 +85,7 @@ pub(super) async fn known(
 }
 
 /// Why the API server would not take a pod.
+#[derive(Debug, Eq, PartialEq)]
 enum Refused {
     /// The operator may make none.
     NotAllowed(String),
@@ -97,6 +96,18 @@ enum Refused {
 }
 
 impl Refused {
+    /// Nothing where it is not known.
+    fn of(error: &cluster::Error) -> Option<Self> {
+        let text = tell(error);
+        match error {
+            _ if text.contains(NO_DRY_RUN) => None,
+            cluster::Error::Forbidden { .. } => Some(Self::NotAllowed(text)),
+            cluster::Error::AlreadyExists { .. } => Some(Self::Name(text)),
+            _ if text.contains(QUOTA) => Some(Self::Quota(text)),
+            _ => Some(Self::Pod(text)),
+        }
+    }
+
     fn into_text(self) -> String {
         match self {
             Self::NotAllowed(text) | Self::Name(text) | Self::Quota(text) | Self::Pod(text) => text,
@@ -106,21 +117,11 @@ impl Refused {
 
 /// Whether the API server would refuse the pod, by a dry run.
 async fn refused(pod: &Value, context: &Context) -> Result<Option<Refused>, cluster::Error> {
-    let error = match apply::create(&context.client, pod, TRIED).await {
-        Ok(_) => return Ok(None),
-        Err(error) if error.is_transient() => return Err(error),
-        Err(error) => error,
-    };
-    let text = tell(&error);
-    Ok(match error {
-        _ if text.contains(NO_DRY_RUN) => None,
-        cluster::Error::AlreadyExists { .. } => Some(Refused::Name(text)),
-        _ if text.contains(QUOTA) => Some(Refused::Quota(text)),
-        cluster::Error::Forbidden { .. } if text.contains(NO_RIGHT) => {
-            Some(Refused::NotAllowed(text))
-        }
-        _ => Some(Refused::Pod(text)),
-    })
+    match apply::create(&context.client, pod, TRIED).await {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => Ok(Refused::of(&error)),
+    }
 }
 
 impl Act<'_, FlinkDeployment> {

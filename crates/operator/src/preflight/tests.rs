@@ -128,3 +128,23 @@ fn a_quota_is_judged_without_what_makes_room() {
     assert!(!is_over_without(pods, &old, &new));
     assert!(is_over_without(pods, &old[..1], &new));
 }
+
+#[test]
+fn a_right_that_is_missing_tells_nothing_of_the_spec() {
+    let user = "system:serviceaccount:flink:operator".to_owned();
+    let (verb, resource) = ("create".to_owned(), "pods".to_owned());
+    let forbidden =
+        cluster::Error::Forbidden { user, verb, resource, namespace: Some("shop".to_owned()) };
+    assert!(matches!(Refused::of(&forbidden), Some(Refused::NotAllowed(_))));
+    let name = "orders-preflight-jobmanager".to_owned();
+    let exists = cluster::Error::AlreadyExists { resource: "pods".to_owned(), name };
+    assert!(matches!(Refused::of(&exists), Some(Refused::Name(_))));
+    let rejected = |message: &str| cluster::Error::Rejected { message: message.to_owned() };
+    let of = |message: &str| Refused::of(&rejected(message));
+    assert!(matches!(
+        of("pods \"a\" is forbidden: exceeded quota: small"),
+        Some(Refused::Quota(_))
+    ));
+    assert!(matches!(of("pods \"a\" is forbidden: violates PodSecurity"), Some(Refused::Pod(_))));
+    assert_eq!(of("admission webhook \"w\" does not support dry run"), None);
+}
