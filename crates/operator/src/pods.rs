@@ -30,7 +30,7 @@ const PULL_FAILED: &str = "ErrImagePull";
 const PULL_BACK_OFF: &str = "ImagePullBackOff";
 
 /// Reason of a container that used more memory than its limit.
-const OOM_KILLED: &str = "OOMKilled";
+pub(super) const OOM_KILLED: &str = "OOMKilled";
 
 /// The Deployment of a JobManager as a fact.
 pub fn job_manager(deployment: &Workload) -> world::JobManager {

@@ -12,7 +12,7 @@ use super::act::Error;
 use super::context::Context;
 use super::objects::{NO_DRY_RUN, QUOTA, TRIED};
 use super::observe::{self, Subject, tell};
-use super::pods::{self, MAIN_CONTAINER};
+use super::pods::{self, MAIN_CONTAINER, OOM_KILLED};
 use super::resource::Act;
 use api::PREFLIGHT_ANNOTATION;
 use api::deployment::FlinkDeployment;
@@ -245,7 +245,13 @@ fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
         |ended: &&k8s_openapi::api::core::v1::ContainerStateTerminated| ended.exit_code != 0;
     if let Some(ended) = state.terminated.as_ref().or(last).filter(failed) {
         let words = ended.message.as_deref().and_then(crash::cause_of_exit);
-        let reason = ended.reason.clone().unwrap_or_else(|| "Error".to_owned());
+        let reason = match ended.reason.as_deref() {
+            // The check has less memory than Flink, and options that every JVM reads are for Flink's.
+            Some(OOM_KILLED) if container.name == MAIN_CONTAINER => UNTRIABLE,
+            Some(reason) => reason,
+            None => "Error",
+        };
+        let reason = reason.to_owned();
         let words = words.unwrap_or_else(|| format!("exit code {}", ended.exit_code));
         return Some(PodProblem { reason, message: format!("[{}] {words}", container.name) });
     }

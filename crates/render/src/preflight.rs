@@ -173,7 +173,8 @@ impl Probe<'_> {
         let Some(main) = container.as_object_mut() else { return Ok(()) };
         let entry: String = self.draft.config.get(&options::ENTRY_PATH)?;
         let resource = if self.role == JOB_MANAGER { "JM" } else { "TM" };
-        let check = format!("set -- {}\n{CHECK}", quoted(&self.jars)).replace("ROLE", resource);
+        let check = CHECK.replace("ROLE", resource);
+        let check = format!("set -- {}\n{check}", quoted(&self.jars));
         let bash = ["bash", "-c", START, NAME, &check].map(str::to_owned);
         // Another one may not hand on what it does not know.
         let (command, args) = if entry == ENTRY_POINT {

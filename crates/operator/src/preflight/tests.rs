@@ -76,6 +76,14 @@ fn a_check_that_failed_stays_so_while_it_is_tried_again() {
 }
 
 #[test]
+fn a_check_that_needs_more_memory_than_it_has_tells_nothing_of_the_spec() {
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    assert_eq!(trouble_of(main_in(killed.clone())).0, UNTRIABLE);
+    let init = json!({"initContainerStatuses": [container("fetch", killed)]});
+    assert_eq!(trouble_of(state(&pod(init))).0, "OOMKilled", "which has what its template says");
+}
+
+#[test]
 fn of_a_sidecar_only_its_image_counts() {
     let beside =
         |state: Value| state_of(&[container(MAIN_CONTAINER, done()), container("logs", state)]);

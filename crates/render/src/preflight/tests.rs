@@ -135,9 +135,9 @@ fn the_check_names_the_jars_of_the_image_and_the_role() {
         words.map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let job = |uri: &str| json!({"job": {"jarURI": uri, "parallelism": 1}});
-    let of_job_manager = check(job("local:///opt/it's.jar"), 0);
+    let of_job_manager = check(job("local:///opt/it's ROLE.jar"), 0);
     assert_eq!(of_job_manager[0], "/docker-entrypoint.sh");
-    assert!(of_job_manager[5].starts_with(r"set -- '/opt/it'\''s.jar'"), "{of_job_manager:?}");
+    assert!(of_job_manager[5].starts_with(r"set -- '/opt/it'\''s ROLE.jar'"), "{of_job_manager:?}");
     assert!(of_job_manager[5].contains("GET_JM_RESOURCE_PARAMS"));
     assert!(check(job("https://example.com/a.jar"), 0)[5].starts_with("set -- \n"));
     let of_task_manager = &check(job("local:///opt/a.jar"), 1)[5];
