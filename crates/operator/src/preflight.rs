@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Resource, ResourceExt};
@@ -241,8 +243,7 @@ fn has_image(container: &ContainerStatus) -> bool {
 fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
     let state = container.state.as_ref()?;
     let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
-    let failed =
-        |ended: &&k8s_openapi::api::core::v1::ContainerStateTerminated| ended.exit_code != 0;
+    let failed = |ended: &&ContainerStateTerminated| ended.exit_code != 0;
     if let Some(ended) = state.terminated.as_ref().or(last).filter(failed) {
         let words = ended.message.as_deref().and_then(crash::cause_of_exit);
         let reason = match ended.reason.as_deref() {

@@ -286,6 +286,25 @@ fn owner(name: &str, uid: &str, is_controller: bool) -> OwnerReference {
     }
 }
 
+/// The custom resource as owner of a pod beside its cluster, which its deletion does not wait for.
+fn owner_beside(name: &str, uid: &str) -> OwnerReference {
+    OwnerReference { block_owner_deletion: Some(false), ..owner(name, uid, false) }
+}
+
+/// Labels of what is beside a cluster, by what it is for. Flink, Services and the operator select by none of them.
+fn labels_beside(name: &str, cluster: &str) -> TextMap {
+    text_map([
+        (names::NAME_LABEL, name),
+        (names::INSTANCE_LABEL, cluster),
+        ("app.kubernetes.io/managed-by", "kubectl-flink"),
+    ])
+}
+
+/// Selects by [`labels_beside`].
+fn selector_beside(name: &str, cluster: &str) -> String {
+    format!("{}={name},{}={cluster}", names::NAME_LABEL, names::INSTANCE_LABEL)
+}
+
 fn text_map<const N: usize>(entries: [(&str, &str); N]) -> TextMap {
     entries.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }

@@ -4,6 +4,9 @@
 pub const MAIN_CONTAINER: &str = "flink-main-container";
 /// Label that tells JobManager from TaskManagers.
 pub const COMPONENT_LABEL: &str = "component";
+/// Labels of what is beside a cluster: what it is for, and the name of the cluster.
+pub(super) const NAME_LABEL: &str = "app.kubernetes.io/name";
+pub(super) const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 pub const JOB_MANAGER: &str = "jobmanager";
 pub const TASK_MANAGER: &str = "taskmanager";
 

@@ -8,7 +8,6 @@
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PodReadinessGate, PodSpec, ResourceRequirements,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -19,10 +18,8 @@ use config::options;
 use super::files::FileObject;
 use super::names::{JOB_MANAGER, MAIN_CONTAINER, TASK_MANAGER};
 use super::pod::{array, fields, quantities};
-use super::{Draft, RenderError, RenderInput, Submission, TextMap, owner, text_map};
+use super::{Draft, RenderError, RenderInput, labels_beside, owner_beside, selector_beside};
 
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 const ROLE_LABEL: &str = "app.kubernetes.io/component";
 const NAME: &str = "flink-preflight";
 /// Labels by which Flink, Services and the operator find the pods of a cluster.
@@ -57,24 +54,24 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// Makes the pods and what they mount. They belong to the custom resource.
+    /// Makes the pods and what they mount. They belong to the custom resource, and the submission is of no start, so
+    /// that the same spec is tried by the same pods.
     pub fn of(input: &RenderInput) -> Result<Self, RenderError> {
-        // Nothing of one start: the same spec is tried by the same pods.
-        let submission = Submission::default();
-        let draft = Draft::new(&RenderInput { submission: &submission, ..*input })?;
+        let draft = Draft::new(input)?;
         let cluster = &draft.cluster;
-        let owned = |mut manifest: Value| {
+        let owner = owner_beside(&cluster.id.name, &cluster.id.uid);
+        let beside = |mut manifest: Value| {
             let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
             manifest["metadata"]["name"] = renamed(name).into();
-            manifest["metadata"]["labels"] = json!(labels_of(&cluster.id.name));
-            manifest["metadata"]["ownerReferences"] = json!([owner_of(&draft)]);
+            manifest["metadata"]["labels"] = json!(labels_beside(NAME, &cluster.id.name));
+            manifest["metadata"]["ownerReferences"] = json!([owner]);
             manifest
         };
-        let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(owned).collect();
+        let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(beside).collect();
         let of_files = cluster.file_objects().into_iter();
         let of_files = of_files.filter(|object| object.manifest["kind"] == "ConfigMap");
         let files: Vec<FileObject> = of_files
-            .map(|object| FileObject { manifest: owned(object.manifest), files: object.files })
+            .map(|object| FileObject { manifest: beside(object.manifest), files: object.files })
             .collect();
         let mounted = config_maps.iter().chain(files.iter().map(|object| &object.manifest));
         let mounted: Vec<&str> =
@@ -100,7 +97,7 @@ impl Preflight {
 
     /// Selects what was made for a cluster.
     pub fn selector(cluster: &str) -> String {
-        format!("{NAME_LABEL}={NAME},{INSTANCE_LABEL}={cluster}")
+        selector_beside(NAME, cluster)
     }
 }
 
@@ -118,10 +115,11 @@ impl Probe<'_> {
     fn pod(&self, mut pod: Value) -> Result<Value, RenderError> {
         let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
-        labels.extend(fields(json!(labels_of(&self.draft.cluster.id.name))));
+        labels.extend(fields(json!(labels_beside(NAME, &self.draft.cluster.id.name))));
         let _none = labels.insert(ROLE_LABEL.to_owned(), self.role.into());
         pod["metadata"]["labels"] = labels.into();
-        pod["metadata"]["ownerReferences"] = json!([owner_of(self.draft)]);
+        let ResourceId { name, uid, .. } = self.draft.cluster.id;
+        pod["metadata"]["ownerReferences"] = json!([owner_beside(name, uid)]);
         let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
         let containers = self.containers(&mut spec)?;
         self.lay_volumes(&mut spec)?;
@@ -287,19 +285,6 @@ fn renamed(name: &str) -> String {
 
 fn name(object: FileObject) -> Value {
     object.manifest["metadata"]["name"].clone()
-}
-
-fn labels_of(cluster: &str) -> TextMap {
-    text_map([
-        (NAME_LABEL, NAME),
-        (INSTANCE_LABEL, cluster),
-        ("app.kubernetes.io/managed-by", "kubectl-flink"),
-    ])
-}
-
-fn owner_of(draft: &Draft<'_>) -> OwnerReference {
-    let id = draft.cluster.id;
-    OwnerReference { block_owner_deletion: Some(false), ..owner(&id.name, &id.uid, false) }
 }
 
 #[cfg(test)]

@@ -9,16 +9,14 @@ use k8s_openapi::api::core::v1::{
     Capabilities, Container, ExecAction, Pod, PodSpec, Probe, ResourceRequirements, SeccompProfile,
     SecurityContext,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::names::{self, MAIN_CONTAINER};
 use super::pod::{array, fields, object, quantities, variable};
-use super::{RenderError, owner, text_map};
+use super::{RenderError, labels_beside, owner_beside, selector_beside};
 
-/// With the name of the cluster, these labels tell the pods of gateways from others.
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// With the name of the cluster, this tells the pods of gateways from others.
 const NAME: &str = "flink-sql-gateway";
 /// User of Flink's images, for templates that name none: theirs starts as root to become that.
 const FLINK_USER: i64 = 9999;
@@ -70,7 +68,7 @@ pub struct GatewayInput<'a> {
 
 /// Selects the gateways of a cluster.
 pub fn gateway_selector(cluster: &str) -> String {
-    format!("{NAME_LABEL}={NAME},{INSTANCE_LABEL}={cluster}")
+    selector_beside(NAME, cluster)
 }
 
 /// The container that the gateway runs in.
@@ -96,15 +94,10 @@ pub fn gateway_pod(input: &GatewayInput) -> Result<Value, RenderError> {
         ..PodSpec::default()
     })));
     let _none = spec.insert("containers".to_owned(), json!([container]));
-    let owner = OwnerReference { block_owner_deletion: Some(false), ..owner(cluster, uid, false) };
     let metadata = ObjectMeta {
         namespace: namespace(job_manager).map(str::to_owned),
-        labels: Some(text_map([
-            (NAME_LABEL, NAME),
-            (INSTANCE_LABEL, cluster),
-            ("app.kubernetes.io/managed-by", "kubectl-flink"),
-        ])),
-        owner_references: Some(vec![owner]),
+        labels: Some(labels_beside(NAME, cluster)),
+        owner_references: Some(vec![owner_beside(cluster, uid)]),
         ..ObjectMeta::default()
     };
     let mut pod = json!(Pod { metadata, ..Pod::default() });

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
+use crate::support::fake_cluster::merge;
 
 /// Refuses connections at once, where a name would be looked up for long.
 const NO_REGISTRY: &str = "127.0.0.1:9";
@@ -26,6 +27,9 @@ fn template(of_pod: Value, of_main: Value) -> Value {
 
 fn broken() -> Vec<Broken> {
     let of_secret = json!({"secretKeyRef": {"name": "credentials", "key": "no-such-key"}});
+    let mut private =
+        template(json!({"imagePullSecrets": [{"name": "no-such-secret"}]}), json!({}));
+    private["image"] = json!(format!("{NO_REGISTRY}/private:1"));
     let password = json!({"name": "PASSWORD", "valueFrom": of_secret});
     vec![
         Broken {
@@ -38,14 +42,7 @@ fn broken() -> Vec<Broken> {
             spec: json!({"image": "flink:no-such-tag", "imagePullPolicy": "Never"}),
             told: "ErrImageNeverPull",
         },
-        Broken {
-            what: "a pull secret that is missing",
-            spec: merged(
-                &json!({"image": format!("{NO_REGISTRY}/private:1")}),
-                &template(json!({"imagePullSecrets": [{"name": "no-such-secret"}]}), json!({})),
-            ),
-            told: "ImagePullBackOff",
-        },
+        Broken { what: "a pull secret that is missing", spec: private, told: "ImagePullBackOff" },
         Broken {
             what: "a key that its Secret does not have",
             spec: template(json!({}), json!({"env": [password]})),
@@ -83,12 +80,6 @@ fn broken() -> Vec<Broken> {
             told: "violates PodSecurity",
         },
     ]
-}
-
-fn merged(one: &Value, other: &Value) -> Value {
-    let mut all = one.clone();
-    all.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
-    all
 }
 
 #[test]
@@ -157,17 +148,6 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
     assert!(error.contains("is rolled back"), "{error}");
     cluster.wait_until_writing();
     cluster.delete_and_count();
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (field, value) in from {
-                merge(into.entry(field).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }
 
 impl Cluster {

@@ -19,6 +19,7 @@ use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode};
 use futures::StreamExt;
 use serde_json::{Value, json};
+pub(crate) use store::merge;
 use store::{Answer, Store};
 use tokio::sync::Notify;
 

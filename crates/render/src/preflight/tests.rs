@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::files::HadoopConf;
+use crate::names::{INSTANCE_LABEL, NAME_LABEL};
 use crate::render_cluster;
 use crate::tests::{id, main_container, manifest, submission};
 use config::OperatorConfig;

@@ -518,7 +518,7 @@ fn leaves(value: &Value, path: &str, fields: &mut Vec<String>) {
     }
 }
 
-fn merge(target: &mut Value, patch: &Value) {
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;
