@@ -110,9 +110,9 @@ impl Ground {
             .await
     }
 
-    /// Changes `spec.job` of one deployment.
-    pub(crate) async fn edit(&self, name: &str, job: &Value) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"job": job}}));
+    /// Changes the spec of one deployment.
+    pub(crate) async fn edit(&self, name: &str, spec: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": spec}));
         patient(async || {
             self.deployments.patch(name, &PatchParams::default(), &patch).await?;
             Ok(())
@@ -123,10 +123,10 @@ impl Ground {
     pub(crate) async fn edit_all(
         &self,
         names: impl Iterator<Item = String>,
-        job: &Value,
+        spec: &Value,
     ) -> Result<()> {
         stream::iter(names)
-            .map(|name| async move { self.edit(&name, job).await })
+            .map(|name| async move { self.edit(&name, spec).await })
             .buffer_unordered(WRITERS)
             .try_collect()
             .await

@@ -1,6 +1,7 @@
 //! What is measured with a number of deployments, one after the other.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,17 @@ const EDITS: usize = 10;
 /// Every JobManager has been asked again after this time, so that all that hang are known to.
 const ALL_ASKED_AGAIN: Duration = Duration::from_secs(75);
 
+/// Upgrades at a time in the phase of the waves, and its configuration.
+const WAVE: u32 = 20;
+const WAVES: &str = "\
+kubernetes.operator.upgrade.max-concurrent: 20
+kubernetes.operator.upgrade.pause-after-failures: 3
+kubernetes.operator.deployment.readiness.timeout: 10 s
+kubernetes.operator.job.upgrade.preflight: none
+";
+/// How long an image that never starts is watched.
+const BROKEN_FOR: Duration = Duration::from_mins(1);
+
 /// A part of the measurement that can be left out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Phase {
@@ -46,6 +58,8 @@ pub(crate) enum Phase {
     Hanging,
     /// All deployments are changed at once.
     All,
+    /// All deployments are changed at once under a budget, and to an image that never starts.
+    Waves,
     /// Two replicas, the leading one of which ends, and is killed.
     Failover,
 }
@@ -58,12 +72,28 @@ impl Phase {
             "restart" => Self::Restart,
             "hanging" => Self::Hanging,
             "all" => Self::All,
+            "waves" => Self::Waves,
             "failover" => Self::Failover,
-            _ => {
-                bail!("no phase `{name}`: there are rest, one, restart, hanging, all and failover")
-            }
+            _ => bail!(
+                "no phase `{name}`: there are rest, one, restart, hanging, all, waves and failover"
+            ),
         })
     }
+}
+
+/// How long a wave is watched.
+#[derive(Clone, Copy)]
+enum Until {
+    AllStable,
+    Elapsed(Duration),
+}
+
+/// What came of a wave.
+struct Wave {
+    upgrading_at_most: usize,
+    /// JobManagers.
+    made: f64,
+    took: Duration,
 }
 
 /// What is measured, and with what.
@@ -99,6 +129,12 @@ pub(crate) async fn run(bench: &Bench, phases: &[Phase], output: &Path) -> Resul
                 bench.ground.forget_asked().await?;
                 let (leading, failover) = Box::pin(bench.fail_over()).await?;
                 (operator, figures["failover"]) = (leading, failover);
+            }
+            Phase::Waves => {
+                bench.until_stable(Instant::now(), &mut json!({})).await?;
+                operator.stop()?;
+                let (started, waves) = bench.waves().await?;
+                (operator, figures["waves"]) = (started, waves);
             }
             Phase::All => figures["change_all"] = bench.change_all(&operator).await?,
         }
@@ -253,7 +289,7 @@ impl Bench {
     pub(crate) async fn react(&self, name: &str, parallelism: usize) -> Result<Duration> {
         let before = self.ground.job_managers.get(name).await?.metadata.uid;
         let start = Instant::now();
-        self.ground.edit(name, &json!({ "parallelism": parallelism })).await?;
+        self.ground.edit(name, &json!({ "job": { "parallelism": parallelism } })).await?;
         loop {
             let now = self.ground.job_managers.get_opt(name).await?;
             if now.is_some_and(|deployment| deployment.metadata.uid != before) {
@@ -328,6 +364,57 @@ impl Bench {
         Ok(figures)
     }
 
+    /// All deployments are changed at once: never more than the budget allows are UPGRADING, and an image that does
+    /// not start goes no further than its first failures.
+    async fn waves(&self) -> Result<(Operator, Value)> {
+        let config = self.log.with_file_name("waves.yaml");
+        fs::write(&config, WAVES)?;
+        let mut command = self.command.clone();
+        command.extend(["--operator-config".to_owned(), config.display().to_string()]);
+        let operator = Operator::start(&command, &self.log.with_extension("waves.log"))?;
+        let mut figures = json!({ "at_once": WAVE });
+        let wave = self.wave(&json!({ "job": { "parallelism": 6 } }), Until::AllStable).await?;
+        figures["upgrading_at_most"] = json!(wave.upgrading_at_most);
+        figures["all_stable_s"] = seconds(wave.took);
+        let broken = json!({ "image": "flink:broken" });
+        let wave = self.wave(&broken, Until::Elapsed(BROKEN_FOR)).await?;
+        figures["broken_upgrading_at_most"] = json!(wave.upgrading_at_most);
+        figures["broken_touched"] = json!(wave.made);
+        let wave = self.wave(&json!({ "image": "flink:1.20.9" }), Until::AllStable).await?;
+        figures["mended_upgrading_at_most"] = json!(wave.upgrading_at_most);
+        figures["mended_stable_s"] = seconds(wave.took);
+        let usage = operator.usage()?;
+        figures["cpu_s"] = json!(round(usage.cpu_seconds));
+        figures["rss_mb"] = json!(round(usage.rss_mb));
+        Ok((operator, figures))
+    }
+
+    /// Changes all deployments at once, and looks at them until then.
+    async fn wave(&self, spec: &Value, until: Until) -> Result<Wave> {
+        let (before, start) = (self.ground.calls().await?.clusters, Instant::now());
+        self.ground.edit_all((0..self.count).map(name), spec).await?;
+        let mut upgrading_at_most = 0;
+        loop {
+            let states = self.ground.states().await?;
+            let (made, took) = (self.ground.calls().await?.clusters - before, start.elapsed());
+            let upgrading = states.get("UPGRADING").copied().unwrap_or_default();
+            upgrading_at_most = upgrading_at_most.max(upgrading);
+            let is_over = match until {
+                Until::AllStable => {
+                    made >= self.count as f64 && states.get(STABLE) == Some(&(self.count + 1))
+                }
+                Until::Elapsed(time) => took >= time,
+            };
+            if is_over {
+                return Ok(Wave { upgrading_at_most, made, took });
+            }
+            if took > self.limit()? * 4 {
+                bail!("the wave is not over: {states:?}");
+            }
+            sleep(COUNTED_EVERY_MIN).await;
+        }
+    }
+
     /// All deployments are changed at once, until all have new JobManagers and are STABLE again.
     async fn change_all(&self, operator: &Operator) -> Result<Value> {
         let mut figures = json!({});
@@ -335,7 +422,7 @@ impl Bench {
         let worked = self.ground.server_seconds().await?;
         let start = Instant::now();
         let all = (0..self.count).map(name);
-        self.ground.edit_all(all, &json!({ "parallelism": 5 })).await?;
+        self.ground.edit_all(all, &json!({ "job": { "parallelism": 5 } })).await?;
         figures["changed_in_s"] = seconds(start.elapsed());
         let wanted = before.clusters + self.count as f64;
         let mut calls: Calls;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measure the operator with COUNT deployments (default 200) and print the figures beside the Java operator's.
 #
-#   bench/run.sh [COUNT] [PHASE…]       phases: rest one restart hanging failover all (default: all of them)
+#   bench/run.sh [COUNT] [PHASE…]       phases: rest one restart hanging failover all waves (default: all but waves)
 #
 # Creating the deployments is always measured. Lays the ground itself: an API server from
 # `kubectl flink sandbox up --control-plane-only`, and flinkworld in the place of Flink. BENCH_KUBECONFIG uses an

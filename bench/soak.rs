@@ -82,15 +82,15 @@ async fn act(ground: &Ground, index: usize, life: Life, dice: u64, nth: u64) -> 
             Ok(Life::Absent)
         }
         (Life::Runs, 1) => {
-            ground.edit(&name, &json!({ "state": "suspended" })).await?;
+            ground.edit(&name, &json!({ "job": { "state": "suspended" } })).await?;
             Ok(Life::Suspended)
         }
         (Life::Suspended, 1..) => {
-            ground.edit(&name, &json!({ "state": "running" })).await?;
+            ground.edit(&name, &json!({ "job": { "state": "running" } })).await?;
             Ok(Life::Runs)
         }
         (Life::Runs, _) => {
-            ground.edit(&name, &json!({ "parallelism": 1 + nth % 7 })).await?;
+            ground.edit(&name, &json!({ "job": { "parallelism": 1 + nth % 7 } })).await?;
             Ok(Life::Runs)
         }
     }

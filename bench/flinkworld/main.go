@@ -90,7 +90,7 @@ func keepWhatIsRead(object any) (any, error) {
 	case *appsv1.Deployment:
 		pod := corev1.PodSpec{Containers: []corev1.Container{{}}}
 		if all := object.Spec.Template.Spec.Containers; len(all) > 0 {
-			pod.Containers[0] = corev1.Container{Command: all[0].Command, Args: all[0].Args}
+			pod.Containers[0] = corev1.Container{Image: all[0].Image, Command: all[0].Command, Args: all[0].Args}
 		}
 		object.Spec = appsv1.DeploymentSpec{Replicas: object.Spec.Replicas, Template: corev1.PodTemplateSpec{Spec: pod}}
 	}

@@ -93,6 +93,9 @@ func (w *world) observeDeployment(object any) {
 	if !ok || deployment.DeletionTimestamp != nil {
 		return
 	}
+	if isBroken(deployment) {
+		return
+	}
 	if deployment.Labels["component"] == "jobmanager" {
 		w.mu.Lock()
 		c := w.cluster(deployment.Namespace + "/" + deployment.Name)
@@ -110,6 +113,11 @@ func (w *world) observeDeployment(object any) {
 	if deployment.Status.ObservedGeneration != deployment.Generation || deployment.Status.AvailableReplicas != replicas {
 		time.AfterFunc(w.readyAfter, func() { w.reportAvailable(deployment, replicas) })
 	}
+}
+
+// isBroken tells an image that never starts.
+func isBroken(deployment *appsv1.Deployment) bool {
+	return strings.HasSuffix(deployment.Spec.Template.Spec.Containers[0].Image, ":broken")
 }
 
 func isSession(deployment *appsv1.Deployment) bool {

@@ -20,6 +20,10 @@ use clients::cluster::apply::ObjectId;
 use clients::cluster::read::{self, Scope};
 use config::FlinkConfig;
 use config::options;
+use lifecycle::application::preflight::PREFLIGHT_FAILED;
+use lifecycle::conditions::{PAUSED, UPGRADE_ADMITTED};
+use lifecycle::error_document;
+use lifecycle::notes::{PREFLIGHT, Trial};
 use state::revision;
 
 /// Names shown in a hint at most.
@@ -87,6 +91,38 @@ impl Deployment {
     /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&Value> {
         self.0.pointer("/status/conditions")?.as_array()?.iter().find(|it| it["type"] == kind)
+    }
+
+    /// Why the operator does not begin with a changed spec: reason and message.
+    pub fn upgrade_waits(&self) -> Option<(&str, &str)> {
+        let condition = self.condition(UPGRADE_ADMITTED)?;
+        Some((condition["reason"].as_str()?, condition["message"].as_str().unwrap_or_default()))
+    }
+
+    /// How far an upgrade of it is; absent where none is under way and none waits.
+    pub fn upgrade(&self) -> Option<&'static str> {
+        if let Some((reason, _)) = self.upgrade_waits() {
+            return Some(if reason == PAUSED { "paused" } else { "waits for its turn" });
+        }
+        let error = self.text("/status/error").unwrap_or_default();
+        if error_document::reason_of(error).as_deref() == Some(PREFLIGHT_FAILED) {
+            return Some("new spec would not start");
+        }
+        let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
+        if trial.and_then(Value::as_str).and_then(|it| it.parse().ok()) == Some(Trial::UnderWay) {
+            return Some("new spec is tried");
+        }
+        let has_been_stable =
+            self.0.pointer("/status/reconciliationStatus/lastStableSpec").is_some();
+        match self.lifecycle()? {
+            "UPGRADING" => Some("stops and starts"),
+            "ROLLING_BACK" => Some("is rolled back"),
+            "DEPLOYED" if has_been_stable => Some("becomes stable"),
+            _ if self.text("/status/jobStatus/savepointInfo/triggerType") == Some("UPGRADE") => {
+                Some("stops with a savepoint")
+            }
+            _ => None,
+        }
     }
 
     /// True if the operator has reconciled this spec, or at least begun to.

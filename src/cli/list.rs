@@ -24,15 +24,21 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
 use clients::cluster::read::{self, Scope};
+use lifecycle::conditions::PAUSED;
 use rows::Row;
 
 /// Arguments of `list`.
 #[derive(Args, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "flags")]
 #[command(after_help = "\
 Examples:
   kubectl flink list -A --sort age
   kubectl flink list -l team=payments -o wide
   kubectl flink list --watch
+
+  # The wave of upgrades after an image was changed everywhere: what is under way, waits or is paused
+  kubectl flink list -A --upgrading
+
   kubectl flink list -A -o json | jq -r '.items[] | select(.status.lifecycleState != \"STABLE\") | .metadata.name'")]
 pub struct ListArgs {
     /// List those of all namespaces
@@ -47,6 +53,9 @@ pub struct ListArgs {
     /// The other way round
     #[arg(long)]
     pub(super) reverse: bool,
+    /// List those alone whose upgrade is under way, waits for its turn or was refused, and how far it is
+    #[arg(long, conflicts_with = "watch")]
+    pub(super) upgrading: bool,
     /// Stay and show changes: redrawn on a terminal, else one line per change
     #[arg(short, long, conflicts_with_all = ["sort", "reverse"])]
     pub(super) watch: bool,
@@ -72,8 +81,15 @@ pub enum Sort {
 
 /// Prints the list, once or over time.
 pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let ListArgs { all_namespaces, selector, sort, reverse, watch, output: Output { output } } =
-        args;
+    let ListArgs {
+        all_namespaces,
+        selector,
+        sort,
+        reverse,
+        upgrading,
+        watch,
+        output: Output { output },
+    } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
     let selector = selector.as_deref();
@@ -82,16 +98,19 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
     }
     match output {
         Some(OutputFormat::Value(format)) => {
-            if sort != Sort::Name || reverse {
-                let message = "-o json and -o yaml print objects as they come; leave out --sort";
+            if sort != Sort::Name || reverse || upgrading {
+                let message = "-o json and -o yaml print objects as they come; leave out --sort and --upgrading";
                 return Err(Failure::usage(message).into());
             }
             print_objects(&connection, scope, selector, format, printer).await
         }
         None | Some(OutputFormat::Wide | OutputFormat::Name) => {
             let mut rows = rows(&connection, scope, selector).await?;
+            if upgrading {
+                rows.retain(|row| row.0.upgrade().is_some());
+            }
             order(&mut rows, sort, reverse);
-            print_rows(&rows, scope, output, printer)
+            print_rows(&rows, (scope, upgrading), output, printer)
         }
     }
 }
@@ -163,7 +182,7 @@ fn order(rows: &mut [Row], sort: Sort, reverse: bool) {
 
 fn print_rows(
     rows: &[Row],
-    scope: Scope<'_>,
+    (scope, upgrading): (Scope<'_>, bool),
     output: Option<OutputFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
@@ -174,10 +193,11 @@ fn print_rows(
         return Ok(());
     }
     if rows.is_empty() {
+        let none = if upgrading { "no upgrades" } else { "no FlinkDeployments" };
         match scope {
-            Scope::AllNamespaces => printer.note("no FlinkDeployments found"),
+            Scope::AllNamespaces => printer.note(format_args!("{none} found")),
             Scope::Namespace(namespace) => {
-                printer.note(format_args!("no FlinkDeployments found in namespace `{namespace}`"));
+                printer.note(format_args!("{none} found in namespace `{namespace}`"));
             }
         }
         return Ok(());
@@ -185,7 +205,12 @@ fn print_rows(
     let is_wide = output == Some(OutputFormat::Wide);
     let all = rows.iter().map(|row| &row.0).collect::<Vec<_>>();
     let width = printer.width();
-    printer.line(status::list_table(&all, scope, is_wide, width, Timestamp::now()))?;
+    let table = if upgrading { status::upgrade_table } else { status::list_table };
+    printer.line(table(&all, scope, is_wide, width, Timestamp::now()))?;
+    if all.iter().any(|it| it.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)) {
+        printer.note("upgrades are paused, as those before them failed: see the ERROR of those");
+        printer.note("correct the spec, or: kubectl flink operator continue");
+    }
     Ok(())
 }
 

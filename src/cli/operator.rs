@@ -1,6 +1,7 @@
 //! `operator`: the operator as pods of the cluster.
 
 pub(super) mod config;
+mod go_on;
 mod image;
 mod install;
 mod shadow;
@@ -26,6 +27,7 @@ Examples:
   kubectl flink operator install --wait
   kubectl flink operator upgrade --check
   kubectl flink operator config --set-only
+  kubectl flink operator continue
   kubectl flink operator uninstall")]
 pub struct OperatorArgs {
     #[command(subcommand)]
@@ -42,6 +44,8 @@ enum Command {
     Uninstall(uninstall::UninstallArgs),
     /// Show the options in force, and where each comes from: default, file, namespace, version, resource
     Config(config::ConfigArgs),
+    /// Let the upgrades go on that wait because others failed
+    Continue(go_on::ContinueArgs),
     /// Write the operator's image, made of this program alone, without a container engine
     Image(image::ImageArgs),
 }
@@ -53,6 +57,7 @@ pub async fn run(args: OperatorArgs, global: &Global, printer: &Printer) -> anyh
         Command::Upgrade(args) => install::upgrade(args, global, printer).await,
         Command::Uninstall(args) => uninstall::run(args, global, printer).await,
         Command::Config(args) => config::run(args, global, printer).await,
+        Command::Continue(args) => go_on::run(args, global, printer).await,
         Command::Image(args) => image::run(args, printer),
     }
 }

@@ -192,6 +192,27 @@ pub(super) fn list_table(
     width: Option<usize>,
     now: Timestamp,
 ) -> String {
+    table_of(deployments, scope, (is_wide, false), width, now)
+}
+
+/// The same with how far each upgrade is.
+pub(super) fn upgrade_table(
+    deployments: &[&Deployment],
+    scope: Scope<'_>,
+    is_wide: bool,
+    width: Option<usize>,
+    now: Timestamp,
+) -> String {
+    table_of(deployments, scope, (is_wide, true), width, now)
+}
+
+fn table_of(
+    deployments: &[&Deployment],
+    scope: Scope<'_>,
+    (is_wide, has_upgrades): (bool, bool),
+    width: Option<usize>,
+    now: Timestamp,
+) -> String {
     let has_namespaces = scope == Scope::AllNamespaces;
     let mut headers = Vec::new();
     if has_namespaces {
@@ -201,10 +222,17 @@ pub(super) fn list_table(
     if is_wide {
         headers.extend(["JOBMANAGER", "TASKMANAGERS", "PARALLELISM", "JOB ID", "IMAGE"]);
     }
+    headers.extend(has_upgrades.then_some("UPGRADE"));
     headers.push("ERROR");
     let rows = deployments
         .iter()
-        .map(|deployment| row(deployment, has_namespaces, is_wide, now))
+        .map(|deployment| {
+            let mut cells = row(deployment, has_namespaces, is_wide, now);
+            let upgrade = deployment.upgrade().unwrap_or_default().to_owned();
+            let place = cells.len() - 1;
+            cells.splice(place..place, has_upgrades.then_some(upgrade));
+            cells
+        })
         .collect::<Vec<_>>();
     match width {
         Some(width) if !is_wide => table::render_within(&headers, rows, &DISPENSABLE, width),

@@ -17,4 +17,5 @@ mod reference;
 mod signals;
 mod sql;
 mod transcripts;
+mod upgrades;
 mod why;

@@ -49,6 +49,8 @@ pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
 pub const PREFLIGHT_ANNOTATION: &str = "flink.apache.org/preflight";
 /// Annotation on a `FlinkDeployment`: the generation that is carried out untried.
 pub const NO_PREFLIGHT_ANNOTATION: &str = "flink.apache.org/no-preflight";
+/// Annotation on a `FlinkDeployment` that waits, as upgrades are paused: each new value lets them go on.
+pub const CONTINUE_UPGRADES_ANNOTATION: &str = "flink.apache.org/continue-upgrades";
 /// Label that marks a resource the operator only uses to see that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 

@@ -17,6 +17,7 @@ pub(crate) mod rerun;
 pub mod session;
 pub mod started_with;
 pub mod task_managers;
+pub(crate) mod turn;
 pub mod upgrade;
 pub mod version;
 

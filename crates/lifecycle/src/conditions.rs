@@ -14,6 +14,12 @@ pub const PODS_READY: &str = "PodsReady";
 pub const PROGRESSING: &str = "Progressing";
 /// Reason of [`PROGRESSING`] and of the error.
 pub const READINESS_TIMEOUT: &str = "ReadinessTimeout";
+/// A changed spec waits, as others are upgraded or failed to be.
+pub const UPGRADE_ADMITTED: &str = "UpgradeAdmitted";
+/// Reason of [`UPGRADE_ADMITTED`]: as many as are allowed are under way.
+pub const WAITS_FOR_TURN: &str = "WaitsForTurn";
+/// Reason of [`UPGRADE_ADMITTED`]: too many failed.
+pub const PAUSED: &str = "UpgradesPaused";
 
 /// The conditions that are false now.
 pub fn troubles(
@@ -35,6 +41,23 @@ pub fn troubles(
             message: Some(message.to_owned()),
         })
         .collect()
+}
+
+/// The condition of a spec of this generation that waits for this reason.
+pub fn upgrade_waits(
+    before: &[Condition],
+    generation: i64,
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> Condition {
+    Condition {
+        type_: Some(UPGRADE_ADMITTED.to_owned()),
+        status: Some("False".to_owned()),
+        observed_generation: Some(generation),
+        last_transition_time: Some(since(before, UPGRADE_ADMITTED, now)),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+    }
 }
 
 fn since(before: &[Condition], type_: &str, now: Timestamp) -> String {

@@ -39,5 +39,6 @@ pub mod snapshot;
 pub mod snapshots;
 pub mod transitions;
 pub mod trigger;
+pub mod upgrade_budget;
 pub mod verdict;
 pub mod world;

@@ -19,6 +19,7 @@ use super::node_notice::Node;
 use super::resource::JobResource;
 use super::trigger::known::KnownSnapshot;
 use super::trigger::memory::Memory;
+use super::upgrade_budget::Turn;
 use crate::verdict::{Validators, Verdict};
 use api::deployment::FlinkDeployment;
 use config::{FlinkConfig, OperatorConfig};
@@ -66,6 +67,7 @@ pub struct Facts {
     /// Why the API server would refuse an object of the cluster that is to come.
     pub refusal: Fact<Option<String>>,
     pub preflight: Fact<PreflightPods>,
+    pub turn: Fact<Turn>,
     pub verdict: Fact<Verdict>,
     /// Those that bear any taint, or are cordoned.
     pub nodes: Fact<Vec<Node>>,
@@ -162,6 +164,7 @@ questions! {
     savepoint: Trigger => Savepoint;
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
+    turn: Turn => Turn;
     references: BTreeMap<String, Vec<String>> => References;
     nodes: Vec<Node> => Nodes;
     pod_nodes: BTreeSet<String> => PodNodes;

@@ -24,6 +24,7 @@ use super::request_slots::RequestSlots;
 use super::scaling_rules::ScalingRules;
 use super::snapshot::index::ByJob;
 use super::transient_failures::TransientFailures;
+use super::upgrades::Upgrades;
 use super::validator::{Validator, Verdicts};
 use super::watch_freshness::{Sighting, Trust};
 use api::blue_green::FlinkBlueGreenDeployment;
@@ -83,6 +84,7 @@ pub struct Context {
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
     pub(super) clusters: Mutex<Vec<(Option<String>, Store<Workload>)>>,
     pub(super) deployments: Kept<FlinkDeployment>,
+    pub(super) upgrades: Upgrades,
     pub(super) snapshots: Kept<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
     pub(super) session_jobs: Kept<FlinkSessionJob>,
@@ -136,6 +138,7 @@ impl Context {
             scaling_rules: ScalingRules::default(),
             clusters: Mutex::default(),
             deployments: Kept::default(),
+            upgrades: Upgrades::default(),
             snapshots: Kept::default(),
             snapshots_by_job: ByJob::default(),
             session_jobs: Kept::default(),
@@ -318,6 +321,7 @@ impl Context {
         self.transient_failures.forget(uid);
         self.autoscalers.forget(uid);
         self.autoscalers.settle(uid);
+        self.upgrades.forget(uid, self);
     }
 
     /// For who looks without watching: which snapshots there are is not known.

@@ -131,6 +131,7 @@ pub mod snapshot;
 pub mod standalone;
 mod transient_failures;
 mod unlisted;
+mod upgrades;
 pub mod validator;
 mod vitals;
 mod watch_freshness;

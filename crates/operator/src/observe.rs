@@ -234,6 +234,7 @@ pub(super) async fn answer<K: OperatedJob>(
         | Question::SessionJobs
         | Question::Refusal(_)
         | Question::Preflight(_)
+        | Question::Turn
         | Question::Jar => K::answer(question, subject, context, facts).await?,
     }
     Ok(())
@@ -272,6 +273,7 @@ pub(super) async fn of_cluster(
             let refusal = objects::refusal(&objects, context).await?;
             facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
         }
+        Question::Turn => facts.turn = context.upgrades.turn(subject, context),
         Question::Preflight(wanted) => {
             facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
         }

@@ -35,7 +35,7 @@ use lifecycle::transitions::etcd_restore::{self, Record};
 use lifecycle::world::{Fact, Facts, Fresh, Question, World};
 
 /// A decision asks for each fact at most once, and for the files of up to three specs.
-const QUESTIONS_MAX: usize = 28;
+const QUESTIONS_MAX: usize = 29;
 
 /// A kind of resource with a job that is operated.
 pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> {
@@ -59,6 +59,9 @@ pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> 
     fn remembered(_context: &Context, _uid: &str) -> Self::Remembered {
         Self::Remembered::default()
     }
+
+    /// A pass that is to be carried out ends with this status.
+    fn decided(_resource: &Self, _status: &Self::Status, _context: &Context) {}
 
     /// True if the step starts a job.
     fn is_start(step: &Self::Step) -> bool;
@@ -105,6 +108,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
         .map_err(Error::Observe)?;
     let plan = plan(&act.resource, &status, cluster, &operator, context).await?;
     report(&act.resource, &status, &plan, context);
+    K::decided(&act.resource, &plan.status, context);
     let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
     let starts = steps.iter().any(|step| matches!(step, Step::Own(step) if K::is_start(step)));
     let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));

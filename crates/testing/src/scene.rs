@@ -17,6 +17,7 @@ use lifecycle::error_document::WentBack;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
+use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::Validators;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
@@ -121,6 +122,7 @@ impl Scene {
             snapshots: Fact::Known(vec![]),
             refusal: Fact::Known(None),
             preflight: Fact::Known(PreflightPods::default()),
+            turn: Fact::Known(Turn::Taken),
             ..Facts::default()
         };
         Self {

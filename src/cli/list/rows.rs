@@ -3,7 +3,8 @@
 //! Each is read as whatever it is, so that an object that our types would refuse is shown too.
 
 use kube::Resource;
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
@@ -89,6 +90,38 @@ struct Status {
     error: Leaf,
     job_status: Option<JobStatus>,
     task_manager: Option<TaskManagers>,
+    cluster_info: Option<ClusterInfo>,
+    reconciliation_status: Option<Reconciliation>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct ClusterInfo {
+    #[serde(rename = "Preflight")]
+    preflight: Leaf,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Reconciliation {
+    #[serde(deserialize_with = "is_there")]
+    last_stable_spec: Option<bool>,
+}
+
+/// That there is one, and not the text, which may be long.
+fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    Ok(Option::<IgnoredAny>::deserialize(deserializer)?.map(|_| true))
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: Leaf,
+    reason: Leaf,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -96,6 +129,13 @@ struct Status {
 struct JobStatus {
     state: Leaf,
     job_id: Leaf,
+    savepoint_info: Option<SavepointInfo>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SavepointInfo {
+    trigger_type: Leaf,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

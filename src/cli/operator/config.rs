@@ -184,8 +184,8 @@ async fn show(
     print(found, output, printer)
 }
 
-/// Reads the options that the pods of an installation are given.
-async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
+/// Reads the files of the ConfigMap that the pods of an installation mount.
+pub(super) async fn of_installation(client: &Client, namespace: &str) -> anyhow::Result<Files> {
     let map = read::get::<ConfigMap>(client, namespace, CONFIG_MAP).await?;
     let data = map.and_then(|map| map.data).unwrap_or_default();
     let Some((file, text)) = FILES.iter().find_map(|file| Some((*file, data.get(*file)?))) else {
@@ -202,6 +202,12 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
             files.add_log_file(format!("configmap/{CONFIG_MAP}, {name}"), option, text);
         }
     }
+    Ok(files)
+}
+
+/// Reads the options that the pods of an installation are given.
+async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
+    let files = of_installation(client, namespace).await?;
     let all = read::list::<Workload>(client, read::Scope::Namespace(namespace), None).await?;
     let beside = all.iter().find_map(|it| {
         let pod = it.spec.template.spec.as_ref()?;

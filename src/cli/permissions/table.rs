@@ -339,7 +339,8 @@ pub fn all() -> Vec<Needs> {
             "operator",
             &[],
             "what it makes, and the rights that it gives: see [below](#the-operator), and the objects that \
-             `operator install --dry-run=client -o yaml` prints",
+             `operator install --dry-run=client -o yaml` prints; `operator continue` needs `list` and `patch` of \
+             FlinkDeployments",
         ),
         needs(
             "crds",

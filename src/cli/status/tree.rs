@@ -118,10 +118,12 @@ fn reconciliation(deployment: &Deployment) -> Option<Node> {
             let info = deployment.0.pointer("/status/clusterInfo");
             let trial = info.and_then(|info| info.get(PREFLIGHT.key)).and_then(Value::as_str);
             let is_tried = trial.and_then(|text| text.parse().ok()) == Some(Trial::UnderWay);
+            let waits = deployment.upgrade_waits();
             format!(
-                "the operator works on generation {observed}; the spec is at {}{}",
+                "the operator works on generation {observed}; the spec is at {}{}{}",
                 deployment.generation(),
-                if is_tried { ", and is tried in pods of its own" } else { "" }
+                if is_tried { ", and is tried in pods of its own" } else { "" },
+                waits.map_or_else(String::new, |(_, message)| format!(": {message}"))
             )
         }
     };

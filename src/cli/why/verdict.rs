@@ -44,6 +44,7 @@ pub(super) enum Cause {
     OperatorNotRunning,
     InvalidSpec,
     PreflightFailed,
+    UpgradeWaits,
     WebhookRefusal,
     ServiceAccountMissing,
     QuotaExceeded,
@@ -176,6 +177,7 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
         .or_else(|| job(facts))
         .or_else(|| rest(facts))
         .or_else(|| stored_error(facts))
+        .or_else(|| upgrade_waits(facts))
         .or_else(|| starting(facts))
         .unwrap_or_else(|| healthy(facts));
     match &parent {
@@ -261,6 +263,12 @@ fn not_passed(facts: &Facts) -> Option<Found> {
         return None;
     }
     Some(Found::new(Cause::PreflightFailed, signs::quoted(&facts.resource.error()?)))
+}
+
+/// A changed spec that is not begun with. What runs is as it was.
+fn upgrade_waits(facts: &Facts) -> Option<Found> {
+    let (_, message) = facts.resource.upgrade_waits()?;
+    Some(Found::new(Cause::UpgradeWaits, signs::quoted(message)))
 }
 
 fn session_cluster(facts: &Facts) -> Option<Found> {

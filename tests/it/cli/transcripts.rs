@@ -121,7 +121,7 @@ impl Set {
                 (flink, cluster)
             }
             "operate" => (flink().await.0, suspended()),
-            "operator" => (flink().await.0, with_blue_green()),
+            "operator" => (flink().await.0, with_paused_upgrade()),
             "pods" => (flink().await.0, with_pods()),
             "sql" => (flink().await.0, sql::stage()),
             _ => (flink().await.0, stage()),
@@ -151,9 +151,15 @@ fn suspended() -> FakeCluster {
     cluster
 }
 
-/// Nothing but a resource that is not operated.
-fn with_blue_green() -> FakeCluster {
+/// A resource that is not operated, and one whose upgrade waits.
+fn with_paused_upgrade() -> FakeCluster {
     let cluster = FakeCluster::new();
+    let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
+    let mut orders = wordcount();
+    orders["metadata"] = json!({"name": "orders", "namespace": "fraud", "generation": 2, "creationTimestamp": created});
+    orders["status"]["conditions"] = json!([{"type": "UpgradeAdmitted", "status": "False",
+        "reason": "UpgradesPaused", "message": "the change waits", "observedGeneration": 2}]);
+    cluster.insert(orders);
     cluster.insert(json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
         "metadata": {"name": "trial", "namespace": "shop", "generation": 1},

@@ -100,6 +100,9 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         helm(&cluster, &[&["install"], &release[..], &values, &small, wait].concat());
         let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
         assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
+        // Its namespaces stand in a variable or in a ConfigMap: another one may have others.
+        let beside = ["-n", "default", "operator", "install", "--watch-namespaces", "elsewhere"];
+        cluster.flink(&[&beside[..], &["--dry-run=server", "--yes"]].concat());
         helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
     }
     values_of_a_release_are_read(&cluster);

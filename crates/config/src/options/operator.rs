@@ -108,6 +108,15 @@ options! {
         "kubernetes.operator.cluster.resource-view.refresh-interval";
     /// Labels of errors in `status.error`, each by a regular expression that a message has to match.
     Live EXCEPTION_LABEL_MAPPER: LabelMapper = "kubernetes.operator.exception.label.mapper" or "";
+    /// How many upgrades of running jobs and session clusters may be under way at once; 0 for none, no
+    /// limit when unset. Suspends, deletions, recoveries and the autoscaler wait for nobody.
+    Live UPGRADE_MAX_CONCURRENT: u32 = "kubernetes.operator.upgrade.max-concurrent";
+    /// How many of them may be under way at once in one namespace.
+    Live UPGRADE_MAX_CONCURRENT_PER_NAMESPACE: u32 =
+        "kubernetes.operator.upgrade.max-concurrent.per-namespace";
+    /// After how many failed upgrades in a row the others wait, until a spec is changed or
+    /// `kubectl flink operator continue`; never when unset or 0.
+    Live UPGRADE_PAUSE_AFTER_FAILURES: u32 = "kubernetes.operator.upgrade.pause-after-failures";
     /// Directories of the operator's pod from which a resource may name a keytab and a `krb5.conf`:
     /// whoever may edit one reads them. What the operator's own defaults name is read anyway.
     Live KERBEROS_DIRECTORIES: List = "kubernetes.operator.kerberos.directories" or "";

@@ -50,6 +50,8 @@ pub(crate) struct OfCluster {
     pub(crate) rerun: Option<String>,
     /// The wanted spec is being tried.
     pub(crate) is_in_preflight: bool,
+    /// Reason and message of why the upgrade does not begin.
+    pub(crate) waits_for_turn: Option<(&'static str, String)>,
     /// The JobManager has not listed the job for so long that it does not know it any more.
     pub(crate) is_job_lost: bool,
 }
@@ -114,6 +116,8 @@ impl Kind for FlinkDeployment {
         pass.status
             .conditions
             .splice(0..0, running_condition(&pass.status, &before, is_application, now));
+        let waits = pass.upgrade_waits(&before);
+        pass.status.conditions.extend(waits);
     }
 
     fn has_recovered(pass: &DeploymentPass<'_>) -> bool {

@@ -47,7 +47,7 @@ impl DeploymentPass<'_> {
             return self.maintain_as_it_is(last, halt);
         }
         if decision.ends_what_runs()
-            && let Some(plan) = self.preflight_of_wanted(last)?
+            && let Some(plan) = self.admit_upgrade(last)?
         {
             return Ok(plan);
         }

@@ -4,6 +4,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
+use crate::upgrade_budget::Turn;
 use crate::world::{self, JobManager};
 use api::DEPLOYMENT_FINALIZER;
 
@@ -97,6 +98,7 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::JobMetrics => facts.job_metrics = Fact::Known(world::JobMetrics::default()),
         Question::Cluster => facts.cluster = Fact::Unknown("not told".to_owned()),
         Question::Refusal(_) => facts.refusal = Fact::Known(None),
+        Question::Turn => facts.turn = Fact::Known(Turn::Taken),
         Question::Preflight(_) => facts.preflight = Fact::Known(PreflightPods::default()),
         Question::Stop
         | Question::Failure

@@ -314,6 +314,7 @@ impl Case {
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)
+            | Question::Turn
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

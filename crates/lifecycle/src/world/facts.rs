@@ -76,6 +76,8 @@ pub enum Question {
     Refusal(Box<Objects>),
     /// How the pods stand that try the wanted spec, and whether those that are missing can be made.
     Preflight(Box<Preflight>),
+    /// Whether the upgrade may begin, by the budget of all that go on at once.
+    Turn,
     /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
     References,
     /// The verdict of outside validators on the wanted spec.

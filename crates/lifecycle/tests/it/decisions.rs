@@ -24,6 +24,7 @@ mod table;
 mod taken_down;
 mod takeover;
 mod transitions;
+mod turns;
 mod unfinished;
 mod unstarted;
 mod validators;

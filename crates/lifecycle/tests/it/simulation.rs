@@ -58,6 +58,7 @@ pub(super) mod java;
 mod laws;
 mod operated;
 pub(super) mod upheaval;
+mod waves;
 
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good three seconds after its start.
@@ -161,6 +162,8 @@ pub(super) struct Sim {
     trial: Trial,
     /// A trial tells that an image is broken, and not the start alone.
     sees_broken_images: bool,
+    /// Where it is one of a fleet.
+    seat: Option<waves::Seat>,
 }
 
 /// Of the state with so many records that HA metadata of a job names.
@@ -242,6 +245,7 @@ impl Sim {
             upheaval: Upheaval::default(),
             trial: Trial::default(),
             sees_broken_images: false,
+            seat: None,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             resource: resource(mode),
             status: DeploymentStatus::default(),

@@ -7,6 +7,7 @@ use api::version::FlinkVersion;
 use config::OperatorConfig;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
+use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
     Cluster, Fact, Facts, HaMetadata, Job, JobManager, OperatorFile, PreflightPod, PreflightPods,
@@ -87,6 +88,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
                 }));
             }
             Err(Question::Refusal(_)) => facts.refusal = Fact::Known(None),
+            Err(Question::Turn) => facts.turn = Fact::Known(Turn::Taken),
             Err(Question::Preflight(wanted)) => {
                 let passed = |_: &Value| PreflightPod {
                     digest: wanted.digest.clone(),

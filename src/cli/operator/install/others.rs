@@ -1,11 +1,16 @@
 //! Other operators that may work on the same resources.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt};
 use serde_json::{Map, Value};
 
 use crate::cli::failure::Failure;
+use crate::cli::operator::config as operator_config;
 use clients::cluster::{self, read};
+use config::namespaces::Namespaces;
+use config::options;
 use operator::install::objects::NAME;
 
 /// Label value of the pods of the Java operator.
@@ -30,17 +35,20 @@ pub(super) async fn refuse(
     let is_other = |it: &Deployment| {
         (it.namespace().unwrap_or_default().as_str(), it.name_any().as_str()) != ours
     };
-    let is_apart = |it: &Deployment| {
-        let other = watched_by(it);
-        let ours = given.get("watchNamespaces").map(names).unwrap_or_default();
-        !other.is_empty() && !ours.is_empty() && ours.iter().all(|name| !other.contains(name))
-    };
-    let Some(other) = found.iter().find(|it| is_running(it) && is_other(it) && !is_apart(it))
-    else {
-        return Ok(());
-    };
+    let named = given.get("watchNamespaces").map(names).unwrap_or_default();
+    for other in found.iter().filter(|it| is_running(it) && is_other(it)) {
+        let watched = watched_by(client, other).await;
+        let is_apart = !named.is_empty() && named.is_disjoint(&watched);
+        if watched.is_empty() || !is_apart {
+            return Err(same_resources(other));
+        }
+    }
+    Ok(())
+}
+
+fn same_resources(other: &Deployment) -> anyhow::Error {
     let (name, namespace) = (other.name_any(), other.namespace().unwrap_or_default());
-    Err(Failure::new(format!(
+    Failure::new(format!(
         "another operator may operate the same resources: deployment `{name}` in namespace `{namespace}`"
     ))
     .hint(format!(
@@ -52,11 +60,26 @@ pub(super) async fn refuse(
          flink-operator-{namespace}-webhook-configuration"
     ))
     .hint("or give each its own namespaces, with --watch-namespaces")
-    .into())
+    .into()
 }
 
-/// Namespaces that an operator's Deployment names; none where it operates all, or says it elsewhere.
-fn watched_by(operator: &Deployment) -> Vec<String> {
+/// Namespaces that an operator is told; none where it operates all, or it cannot be seen.
+async fn watched_by(client: &Client, operator: &Deployment) -> BTreeSet<String> {
+    let told = told_by_environment(operator);
+    if !told.is_empty() {
+        return told;
+    }
+    let namespace = operator.namespace().unwrap_or_default();
+    let Ok(files) = operator_config::of_installation(client, &namespace).await else {
+        return BTreeSet::new();
+    };
+    match files.merged().get(&options::WATCHED_NAMESPACES) {
+        Ok(Namespaces::Named(names)) => names,
+        Ok(Namespaces::All) | Err(_) => BTreeSet::new(),
+    }
+}
+
+fn told_by_environment(operator: &Deployment) -> BTreeSet<String> {
     let pod = operator.spec.template.spec.as_ref();
     let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
     let variables = containers.iter().flat_map(|container| container.env.iter().flatten());
@@ -69,7 +92,7 @@ fn watched_by(operator: &Deployment) -> Vec<String> {
         .collect()
 }
 
-fn names(list: &Value) -> Vec<String> {
+fn names(list: &Value) -> BTreeSet<String> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }

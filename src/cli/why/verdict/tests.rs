@@ -519,6 +519,14 @@ fn a_spec_that_was_tried_and_would_not_start() {
 }
 
 #[test]
+fn a_change_that_waits_for_others() {
+    let mut facts = facts();
+    facts.resource.0["status"]["conditions"] = json!([{"type": "UpgradeAdmitted",
+        "status": "False", "reason": "WaitsForTurn", "message": "the change waits for its turn"}]);
+    check(&facts, Cause::UpgradeWaits);
+}
+
+#[test]
 fn a_session_job_without_its_cluster() {
     let mut facts = facts();
     facts.resource.0["kind"] = json!("FlinkSessionJob");

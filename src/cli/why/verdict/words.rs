@@ -58,6 +58,11 @@ fn of(cause: Cause) -> Words {
             "Mend what the pod says and apply the spec again, or take the change back.",
             "kubectl describe pods -n {namespace} -l app.kubernetes.io/name=flink-preflight,app.kubernetes.io/instance={cluster}",
         ),
+        Cause::UpgradeWaits => words(
+            "The new spec of `{name}` waits, as others are upgraded or failed to be; what ran before goes on.",
+            "Wait for its turn; where upgrades are paused, mend what failed or let the rest go on.",
+            "kubectl flink list -A --upgrading",
+        ),
         Cause::WebhookRefusal => words(
             "An admission webhook of the cluster refuses what `{name}` needs.",
             "Change the pod template so that the webhook admits it, or have its policy changed.",

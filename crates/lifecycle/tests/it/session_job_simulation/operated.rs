@@ -216,6 +216,7 @@ impl Sim {
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)
+            | Question::Turn
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

@@ -6,6 +6,7 @@ impl Sim {
     /// One pass that dies before step `crash_at`, or after the last one without writing status.
     pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
+        self.decided(&plan.status);
         let line = format!("{}: {:?}", plan.because, names(&plan.steps));
         if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
             self.log.push(format!("{} {line}", self.now));
@@ -136,6 +137,7 @@ impl Sim {
                 facts.checkpoint = fact(is_up, || self.trigger(SnapshotKind::Checkpoint));
             }
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
+            Question::Turn => facts.turn = Fact::Known(self.turn()),
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
             Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),

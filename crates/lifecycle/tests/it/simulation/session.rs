@@ -17,6 +17,7 @@ use lifecycle::memo::Memo;
 use lifecycle::notes::AWAITS_JOBS;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
+use lifecycle::upgrade_budget::Turn;
 use lifecycle::world::{
     Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, PodProblem, Question,
     SessionJob, World,
@@ -228,6 +229,7 @@ impl Session {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
+            Question::Turn => facts.turn = Fact::Known(Turn::Taken),
             Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::DeployedConfig => {
                 facts.deployed_config = Fact::Known(self.made_with.clone());

@@ -1,0 +1,89 @@
+//! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
+
+use crate::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN, upgrade_waits};
+use crate::event::{Component, Event};
+use crate::kind::Maybe;
+use crate::notes::{PREFLIGHT, Trial};
+use crate::pass::DeploymentPass;
+use crate::plan::Plan;
+use crate::problem::Halt;
+use crate::upgrade_budget::Turn;
+use api::job::JobState;
+use api::reconciled::ReconciledSpec;
+use api::status::Condition;
+use config::options;
+
+impl DeploymentPass<'_> {
+    /// The plan that waits before what runs is stopped for the wanted spec; nothing once it may be.
+    pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec) -> Maybe {
+        // A trial that has begun is looked at, whose turn it ever is: it may have failed.
+        let is_tried = PREFLIGHT.get(&self.status.cluster_info) == Some(Trial::UnderWay);
+        if !is_tried && let Some(plan) = self.await_turn(last)? {
+            return Ok(Some(plan));
+        }
+        if let Some(plan) = self.preflight_of_wanted(last)? {
+            return Ok(Some(plan));
+        }
+        self.await_turn(last)
+    }
+
+    /// Waits until the edit may be carried out beside those that are. A suspend and the autoscaler wait for nobody.
+    fn await_turn(&mut self, last: &ReconciledSpec) -> Maybe {
+        let is_edit = self.status.observed_generation != Some(self.generation);
+        if !is_edit || self.desired_state() != JobState::Running {
+            return Ok(None);
+        }
+        let turn = *self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
+        let Some((reason, message)) = in_words(turn) else { return Ok(None) };
+        if self.told_to_wait().is_none_or(|it| {
+            it.observed_generation != Some(self.generation) || it.reason.as_deref() != Some(reason)
+        }) {
+            let event = if reason == PAUSED { Event::warning } else { Event::normal };
+            self.tell(event(reason, Component::Operator, message.clone()));
+        }
+        self.own.waits_for_turn = Some((reason, message.clone()));
+        let plan = self.maintain(last)?;
+        Ok(Some(Plan { because: message, ..plan }))
+    }
+
+    /// The condition of an upgrade that waits, when there is one.
+    pub(crate) fn upgrade_waits(&self, before: &[Condition]) -> Option<Condition> {
+        if let Some((reason, message)) = &self.own.waits_for_turn {
+            let told = (*reason, message.as_str());
+            return Some(upgrade_waits(before, self.generation, told, self.world.now));
+        }
+        // Whether it still waits is not known.
+        before.iter().find(|it| self.is_cut_short && is_told(it)).cloned()
+    }
+
+    fn told_to_wait(&self) -> Option<&Condition> {
+        self.world.status.conditions.iter().find(|it| is_told(it))
+    }
+}
+
+fn is_told(condition: &Condition) -> bool {
+    condition.type_.as_deref() == Some(UPGRADE_ADMITTED)
+}
+
+/// Why an upgrade waits: the same words until that changes, so that no status is written for a place in a line.
+fn in_words(turn: Turn) -> Option<(&'static str, String)> {
+    match turn {
+        Turn::Taken => None,
+        Turn::Waits => {
+            let message = format!(
+                "the change waits for its turn: as many upgrades are under way as `{}` allows. What runs goes on as \
+                 it is",
+                options::UPGRADE_MAX_CONCURRENT.key()
+            );
+            Some((WAITS_FOR_TURN, message))
+        }
+        Turn::Paused => {
+            let message = format!(
+                "the change waits: upgrades are paused, as those before it failed (`{}`). What runs goes on as it is. \
+                 Correct the spec, or let the rest go on with `kubectl flink operator continue`",
+                options::UPGRADE_PAUSE_AFTER_FAILURES.key()
+            );
+            Some((PAUSED, message))
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! A budget for the upgrades of a fleet: how many are under way at once, who is next, and when the rest waits because
+//! too many failed.
+//!
+//! An edit of a running job asks for a turn before anything is tried or stopped for it. Whatever else takes a job down,
+//! such as a recovery, counts as under way and asks for nothing. What is under way follows from the statuses, so that
+//! a new process knows it from its first list.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::application::preflight::PREFLIGHT_FAILED;
+use crate::conditions::{PAUSED, UPGRADE_ADMITTED};
+use crate::error_document::reason_of;
+use crate::job;
+use crate::notes::{PREFLIGHT, Trial};
+use api::status::{DeploymentStatus, LifecycleState};
+use config::option::InvalidValue;
+use config::{OperatorConfig, options};
+
+/// How long one that was woken for its turn has to ask for it, before it is the next one's.
+const ANSWER_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
+
+/// The budget of one operator.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Limits {
+    pub at_once: Option<u32>,
+    pub at_once_in_a_namespace: Option<u32>,
+    /// Failures in a row after which the rest waits.
+    pub failures: Option<u32>,
+    /// How long a deployed spec may take to become stable.
+    pub patience: SignedDuration,
+}
+
+impl Limits {
+    /// # Errors
+    /// When a value is not of its option's type.
+    pub fn of(operator: &OperatorConfig) -> Result<Self, InvalidValue> {
+        let config = &operator.base;
+        let patience = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
+        Ok(Self {
+            at_once: config.find(&options::UPGRADE_MAX_CONCURRENT)?,
+            at_once_in_a_namespace: config.find(&options::UPGRADE_MAX_CONCURRENT_PER_NAMESPACE)?,
+            failures: config.find(&options::UPGRADE_PAUSE_AFTER_FAILURES)?.filter(|it| *it > 0),
+            patience: SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX),
+        })
+    }
+
+    fn is_unlimited(&self) -> bool {
+        let Self { at_once, at_once_in_a_namespace, failures, patience: _ } = self;
+        at_once.is_none() && at_once_in_a_namespace.is_none() && failures.is_none()
+    }
+}
+
+/// The answer to an upgrade that asks whether it may begin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Turn {
+    /// It may, or has.
+    Taken,
+    /// As many as are allowed are under way.
+    Waits,
+    /// Too many before it failed.
+    Paused,
+}
+
+/// How far an upgrade is, by the status of its resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// Something is tried, stopped or started.
+    UnderWay,
+    /// What was started is not stable yet.
+    Deployed {
+        since: Timestamp,
+        is_first: bool,
+    },
+    Stable,
+    Failed,
+    /// None is under way.
+    Idle,
+}
+
+impl Standing {
+    /// The standing by the stored status.
+    pub fn of(status: &DeploymentStatus) -> Self {
+        if status.error.as_deref().and_then(reason_of).as_deref() == Some(PREFLIGHT_FAILED) {
+            return Self::Failed;
+        }
+        let is_tried = PREFLIGHT.get(&status.cluster_info) == Some(Trial::UnderWay);
+        if is_tried || job::pending_stop(&status.job_status).is_some() {
+            return Self::UnderWay;
+        }
+        let reconciliation = &status.reconciliation_status;
+        match status.lifecycle_state {
+            Some(LifecycleState::Upgrading | LifecycleState::RollingBack) => Self::UnderWay,
+            Some(LifecycleState::Deployed) => Self::Deployed {
+                since: Timestamp::from_millisecond(reconciliation.reconciliation_timestamp)
+                    .unwrap_or_default(),
+                is_first: reconciliation.last_stable_spec.is_none(),
+            },
+            Some(LifecycleState::Stable) => Self::Stable,
+            Some(LifecycleState::Failed | LifecycleState::RolledBack) => Self::Failed,
+            Some(
+                LifecycleState::Created
+                | LifecycleState::Suspended
+                | LifecycleState::Deleting
+                | LifecycleState::Deleted,
+            )
+            | None => Self::Idle,
+        }
+    }
+}
+
+/// That an upgrade waits, as its resource tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Told {
+    pub generation: i64,
+    pub is_paused: bool,
+}
+
+impl Told {
+    /// What the conditions of this status tell.
+    pub fn of(status: &DeploymentStatus) -> Option<Self> {
+        let is_it = |type_: Option<&str>| type_ == Some(UPGRADE_ADMITTED);
+        let condition = status.conditions.iter().find(|it| is_it(it.type_.as_deref()))?;
+        Some(Self {
+            generation: condition.observed_generation?,
+            is_paused: condition.reason.as_deref() == Some(PAUSED),
+        })
+    }
+}
+
+/// A resource by which an upgrade is known.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Of {
+    pub uid: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// One that is under way.
+#[derive(Clone, Debug)]
+struct Upgrade {
+    of: Of,
+    /// By the last status that was seen.
+    standing: Standing,
+    /// Absent where it asked for none.
+    turn: Option<Taken>,
+}
+
+/// A turn that an upgrade has.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    generation: i64,
+    /// A status was seen by which it is under way: one that is older says nothing about its end.
+    has_begun: bool,
+    /// It was let through although the rest waits.
+    is_probe: bool,
+}
+
+/// One that waits.
+#[derive(Clone, Debug)]
+struct Waiting {
+    of: Of,
+    generation: i64,
+    /// The generation that it waited with when the rest was held back.
+    held_back: Option<i64>,
+    /// When it was told that it is its turn, unless it has asked since.
+    woken: Option<Timestamp>,
+}
+
+/// Who is under way, and who waits.
+#[derive(Clone, Debug, Default)]
+pub struct UpgradeBudget {
+    /// By uid.
+    upgrades: HashMap<String, Upgrade>,
+    /// By namespace, in the order in which they asked.
+    waiting: BTreeMap<String, BTreeMap<u64, Waiting>>,
+    /// By uid: the namespace, and the number in its line.
+    places: HashMap<String, (String, u64)>,
+    /// By uid, the generation whose upgrade failed last.
+    failed: HashMap<String, i64>,
+    /// In a row.
+    failures: u32,
+    is_paused: bool,
+    /// How many have asked, and how many turns were taken.
+    asked: u64,
+    taken: u64,
+    /// By namespace, when it had its last turn.
+    served: HashMap<String, u64>,
+}
+
+impl UpgradeBudget {
+    /// Asks for a turn for this generation. One that has its turn keeps it.
+    pub fn ask(&mut self, of: &Of, generation: i64, limits: &Limits, now: Timestamp) -> Turn {
+        if limits.is_unlimited() {
+            *self = Self::default();
+            return Turn::Taken;
+        }
+        if limits.failures.is_none() {
+            self.is_paused = false;
+        }
+        self.expire(limits, now);
+        let is_probe = self.is_paused;
+        if let Some(upgrade) = self.upgrades.get_mut(&of.uid) {
+            // It counts already.
+            let turn = upgrade.turn.get_or_insert(Taken { generation, has_begun: false, is_probe });
+            turn.generation = generation;
+            self.unqueue(&of.uid);
+            return Turn::Taken;
+        }
+        self.queue(of, generation, None).woken = None;
+        let is_next = self.next(Some(of), limits, now).contains(&of.uid);
+        let is_held_back = self.is_paused && !self.is_edited(&of.uid);
+        if !is_next {
+            return if is_held_back { Turn::Paused } else { Turn::Waits };
+        }
+        self.unqueue(&of.uid);
+        let turn = Some(Taken { generation, has_begun: false, is_probe });
+        let upgrade = Upgrade { of: of.clone(), standing: Standing::Idle, turn };
+        self.upgrades.insert(of.uid.clone(), upgrade);
+        self.taken += 1;
+        self.served.insert(of.namespace.clone(), self.taken);
+        Turn::Taken
+    }
+
+    /// A pass ends with this status. One that has no use for its turn, or for its place, gives it back. Returns who is
+    /// to ask now.
+    pub fn decided(
+        &mut self,
+        of: &Of,
+        status: &DeploymentStatus,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Vec<Of> {
+        if Told::of(status).is_some() {
+            return Vec::new();
+        }
+        self.unqueue(&of.uid);
+        let upgrade = self.upgrades.get(&of.uid);
+        let turn = upgrade.and_then(|upgrade| upgrade.turn).filter(|turn| !turn.has_begun);
+        let standing = Standing::of(status);
+        match turn {
+            None => Vec::new(),
+            Some(_) if standing == Standing::UnderWay => Vec::new(),
+            Some(turn) => {
+                self.upgrades.remove(&of.uid);
+                if standing == Standing::Failed {
+                    self.count_failure(&of.uid, turn, limits);
+                }
+                self.wake_next(&of.namespace, limits, now)
+            }
+        }
+    }
+
+    /// The watch shows a resource with this standing, in the order in which its status was written. Returns who is to
+    /// ask now.
+    pub fn seen(
+        &mut self,
+        of: &Of,
+        generation: i64,
+        standing: Standing,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Vec<Of> {
+        let before = self.upgrades.len();
+        let upgrade = self.upgrades.get_mut(&of.uid);
+        let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
+        if standing == Standing::Failed {
+            let generation = turn.map_or(generation, |turn| turn.generation);
+            self.failed.entry(of.uid.clone()).or_insert(generation);
+        } else if standing == Standing::Stable {
+            self.failed.remove(&of.uid);
+        }
+        match (standing, upgrade) {
+            (Standing::UnderWay, Some(upgrade)) => {
+                upgrade.standing = standing;
+                if let Some(turn) = &mut upgrade.turn {
+                    turn.has_begun = true;
+                }
+            }
+            (Standing::Deployed { .. }, Some(upgrade)) => {
+                if turn.is_none_or(|turn| turn.has_begun) {
+                    upgrade.standing = standing;
+                }
+            }
+            (Standing::UnderWay | Standing::Deployed { is_first: false, .. }, None) => {
+                let upgrade = Upgrade { of: of.clone(), standing, turn: None };
+                self.upgrades.insert(of.uid.clone(), upgrade);
+            }
+            (Standing::Deployed { is_first: true, .. }, None) => {}
+            (Standing::Stable | Standing::Failed | Standing::Idle, _) => {
+                if turn.is_none_or(|turn| turn.has_begun) {
+                    self.upgrades.remove(&of.uid);
+                    self.count(&of.uid, turn, standing, limits);
+                }
+            }
+        }
+        self.expire(limits, now);
+        if self.upgrades.len() < before {
+            return self.wake_next(&of.namespace, limits, now);
+        }
+        Vec::new()
+    }
+
+    /// A first list shows a resource with this status, which an operator before this one wrote.
+    pub fn restore(&mut self, of: &Of, generation: i64, status: &DeploymentStatus) {
+        if let Some(told) = Told::of(status) {
+            let held_back = told.is_paused.then_some(told.generation);
+            self.is_paused |= told.is_paused;
+            self.queue(of, told.generation, held_back);
+        }
+        let standing = Standing::of(status);
+        if let Standing::UnderWay | Standing::Deployed { is_first: false, .. } = standing {
+            let turn = Some(Taken { generation, has_begun: true, is_probe: false });
+            let upgrade = Upgrade { of: of.clone(), standing, turn };
+            self.upgrades.insert(of.uid.clone(), upgrade);
+        }
+    }
+
+    /// The resource is gone, or is another operator's. Returns who is to ask now.
+    pub fn gone(&mut self, uid: &str, limits: &Limits, now: Timestamp) -> Vec<Of> {
+        self.unqueue(uid);
+        self.failed.remove(uid);
+        let upgrade = self.upgrades.remove(uid);
+        upgrade.map_or_else(Vec::new, |it| self.wake_next(&it.of.namespace, limits, now))
+    }
+
+    /// A person lets the rest go on. Returns who is to ask now.
+    pub fn go_on(&mut self, limits: &Limits, now: Timestamp) -> Vec<Of> {
+        self.is_paused = false;
+        self.failures = 0;
+        let namespaces: Vec<String> = self.waiting.keys().cloned().collect();
+        namespaces.iter().flat_map(|it| self.wake_next(it, limits, now)).collect()
+    }
+
+    fn count(&mut self, uid: &str, turn: Option<Taken>, standing: Standing, limits: &Limits) {
+        match (turn, standing) {
+            (Some(turn), Standing::Failed) => self.count_failure(uid, turn, limits),
+            (Some(turn), Standing::Stable) => {
+                self.failures = 0;
+                self.is_paused &= !turn.is_probe;
+            }
+            _ => {}
+        }
+    }
+
+    fn count_failure(&mut self, uid: &str, turn: Taken, limits: &Limits) {
+        self.failed.insert(uid.to_owned(), turn.generation);
+        self.failures += 1;
+        if limits.failures.is_some_and(|most| self.failures >= most) {
+            self.is_paused = true;
+            self.failures = 0;
+            for waiting in self.waiting.values_mut().flat_map(BTreeMap::values_mut) {
+                waiting.held_back = Some(waiting.generation);
+            }
+        }
+    }
+
+    /// One that does not become stable in time has failed, and is waited for no longer.
+    fn expire(&mut self, limits: &Limits, now: Timestamp) {
+        let is_late = |upgrade: &Upgrade| {
+            let deployed = match upgrade.standing {
+                Standing::Deployed { since, .. } => Some(since),
+                Standing::UnderWay | Standing::Stable | Standing::Failed | Standing::Idle => None,
+            };
+            deployed.is_some_and(|since| now.duration_since(since) >= limits.patience)
+        };
+        let late: Vec<_> = self.upgrades.extract_if(|_, upgrade| is_late(upgrade)).collect();
+        for (uid, upgrade) in late {
+            self.count(&uid, upgrade.turn, Standing::Failed, limits);
+        }
+    }
+
+    fn queue(&mut self, of: &Of, generation: i64, held_back: Option<i64>) -> &mut Waiting {
+        let next = (of.namespace.clone(), self.asked);
+        let is_paused = self.is_paused;
+        let (namespace, number) = self.places.entry(of.uid.clone()).or_insert(next).clone();
+        self.asked += 1;
+        let line = self.waiting.entry(namespace).or_default();
+        let waiting = line.entry(number).or_insert_with(|| Waiting {
+            of: of.clone(),
+            generation,
+            held_back: held_back.or_else(|| is_paused.then_some(generation)),
+            woken: None,
+        });
+        waiting.generation = generation;
+        waiting
+    }
+
+    fn unqueue(&mut self, uid: &str) {
+        let Some((namespace, number)) = self.places.remove(uid) else { return };
+        if let Some(line) = self.waiting.get_mut(&namespace) {
+            line.remove(&number);
+            if line.is_empty() {
+                self.waiting.remove(&namespace);
+            }
+        }
+    }
+
+    /// True of one that failed, or was held back, and whose spec was changed since.
+    fn is_edited(&self, uid: &str) -> bool {
+        let place = self.places.get(uid);
+        let waiting = place.and_then(|(namespace, it)| self.waiting.get(namespace)?.get(it));
+        waiting.is_some_and(|it| {
+            let is_newer = |generation: Option<i64>| generation.is_some_and(|g| g < it.generation);
+            is_newer(it.held_back) || is_newer(self.failed.get(uid).copied())
+        })
+    }
+
+    /// Uids of those whose turn it is, by namespaces: the one with the fewest under way is first, and of those the one
+    /// that has waited longest. Ends with `asks`, if it is one of them.
+    fn next(&self, asks: Option<&Of>, limits: &Limits, now: Timestamp) -> Vec<String> {
+        let mut under_way: HashMap<&str, u32> = HashMap::new();
+        for upgrade in self.upgrades.values() {
+            *under_way.entry(&upgrade.of.namespace).or_default() += 1;
+        }
+        let all = u32::try_from(self.upgrades.len()).unwrap_or(u32::MAX);
+        let mut free = limits.at_once.map(|most| most.saturating_sub(all));
+        let may_ask = |waiting: &&Waiting| {
+            let is_silent = |at| now.duration_since(at) >= ANSWER_TIMEOUT;
+            !waiting.woken.is_some_and(is_silent)
+                && (!self.is_paused || self.is_edited(&waiting.of.uid))
+        };
+        let lines = self.waiting.iter().filter(|(namespace, _)| {
+            // Without a common budget no namespace waits for another one.
+            limits.at_once.is_some() || asks.is_none_or(|asks| asks.namespace == **namespace)
+        });
+        let mut lines: Vec<_> = lines
+            .map(|(namespace, line)| (namespace, line.values().filter(may_ask).peekable()))
+            .collect();
+        let mut next = Vec::new();
+        while free != Some(0) {
+            let most = limits.at_once_in_a_namespace;
+            let taken = |namespace: &str| under_way.get(namespace).copied().unwrap_or_default();
+            let line = lines
+                .iter_mut()
+                .filter(|(namespace, _)| most.is_none_or(|most| taken(namespace) < most))
+                .filter_map(|(namespace, line)| line.peek().is_some().then_some((namespace, line)))
+                .min_by_key(|(namespace, _)| (taken(namespace), self.served.get(**namespace)));
+            let Some((namespace, line)) = line else { break };
+            *under_way.entry(namespace).or_default() += 1;
+            free = free.map(|free| free - 1);
+            let Some(waiting) = line.next() else { break };
+            next.push(waiting.of.uid.clone());
+            if asks.is_some_and(|asks| asks.uid == waiting.of.uid) {
+                break;
+            }
+        }
+        next
+    }
+
+    fn wake_next(&mut self, namespace: &str, limits: &Limits, now: Timestamp) -> Vec<Of> {
+        let of = Of { uid: String::new(), namespace: namespace.to_owned(), name: String::new() };
+        let next = self.next(Some(&of), limits, now);
+        let mut woken = Vec::new();
+        for uid in next {
+            let Some((namespace, number)) = self.places.get(&uid) else { continue };
+            let line = self.waiting.get_mut(namespace);
+            if let Some(waiting) = line.and_then(|line| line.get_mut(number))
+                && waiting.woken.is_none()
+            {
+                waiting.woken = Some(now);
+                woken.push(waiting.of.clone());
+            }
+        }
+        woken
+    }
+}
+
+#[cfg(test)]
+mod tests;

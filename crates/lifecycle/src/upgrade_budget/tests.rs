@@ -1,0 +1,271 @@
+use super::*;
+use crate::conditions::{WAITS_FOR_TURN, upgrade_waits};
+use Standing::{Failed, Idle, Stable, UnderWay};
+use testing::choices::{Choices, seeds};
+
+const LIMITS: Limits = Limits {
+    at_once: Some(2),
+    at_once_in_a_namespace: None,
+    failures: Some(3),
+    patience: SignedDuration::from_mins(5),
+};
+
+/// A budget on virtual time.
+struct Fleet {
+    budget: UpgradeBudget,
+    limits: Limits,
+    now: Timestamp,
+}
+
+fn of(name: &str) -> Of {
+    let (namespace, _) = name.split_once('/').unwrap_or(("shop", name));
+    Of { uid: name.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn named(woken: Vec<Of>) -> Vec<String> {
+    woken.into_iter().map(|of| of.name).collect()
+}
+
+impl Fleet {
+    fn new(limits: Limits) -> Self {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        Self { budget: UpgradeBudget::default(), limits, now }
+    }
+
+    fn ask_for(&mut self, name: &str, generation: i64) -> Turn {
+        self.budget.ask(&of(name), generation, &self.limits, self.now)
+    }
+
+    fn ask(&mut self, name: &str) -> Turn {
+        self.ask_for(name, 2)
+    }
+
+    fn see(&mut self, name: &str, standing: Standing) -> Vec<String> {
+        named(self.budget.seen(&of(name), 2, standing, &self.limits, self.now))
+    }
+
+    /// From its turn to its end.
+    fn upgrade(&mut self, name: &str, generation: i64, end: Standing) {
+        assert_eq!(self.ask_for(name, generation), Turn::Taken, "{name}");
+        self.see(name, UnderWay);
+        self.see(name, end);
+    }
+
+    fn fail_three(&mut self) {
+        for name in ["x", "y", "z"] {
+            self.upgrade(name, 2, Failed);
+        }
+    }
+}
+
+#[test]
+fn no_more_are_under_way_than_are_allowed_and_the_next_one_is_woken() {
+    let mut fleet = Fleet::new(LIMITS);
+    let answers = ["a", "b", "c", "d"].map(|name| fleet.ask(name));
+    assert_eq!(answers, [Turn::Taken, Turn::Taken, Turn::Waits, Turn::Waits]);
+    assert_eq!(fleet.ask("a"), Turn::Taken, "it keeps its turn");
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.see("a", Stable), ["c"]);
+    assert_eq!((fleet.ask("d"), fleet.ask("c")), (Turn::Waits, Turn::Taken));
+}
+
+#[test]
+fn without_a_limit_nobody_waits() {
+    let mut fleet = Fleet::new(Limits::default());
+    assert!((0..100).all(|number| fleet.ask(&number.to_string()) == Turn::Taken));
+    let mut fleet = Fleet::new(Limits { at_once: Some(0), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Waits, "none is a limit, too");
+}
+
+#[test]
+fn a_status_from_before_its_turn_does_not_end_it() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    for before in [Stable, Failed, Idle] {
+        assert!(fleet.see("a", before).is_empty());
+        assert_eq!(fleet.ask("b"), Turn::Waits);
+    }
+}
+
+#[test]
+fn who_has_no_use_for_its_turn_gives_it_back() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
+    assert_eq!(
+        (fleet.ask("a"), fleet.ask("b"), fleet.ask("c")),
+        (Turn::Taken, Turn::Waits, Turn::Waits)
+    );
+    let status = DeploymentStatus::default();
+    let (limits, now) = (fleet.limits, fleet.now);
+    let mut decided = |name: &str| named(fleet.budget.decided(&of(name), &status, &limits, now));
+    assert_eq!(decided("b"), [""; 0], "nobody waits for one whose spec was changed back");
+    assert_eq!(decided("a"), ["c"]);
+    assert_eq!(fleet.ask("c"), Turn::Taken);
+}
+
+#[test]
+fn what_goes_down_by_itself_counts_and_never_asks() {
+    let mut fleet = Fleet::new(LIMITS);
+    for name in ["lost", "suspended", "rolled-back"] {
+        fleet.see(name, UnderWay);
+    }
+    assert_eq!(fleet.ask("a"), Turn::Waits);
+    assert_eq!(fleet.ask("lost"), Turn::Taken, "an edit of what is down anyway");
+    fleet.see("suspended", Idle);
+    assert_eq!(fleet.see("rolled-back", Failed), ["a"]);
+    let since = fleet.now;
+    assert!(fleet.see("new", Standing::Deployed { since, is_first: true }).is_empty());
+    assert_eq!(fleet.ask("a"), Turn::Taken, "a first start is none");
+}
+
+#[test]
+fn one_that_does_not_become_stable_in_time_is_waited_for_no_longer() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    fleet.see("a", UnderWay);
+    fleet.see("a", Standing::Deployed { since: fleet.now, is_first: false });
+    fleet.now += SignedDuration::from_mins(4);
+    assert_eq!(fleet.ask("b"), Turn::Waits);
+    fleet.now += SignedDuration::from_mins(1);
+    assert_eq!(fleet.ask("b"), Turn::Paused, "it has failed");
+}
+
+#[test]
+fn one_that_does_not_ask_when_it_is_its_turn_holds_up_nobody() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
+    assert_eq!(
+        (fleet.ask("a"), fleet.ask("b"), fleet.ask("c")),
+        (Turn::Taken, Turn::Waits, Turn::Waits)
+    );
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.see("a", Stable), ["b"]);
+    assert_eq!(fleet.ask("c"), Turn::Waits);
+    fleet.now += ANSWER_TIMEOUT;
+    assert_eq!((fleet.ask("c"), fleet.ask("b")), (Turn::Taken, Turn::Waits));
+}
+
+#[test]
+fn after_failures_in_a_row_the_rest_waits_until_a_spec_is_changed_and_proves_good() {
+    let mut fleet = Fleet::new(LIMITS);
+    fleet.upgrade("w", 2, Failed);
+    fleet.upgrade("v", 2, Stable);
+    fleet.fail_three();
+    let answers = ["a", "b"].map(|name| fleet.ask(name));
+    assert_eq!(answers, [Turn::Paused; 2], "also those that come later");
+    assert_eq!(fleet.ask("x"), Turn::Paused, "the same spec again");
+
+    assert_eq!(fleet.ask_for("a", 3), Turn::Taken, "one that waited, and was changed");
+    assert_eq!(fleet.ask("b"), Turn::Paused);
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.see("a", Stable), ["b", "x"]);
+    assert_eq!((fleet.ask("x"), fleet.ask("b")), (Turn::Taken, Turn::Taken));
+}
+
+#[test]
+fn changes_that_prove_no_better_are_held_back_anew() {
+    let mut fleet = Fleet::new(LIMITS);
+    fleet.fail_three();
+    let all = ["a", "b", "c"];
+    assert!(all.map(|name| fleet.ask(name)).iter().all(|turn| *turn == Turn::Paused));
+    for name in ["x", "a", "b"] {
+        fleet.upgrade(name, 3, Failed);
+    }
+    assert_eq!(fleet.ask_for("c", 2), Turn::Paused);
+    assert_eq!(fleet.ask_for("c", 3), Turn::Taken, "it waited with the old spec");
+    assert_eq!(fleet.ask_for("x", 3), Turn::Paused, "it failed with this one");
+}
+
+#[test]
+fn a_success_of_before_does_not_let_the_rest_go_on() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(5), ..LIMITS });
+    assert_eq!(fleet.ask("good"), Turn::Taken);
+    fleet.see("good", UnderWay);
+    fleet.fail_three();
+    fleet.see("good", Stable);
+    assert_eq!(fleet.ask("a"), Turn::Paused);
+    let (limits, now) = (fleet.limits, fleet.now);
+    assert_eq!(named(fleet.budget.go_on(&limits, now)), ["a"]);
+    assert_eq!(fleet.ask("a"), Turn::Taken, "a person does");
+}
+
+#[test]
+fn another_process_takes_up_what_was_told() {
+    let told = |reason: &str| DeploymentStatus {
+        conditions: vec![upgrade_waits(&[], 2, (reason, ""), Timestamp::UNIX_EPOCH)],
+        ..DeploymentStatus::default()
+    };
+    let upgrading = DeploymentStatus {
+        lifecycle_state: Some(LifecycleState::Upgrading),
+        ..DeploymentStatus::default()
+    };
+    let mut fleet = Fleet::new(LIMITS);
+    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN));
+    fleet.budget.restore(&of("b"), 3, &told(PAUSED));
+    fleet.budget.restore(&of("c"), 2, &upgrading);
+    assert_eq!((fleet.ask_for("b", 2), fleet.ask("new")), (Turn::Paused, Turn::Paused));
+    assert_eq!(fleet.ask_for("b", 3), Turn::Taken, "its spec was changed meanwhile");
+    assert_eq!(fleet.ask("d"), Turn::Paused);
+    let mut fleet = Fleet::new(Limits { failures: Some(1), ..LIMITS });
+    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN));
+    fleet.budget.restore(&of("c"), 2, &upgrading);
+    assert_eq!((fleet.ask("new"), fleet.ask("a")), (Turn::Waits, Turn::Taken), "in this order");
+    fleet.see("c", Failed);
+    assert_eq!(fleet.ask("new"), Turn::Paused);
+}
+
+#[test]
+fn a_namespace_with_thousands_does_not_keep_others_waiting() {
+    let limits = Limits { at_once: Some(4), at_once_in_a_namespace: Some(3), ..LIMITS };
+    let mut fleet = Fleet::new(limits);
+    let many: Vec<String> = (0..1000).map(|number| format!("many/{number}")).collect();
+    let taken = many.iter().filter(|name| fleet.ask(name) == Turn::Taken).count();
+    assert_eq!(taken, 3);
+    assert_eq!(fleet.ask("few/0"), Turn::Taken);
+    assert_eq!(fleet.ask("few/1"), Turn::Waits);
+    fleet.see("many/0", UnderWay);
+    // Of the two namespaces this one has less under way, though it asked last.
+    fleet.see("few/0", UnderWay);
+    assert_eq!(fleet.see("few/0", Stable), ["few/1"]);
+}
+
+/// The law: in any order of asking and ending no more are under way than are allowed, and all have their turn.
+#[test]
+fn everybody_has_a_turn_in_any_order() {
+    for seed in seeds(64) {
+        let mut choices = Choices::new(seed);
+        let small = |choices: &mut Choices| u32::try_from(1 + choices.below(4)).unwrap();
+        let limits = Limits {
+            at_once: (seed % 3 > 0).then(|| small(&mut choices)),
+            at_once_in_a_namespace: (seed % 3 != 1).then(|| small(&mut choices)),
+            failures: None,
+            ..LIMITS
+        };
+        let mut fleet = Fleet::new(limits);
+        let names: Vec<String> = (0..60).map(|n| format!("ns-{}/{n}", n * n % 7)).collect();
+        let mut waiting: Vec<&String> = names.iter().collect();
+        let mut under_way: Vec<&String> = Vec::new();
+        for step in 0.. {
+            assert!(step < 20_000, "seed {seed}: {} wait", waiting.len());
+            fleet.now += SignedDuration::from_secs(1);
+            let end = !under_way.is_empty() && (waiting.is_empty() || choices.below(3) == 0);
+            let index = |choices: &mut Choices, len: usize| {
+                usize::try_from(choices.below(u64::try_from(len).unwrap())).unwrap()
+            };
+            if end {
+                let name = under_way.swap_remove(index(&mut choices, under_way.len()));
+                fleet.see(name, UnderWay);
+                fleet.see(name, [Stable, Failed, Idle][index(&mut choices, 3)]);
+            } else if waiting.is_empty() {
+                break;
+            } else {
+                let at = index(&mut choices, waiting.len());
+                if fleet.ask(waiting[at]) == Turn::Taken {
+                    under_way.push(waiting.swap_remove(at));
+                }
+            }
+            assert!(limits.at_once.is_none_or(|most| under_way.len() <= most as usize));
+            let in_namespace = |ns: &str| under_way.iter().filter(|it| it.starts_with(ns)).count();
+            let most = (0..7).map(|ns| in_namespace(&format!("ns-{ns}/"))).max().unwrap();
+            assert!(limits.at_once_in_a_namespace.is_none_or(|allowed| most <= allowed as usize));
+        }
+    }
+}

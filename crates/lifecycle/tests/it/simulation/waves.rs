@@ -1,0 +1,217 @@
+//! A fleet whose upgrades share a budget: each resource in a world of its own, and one operator for all.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use lifecycle::upgrade_budget::{Limits, Of, Standing, Told, Turn, UpgradeBudget};
+
+const LIMITS: Limits = Limits {
+    at_once: Some(3),
+    at_once_in_a_namespace: Some(2),
+    failures: None,
+    patience: SignedDuration::from_secs(20),
+};
+
+/// A resource's part in the budget of its fleet.
+#[derive(Clone)]
+pub(super) struct Seat {
+    of: Of,
+    limits: Limits,
+    budget: Rc<RefCell<UpgradeBudget>>,
+}
+
+impl Sim {
+    pub(super) fn turn(&self) -> Turn {
+        let Some(Seat { of, limits, budget }) = &self.seat else { return Turn::Taken };
+        let generation = self.resource.metadata.generation.unwrap();
+        budget.borrow_mut().ask(of, generation, limits, self.now)
+    }
+
+    pub(super) fn decided(&self, status: &DeploymentStatus) {
+        if let Some(Seat { of, limits, budget }) = &self.seat {
+            // Who is woken asks within a second anyway.
+            let _woken = budget.borrow_mut().decided(of, status, limits, self.now);
+        }
+    }
+
+    /// The watch shows what is stored.
+    fn show(&self) {
+        let Some(Seat { of, limits, budget }) = &self.seat else { return };
+        let (generation, standing) =
+            (self.resource.metadata.generation.unwrap(), Standing::of(&self.status));
+        let _woken = budget.borrow_mut().seen(of, generation, standing, limits, self.now);
+    }
+}
+
+struct Fleet {
+    sims: Vec<Sim>,
+    budget: Rc<RefCell<UpgradeBudget>>,
+    /// Another process follows once in so many seconds.
+    restarts: u64,
+}
+
+impl Fleet {
+    fn new(size: usize, limits: Limits, prepare: impl Fn(usize) -> Sim) -> Self {
+        let budget = Rc::<RefCell<UpgradeBudget>>::default();
+        let sims = (0..size).map(|number| {
+            let mut sim = prepare(number);
+            sim.settle();
+            let of = Of {
+                uid: format!("u{number}"),
+                namespace: format!("ns-{}", number % 3),
+                name: format!("job-{number}"),
+            };
+            sim.seat = Some(Seat { of, limits, budget: Rc::clone(&budget) });
+            sim
+        });
+        Self { sims: sims.collect(), budget, restarts: 20 }
+    }
+
+    fn edit(&mut self, edit: impl Fn(&mut FlinkDeployment)) {
+        for sim in &mut self.sims {
+            sim.edit(&edit);
+        }
+    }
+
+    /// A second of all of them, with a crash now and then.
+    fn tick(&mut self, choices: &mut Choices) {
+        for sim in &mut self.sims {
+            sim.tick();
+            let crash_at = choices.crash(9, 7);
+            sim.pass(crash_at);
+            sim.show();
+        }
+        if choices.below(self.restarts) == 0 {
+            self.restart();
+        }
+    }
+
+    /// Another process, which knows what is stored.
+    fn restart(&self) {
+        *self.budget.borrow_mut() = UpgradeBudget::default();
+        for sim in &self.sims {
+            let seat = sim.seat.as_ref().unwrap();
+            let generation = sim.resource.metadata.generation.unwrap();
+            self.budget.borrow_mut().restore(&seat.of, generation, &sim.status);
+            sim.show();
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.sims.iter().filter(|sim| Standing::of(&sim.status) == Standing::UnderWay).count()
+    }
+
+    fn waiting(&self) -> usize {
+        self.sims.iter().filter(|sim| Told::of(&sim.status).is_some()).count()
+    }
+
+    fn are_stable(&self) -> bool {
+        self.sims.iter().all(|sim| {
+            sim.status.lifecycle_state == Some(LifecycleState::Stable)
+                && sim.status.observed_generation == sim.resource.metadata.generation
+        })
+    }
+}
+
+/// The law: of a fleet that is edited at once, never more are down than are allowed, whenever the operator dies.
+#[test]
+fn a_fleet_is_upgraded_in_waves() {
+    let mut waited = 0;
+    for seed in seeds(12) {
+        let mut choices = Choices::new(seed);
+        let mut fleet = Fleet::new(9, LIMITS, |number| {
+            let mode = ["savepoint", "last-state", "stateless"][number % 3];
+            let mut sim = Sim::new(mode);
+            sim.is_slow = number % 2 == 0;
+            if number % 4 == 3 { sim.standalone() } else { sim }
+        });
+        fleet.edit(|r| r.spec.image = Some("flink:1.20.1".to_owned()));
+        for second in 0.. {
+            assert!(second < 3_000, "seed {seed}: {} wait", fleet.waiting());
+            fleet.tick(&mut choices);
+            let under_way = fleet.under_way();
+            assert!(under_way <= 3, "seed {seed}, second {second}: {under_way}");
+            waited += fleet.waiting();
+            if fleet.are_stable() {
+                break;
+            }
+        }
+        assert_eq!(fleet.waiting(), 0, "seed {seed}");
+    }
+    assert!(waited > 1000, "{waited}");
+}
+
+/// The law: what does not start stops the wave, and the jobs that were to follow run on.
+#[test]
+fn an_image_that_does_not_start_goes_no_further_than_it_may() {
+    let limits = Limits { failures: Some(2), ..LIMITS };
+    for seed in seeds(2) {
+        let mut choices = Choices::new(seed);
+        let mut fleet = Fleet::new(7, limits, |_| {
+            let mut sim = Sim::new("savepoint").with_rollback();
+            sim.sees_broken_images = seed % 2 == 0;
+            sim
+        });
+        // It counts what failed while it lives.
+        fleet.restarts = 250;
+        fleet.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
+        let first: Vec<usize> = fleet.sims.iter().map(|sim| sim.starts).collect();
+        for _ in 0..250 {
+            fleet.tick(&mut choices);
+        }
+        let touched =
+            fleet.sims.iter().zip(&first).filter(|(sim, first)| sim.starts > **first).count();
+        let told = |sim: &Sim| Told::of(&sim.status).is_some_and(|told| told.is_paused);
+        let paused = fleet.sims.iter().filter(|sim| told(sim)).count();
+        // Those beside the second that failed were under way already.
+        assert!(touched <= 4 && paused >= 2, "seed {seed}: {touched} touched, {paused} wait");
+        fleet.edit(|r| r.spec.image = Some("flink:1.20.1".to_owned()));
+        for second in 0.. {
+            assert!(second < 3_000, "seed {seed}: {} wait", fleet.waiting());
+            fleet.tick(&mut choices);
+            if fleet.are_stable() {
+                break;
+            }
+        }
+    }
+}
+
+/// The law: a fleet that waits for its turns loses no record, and suspends wait for nobody.
+#[test]
+fn random_lives_in_waves_lose_no_record() {
+    for seed in seeds(8) {
+        let mut choices = Choices::new(seed);
+        let limits = Limits { at_once: Some(1), ..LIMITS };
+        let mut fleet = Fleet::new(4, limits, |number| {
+            let mut sim = Sim::new(if number % 2 == 0 { "savepoint" } else { "last-state" });
+            sim.is_slow = seed % 3 == 0;
+            sim
+        });
+        for _ in 0..150 {
+            for sim in &mut fleet.sims {
+                if choices.below(4) == 0 {
+                    sim.checkpoint();
+                }
+                if choices.below(20) == 0 {
+                    sim.misfortune(&mut choices);
+                }
+                sim.answer_refusal();
+            }
+            fleet.tick(&mut choices);
+        }
+        for sim in &mut fleet.sims {
+            sim.heal();
+        }
+        for second in 0.. {
+            assert!(second < 3_000, "seed {seed}: {} wait", fleet.waiting());
+            for sim in &mut fleet.sims {
+                sim.answer_refusal();
+            }
+            fleet.tick(&mut choices);
+            if fleet.are_stable() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The budget of the upgrades that this process carries out.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::core::object::HasStatus;
+
+use super::context::{Context, lock};
+use super::kind::{Guarded, Sight};
+use super::observe::Subject;
+use api::CONTINUE_UPGRADES_ANNOTATION;
+use api::deployment::FlinkDeployment;
+use api::status::DeploymentStatus;
+use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
+use lifecycle::world::Fact;
+
+/// How long the first lists are waited for. A namespace that cannot be read must not hold up the others.
+const LIST_MAX: Duration = Duration::from_secs(30);
+
+/// What is under way and what waits, in all namespaces of this process.
+pub(super) struct Upgrades {
+    budget: Mutex<UpgradeBudget>,
+    /// By uid, how somebody let the rest go on the last time.
+    continued: Mutex<HashMap<String, String>>,
+    since: Instant,
+}
+
+impl Default for Upgrades {
+    fn default() -> Self {
+        Self { budget: Mutex::default(), continued: Mutex::default(), since: Instant::now() }
+    }
+}
+
+impl Upgrades {
+    /// Whether the upgrade that a pass is about may begin.
+    pub(super) fn turn(&self, subject: &Subject<'_>, context: &Context) -> Fact<Turn> {
+        let limits = match Limits::of(subject.operator) {
+            Ok(limits) => limits,
+            Err(error) => return Fact::Unknown(error.to_string()),
+        };
+        if !context.deployments.is_listed() && self.since.elapsed() < LIST_MAX {
+            let reason =
+                "which upgrades are under way is not known yet: the first list is not complete";
+            return Fact::Unknown(reason.to_owned());
+        }
+        let generation = subject.resource.metadata.generation.unwrap_or_default();
+        let mut budget = lock(&self.budget);
+        Fact::Known(budget.ask(&of(subject.resource), generation, &limits, Timestamp::now()))
+    }
+
+    /// A pass is to end with this status.
+    pub(super) fn decided(
+        &self,
+        resource: &FlinkDeployment,
+        status: &DeploymentStatus,
+        context: &Context,
+    ) {
+        self.change(context, |budget, limits, now| {
+            budget.decided(&of(resource), status, limits, now)
+        });
+    }
+
+    /// The watch shows a resource, or its end.
+    pub(super) fn seen(&self, seen: &Guarded<FlinkDeployment>, sight: Sight, context: &Context) {
+        let uid = seen.uid().unwrap_or_default();
+        if sight == Sight::Gone {
+            return self.forget(&uid, context);
+        }
+        let Ok(resource) = &seen.0 else { return };
+        let (of, none) = (of(resource), DeploymentStatus::default());
+        let status = resource.status().unwrap_or(&none);
+        let is_first = !context.deployments.is_listed_in(&of.namespace);
+        let generation = resource.metadata.generation.unwrap_or_default();
+        if is_first {
+            lock(&self.budget).restore(&of, generation, status);
+        }
+        let standing = Standing::of(status);
+        self.change(context, |budget, limits, now| {
+            budget.seen(&of, generation, standing, limits, now)
+        });
+        if let Some(by) = resource.annotations().get(CONTINUE_UPGRADES_ANNOTATION) {
+            let before = lock(&self.continued).insert(uid, by.clone());
+            if !is_first && before.as_ref() != Some(by) {
+                tracing::info!(namespace = of.namespace, name = of.name, "upgrades go on");
+                self.change(context, |budget, limits, now| {
+                    let mut next = budget.go_on(limits, now);
+                    // Whoever told it looks whether it was heard.
+                    next.push(of);
+                    next
+                });
+            }
+        }
+    }
+
+    /// The resource is gone, or somebody else's.
+    pub(super) fn forget(&self, uid: &str, context: &Context) {
+        lock(&self.continued).remove(uid);
+        self.change(context, |budget, limits, now| budget.gone(uid, limits, now));
+    }
+
+    /// Changes the budget, and has those looked at whose turn it is then.
+    fn change(
+        &self,
+        context: &Context,
+        change: impl FnOnce(&mut UpgradeBudget, &Limits, Timestamp) -> Vec<Of>,
+    ) {
+        // A value that cannot be read stops the upgrades, which tell so.
+        let limits = Limits::of(&context.operator()).unwrap_or_default();
+        let next = change(&mut lock(&self.budget), &limits, Timestamp::now());
+        for Of { namespace, name, uid: _ } in next {
+            context.deployments.wake(&namespace, &name);
+        }
+    }
+}
+
+fn of(resource: &FlinkDeployment) -> Of {
+    Of {
+        uid: resource.uid().unwrap_or_default(),
+        namespace: resource.namespace().unwrap_or_default(),
+        name: resource.name_any(),
+    }
+}

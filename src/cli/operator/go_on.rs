@@ -1,0 +1,115 @@
+//! `operator continue`: upgrades that were paused go on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::cli::args::{DryRun, DryRunMode, Global, duration};
+use crate::cli::change;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::Deployment;
+use crate::cli::failure::Failure;
+use crate::cli::list;
+use crate::cli::printer::Printer;
+use api::CONTINUE_UPGRADES_ANNOTATION;
+use clients::cluster::{apply, read};
+use lifecycle::conditions::PAUSED;
+
+/// How often it is looked whether the operator has heard.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Arguments of `operator continue`.
+#[derive(Args)]
+#[command(after_help = "\
+After kubernetes.operator.upgrade.pause-after-failures failed upgrades in a row, the others wait. They go on by
+themselves once one of them is changed and becomes stable; this lets them go on as they are.
+
+One waiting FlinkDeployment of each namespace is annotated, by which its operator hears of it. Without -n, that is in
+all namespaces.
+
+Examples:
+  kubectl flink list -A --upgrading
+  kubectl flink operator continue
+  kubectl flink operator continue -n shop --dry-run=server")]
+pub(super) struct ContinueArgs {
+    /// How long to wait for the operator; exit code 124 afterwards
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    timeout: Duration,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// Tells the operator, and waits until it has heard.
+pub(super) async fn run(
+    args: ContinueArgs,
+    global: &Global,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let ContinueArgs { timeout, dry_run: DryRun { dry_run } } = args;
+    let connection = global.connect().await?;
+    let scope = connection.scope(global.namespace.is_none());
+    let rows = list::rows(&connection, scope, None).await?;
+    let mut paused: BTreeMap<String, Vec<Deployment>> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| is_paused(&row.0)) {
+        paused.entry(row.0.namespace().to_owned()).or_default().push(row.0);
+    }
+    if paused.is_empty() {
+        printer.note("no upgrades are paused");
+        return Ok(());
+    }
+    let patch = json!({"metadata": {
+        "annotations": {CONTINUE_UPGRADES_ANNOTATION: Timestamp::now().to_string()},
+    }});
+    let mut told = Vec::new();
+    for (namespace, waiting) in &paused {
+        let Some(first) = waiting.first() else { continue };
+        if dry_run != DryRunMode::Client {
+            let writer = change::writer(dry_run);
+            let _metadata = apply::amend(&connection.client, &first.id(), &patch, writer).await?;
+        }
+        told.push(first);
+        printer.line(format_args!(
+            "upgrades in namespace {namespace} go on, {} of them paused{}",
+            waiting.len(),
+            dry_run.suffix()
+        ))?;
+    }
+    if dry_run == DryRunMode::None {
+        await_operator(&connection, &told, timeout).await?;
+    }
+    Ok(())
+}
+
+async fn await_operator(
+    connection: &Connection,
+    told: &[&Deployment],
+    timeout: Duration,
+) -> anyhow::Result<()> {
+    let end = Instant::now() + timeout;
+    for one in told {
+        loop {
+            let seen = read::get_value(&connection.client, &one.id()).await?;
+            if !seen.is_some_and(|it| is_paused(&Deployment(it))) {
+                break;
+            }
+            if Instant::now() >= end {
+                return Err(Failure::timed_out(format!(
+                    "the operator of namespace `{}` has not heard of it after {timeout:?}",
+                    one.namespace()
+                ))
+                .hint("it hears of it when it runs again: kubectl flink why NAME -n NAMESPACE")
+                .into());
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+    Ok(())
+}
+
+fn is_paused(deployment: &Deployment) -> bool {
+    deployment.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)
+}
