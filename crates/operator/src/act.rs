@@ -388,6 +388,11 @@ impl Act<'_, FlinkDeployment> {
         let config = self.subject().config().map_err(Error::Address)?;
         self.subject().ha_place(self.context).forget_job_graphs(&config, jobs).await
     }
+
+    pub(super) async fn end_leadership(&self) -> Result<(), Error> {
+        let config = self.subject().config().map_err(Error::Address)?;
+        self.subject().ha_place(self.context).end_leadership(&config).await
+    }
 }
 
 async fn stop_with_savepoint(

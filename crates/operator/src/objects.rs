@@ -45,6 +45,10 @@ impl Act<'_, FlinkDeployment> {
         objects: Objects,
     ) -> Result<Option<Unfinished>, Error> {
         let client = &self.context.client;
+        if self.resource.spec.job.is_none() {
+            // Of an application it has ended with its graph.
+            self.end_leadership().await?;
+        }
         let mut first = objects.config_maps.clone();
         for object in &objects.file_objects {
             first.push(self.context.files.fill(object).await?);

@@ -1,6 +1,9 @@
 //! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
 //! does their name.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::*;
@@ -96,45 +99,83 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
 #[test]
 #[ignore = "needs a sandbox with real Flink, and a machine with nothing else to do"]
 fn the_gap_of_an_upgrade_in_each_mode() {
-    let mut cluster = Cluster::new("gap");
-    let mut job = cluster.job();
-    cluster.start(&job);
-    for (nonce, mode) in ["last-state", "savepoint", "stateless"].into_iter().enumerate() {
-        job["spec"]["job"]["upgradeMode"] = json!(mode);
-        job["spec"]["restartNonce"] = json!(nonce + 1);
-        let before = cluster.observed()["status"]["jobStatus"]["startTime"].clone();
-        cluster.deploy(&job);
-        let asked = Instant::now();
-        let mut stopped = None;
-        let running = loop {
-            let deployment = cluster.observed();
-            let status = &deployment["status"];
-            if stopped.is_none() && is(&deployment, "lifecycleState", "UPGRADING") {
-                stopped = Some(Instant::now());
-            }
-            let is_new = status["jobStatus"]["startTime"] != before;
-            if stopped.is_some()
-                && is_new
-                && is(&deployment, "lifecycleState", "STABLE")
-                && status["jobStatus"]["state"] == "RUNNING"
-            {
-                break Instant::now();
-            }
-            assert!(asked.elapsed() < cluster::PATIENCE, "{deployment:#}");
-            thread::sleep(Duration::from_millis(50));
-        };
-        let tasks_running = cluster.tasks_running_for();
-        let stopped = stopped.unwrap();
-        let gap = running.duration_since(stopped).saturating_sub(tasks_running);
-        println!(
-            "== {mode}: the job was down for {:.1} s, and STABLE {:.1} s after its tasks ran",
-            gap.as_secs_f64(),
-            tasks_running.as_secs_f64(),
-        );
-        cluster.wait_until_writing();
+    for deployed in ["native", "standalone"] {
+        let mut cluster = Cluster::new(&format!("gap-{deployed}"));
+        let mut job = cluster.job();
+        job["spec"]["mode"] = json!(deployed);
+        // The trial is over before the job stops.
+        job["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.preflight"] =
+            json!("objects");
+        cluster.start(&job);
+        for (nonce, mode) in ["last-state", "savepoint", "stateless"].repeat(3).iter().enumerate() {
+            job["spec"]["job"]["upgradeMode"] = json!(mode);
+            job["spec"]["restartNonce"] = json!(nonce + 1);
+            let before = cluster.observed()["status"]["jobStatus"]["startTime"].clone();
+            let silence = Silence::watch(&cluster);
+            cluster.deploy(&job);
+            cluster.wait_until("upgraded", |deployment| {
+                let status = &deployment["status"];
+                status["jobStatus"]["startTime"] != before
+                    && is(deployment, "lifecycleState", "STABLE")
+                    && status["jobStatus"]["state"] == "RUNNING"
+            });
+            cluster.wait_until_writing();
+            println!(
+                "== {deployed}, {mode}: no record was written for {:.1} s",
+                silence.longest().as_secs_f64()
+            );
+        }
+        cluster.flink(&["delete", JOB, "--yes"]);
+        cluster.wait_until("deleted", Value::is_null);
     }
-    cluster.flink(&["delete", JOB, "--yes"]);
-    cluster.wait_until("deleted", Value::is_null);
+}
+
+/// How often it is looked whether records were written: the job writes twenty a second.
+const SILENCE_STEP: Duration = Duration::from_millis(50);
+
+/// Watches what a job writes, committed or not.
+struct Silence {
+    is_over: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Duration>,
+}
+
+impl Silence {
+    fn watch(cluster: &Cluster) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (output, end) = (cluster.data().join("output"), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let (mut longest, mut before) = (Duration::ZERO, 0);
+            let mut grew = Instant::now();
+            while !end.load(Ordering::Relaxed) {
+                let size = size_of(&output);
+                // It shrinks where a restored job drops what was not committed.
+                if size > before {
+                    longest = longest.max(grew.elapsed());
+                    grew = Instant::now();
+                }
+                before = size;
+                thread::sleep(SILENCE_STEP);
+            }
+            longest
+        });
+        Self { is_over, thread }
+    }
+
+    /// The longest time without a new record.
+    fn longest(self) -> Duration {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+        // One that went meanwhile has no size.
+        found => found.map_or(0, |metadata| metadata.len()),
+    };
+    entries.map(size).sum()
 }
 
 impl Cluster {
@@ -145,19 +186,5 @@ impl Cluster {
             assert!(start.elapsed() < cluster::PATIENCE, "no JobManager");
             thread::sleep(Duration::from_millis(200));
         }
-    }
-
-    /// How long the last of the job's tasks has been running.
-    fn tasks_running_for(&self) -> Duration {
-        let id = self.observed()["status"]["jobStatus"]["jobId"].as_str().unwrap().to_owned();
-        let mut least = u64::MAX;
-        for vertex in self.vertices() {
-            let vertex = vertex["id"].as_str().unwrap();
-            let subtasks = self.rest(&format!("/jobs/{id}/vertices/{vertex}")).unwrap();
-            for subtask in subtasks["subtasks"].as_array().unwrap() {
-                least = least.min(subtask["status-duration"]["RUNNING"].as_u64().unwrap_or(0));
-            }
-        }
-        Duration::from_millis(least)
     }
 }

@@ -158,9 +158,15 @@ fn metadata(namespace: &str, cluster: &str, name: &str, has_checkpoint: bool) ->
     } else {
         json!({"counter": "1"})
     };
+    // A JobManager that ends does not let it go.
+    let lock = json!({"holderIdentity": "job-manager", "leaseDuration": 15.0, "leaderTransitions": 0,
+        "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
+    let annotations = name
+        .ends_with("-cluster-config-map")
+        .then(|| json!({"control-plane.alpha.kubernetes.io/leader": lock.to_string()}));
     serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-        "metadata": {"name": name, "namespace": namespace, "labels": {
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations, "labels": {
             "app": cluster, "configmap-type": "high-availability", "type": "flink-native-kubernetes",
         }},
     }))
