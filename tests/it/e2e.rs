@@ -12,6 +12,7 @@ mod crashes;
 mod examples;
 mod flink;
 mod hdfs;
+mod hot;
 mod install;
 mod kerberos;
 mod kinds;

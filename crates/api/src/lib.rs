@@ -47,6 +47,10 @@ pub const TRIGGERED_BY_ANNOTATION: &str = "flink.apache.org/triggered-by";
 pub const NODE_NOTICES_ANNOTATION: &str = "flink.apache.org/node-notices";
 /// Annotation on a pod that tries a changed spec: digest of what was tried.
 pub const PREFLIGHT_ANNOTATION: &str = "flink.apache.org/preflight";
+/// Annotation on a pod of a new spec that stands by to take over.
+pub const STANDBY_ANNOTATION: &str = "flink.apache.org/standby";
+/// Annotation on such a pod: the `pod-template-hash` of the Deployment that it will belong to.
+pub const TEMPLATE_HASH_ANNOTATION: &str = "flink.apache.org/template-hash";
 /// Annotation on a `FlinkDeployment`: the generation that is carried out untried.
 pub const NO_PREFLIGHT_ANNOTATION: &str = "flink.apache.org/no-preflight";
 /// Annotation on a `FlinkDeployment` that waits, as upgrades are paused: each new value lets them go on.

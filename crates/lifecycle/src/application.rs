@@ -7,6 +7,7 @@
 pub mod deletion;
 pub mod deploy;
 pub(crate) mod former_jobs;
+pub(crate) mod hot;
 pub(crate) mod ingress;
 pub mod kind;
 pub mod maintain;

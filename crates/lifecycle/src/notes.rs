@@ -58,8 +58,12 @@ pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 /// How far the trial of a changed spec is, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 
+/// The generation whose pods found no room to stand by, so that its upgrade is not hot.
+pub const COLD_UPGRADE: Note<i64> = Note::plain("ColdUpgrade");
+
 /// The entries that hold for one cluster, and mean nothing for the next.
-pub(super) const OF_ONE_CLUSTER: [&str; 7] = [
+pub(super) const OF_ONE_CLUSTER: [&str; 8] = [
+    COLD_UPGRADE.key,
     AWAITS_JOBS.key,
     CLUSTER_HEALTH.key,
     REPLACED_DEPLOYMENT.key,
@@ -189,20 +193,26 @@ pub enum Trial {
     UnderWay,
     /// What has this digest may start. Its pods are gone.
     Passed(String),
+    /// Its pods wait to take over, as the run of this name.
+    StandingBy { digest: String, run: String },
 }
 
 const UNDER_WAY: &str = "under way";
 const PASSED: &str = "passed ";
+const STANDING_BY: &str = "standing by ";
 
 impl FromStr for Trial {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.strip_prefix(PASSED) {
-            Some(digest) => Ok(Self::Passed(digest.to_owned())),
-            None if text == UNDER_WAY => Ok(Self::UnderWay),
-            None => Err(()),
+        if let Some(digest) = text.strip_prefix(PASSED) {
+            return Ok(Self::Passed(digest.to_owned()));
         }
+        if let Some(standby) = text.strip_prefix(STANDING_BY) {
+            let (digest, run) = standby.split_once(' ').ok_or(())?;
+            return Ok(Self::StandingBy { digest: digest.to_owned(), run: run.to_owned() });
+        }
+        if text == UNDER_WAY { Ok(Self::UnderWay) } else { Err(()) }
     }
 }
 
@@ -211,6 +221,7 @@ impl Display for Trial {
         match self {
             Self::UnderWay => f.write_str(UNDER_WAY),
             Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
+            Self::StandingBy { digest, run } => write!(f, "{STANDING_BY}{digest} {run}"),
         }
     }
 }

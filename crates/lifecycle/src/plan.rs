@@ -177,6 +177,11 @@ pub enum ClusterStep {
     /// Deletes the stored job graphs, so that a JobManager starts with the new one; in ZooKeeper beside
     /// a JobManager those of these jobs only.
     ForgetJobGraphs { jobs: Vec<String> },
+    /// Takes the lead from the JobManager that is about to end, so that nobody leads until it has: neither it, again,
+    /// nor one that stands by.
+    HoldLeadership,
+    /// Lets the JobManager lead that stands by. Nothing where the operator does not hold the lock.
+    ReleaseLeadership,
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
     /// Makes the pods that try the wanted spec, and the ConfigMaps that they mount.

@@ -218,6 +218,8 @@ impl Rehearsed for FlinkDeployment {
             // Nothing but waiting follows.
             ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,
             ClusterStep::FinishCluster(_)
+            | ClusterStep::HoldLeadership
+            | ClusterStep::ReleaseLeadership
             | ClusterStep::ForgetJobGraphs { .. }
             | ClusterStep::ApplyIngress(_) => {}
         }

@@ -283,6 +283,13 @@ impl Act<'_, FlinkDeployment> {
             }
             ClusterStep::MakePreflight(preflight) => self.make_preflight(*preflight).await,
             ClusterStep::RemovePreflight => self.remove_preflight().await,
+            ClusterStep::HoldLeadership => {
+                let place = self.subject();
+                place.ha_place(self.context).hold_leadership(Timestamp::now()).await
+            }
+            ClusterStep::ReleaseLeadership => {
+                self.subject().ha_place(self.context).release_leadership().await
+            }
             ClusterStep::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
             ClusterStep::ApplyIngress(ingress) => {
                 taken.unfinished = self.move_ingress(ingress.as_deref()).await?;

@@ -2,7 +2,9 @@
 //! of a job that is started anew.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -24,6 +26,12 @@ const LIST_MAX: u32 = 500;
 
 /// Who leads, of the JobManagers that contend for a ConfigMap.
 const LOCK_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Who holds the lock while old JobManagers end.
+const HOLDER: &str = "kubectl-flink-operator";
+/// For how long: a pod has 30 s to end.
+const HOLD: Duration = Duration::from_mins(1);
+/// Times that the lock is taken again from a leader that has just renewed it.
+const HOLD_TRIES: usize = 4;
 /// Begins the keys of a ConfigMap under which a leader tells its addresses. With those of an ended one a new
 /// JobManager may register at itself in vain, and tries again after 30 s.
 const LEADER_KEYS: &str = "org.apache.flink.k8s.leader.";
@@ -158,6 +166,52 @@ impl Place<'_> {
         }
     }
 
+    /// Takes the lead from whoever has it, and the stored graphs with it, so that the next leader runs its own program:
+    /// for as long as old JobManagers may take to end. An operator that dies meanwhile holds up nobody for longer.
+    pub(super) async fn hold_leadership(&self, now: Timestamp) -> Result<(), Error> {
+        for _ in 0..HOLD_TRIES {
+            match self.try_to_hold(now).await {
+                // The leader has renewed its lock meanwhile.
+                Err(Error::Cluster(cluster::Error::Conflict { .. })) => {}
+                other => return other,
+            }
+        }
+        self.try_to_hold(now).await
+    }
+
+    async fn try_to_hold(&self, now: Timestamp) -> Result<(), Error> {
+        for map in self.config_maps().await? {
+            let Some(lock) = held(&map, now) else { continue };
+            let keys = map.data.iter().flatten().map(|(key, _)| key.as_str());
+            let stale = keys.filter(|key| is_recovered(key) || key.starts_with(LEADER_KEYS));
+            let stale: BTreeMap<&str, Value> = stale.map(|key| (key, Value::Null)).collect();
+            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
+            let patch = json!({
+                "metadata": {
+                    "resourceVersion": map.metadata.resource_version,
+                    "annotations": {LOCK_ANNOTATION: lock},
+                },
+                "data": stale,
+            });
+            apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the lock where the operator holds it.
+    pub(super) async fn release_leadership(&self) -> Result<(), Error> {
+        for map in self.config_maps().await?.iter().filter(|map| is_held_by_operator(map)) {
+            let Some(lock) = released(map) else { continue };
+            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
+            let patch = json!({"metadata": {
+                "resourceVersion": map.metadata.resource_version,
+                "annotations": {LOCK_ANNOTATION: lock},
+            }});
+            apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
     /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is there: if one
     /// writes all the same, this is a conflict.
     async fn amend_config_maps(&self, is_stale: impl Fn(&str) -> bool) -> Result<(), Error> {
@@ -199,6 +253,30 @@ impl Place<'_> {
         };
         Ok(list.items.into_iter().filter(is_ha).collect())
     }
+}
+
+fn is_held_by_operator(map: &ConfigMap) -> bool {
+    let text = map.metadata.annotations.as_ref().and_then(|all| all.get(LOCK_ANNOTATION));
+    let lock = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    lock.is_some_and(|lock| lock["holderIdentity"] == HOLDER)
+}
+
+/// The lock of a ConfigMap when the operator holds it; absent where there is none.
+fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
+    let text = map.metadata.annotations.as_ref()?.get(LOCK_ANNOTATION)?;
+    let mut lock: Value = serde_json::from_str(text).ok()?;
+    let fields = lock.as_object_mut()?;
+    let transitions = fields.get("leaderTransitions").and_then(Value::as_i64).unwrap_or_default();
+    // With another precision Flink cannot read the lock, and nobody would ever lead again.
+    let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    fields.extend([
+        ("holderIdentity".to_owned(), HOLDER.into()),
+        ("leaseDuration".to_owned(), HOLD.as_secs_f64().into()),
+        ("acquireTime".to_owned(), now.clone().into()),
+        ("renewTime".to_owned(), now.into()),
+        ("leaderTransitions".to_owned(), (transitions + 1).into()),
+    ]);
+    Some(lock.to_string())
 }
 
 /// The lock of a ConfigMap when nobody holds it; absent where nobody does.
@@ -264,6 +342,20 @@ mod tests {
         assert_eq!(released(&map(&free)), None);
         assert_eq!(released(&map("no lock")), None);
         assert_eq!(released(&ConfigMap::default()), None);
+    }
+
+    #[test]
+    fn a_lock_is_taken_in_the_form_that_flink_reads() {
+        let text = r#"{"holderIdentity":"a-b","leaseDuration":15.0,"leaderTransitions":3}"#;
+        let annotations = Some([(LOCK_ANNOTATION.to_owned(), text.to_owned())].into());
+        let metadata = kube::api::ObjectMeta { annotations, ..kube::api::ObjectMeta::default() };
+        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        let now = "2026-01-01T00:00:00.123456789Z".parse().unwrap();
+        let lock: Value = serde_json::from_str(&held(&map, now).unwrap()).unwrap();
+        let expected = json!({"holderIdentity": HOLDER, "leaseDuration": 60.0, "leaderTransitions": 4,
+            "acquireTime": "2026-01-01T00:00:00.123456Z", "renewTime": "2026-01-01T00:00:00.123456Z"});
+        assert_eq!(lock, expected);
+        assert_eq!(held(&ConfigMap::default(), now), None);
     }
 
     #[test]

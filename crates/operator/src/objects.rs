@@ -16,6 +16,7 @@ use api::deployment::FlinkDeployment;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use lifecycle::event::{Component, Event};
+use lifecycle::notes::{PREFLIGHT, Trial};
 use render::files::FileObject;
 use render::{Objects, names};
 
@@ -69,6 +70,13 @@ impl Act<'_, FlinkDeployment> {
                 Err(error) => return Err(error.into()),
             }
         }
+        let standby = match PREFLIGHT.get(&self.stored.cluster_info) {
+            Some(Trial::StandingBy { digest, run: _ }) => Some(digest),
+            Some(Trial::UnderWay | Trial::Passed(_)) | None => None,
+        };
+        if let Some(digest) = &standby {
+            self.hand_over_standby(&objects, digest).await?;
+        }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
             Ok(deployment) => deployment,
             Err(error @ cluster::Error::AlreadyExists { .. }) => {
@@ -78,7 +86,11 @@ impl Act<'_, FlinkDeployment> {
             Err(error) => return Err(error.into()),
         };
         self.context.note_sighting(&self.uid, &deployment);
-        self.add_belongings(objects, deployment.uid.unwrap_or_default()).await
+        let uid = deployment.uid.unwrap_or_default();
+        if standby.is_some() {
+            self.own_config_of_standby(&objects.clone().owned_by(&uid)).await?;
+        }
+        self.add_belongings(objects, uid).await
     }
 
     async fn find_deployment(&self) -> Result<Option<Deployment>, Error> {

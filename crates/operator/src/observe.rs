@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ use super::snapshot::of_job;
 use super::validator::Judging;
 use super::watch_freshness::Trust;
 use api::ENDING_ANNOTATION;
+use api::STANDBY_ANNOTATION;
 use api::deployment::FlinkDeployment;
 use api::reconciled::{deployed, session_cluster_in};
 use api::session_job::FlinkSessionJob;
@@ -40,6 +42,7 @@ use lifecycle::application::kind::observed_config;
 use lifecycle::application::started_with::on_record;
 use lifecycle::crash;
 use lifecycle::memo::Memo;
+use lifecycle::notes::{PREFLIGHT, Trial};
 use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::session_job::leaving;
 use lifecycle::trigger::known::SnapshotKind;
@@ -412,7 +415,15 @@ async fn job_manager_pods(
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
+    // Those that are about to take over are no old ones, also where a crash came in between.
+    let run = match PREFLIGHT.get(&subject.status.cluster_info) {
+        Some(Trial::StandingBy { digest: _, run }) => Some(run),
+        Some(Trial::UnderWay | Trial::Passed(_)) | None => None,
+    };
     for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
+        if run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref() {
+            continue;
+        }
         let Some(mut fact) = pods::pod(pod) else { continue };
         if fact.problem.is_none() && !fact.has_started && pods::waits_for_volumes(pod) {
             fact.problem = failed_mount(subject.namespace(), &fact.name, context).await?;

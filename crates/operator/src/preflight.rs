@@ -1,14 +1,17 @@
 //! The pods that try a changed spec: made, looked at and removed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod,
+    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Resource, ResourceExt};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
 
 use super::act::Error;
 use super::context::Context;
@@ -16,16 +19,22 @@ use super::objects::{NO_DRY_RUN, QUOTA, TRIED};
 use super::observe::{self, Subject, tell};
 use super::pods::{self, MAIN_CONTAINER, OOM_KILLED};
 use super::resource::Act;
-use api::PREFLIGHT_ANNOTATION;
 use api::deployment::FlinkDeployment;
+use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use clients::cluster::read::{self, Scope};
 use config::quantity;
 use lifecycle::crash;
 use lifecycle::world::{PodProblem, PreflightPod, PreflightPods, PreflightState, UNTRIABLE};
-use render::preflight::Preflight;
+use render::Objects;
+use render::preflight::{Preflight, ROLE_LABEL};
 
+/// Label by which a ReplicaSet knows the pods of its template.
+const HASH_LABEL: &str = "pod-template-hash";
+/// Looks for the ReplicaSet of a Deployment, and the pause between two.
+const HASH_TRIES: usize = 100;
+const HASH_PAUSE: Duration = Duration::from_millis(50);
 /// Waiting reasons of a container that is on its way.
 const ON_ITS_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
 /// Of one beside Flink, whose image is all that counts: what it runs is not in every image.
@@ -139,7 +148,16 @@ impl Act<'_, FlinkDeployment> {
                 other => drop(other?),
             }
         }
-        for pod in &preflight.pods {
+        let mut pods = preflight.pods;
+        for deployment in &preflight.deployments {
+            let role = &deployment["spec"]["template"]["metadata"]["labels"]["component"];
+            let hash = self.template_hash(deployment).await?;
+            for pod in pods.iter_mut().filter(|pod| pod["metadata"]["labels"][ROLE_LABEL] == *role)
+            {
+                pod["metadata"]["annotations"][TEMPLATE_HASH_ANNOTATION] = hash.clone().into();
+            }
+        }
+        for pod in &pods {
             match apply::create(&self.context.client, pod, Writer::OPERATOR).await {
                 // The next pass sees whether it is another one.
                 Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
@@ -152,6 +170,86 @@ impl Act<'_, FlinkDeployment> {
     pub(super) async fn remove_preflight(&self) -> Result<(), Error> {
         self.remove_all::<Pod>().await?;
         self.remove_all::<ConfigMap>().await
+    }
+
+    /// Gives pods that stand by to the Deployments that are about to be made: their labels are those by which the
+    /// ReplicaSets of these will know pods, so that they make none. The ConfigMap that they mount goes with the
+    /// JobManager's Deployment, see [`Self::own_config_of_standby`].
+    pub(super) async fn hand_over_standby(
+        &self,
+        objects: &Objects,
+        digest: &str,
+    ) -> Result<(), Error> {
+        let (namespace, name) = (self.namespace(), self.resource.name_any());
+        let standing: Vec<Pod> = of_cluster(&namespace, &name, &self.uid, self.context).await?;
+        for deployment in [&objects.deployment].into_iter().chain(&objects.task_managers) {
+            let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+            let is_of_role = |pod: &&Pod| {
+                pod.annotations().get(PREFLIGHT_ANNOTATION).is_some_and(|it| it == digest)
+                    && pod.labels().get(ROLE_LABEL).map(String::as_str)
+                        == labels["component"].as_str()
+            };
+            for pod in standing.iter().filter(is_of_role) {
+                let Some(hash) = pod.annotations().get(TEMPLATE_HASH_ANNOTATION) else { continue };
+                let mut labels = labels.clone();
+                labels[HASH_LABEL] = hash.as_str().into();
+                let id = ObjectId::of::<Pod>(&namespace, &pod.name_any());
+                let labels = replaced(pod.labels(), &labels);
+                let patch = json!({"metadata": {"uid": pod.uid(), "labels": labels, "ownerReferences": []}});
+                apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the ConfigMap of pods that stood by to the JobManager's Deployment, which now has them.
+    pub(super) async fn own_config_of_standby(&self, objects: &Objects) -> Result<(), Error> {
+        let (namespace, name) = (self.namespace(), self.resource.name_any());
+        let Some(own) = objects.config_maps.first().map(|map| &map["metadata"]) else {
+            return Ok(());
+        };
+        for map in of_cluster::<ConfigMap>(&namespace, &name, &self.uid, self.context).await? {
+            let id = ObjectId::of::<ConfigMap>(&namespace, &map.name_any());
+            let labels = replaced(map.labels(), &own["labels"]);
+            let patch = json!({"metadata": {
+                "uid": map.uid(), "labels": labels, "ownerReferences": own["ownerReferences"],
+            }});
+            apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+        }
+        Ok(())
+    }
+
+    /// By which label the ReplicaSet of such a Deployment will know its pods: one without replicas tells, and is removed
+    /// before there are pods that it could take for its own.
+    async fn template_hash(&self, deployment: &Value) -> Result<Option<String>, Error> {
+        let (client, namespace) = (&self.context.client, self.namespace());
+        match apply::create(client, deployment, Writer::OPERATOR).await {
+            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let labels = deployment["spec"]["template"]["metadata"]["labels"].as_object();
+        let selector: Vec<String> = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(label, value)| Some(format!("{label}={}", value.as_str()?)))
+            .collect();
+        let (selector, name) = (selector.join(","), deployment["metadata"]["name"].as_str());
+        let is_its = |set: &&ReplicaSet| {
+            set.owner_references().iter().any(|owner| Some(owner.name.as_str()) == name)
+        };
+        let mut hash = None;
+        for _ in 0..HASH_TRIES {
+            let sets: Vec<ReplicaSet> =
+                read::list(client, Scope::Namespace(&namespace), Some(&selector)).await?;
+            hash = sets.iter().find(is_its).and_then(|set| set.labels().get(HASH_LABEL)).cloned();
+            if hash.is_some() {
+                break;
+            }
+            sleep(HASH_PAUSE).await;
+        }
+        let id = ObjectId::in_manifest(deployment)?;
+        apply::delete(client, &id, Deletion::with(Propagation::Background)).await?;
+        Ok(hash)
     }
 
     async fn remove_all<K>(&self) -> Result<(), Error>
@@ -205,8 +303,25 @@ fn seen(pod: &Pod) -> PreflightPod {
     }
 }
 
+/// These labels in the place of those: the others are removed.
+fn replaced(old: &BTreeMap<String, String>, new: &Value) -> Value {
+    let gone = old.keys().map(|label| (label.clone(), Value::Null));
+    let mut labels: Map<String, Value> = gone.collect();
+    labels.extend(new.as_object().cloned().unwrap_or_default());
+    labels.into()
+}
+
+fn is_ready(status: &PodStatus) -> bool {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
 fn state(pod: &Pod) -> PreflightState {
     let status = pod.status.clone().unwrap_or_default();
+    let is_standby = pod.annotations().contains_key(STANDBY_ANNOTATION);
+    if is_standby && pod.metadata.deletion_timestamp.is_none() && is_ready(&status) {
+        return PreflightState::Passed;
+    }
     let is_over = status.phase.as_deref() == Some("Failed");
     if is_over || pod.metadata.deletion_timestamp.is_some() {
         return PreflightState::Over;
@@ -221,10 +336,11 @@ fn state(pod: &Pod) -> PreflightState {
     if let Some(problem) = trouble.or_else(|| pods::unschedulable(conditions)) {
         return PreflightState::Troubled(problem);
     }
-    let has_passed = main.iter().any(|main| {
-        let ended = main.state.as_ref().and_then(|state| state.terminated.as_ref());
-        ended.is_some_and(|ended| ended.exit_code == 0)
-    });
+    let has_passed = !is_standby
+        && main.iter().any(|main| {
+            let ended = main.state.as_ref().and_then(|state| state.terminated.as_ref());
+            ended.is_some_and(|ended| ended.exit_code == 0)
+        });
     if has_passed && beside.iter().all(|container| has_image(container)) {
         PreflightState::Passed
     } else {

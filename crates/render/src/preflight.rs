@@ -11,22 +11,26 @@ use k8s_openapi::api::core::v1::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use api::PREFLIGHT_ANNOTATION;
+use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION};
 use config::cluster::ResourceId;
 use config::options;
 
 use super::files::FileObject;
 use super::names::{JOB_MANAGER, MAIN_CONTAINER, TASK_MANAGER};
 use super::pod::{array, fields, quantities};
+use super::submission::port;
 use super::{Draft, RenderError, RenderInput, labels_beside, owner_beside, selector_beside};
 
-const ROLE_LABEL: &str = "app.kubernetes.io/component";
+/// Label of a pod: the role that it has, or tries.
+pub const ROLE_LABEL: &str = "app.kubernetes.io/component";
 const NAME: &str = "flink-preflight";
 /// Labels by which Flink, Services and the operator find the pods of a cluster.
 const SELECTED_BY: [&str; 3] = ["app", "component", "type"];
 /// A condition that nobody ever sets.
 const NEVER_READY: &str = "flink.apache.org/preflight";
 
+/// How often JobManagers that stand by ask for the lock. Flink's 5 s would be most of the time in which nobody leads.
+const LEADER_RETRY_PERIOD: &str = "500 ms";
 const CPU_REQUEST: &str = "10m";
 const CPU_LIMIT: &str = "1";
 /// Two small JVMs start in it, one after the other.
@@ -51,6 +55,8 @@ pub struct Preflight {
     /// One that was made of anything else has another [digest](Self::digest) in its annotation.
     pub pods: Vec<Value>,
     pub digest: String,
+    /// Of pods that stand by: the Deployments that they will belong to, without replicas and under other names.
+    pub deployments: Vec<Value>,
 }
 
 impl Preflight {
@@ -92,7 +98,87 @@ impl Preflight {
         for pod in &mut pods {
             pod["metadata"]["annotations"][PREFLIGHT_ANNOTATION] = digest.as_str().into();
         }
-        Ok(Self { as_deployed, config_maps, files, pods, digest })
+        let deployments = Vec::new();
+        Ok(Self { as_deployed, config_maps, files, pods, digest, deployments })
+    }
+
+    /// True if the pods are those of the new cluster, and stand by to take over.
+    pub fn is_standby(&self) -> bool {
+        !self.deployments.is_empty()
+    }
+
+    /// Makes the very pods of a standalone cluster, which wait beside those that run until they are to lead. Labels by
+    /// which Services and the operator find a cluster's pods they get when they take over. Absent for a cluster that
+    /// mounts files of the operator.
+    pub fn standing_by(input: &RenderInput) -> Result<Option<Self>, RenderError> {
+        let mut draft = Draft::new(input)?;
+        if !draft.cluster.file_objects().is_empty() {
+            return Ok(None);
+        }
+        // A leader renews its lock as often as others ask for it.
+        draft.config.set_default(&options::HA_LEADER_RETRY_PERIOD, LEADER_RETRY_PERIOD);
+        let id = draft.cluster.id;
+        let run = &input.submission.job_result_store_id;
+        // Pods that took over mount it until they end, and the next trial has its own.
+        let renamed = |name: &str| format!("{name}-{run}");
+        let owner = json!([owner_beside(&id.name, &id.uid)]);
+        let mut config_maps = draft.config_maps()?;
+        let mounted = config_maps.iter().filter_map(|map| map["metadata"]["name"].as_str());
+        let mounted: Vec<String> = mounted.map(str::to_owned).collect();
+        for map in &mut config_maps {
+            map["metadata"]["name"] =
+                renamed(map["metadata"]["name"].as_str().unwrap_or_default()).into();
+            map["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
+            map["metadata"]["ownerReferences"] = owner.clone();
+        }
+        let rest_port: u16 = draft.config.get(&options::REST_PORT)?;
+        let rpc_port = port(&draft.config, &options::TASK_MANAGER_RPC_PORT)?;
+        let roles = [
+            (JOB_MANAGER, draft.job_manager()?, Some(rest_port), 1),
+            (TASK_MANAGER, draft.task_managers()?, rpc_port, i64::MAX),
+        ];
+        let (mut as_deployed, mut pods, mut deployments) = (Vec::new(), Vec::new(), Vec::new());
+        for (role, mut deployment, port, most) in roles {
+            let mut pod = pod_of(&draft, role, &deployment);
+            as_deployed.push(pod.clone());
+            let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+            labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
+            labels.extend(fields(json!(labels_beside(NAME, &id.name))));
+            let _none = labels.insert(ROLE_LABEL.to_owned(), role.into());
+            pod["metadata"]["labels"] = labels.into();
+            pod["metadata"]["ownerReferences"] = owner.clone();
+            pod["metadata"]["annotations"][STANDBY_ANNOTATION] = run.as_str().into();
+            for volume in pod["spec"]["volumes"].as_array_mut().into_iter().flatten() {
+                let name = volume["configMap"]["name"].as_str().unwrap_or_default().to_owned();
+                if mounted.contains(&name) {
+                    volume["configMap"]["name"] = renamed(&name).into();
+                }
+            }
+            let mut containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
+            if let Some(main) = containers.find(|it| it["name"] == MAIN_CONTAINER)
+                && main["readinessProbe"].is_null()
+                && let Some(port) = port
+            {
+                main["readinessProbe"] = json!({"tcpSocket": {"port": port}, "periodSeconds": 1});
+            }
+            let replicas = deployment["spec"]["replicas"].as_i64().unwrap_or(1).min(most);
+            for number in 1..=replicas {
+                let mut one = pod.clone();
+                one["metadata"]["name"] = format!("{}-{run}-{role}-{number}", id.name).into();
+                pods.push(one);
+            }
+            deployment["metadata"]["name"] = format!("{}-{run}-{role}", id.name).into();
+            deployment["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
+            deployment["metadata"]["ownerReferences"] = owner.clone();
+            deployment["spec"]["replicas"] = 0.into();
+            deployments.push(deployment);
+        }
+        let digest = digest_of(&json!([pods, config_maps]));
+        for pod in &mut pods {
+            pod["metadata"]["annotations"][PREFLIGHT_ANNOTATION] = digest.as_str().into();
+        }
+        let files = Vec::new();
+        Ok(Some(Self { as_deployed, config_maps, files, pods, digest, deployments }))
     }
 
     /// Selects what was made for a cluster.

@@ -66,7 +66,10 @@ flink-conf.yaml
 {{- $kinds := list "flinkdeployments" "flinksessionjobs" "flinkstatesnapshots" "flinkbluegreendeployments" }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [list]
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: {{ toJson $all }}

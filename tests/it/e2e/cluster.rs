@@ -10,6 +10,7 @@ mod pods;
 mod resources;
 mod rest;
 mod rights;
+pub(super) mod silence;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,9 @@
 //! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
 //! does their name.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use super::cluster::silence::Silence;
 use super::*;
 
 /// The image of the tests under another name: a change of the image that is there.
@@ -128,54 +126,6 @@ fn the_gap_of_an_upgrade_in_each_mode() {
         cluster.flink(&["delete", JOB, "--yes"]);
         cluster.wait_until("deleted", Value::is_null);
     }
-}
-
-/// How often it is looked whether records were written: the job writes twenty a second.
-const SILENCE_STEP: Duration = Duration::from_millis(50);
-
-/// Watches what a job writes, committed or not.
-struct Silence {
-    is_over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Duration>,
-}
-
-impl Silence {
-    fn watch(cluster: &Cluster) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (output, end) = (cluster.data().join("output"), Arc::clone(&is_over));
-        let thread = thread::spawn(move || {
-            let (mut longest, mut before) = (Duration::ZERO, 0);
-            let mut grew = Instant::now();
-            while !end.load(Ordering::Relaxed) {
-                let size = size_of(&output);
-                // It shrinks where a restored job drops what was not committed.
-                if size > before {
-                    longest = longest.max(grew.elapsed());
-                    grew = Instant::now();
-                }
-                before = size;
-                thread::sleep(SILENCE_STEP);
-            }
-            longest
-        });
-        Self { is_over, thread }
-    }
-
-    /// The longest time without a new record.
-    fn longest(self) -> Duration {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
-}
-
-fn size_of(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let size = |entry: std::fs::DirEntry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
-        // One that went meanwhile has no size.
-        found => found.map_or(0, |metadata| metadata.len()),
-    };
-    entries.map(size).sum()
 }
 
 impl Cluster {

@@ -113,6 +113,10 @@ options! {
     /// How long pods of a preflight have to start before that is told; they are waited for all the same.
     Live JOB_UPGRADE_PREFLIGHT_TIMEOUT: Duration =
         "kubernetes.operator.job.upgrade.preflight.timeout" or "10 min";
+    /// Starts the pods of a changed spec beside those that run, so that they only have to take over: of a standalone
+    /// application in mode last-state with Kubernetes high availability, which needs room for both.
+    Live JOB_UPGRADE_HOT_ENABLED: bool =
+        "kubernetes.operator.job.upgrade.hot.enabled" or "false";
     /// Restarts a job that failed for good.
     Live JOB_RESTART_FAILED: bool = "kubernetes.operator.job.restart.failed" or "false";
     /// Takes a savepoint before a job is deleted; without one the job is not deleted.

@@ -80,6 +80,9 @@ impl DeploymentPass<'_> {
         self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.job().upgrade_mode != UpgradeMode::Stateless;
+        if let Some(plan) = self.settle_standby(&restore)? {
+            return Ok(plan);
+        }
         self.deploy(restore, false, keeps_job_id)
     }
 
@@ -441,6 +444,8 @@ impl DeploymentPass<'_> {
         if spec.job.is_some() && is_high_availability_on(&config) {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
+            } else if self.own.run.is_some() {
+                self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
             } else if is_high_availability_readable(&config) {
                 self.steps
                     .push(Step::Own(ClusterStep::ForgetJobGraphs { jobs: self.jobs_on_record() }));
@@ -477,7 +482,7 @@ impl DeploymentPass<'_> {
                 // this path fails, where a start without one would silently be empty.
                 RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
             },
-            job_result_store_id: self.world.fresh.uuid.clone(),
+            job_result_store_id: self.own.run.clone().unwrap_or(self.world.fresh.uuid.clone()),
         };
         let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
         let input =

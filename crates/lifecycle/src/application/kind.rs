@@ -50,6 +50,10 @@ pub(crate) struct OfCluster {
     pub(crate) rerun: Option<String>,
     /// The wanted spec is being tried.
     pub(crate) is_in_preflight: bool,
+    /// Why an upgrade is not hot that was to be.
+    pub(crate) cold_because: Option<&'static str>,
+    /// Name of the run whose pods stand by, where they are to take over now.
+    pub(crate) run: Option<String>,
     /// Reason and message of why the upgrade does not begin.
     pub(crate) waits_for_turn: Option<(&'static str, String)>,
     /// The JobManager has not listed the job for so long that it does not know it any more.

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::diff::{Change, ChangeClass, SpecDiff, diff};
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
-use crate::notes::{PREFLIGHT, Trial};
+use crate::notes::{COLD_UPGRADE, PREFLIGHT, Trial};
 use crate::pass::{DeploymentPass, PROBLEM_INTERVAL_MAX};
 use crate::pauses::{GOING, SOON};
 use crate::plan::{ClusterStep, Plan, Step};
@@ -82,7 +82,11 @@ pub fn judge(
         let age = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created));
         match state {
             PreflightState::Passed | PreflightState::Over => {}
-            PreflightState::Troubled(problem) if is_beside_the_spec(problem) => {
+            // Where pods that stand by may be, those that run are in the way: the spec is tried without them.
+            PreflightState::Troubled(problem)
+                if is_beside_the_spec(problem)
+                    || wanted.is_standby() && problem.reason == UNSCHEDULABLE =>
+            {
                 if age >= ROOM_PATIENCE {
                     untried = Some(format!("pod `{name}`: {}", problem.message));
                 } else {
@@ -137,12 +141,14 @@ impl DeploymentPass<'_> {
         &mut self,
         last: &ReconciledSpec,
         (from, to): (&FlinkDeploymentSpec, &FlinkDeploymentSpec),
+        is_last_state: bool,
     ) -> Result<Result<Option<Plan>, String>, Halt> {
-        let Some((level, wanted)) = self.wanted_preflight(from, to)? else { return Ok(Ok(None)) };
+        let wanted = self.wanted_preflight(from, to, is_last_state)?;
+        let Some((level, wanted)) = wanted else { return Ok(Ok(None)) };
         self.own.is_in_preflight = level == Level::Pods;
         let passed = Trial::Passed(wanted.digest.clone());
         let note = PREFLIGHT.get(&self.status.cluster_info);
-        if note.as_ref() == Some(&passed) {
+        if note.as_ref() == Some(&passed) && !wanted.is_standby() {
             return Ok(Ok(None));
         }
         let known = match self.world.preflight(&wanted)? {
@@ -155,17 +161,30 @@ impl DeploymentPass<'_> {
         let has_pods = note.is_some() || !known.pods.is_empty();
         let timeout = self.observe_config()?.get(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT)?;
         let verdict = judge(known, &wanted, self.world.now, timeout);
-        if let Verdict::Untried(reason) = &verdict {
+        if let Verdict::Untried(reason) = &verdict
+            && !wanted.is_standby()
+        {
             let message = format!(
                 "The new spec cannot be tried beside what runs, which is upgraded all the same: {reason}"
             );
             self.tell(Event::normal("PreflightSkipped", Component::Operator, message));
         }
         let (because, pause) = match verdict {
+            Verdict::Passed if wanted.is_standby() => {
+                let trial = Trial::StandingBy { digest: wanted.digest, run: self.next_run() };
+                PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+                return Ok(Ok(None));
+            }
+            Verdict::Untried(_) if wanted.is_standby() => {
+                COLD_UPGRADE.set(&mut self.status.cluster_info, &self.generation);
+                self.steps.push(Step::Own(ClusterStep::RemovePreflight));
+                ("the new pods find no room beside the old ones".to_owned(), GOING)
+            }
             Verdict::Passed | Verdict::Untried(_) => {
                 if has_pods {
                     self.steps.push(Step::Own(ClusterStep::RemovePreflight));
                 }
+                PREFLIGHT.clear(&mut self.status.cluster_info);
                 if level == Level::Pods {
                     PREFLIGHT.set(&mut self.status.cluster_info, &passed);
                 }
@@ -197,12 +216,16 @@ impl DeploymentPass<'_> {
 
     /// Tries the wanted spec: nothing once it has passed. Where it does not, that is told, and what runs is looked
     /// after.
-    pub(crate) fn preflight_of_wanted(&mut self, last: &ReconciledSpec) -> Maybe {
+    pub(crate) fn preflight_of_wanted(
+        &mut self,
+        last: &ReconciledSpec,
+        is_last_state: bool,
+    ) -> Maybe {
         if self.desired_state() != JobState::Running {
             return Ok(None);
         }
         let (from, to) = (self.deployed_spec(last), self.spec.clone().into_owned());
-        match self.preflight(last, (&from, &to))? {
+        match self.preflight(last, (&from, &to), is_last_state)? {
             Ok(plan) => Ok(plan),
             Err(reason) => {
                 // Nothing tells that it passes.
@@ -214,10 +237,21 @@ impl DeploymentPass<'_> {
 
     /// What is to be tried, and how far; nothing where the change is none that a trial could tell of.
     fn wanted_preflight(
-        &self,
+        &mut self,
         from: &FlinkDeploymentSpec,
         to: &FlinkDeploymentSpec,
+        is_last_state: bool,
     ) -> Result<Option<(Level, Preflight)>, Halt> {
+        let is_cold = COLD_UPGRADE.get(&self.status.cluster_info) == Some(self.generation);
+        if is_last_state && is_cold {
+            self.own.cold_because = Some("the new pods find no room beside the old ones");
+        } else if is_last_state {
+            match self.standby(from, to, &self.next_run())? {
+                Some(Ok(standby)) => return Ok(Some((Level::Pods, standby))),
+                Some(Err(reason)) => self.own.cold_because = Some(reason),
+                None => {}
+            }
+        }
         if !concerns_pods(&diff(from, to)) {
             return Ok(None);
         }
@@ -235,13 +269,18 @@ impl DeploymentPass<'_> {
 
     /// How far a spec is tried before anything is stopped for it.
     pub(crate) fn preflight_level(&self) -> Result<Level, Halt> {
-        let annotations = self.world.metadata().annotations.as_ref();
-        let untried = annotations.and_then(|all| all.get(NO_PREFLIGHT_ANNOTATION));
-        if untried.and_then(|generation| generation.parse().ok()) == Some(self.generation) {
+        if self.is_untried() {
             return Ok(Level::None);
         }
         let config = self.deploy_config(&self.spec, self.generation)?;
         Ok(config.get(&options::JOB_UPGRADE_PREFLIGHT)?)
+    }
+
+    /// True if the user wants this generation at any price.
+    pub(crate) fn is_untried(&self) -> bool {
+        let annotations = self.world.metadata().annotations.as_ref();
+        let untried = annotations.and_then(|all| all.get(NO_PREFLIGHT_ANNOTATION));
+        untried.and_then(|generation| generation.parse().ok()) == Some(self.generation)
     }
 
     fn render_preflight(&self, spec: &FlinkDeploymentSpec) -> Result<Preflight, Halt> {
@@ -266,9 +305,12 @@ impl DeploymentPass<'_> {
 
     /// Ends a trial that the plan has no use for.
     pub(crate) fn end_preflight(&mut self) {
+        if self.is_taking_over() {
+            return;
+        }
         let note = PREFLIGHT.get(&self.status.cluster_info);
         PREFLIGHT.clear(&mut self.status.cluster_info);
-        if note == Some(Trial::UnderWay) {
+        if let Some(Trial::UnderWay | Trial::StandingBy { .. }) = note {
             self.steps.push(Step::Own(ClusterStep::RemovePreflight));
         }
     }

@@ -59,7 +59,7 @@ impl DeploymentPass<'_> {
             self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.maintain_as_it_is(last, halt);
         }
-        if let Some(plan) = self.admit_upgrade(last)? {
+        if let Some(plan) = self.admit_upgrade(last, false)? {
             return Ok(plan);
         }
         match self.await_jobs(last) {

@@ -112,6 +112,9 @@ impl DeploymentPass<'_> {
             REMOVED_UNSTARTED.set(&mut self.status.cluster_info, &removed);
             self.write_intent();
         }
+        if let Some(plan) = self.let_standby_lead()? {
+            return Ok(Some(plan));
+        }
         self.delete_cluster(Some(uid))?;
         Ok(Some(self.finish("the JobManager has ended: removing the rest", Some(GOING))))
     }

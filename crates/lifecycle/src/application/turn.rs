@@ -15,13 +15,13 @@ use config::options;
 
 impl DeploymentPass<'_> {
     /// The plan that waits before what runs is stopped for the wanted spec; nothing once it may be.
-    pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec) -> Maybe {
+    pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec, is_last_state: bool) -> Maybe {
         // A trial that has begun is looked at, whose turn it ever is: it may have failed.
         let is_tried = PREFLIGHT.get(&self.status.cluster_info) == Some(Trial::UnderWay);
         if !is_tried && let Some(plan) = self.await_turn(last)? {
             return Ok(Some(plan));
         }
-        if let Some(plan) = self.preflight_of_wanted(last)? {
+        if let Some(plan) = self.preflight_of_wanted(last, is_last_state)? {
             return Ok(Some(plan));
         }
         self.await_turn(last)

@@ -46,10 +46,12 @@ impl DeploymentPass<'_> {
             self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.maintain_as_it_is(last, halt);
         }
-        if decision.ends_what_runs()
-            && let Some(plan) = self.admit_upgrade(last)?
-        {
-            return Ok(plan);
+        if decision.ends_what_runs() {
+            let is_last_state = decision == StopDecision::LastState;
+            if let Some(plan) = self.admit_upgrade(last, is_last_state)? {
+                return Ok(plan);
+            }
+            self.tell_if_cold(is_last_state)?;
         }
         match decision {
             StopDecision::Wait(reason) if reason == MOVED => {
@@ -478,7 +480,7 @@ impl DeploymentPass<'_> {
             ControlFlow::Break(plan) => return Ok(plan),
         };
         self.refuse_what_is_refused()?;
-        if let Some(plan) = self.preflight_of_wanted(last)? {
+        if let Some(plan) = self.preflight_of_wanted(last, false)? {
             return Ok(plan);
         }
         self.announce(diff);
@@ -532,7 +534,14 @@ impl DeploymentPass<'_> {
         if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        self.delete_cluster_of(mode, uid)?;
+        if mode == UpgradeMode::LastState && self.stands_by() {
+            self.steps.push(Step::Own(ClusterStep::HoldLeadership));
+            self.delete_cluster_of(mode, uid)?;
+            // A JobManager that does not lead any more has no job to fail for want of them.
+            self.delete_cluster(None)?;
+        } else {
+            self.delete_cluster_of(mode, uid)?;
+        }
         let because = match mode {
             UpgradeMode::Stateless => "stopping the job without its state",
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",

@@ -61,6 +61,11 @@ pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
         }
         ClusterStep::CreateCluster(_) => "create the JobManager and what belongs to it",
         ClusterStep::FinishCluster(_) => "create what is missing beside the JobManager",
+        ClusterStep::MakePreflight(preflight) if preflight.is_standby() => {
+            "start the new pods beside the old ones, which go on"
+        }
+        ClusterStep::ReleaseLeadership => "let the new JobManager lead",
+        ClusterStep::HoldLeadership => "take the lead, until the old pods have ended",
         ClusterStep::MakePreflight(_) => {
             "try the new spec in a pod of each role, while what runs goes on"
         }

@@ -190,7 +190,7 @@ impl DeploymentPass<'_> {
         if !runs || !decision.ends_what_runs() {
             return Ok(Ok(None));
         }
-        self.preflight(last, (&last.spec, &stable.spec))
+        self.preflight(last, (&last.spec, &stable.spec), false)
     }
 
     /// How the failed job is to be stopped so that the spec before it can start with the newest

@@ -12,6 +12,7 @@ pub(super) mod care;
 mod crashes;
 mod deletion;
 mod etcd_restore;
+mod hot;
 mod not_carried_out;
 mod phases;
 mod properties;

@@ -16,8 +16,9 @@ pub fn operator() -> Vec<Value> {
         json!({
             "apiGroups": [""],
             "resources": ["pods"],
-            "verbs": ["get", "list", "watch", "create", "delete"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
         }),
+        json!({"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]}),
         json!({
             "apiGroups": [""],
             "resources": ["services", "configmaps"],

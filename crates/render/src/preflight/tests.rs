@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::Submission;
 use crate::files::HadoopConf;
 use crate::names::{INSTANCE_LABEL, NAME_LABEL};
 use crate::render_cluster;
@@ -159,4 +160,43 @@ fn the_same_spec_has_the_same_digest_whatever_start_it_is_for() {
         preflight(json!({})).pods[0]["metadata"]["annotations"][PREFLIGHT_ANNOTATION],
         plain
     );
+}
+
+#[test]
+fn pods_that_stand_by_are_those_of_the_cluster_under_other_labels() {
+    let over = json!({"mode": "standalone", "taskManager": {"replicas": 2, "resource": {"memory": "1g", "cpu": 1}}});
+    let (id, spec) = (id(), manifest(over));
+    let submission = Submission { job_result_store_id: "7-1".to_owned(), ..submission() };
+    let config = deploy_config(&OperatorConfig::default(), &id, &spec, None, 1).unwrap();
+    let input = RenderInput {
+        id: &id,
+        spec: &spec,
+        config: &config,
+        submission: &submission,
+        hadoop_conf: None,
+    };
+    let cluster = render_cluster(&input).unwrap();
+    let standby = Preflight::standing_by(&input).unwrap().unwrap();
+    assert_eq!((standby.pods.len(), standby.deployments.len()), (3, 2));
+    let map = format!("flink-config-{}-7-1", id.name);
+    assert_eq!(standby.config_maps[0]["metadata"]["name"], map.as_str());
+    let made = [&cluster.deployment, cluster.task_managers.as_ref().unwrap()];
+    for (deployment, made) in standby.deployments.iter().zip(made) {
+        assert_eq!(deployment["spec"]["template"], made["spec"]["template"], "of the same hash");
+        assert_eq!(deployment["spec"]["replicas"], 0);
+        assert_ne!(deployment["metadata"]["name"], made["metadata"]["name"]);
+    }
+    for pod in &standby.pods {
+        let labels = &pod["metadata"]["labels"];
+        assert!(labels["app"].is_null() && labels["component"].is_null(), "{labels}");
+        assert_eq!(labels[NAME_LABEL], "flink-preflight");
+        assert_eq!(pod["metadata"]["annotations"][STANDBY_ANNOTATION], "7-1");
+        assert_eq!(pod["metadata"]["annotations"][PREFLIGHT_ANNOTATION], standby.digest.as_str());
+        let volumes = pod["spec"]["volumes"].as_array().unwrap();
+        assert!(volumes.iter().any(|it| it["configMap"]["name"] == map.as_str()), "{volumes:?}");
+        assert!(pod["spec"]["containers"][0]["readinessProbe"]["tcpSocket"]["port"].is_u64());
+        assert!(pod["spec"]["activeDeadlineSeconds"].is_null(), "they are to stay");
+    }
+    let text = standby.config_maps[0]["data"].to_string();
+    assert!(text.contains("leader-election.retry-period: 500 ms"), "{text}");
 }

@@ -12,6 +12,7 @@ fn wanted() -> Preflight {
         files: Vec::new(),
         pods: vec![json!({}), json!({})],
         digest: "d1".to_owned(),
+        deployments: Vec::new(),
     }
 }
 

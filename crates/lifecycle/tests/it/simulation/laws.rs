@@ -82,6 +82,9 @@ fn users_faults_and_crashes_lose_no_record() {
         if seed % 8 < 5 {
             sim.set("jobmanager.scheduler", "adaptive");
         }
+        if seed % 3 < 2 {
+            sim.set("kubernetes.operator.job.upgrade.hot.enabled", "true");
+        }
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..120 {
@@ -112,7 +115,9 @@ fn users_faults_and_crashes_lose_no_record() {
 #[test]
 fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
     for mode in ["savepoint", "last-state", "stateless"] {
-        for mut sim in [Sim::new(mode), Sim::new(mode).standalone()] {
+        let mut hot = Sim::new(mode).standalone();
+        hot.set("kubernetes.operator.job.upgrade.hot.enabled", "true");
+        for mut sim in [Sim::new(mode), Sim::new(mode).standalone(), hot] {
             sim.settle();
             sim.checkpoint();
             sim.edit(|r| Sim::job_mut(r).parallelism = Some(5));

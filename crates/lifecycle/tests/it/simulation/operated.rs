@@ -312,6 +312,8 @@ impl Sim {
             | Step::Own(
                 ClusterStep::ScaleTaskManagers { .. }
                 | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::HoldLeadership
+                | ClusterStep::ReleaseLeadership
                 | ClusterStep::ApplyIngress(_),
             ) => {}
             Step::Own(ClusterStep::MakePreflight(preflight)) => {

@@ -341,7 +341,11 @@ impl Session {
             | Step::TriggerStop { .. }
             | Step::ScaleJob { .. }
             | Step::CancelJob { .. }
-            | Step::Own(ClusterStep::ForgetJobGraphs { .. }) => {
+            | Step::Own(
+                ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::HoldLeadership
+                | ClusterStep::ReleaseLeadership,
+            ) => {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
             }
         }

@@ -1,0 +1,142 @@
+//! Hot upgrades: what stands by takes over from what works, or is removed.
+
+use super::*;
+use api::deployment::DeploymentMode;
+use api::version::FlinkVersion;
+use lifecycle::notes::{PREFLIGHT, Trial};
+use lifecycle::world::{PreflightPod, PreflightPods, PreflightState, Question, TaskManagers};
+use render::preflight::Preflight;
+
+/// A standalone job in mode last-state, whose image is to be another one.
+fn hot() -> Scene {
+    let mut scene = Scene::running("last-state").operator_option("job.upgrade.hot.enabled", "true");
+    scene.facts.task_managers = Fact::Known(Some(TaskManagers {
+        uid: "d2".to_owned(),
+        owner_uid: Some("u1".to_owned()),
+        is_deleting: false,
+        deleting_since: None,
+    }));
+    let standalone = |spec: &mut FlinkDeploymentSpec| spec.mode = Some(DeploymentMode::Standalone);
+    standalone(&mut scene.resource.spec);
+    scene.store(JobState::Running, UpgradeMode::LastState);
+    scene.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()))
+}
+
+/// What is tried.
+fn wanted(scene: &Scene) -> Preflight {
+    let facts = lifecycle::world::Facts { preflight: Fact::NotAsked, ..scene.answers() };
+    match decide(&scene.world(facts)) {
+        Err(Question::Preflight(wanted)) => *wanted,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn standing(scene: &mut Scene, wanted: &Preflight, state: &PreflightState) {
+    let pod = |pod: &serde_json::Value| PreflightPod {
+        name: pod["metadata"]["name"].as_str().unwrap().to_owned(),
+        digest: wanted.digest.clone(),
+        created: Some(ago(5)),
+        state: state.clone(),
+    };
+    let pods = wanted.pods.iter().map(pod).collect();
+    scene.facts.preflight = Fact::Known(PreflightPods { pods, refusal: None });
+}
+
+fn note(plan: &Plan) -> Option<Trial> {
+    PREFLIGHT.get(&plan.status.cluster_info)
+}
+
+#[test]
+fn what_stands_by_takes_over_once_it_is_ready() {
+    let mut scene = hot();
+    let made = scene.plan();
+    assert_eq!(step_names(&made), ["write-status", "make-preflight"]);
+    let wanted = wanted(&scene);
+    assert!(wanted.is_standby() && wanted.pods.len() == 2, "{}", wanted.pods.len());
+    scene.status = (*made.status).clone();
+    standing(&mut scene, &wanted, &PreflightState::Pending);
+    assert!(step_names(&scene.plan()).is_empty(), "it is waited for");
+
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    let taken_over = scene.plan();
+    let ends = ["write-status", "hold-leadership", "stop-job-manager", "delete-task-managers"];
+    assert!(step_names(&taken_over).ends_with(&ends), "{:?}", step_names(&taken_over));
+    assert!(matches!(note(&taken_over), Some(Trial::StandingBy { .. })));
+
+    // The old pods have ended.
+    scene.status = (*taken_over.status).clone();
+    scene.facts.job_manager = Fact::Known(None);
+    scene.facts.task_managers = Fact::Known(None);
+    scene.facts.pods = Fact::Known(vec![]);
+    let started = scene.plan();
+    let begins = ["write-status", "release-leadership", "create-cluster"];
+    assert_eq!(&step_names(&started)[..3], &begins);
+    assert_eq!(note(&started), None);
+}
+
+#[test]
+fn what_stands_by_for_another_spec_is_removed_before_anything_is_started() {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    scene.status = (*scene.plan().status).clone();
+    scene.facts.job_manager = Fact::Known(None);
+    scene.facts.task_managers = Fact::Known(None);
+    scene.facts.pods = Fact::Known(vec![]);
+    let edited = scene.edit(|spec| spec.image = Some("flink:1.20.2".to_owned()));
+    let plan = edited.plan();
+    assert_eq!(step_names(&plan), ["remove-preflight"]);
+    assert_eq!(note(&plan), None);
+    let next = Scene { status: (*plan.status).clone(), ..edited }.plan();
+    assert!(step_names(&next).contains(&"forget-job-graphs"), "{:?}", step_names(&next));
+}
+
+#[test]
+fn an_upgrade_that_cannot_be_hot_says_why() {
+    let told = |scene: &Scene| {
+        let events = scene.plan().steps;
+        events.into_iter().find_map(|step| match step {
+            Step::Event(event) if event.reason == "HotUpgradeSkipped" => Some(event.message),
+            _ => None,
+        })
+    };
+    let native = Scene::running("last-state").operator_option("job.upgrade.hot.enabled", "true");
+    let native = native.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()));
+    assert!(told(&native).unwrap().contains("standalone"), "{:?}", told(&native));
+    let version = hot().edit(|spec| spec.flink_version = Some(FlinkVersion::V1_19));
+    assert!(told(&version).unwrap().contains("last-state"), "{:?}", told(&version));
+    let adaptive = hot().option("jobmanager.scheduler", "adaptive");
+    assert!(told(&adaptive).unwrap().contains("adaptive"), "{:?}", told(&adaptive));
+    let savepoint = hot().edit_job(|job| job.upgrade_mode = UpgradeMode::Savepoint);
+    assert!(told(&savepoint).unwrap().contains("last-state"), "{:?}", told(&savepoint));
+    assert_eq!(told(&Scene::running("last-state").edit(|spec| spec.restart_nonce = Some(1))), None);
+}
+
+#[test]
+fn pods_that_find_no_room_to_stand_by_leave_it_to_an_ordinary_upgrade() {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    let reason = "Unschedulable".to_owned();
+    let message =
+        "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.".to_owned();
+    let in_the_way = PreflightState::Troubled(PodProblem { reason, message });
+    standing(&mut scene, &wanted, &in_the_way);
+    assert!(step_names(&scene.plan()).is_empty(), "for a while they are waited for");
+    scene.facts.preflight = match scene.facts.preflight {
+        Fact::Known(PreflightPods { pods, refusal }) => {
+            let old = pods.into_iter().map(|pod| PreflightPod { created: Some(ago(20)), ..pod });
+            Fact::Known(PreflightPods { pods: old.collect(), refusal })
+        }
+        other => other,
+    };
+    let cold = scene.plan();
+    assert_eq!(step_names(&cold), ["remove-preflight"]);
+    scene.status = (*cold.status).clone();
+    scene.facts.preflight = Fact::Known(PreflightPods::default());
+    let stopped = scene.plan();
+    assert!(
+        step_names(&stopped).ends_with(&["write-status", "stop-job-manager"]),
+        "{:?}",
+        step_names(&stopped)
+    );
+}
