@@ -243,11 +243,12 @@ impl UpgradeBudget {
             None => Vec::new(),
             Some(_) if standing == Standing::UnderWay => Vec::new(),
             Some(turn) => {
+                let was_paused = self.is_paused;
                 self.upgrades.remove(&of.uid);
                 if standing == Standing::Failed {
                     self.count_failure(&of.uid, turn, limits);
                 }
-                self.wake_next(&of.namespace, limits, now)
+                self.next_to_ask(was_paused, &of.namespace, limits, now)
             }
         }
     }
@@ -262,7 +263,7 @@ impl UpgradeBudget {
         limits: &Limits,
         now: Timestamp,
     ) -> Vec<Of> {
-        let before = self.upgrades.len();
+        let (before, was_paused) = (self.upgrades.len(), self.is_paused);
         let upgrade = self.upgrades.get_mut(&of.uid);
         let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
         if standing == Standing::Failed {
@@ -297,9 +298,24 @@ impl UpgradeBudget {
         }
         self.expire(limits, now);
         if self.upgrades.len() < before {
-            return self.wake_next(&of.namespace, limits, now);
+            return self.next_to_ask(was_paused, &of.namespace, limits, now);
         }
         Vec::new()
+    }
+
+    /// Who is to ask after an upgrade has ended: whose turn it is, and all of them to hear that they are held back.
+    fn next_to_ask(
+        &mut self,
+        was_paused: bool,
+        namespace: &str,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Vec<Of> {
+        if self.is_paused && !was_paused {
+            let waiting = self.waiting.values().flat_map(BTreeMap::values);
+            return waiting.map(|waiting| waiting.of.clone()).collect();
+        }
+        self.wake_next(namespace, limits, now)
     }
 
     /// A first list shows a resource with this status, which an operator before this one wrote.

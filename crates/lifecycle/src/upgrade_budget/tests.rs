@@ -161,6 +161,16 @@ fn after_failures_in_a_row_the_rest_waits_until_a_spec_is_changed_and_proves_goo
 }
 
 #[test]
+fn all_that_wait_hear_that_they_are_held_back() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    assert_eq!((fleet.ask("b"), fleet.ask("c")), (Turn::Waits, Turn::Waits));
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.see("a", Failed), ["b", "c"]);
+    assert_eq!((fleet.ask("b"), fleet.ask("c")), (Turn::Paused, Turn::Paused));
+}
+
+#[test]
 fn changes_that_prove_no_better_are_held_back_anew() {
     let mut fleet = Fleet::new(LIMITS);
     fleet.fail_three();
