@@ -103,6 +103,7 @@ impl DeploymentPass<'_> {
         self.stands_by()
             && self.status.reconciliation_status.state == ReconciliationState::Upgrading
             && self.desired_state() == JobState::Running
+            && self.world.metadata().deletion_timestamp.is_none()
     }
 
     /// The run whose pods stand by, where they are of the very spec that is wanted now.

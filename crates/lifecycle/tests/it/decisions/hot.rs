@@ -92,6 +92,20 @@ fn what_stands_by_for_another_spec_is_removed_before_anything_is_started() {
 }
 
 #[test]
+fn what_stands_by_is_removed_when_nothing_is_to_start_any_more() {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    scene.status = (*scene.plan().status).clone();
+    scene.facts.pods = Fact::Known(vec![]);
+    let suspended = scene.clone().edit_job(|job| job.state = JobState::Suspended);
+    for (how, ended) in [("deleted", scene.delete()), ("suspended", suspended)] {
+        let plan = ended.plan();
+        assert!(step_names(&plan).contains(&"remove-preflight"), "{how}: {:?}", step_names(&plan));
+    }
+}
+
+#[test]
 fn an_upgrade_that_cannot_be_hot_says_why() {
     let told = |scene: &Scene| {
         let events = scene.plan().steps;
