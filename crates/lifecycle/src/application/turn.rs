@@ -16,7 +16,7 @@ use config::options;
 impl DeploymentPass<'_> {
     /// The plan that waits before what runs is stopped for the wanted spec; nothing once it may be.
     pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec, is_last_state: bool) -> Maybe {
-        // A trial that has begun is looked at, whose turn it ever is: it may have failed.
+        // A trial that has begun is looked at without a turn: it may have failed.
         let is_tried = PREFLIGHT.get(&self.status.cluster_info) == Some(Trial::UnderWay);
         if !is_tried && let Some(plan) = self.await_turn(last)? {
             return Ok(Some(plan));
