@@ -60,10 +60,13 @@ pub fn upgrade_waits(
     }
 }
 
+/// The condition of this type.
+pub fn of_type<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_.as_deref() == Some(type_))
+}
+
 fn since(before: &[Condition], type_: &str, now: Timestamp) -> String {
-    before
-        .iter()
-        .find(|condition| condition.type_.as_deref() == Some(type_))
+    of_type(before, type_)
         .and_then(|condition| condition.last_transition_time.clone())
         .unwrap_or_else(|| now.to_string())
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::application::preflight::PREFLIGHT_FAILED;
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED};
+use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type};
 use crate::error_document::reason_of;
 use crate::job;
 use crate::notes::{PREFLIGHT, Trial};
@@ -120,8 +120,7 @@ pub struct Told {
 impl Told {
     /// What the conditions of this status tell.
     pub fn of(status: &DeploymentStatus) -> Option<Self> {
-        let is_it = |type_: Option<&str>| type_ == Some(UPGRADE_ADMITTED);
-        let condition = status.conditions.iter().find(|it| is_it(it.type_.as_deref()))?;
+        let condition = of_type(&status.conditions, UPGRADE_ADMITTED)?;
         Some(Self {
             generation: condition.observed_generation?,
             is_paused: condition.reason.as_deref() == Some(PAUSED),
@@ -192,12 +191,12 @@ pub struct UpgradeBudget {
 impl UpgradeBudget {
     /// Asks for a turn for this generation. One that has its turn keeps it.
     pub fn ask(&mut self, of: &Of, generation: i64, limits: &Limits, now: Timestamp) -> Turn {
-        if limits.is_unlimited() {
-            *self = Self::default();
-            return Turn::Taken;
-        }
         if limits.failures.is_none() {
             self.is_paused = false;
+        }
+        if limits.is_unlimited() {
+            self.unqueue(&of.uid);
+            return Turn::Taken;
         }
         self.expire(limits, now);
         let is_probe = self.is_paused;
@@ -374,6 +373,10 @@ impl UpgradeBudget {
 
     /// One that does not become stable in time has failed, and is waited for no longer.
     fn expire(&mut self, limits: &Limits, now: Timestamp) {
+        if limits.is_unlimited() {
+            // Nobody waits for it, and all of a fleet may be under way.
+            return;
+        }
         let is_late = |upgrade: &Upgrade| {
             let deployed = match upgrade.standing {
                 Standing::Deployed { since, .. } => Some(since),
@@ -466,6 +469,9 @@ impl UpgradeBudget {
     }
 
     fn wake_next(&mut self, namespace: &str, limits: &Limits, now: Timestamp) -> Vec<Of> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
         let of = Of { uid: String::new(), namespace: namespace.to_owned(), name: String::new() };
         let next = self.next(Some(&of), limits, now);
         let mut woken = Vec::new();

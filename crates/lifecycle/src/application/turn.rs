@@ -1,13 +1,13 @@
 //! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
 
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN, upgrade_waits};
+use crate::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN, of_type, upgrade_waits};
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
 use crate::notes::{PREFLIGHT, Trial};
 use crate::pass::DeploymentPass;
 use crate::plan::Plan;
 use crate::problem::Halt;
-use crate::upgrade_budget::Turn;
+use crate::upgrade_budget::{Told, Turn};
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::Condition;
@@ -35,9 +35,8 @@ impl DeploymentPass<'_> {
         }
         let turn = *self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
         let Some((reason, message)) = in_words(turn) else { return Ok(None) };
-        if self.told_to_wait().is_none_or(|it| {
-            it.observed_generation != Some(self.generation) || it.reason.as_deref() != Some(reason)
-        }) {
+        let told = Told { generation: self.generation, is_paused: turn == Turn::Paused };
+        if Told::of(self.world.status) != Some(told) {
             let event = if reason == PAUSED { Event::warning } else { Event::normal };
             self.tell(event(reason, Component::Operator, message.clone()));
         }
@@ -53,16 +52,8 @@ impl DeploymentPass<'_> {
             return Some(upgrade_waits(before, self.generation, told, self.world.now));
         }
         // Whether it still waits is not known.
-        before.iter().find(|it| self.is_cut_short && is_told(it)).cloned()
+        of_type(before, UPGRADE_ADMITTED).filter(|_| self.is_cut_short).cloned()
     }
-
-    fn told_to_wait(&self) -> Option<&Condition> {
-        self.world.status.conditions.iter().find(|it| is_told(it))
-    }
-}
-
-fn is_told(condition: &Condition) -> bool {
-    condition.type_.as_deref() == Some(UPGRADE_ADMITTED)
 }
 
 /// Why an upgrade waits: the same words until that changes, so that no status is written for a place in a line.

@@ -78,6 +78,15 @@ fn without_a_limit_nobody_waits() {
 }
 
 #[test]
+fn a_limit_that_is_set_later_counts_what_is_under_way() {
+    let mut fleet = Fleet::new(Limits::default());
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.ask("b"), Turn::Taken);
+    fleet.limits = Limits { at_once: Some(1), ..LIMITS };
+    assert_eq!(fleet.ask("c"), Turn::Waits);
+}
+
+#[test]
 fn a_status_from_before_its_turn_does_not_end_it() {
     let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
     assert_eq!(fleet.ask("a"), Turn::Taken);
