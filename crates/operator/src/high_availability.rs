@@ -143,7 +143,7 @@ impl Place<'_> {
         jobs: &[String],
     ) -> Result<(), Error> {
         match Store::of(config) {
-            Store::ConfigMaps => self.amend_config_maps(is_recovered).await,
+            Store::ConfigMaps => self.remove_with_leadership(is_recovered).await,
             Store::ZooKeeper => {
                 let ensemble = Ensemble::from_config(config)?;
                 let change =
@@ -160,7 +160,7 @@ impl Place<'_> {
     /// often than not takes it again before it has ended.
     pub(super) async fn end_leadership(&self, config: &FlinkConfig) -> Result<(), Error> {
         match Store::of(config) {
-            Store::ConfigMaps => self.amend_config_maps(|_| false).await,
+            Store::ConfigMaps => self.remove_with_leadership(|_| false).await,
             // A session of ZooKeeper ends with its process.
             Store::ZooKeeper | Store::Elsewhere => Ok(()),
         }
@@ -180,51 +180,37 @@ impl Place<'_> {
     }
 
     async fn try_to_hold(&self, now: Timestamp) -> Result<(), Error> {
-        for map in self.config_maps().await? {
-            let Some(lock) = held(&map, now) else { continue };
-            let keys = map.data.iter().flatten().map(|(key, _)| key.as_str());
-            let stale = keys.filter(|key| is_recovered(key) || key.starts_with(LEADER_KEYS));
-            let stale: BTreeMap<&str, Value> = stale.map(|key| (key, Value::Null)).collect();
-            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
-            let patch = json!({
-                "metadata": {
-                    "resourceVersion": map.metadata.resource_version,
-                    "annotations": {LOCK_ANNOTATION: lock},
-                },
-                "data": stale,
-            });
-            apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
-        }
-        Ok(())
+        self.amend_config_maps(|map| {
+            let lock = held(map, now)?;
+            Some((Some(lock), keys(map, |key| is_recovered(key) || key.starts_with(LEADER_KEYS))))
+        })
+        .await
     }
 
     /// Lets go of the lock where the operator holds it.
     pub(super) async fn release_leadership(&self) -> Result<(), Error> {
-        for map in self.config_maps().await?.iter().filter(|map| is_held_by_operator(map)) {
-            let Some(lock) = released(map) else { continue };
-            let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
-            let patch = json!({"metadata": {
-                "resourceVersion": map.metadata.resource_version,
-                "annotations": {LOCK_ANNOTATION: lock},
-            }});
-            apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
-        }
-        Ok(())
+        self.amend_config_maps(|map| {
+            is_held_by_operator(map).then(|| (released(map), BTreeMap::new()))
+        })
+        .await
     }
 
     /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is there: if one
     /// writes all the same, this is a conflict.
-    async fn amend_config_maps(&self, is_stale: impl Fn(&str) -> bool) -> Result<(), Error> {
-        for map in self.config_maps().await? {
-            let stale: BTreeMap<&str, Value> = map
-                .data
-                .iter()
-                .flatten()
-                .filter(|(key, _)| is_stale(key) || key.starts_with(LEADER_KEYS))
-                .map(|(key, _)| (key.as_str(), Value::Null))
-                .collect();
-            let lock = released(&map);
-            if stale.is_empty() && lock.is_none() {
+    async fn remove_with_leadership(&self, is_stale: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let is_stale = |key: &str| is_stale(key) || key.starts_with(LEADER_KEYS);
+        self.amend_config_maps(|map| Some((released(map), keys(map, is_stale)))).await
+    }
+
+    /// Gives each ConfigMap the lock that `change` names, and removes the keys, in the version that was read; those that
+    /// it names nothing for stay as they are.
+    async fn amend_config_maps(
+        &self,
+        change: impl Fn(&ConfigMap) -> Option<(Option<String>, BTreeMap<&str, Value>)>,
+    ) -> Result<(), Error> {
+        for map in &self.config_maps().await? {
+            let Some((lock, removed)) = change(map) else { continue };
+            if removed.is_empty() && lock.is_none() {
                 continue;
             }
             let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
@@ -234,7 +220,7 @@ impl Place<'_> {
                     "resourceVersion": map.metadata.resource_version,
                     "annotations": annotations.unwrap_or_else(|| json!({})),
                 },
-                "data": stale,
+                "data": removed,
             });
             apply::amend(self.client, &id, &patch, Writer::OPERATOR).await?;
         }
@@ -255,16 +241,24 @@ impl Place<'_> {
     }
 }
 
+/// Keys of a ConfigMap, as a patch removes them.
+fn keys(map: &ConfigMap, is_removed: impl Fn(&str) -> bool) -> BTreeMap<&str, Value> {
+    let keys = map.data.iter().flatten().map(|(key, _)| key.as_str());
+    keys.filter(|key| is_removed(key)).map(|key| (key, Value::Null)).collect()
+}
+
+/// The lock that JobManagers contend for.
+fn lock_of(map: &ConfigMap) -> Option<Value> {
+    serde_json::from_str(map.metadata.annotations.as_ref()?.get(LOCK_ANNOTATION)?).ok()
+}
+
 fn is_held_by_operator(map: &ConfigMap) -> bool {
-    let text = map.metadata.annotations.as_ref().and_then(|all| all.get(LOCK_ANNOTATION));
-    let lock = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    lock.is_some_and(|lock| lock["holderIdentity"] == HOLDER)
+    lock_of(map).is_some_and(|lock| lock["holderIdentity"] == HOLDER)
 }
 
 /// The lock of a ConfigMap when the operator holds it; absent where there is none.
 fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
-    let text = map.metadata.annotations.as_ref()?.get(LOCK_ANNOTATION)?;
-    let mut lock: Value = serde_json::from_str(text).ok()?;
+    let mut lock = lock_of(map)?;
     let fields = lock.as_object_mut()?;
     let transitions = fields.get("leaderTransitions").and_then(Value::as_i64).unwrap_or_default();
     // With another precision Flink cannot read the lock, and nobody would ever lead again.
@@ -281,8 +275,7 @@ fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
 
 /// The lock of a ConfigMap when nobody holds it; absent where nobody does.
 fn released(map: &ConfigMap) -> Option<String> {
-    let text = map.metadata.annotations.as_ref()?.get(LOCK_ANNOTATION)?;
-    let mut lock: Value = serde_json::from_str(text).ok()?;
+    let mut lock = lock_of(map)?;
     let holder = lock.get_mut("holderIdentity").filter(|it| it.as_str() != Some(""))?;
     *holder = Value::from("");
     Some(lock.to_string())
