@@ -99,17 +99,26 @@ impl Deployment {
         Some((condition["reason"].as_str()?, condition["message"].as_str().unwrap_or_default()))
     }
 
+    /// True while pods of their own try a changed spec.
+    pub fn is_tried(&self) -> bool {
+        let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
+        trial.and_then(Value::as_str).and_then(|it| it.parse().ok()) == Some(Trial::UnderWay)
+    }
+
+    /// The reason that the operator gives its error, by a word.
+    pub fn error_reason(&self) -> Option<String> {
+        error_document::reason_of(self.text("/status/error")?)
+    }
+
     /// How far an upgrade of it is; absent where none is under way and none waits.
     pub fn upgrade(&self) -> Option<&'static str> {
         if let Some((reason, _)) = self.upgrade_waits() {
             return Some(if reason == PAUSED { "paused" } else { "waits for its turn" });
         }
-        let error = self.text("/status/error").unwrap_or_default();
-        if error_document::reason_of(error).as_deref() == Some(PREFLIGHT_FAILED) {
+        if self.error_reason().as_deref() == Some(PREFLIGHT_FAILED) {
             return Some("new spec would not start");
         }
-        let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
-        if trial.and_then(Value::as_str).and_then(|it| it.parse().ok()) == Some(Trial::UnderWay) {
+        if self.is_tried() {
             return Some("new spec is tried");
         }
         let has_been_stable =

@@ -18,7 +18,7 @@ use super::change;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
-use super::status;
+use super::status::{self, Columns};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -205,8 +205,8 @@ fn print_rows(
     let is_wide = output == Some(OutputFormat::Wide);
     let all = rows.iter().map(|row| &row.0).collect::<Vec<_>>();
     let width = printer.width();
-    let table = if upgrading { status::upgrade_table } else { status::list_table };
-    printer.line(table(&all, scope, is_wide, width, Timestamp::now()))?;
+    let columns = Columns { is_wide, has_upgrades: upgrading };
+    printer.line(status::list_table(&all, scope, columns, width, Timestamp::now()))?;
     if all.iter().any(|it| it.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)) {
         printer.note("upgrades are paused, as those before them failed: see the ERROR of those");
         printer.note("correct the spec, or: kubectl flink operator continue");

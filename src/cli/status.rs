@@ -184,32 +184,19 @@ fn watch_is_a_view() -> Failure {
     Failure::usage("--watch shows a view; leave out -o, or use: kubectl get -w -o …")
 }
 
+/// Columns of a list beside those that every list has.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Columns {
+    pub(super) is_wide: bool,
+    /// How far each upgrade is.
+    pub(super) has_upgrades: bool,
+}
+
 /// A line each; columns that do not fit into `width` are left out, the least needed first.
 pub(super) fn list_table(
     deployments: &[&Deployment],
     scope: Scope<'_>,
-    is_wide: bool,
-    width: Option<usize>,
-    now: Timestamp,
-) -> String {
-    table_of(deployments, scope, (is_wide, false), width, now)
-}
-
-/// The same with how far each upgrade is.
-pub(super) fn upgrade_table(
-    deployments: &[&Deployment],
-    scope: Scope<'_>,
-    is_wide: bool,
-    width: Option<usize>,
-    now: Timestamp,
-) -> String {
-    table_of(deployments, scope, (is_wide, true), width, now)
-}
-
-fn table_of(
-    deployments: &[&Deployment],
-    scope: Scope<'_>,
-    (is_wide, has_upgrades): (bool, bool),
+    Columns { is_wide, has_upgrades }: Columns,
     width: Option<usize>,
     now: Timestamp,
 ) -> String {

@@ -226,6 +226,14 @@ impl Display for Trial {
     }
 }
 
+/// Pods of a new spec that wait to take over: the digest of what they are, and the name of their run.
+pub fn standing_by(info: &ClusterInfo) -> Option<(String, String)> {
+    match PREFLIGHT.get(info)? {
+        Trial::StandingBy { digest, run } => Some((digest, run)),
+        Trial::UnderWay | Trial::Passed(_) => None,
+    }
+}
+
 /// A wait that belongs to one generation of the spec.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Waiting {

@@ -16,7 +16,7 @@ use api::deployment::FlinkDeployment;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use lifecycle::event::{Component, Event};
-use lifecycle::notes::{PREFLIGHT, Trial};
+use lifecycle::notes::standing_by;
 use render::files::FileObject;
 use render::{Objects, names};
 
@@ -70,11 +70,8 @@ impl Act<'_, FlinkDeployment> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let standby = match PREFLIGHT.get(&self.stored.cluster_info) {
-            Some(Trial::StandingBy { digest, run: _ }) => Some(digest),
-            Some(Trial::UnderWay | Trial::Passed(_)) | None => None,
-        };
-        if let Some(digest) = &standby {
+        let standby = standing_by(&self.stored.cluster_info);
+        if let Some((digest, _)) = &standby {
             self.hand_over_standby(&objects, digest).await?;
         }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
@@ -87,8 +84,9 @@ impl Act<'_, FlinkDeployment> {
         };
         self.context.note_sighting(&self.uid, &deployment);
         let uid = deployment.uid.unwrap_or_default();
+        let objects = objects.owned_by(&uid);
         if standby.is_some() {
-            self.own_config_of_standby(&objects.clone().owned_by(&uid)).await?;
+            self.own_config_of_standby(&objects).await?;
         }
         self.add_belongings(objects, uid).await
     }

@@ -42,7 +42,7 @@ use lifecycle::application::kind::observed_config;
 use lifecycle::application::started_with::on_record;
 use lifecycle::crash;
 use lifecycle::memo::Memo;
-use lifecycle::notes::{PREFLIGHT, Trial};
+use lifecycle::notes::standing_by;
 use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::session_job::leaving;
 use lifecycle::trigger::known::SnapshotKind;
@@ -416,10 +416,7 @@ async fn job_manager_pods(
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
     // Those that are about to take over are no old ones, also where a crash came in between.
-    let run = match PREFLIGHT.get(&subject.status.cluster_info) {
-        Some(Trial::StandingBy { digest: _, run }) => Some(run),
-        Some(Trial::UnderWay | Trial::Passed(_)) | None => None,
-    };
+    let run = standing_by(&subject.status.cluster_info).map(|(_, run)| run);
     for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
         if run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref() {
             continue;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus,
+    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -23,6 +23,7 @@ use api::deployment::FlinkDeployment;
 use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
+use clients::cluster::pods::is_ready;
 use clients::cluster::read::{self, Scope};
 use config::quantity;
 use lifecycle::crash;
@@ -311,15 +312,10 @@ fn replaced(old: &BTreeMap<String, String>, new: &Value) -> Value {
     labels.into()
 }
 
-fn is_ready(status: &PodStatus) -> bool {
-    let conditions = status.conditions.as_deref().unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 fn state(pod: &Pod) -> PreflightState {
     let status = pod.status.clone().unwrap_or_default();
     let is_standby = pod.annotations().contains_key(STANDBY_ANNOTATION);
-    if is_standby && pod.metadata.deletion_timestamp.is_none() && is_ready(&status) {
+    if is_standby && is_ready(pod) {
         return PreflightState::Passed;
     }
     let is_over = status.phase.as_deref() == Some("Failed");

@@ -65,14 +65,7 @@ impl Preflight {
     pub fn of(input: &RenderInput) -> Result<Self, RenderError> {
         let draft = Draft::new(input)?;
         let cluster = &draft.cluster;
-        let owner = owner_beside(&cluster.id.name, &cluster.id.uid);
-        let beside = |mut manifest: Value| {
-            let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
-            manifest["metadata"]["name"] = renamed(name).into();
-            manifest["metadata"]["labels"] = json!(labels_beside(NAME, &cluster.id.name));
-            manifest["metadata"]["ownerReferences"] = json!([owner]);
-            manifest
-        };
+        let beside = |manifest| beside(manifest, cluster.id, renamed);
         let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(beside).collect();
         let of_files = cluster.file_objects().into_iter();
         let of_files = of_files.filter(|object| object.manifest["kind"] == "ConfigMap");
@@ -121,16 +114,11 @@ impl Preflight {
         let run = &input.submission.job_result_store_id;
         // Pods that took over mount it until they end, and the next trial has its own.
         let renamed = |name: &str| format!("{name}-{run}");
-        let owner = json!([owner_beside(&id.name, &id.uid)]);
-        let mut config_maps = draft.config_maps()?;
+        let config_maps = draft.config_maps()?;
         let mounted = config_maps.iter().filter_map(|map| map["metadata"]["name"].as_str());
         let mounted: Vec<String> = mounted.map(str::to_owned).collect();
-        for map in &mut config_maps {
-            map["metadata"]["name"] =
-                renamed(map["metadata"]["name"].as_str().unwrap_or_default()).into();
-            map["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
-            map["metadata"]["ownerReferences"] = owner.clone();
-        }
+        let config_maps: Vec<Value> =
+            config_maps.into_iter().map(|map| beside(map, id, renamed)).collect();
         let rest_port: u16 = draft.config.get(&options::REST_PORT)?;
         let rpc_port = port(&draft.config, &options::TASK_MANAGER_RPC_PORT)?;
         let roles = [
@@ -141,12 +129,7 @@ impl Preflight {
         for (role, mut deployment, port, most) in roles {
             let mut pod = pod_of(&draft, role, &deployment);
             as_deployed.push(pod.clone());
-            let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-            labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
-            labels.extend(fields(json!(labels_beside(NAME, &id.name))));
-            let _none = labels.insert(ROLE_LABEL.to_owned(), role.into());
-            pod["metadata"]["labels"] = labels.into();
-            pod["metadata"]["ownerReferences"] = owner.clone();
+            lay_aside(&mut pod, id, role);
             pod["metadata"]["annotations"][STANDBY_ANNOTATION] = run.as_str().into();
             for volume in pod["spec"]["volumes"].as_array_mut().into_iter().flatten() {
                 let name = volume["configMap"]["name"].as_str().unwrap_or_default().to_owned();
@@ -167,11 +150,9 @@ impl Preflight {
                 one["metadata"]["name"] = format!("{}-{run}-{role}-{number}", id.name).into();
                 pods.push(one);
             }
-            deployment["metadata"]["name"] = format!("{}-{run}-{role}", id.name).into();
-            deployment["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
-            deployment["metadata"]["ownerReferences"] = owner.clone();
             deployment["spec"]["replicas"] = 0.into();
-            deployments.push(deployment);
+            let renamed = |_: &str| format!("{}-{run}-{role}", id.name);
+            deployments.push(beside(deployment, id, renamed));
         }
         let digest = digest_of(&json!([pods, config_maps]));
         for pod in &mut pods {
@@ -199,13 +180,7 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     fn pod(&self, mut pod: Value) -> Result<Value, RenderError> {
-        let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-        labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
-        labels.extend(fields(json!(labels_beside(NAME, &self.draft.cluster.id.name))));
-        let _none = labels.insert(ROLE_LABEL.to_owned(), self.role.into());
-        pod["metadata"]["labels"] = labels.into();
-        let ResourceId { name, uid, .. } = self.draft.cluster.id;
-        pod["metadata"]["ownerReferences"] = json!([owner_beside(name, uid)]);
+        lay_aside(&mut pod, self.draft.cluster.id, self.role);
         let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
         let containers = self.containers(&mut spec)?;
         self.lay_volumes(&mut spec)?;
@@ -343,6 +318,25 @@ fn pod_of(draft: &Draft<'_>, role: &str, deployment: &Value) -> Value {
     pod["metadata"]["name"] = format!("{name}-preflight-{role}").into();
     pod["metadata"]["namespace"] = namespace.as_str().into();
     pod
+}
+
+/// The object under another name, beside the cluster.
+fn beside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String) -> Value {
+    let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+    manifest["metadata"]["name"] = renamed(name).into();
+    manifest["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
+    manifest["metadata"]["ownerReferences"] = json!([owner_beside(&id.name, &id.uid)]);
+    manifest
+}
+
+/// Takes from a pod of the cluster the labels that it is found by, and gives it those of a trial.
+fn lay_aside(pod: &mut Value, id: &ResourceId, role: &str) {
+    let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
+    labels.extend(fields(json!(labels_beside(NAME, &id.name))));
+    let _none = labels.insert(ROLE_LABEL.to_owned(), role.into());
+    pod["metadata"]["labels"] = labels.into();
+    pod["metadata"]["ownerReferences"] = json!([owner_beside(&id.name, &id.uid)]);
 }
 
 /// Jars that the image, or a volume, is to have.

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use futures::stream::SelectAll;
 use jiff::Timestamp;
 
-use super::{Layout, Listing, list_table, view};
+use super::{Columns, Layout, Listing, list_table, view};
 use crate::cli::connection::Connection;
 use crate::cli::contact::Contact;
 use crate::cli::deployment::{self, Deployment};
@@ -239,7 +239,7 @@ fn draw(
         list_table(
             &all.iter().collect::<Vec<_>>(),
             listing.scope,
-            listing.is_wide,
+            Columns { is_wide: listing.is_wide, ..Columns::default() },
             Some(terminal_width()),
             now,
         )

@@ -271,13 +271,19 @@ fn table_is_kubectls_with_more_columns() {
         json!({"metadata": {"name": "cluster", "namespace": "team"}, "spec": {"flinkVersion": "v2_0"}}),
     );
     let all = [&deployment(), &failed, &new];
-    let table = list_table(&all, Scope::AllNamespaces, false, None, now());
+    let table = list_table(&all, Scope::AllNamespaces, Columns::default(), None, now());
     expect![[r#"
         NAMESPACE   NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   ERROR
         team        wordcount   RUNNING      STABLE            v1_20     savepoint      10m
         team        broken                   FAILED            v1_20     savepoint      10m   a very long reason that does not fit into the width that a …
         team        cluster                                    v2_0      session"#]].assert_eq(&table);
-    let wide = list_table(&[&deployment()], Scope::Namespace("team"), true, None, now());
+    let wide = list_table(
+        &[&deployment()],
+        Scope::Namespace("team"),
+        Columns { is_wide: true, ..Columns::default() },
+        None,
+        now(),
+    );
     expect![[r#"
         NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   JOB ID   IMAGE        ERROR
         wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&wide);
@@ -286,7 +292,7 @@ fn table_is_kubectls_with_more_columns() {
         team        wordcount   STABLE
         team        broken      FAILED
         team        cluster"#]]
-    .assert_eq(&list_table(&all, Scope::AllNamespaces, false, Some(40), now()));
+    .assert_eq(&list_table(&all, Scope::AllNamespaces, Columns::default(), Some(40), now()));
 }
 
 #[test]

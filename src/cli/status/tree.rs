@@ -15,7 +15,6 @@ use api::status::LAST_STATE_PATH;
 use clients::cluster::pods::Role;
 use clients::flink::checkpoints::{Checkpoint, Checkpoints};
 use clients::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
-use lifecycle::notes::{PREFLIGHT, Trial};
 
 /// Snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;
@@ -115,14 +114,11 @@ fn reconciliation(deployment: &Deployment) -> Option<Node> {
     let text = match deployment.observed_generation() {
         None => "no operator has taken it up yet".to_owned(),
         Some(observed) => {
-            let info = deployment.0.pointer("/status/clusterInfo");
-            let trial = info.and_then(|info| info.get(PREFLIGHT.key)).and_then(Value::as_str);
-            let is_tried = trial.and_then(|text| text.parse().ok()) == Some(Trial::UnderWay);
             let waits = deployment.upgrade_waits();
             format!(
                 "the operator works on generation {observed}; the spec is at {}{}{}",
                 deployment.generation(),
-                if is_tried { ", and is tried in pods of its own" } else { "" },
+                if deployment.is_tried() { ", and is tried in pods of its own" } else { "" },
                 waits.map_or_else(String::new, |(_, message)| format!(": {message}"))
             )
         }

@@ -21,7 +21,6 @@ use clients::flink::checkpoints::Checkpoints;
 use clients::flink::failures::JobException;
 use lifecycle::application::preflight::PREFLIGHT_FAILED;
 use lifecycle::crash::cause_of_exit;
-use lifecycle::error_document;
 use lifecycle::error_document::refusals::{Refusal, refusal};
 
 /// An operator takes a new generation up within seconds.
@@ -247,8 +246,7 @@ fn edited_at(resource: &Deployment) -> Option<Timestamp> {
 /// An error of validation, which says itself what would be right.
 fn invalid(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
-    let text = facts.resource.0.pointer("/status/error").and_then(Value::as_str)?;
-    let is_validation = error_document::reason_of(text).as_deref() == Some("ValidationError")
+    let is_validation = facts.resource.error_reason().as_deref() == Some("ValidationError")
         || facts.events.iter().any(|event| {
             event.reason.as_deref() == Some("ValidationError")
                 && event.message.as_deref().is_some_and(|message| error.contains(message))
@@ -258,8 +256,7 @@ fn invalid(facts: &Facts) -> Option<Found> {
 
 /// A spec that was tried and would not start. What runs is as it was.
 fn not_passed(facts: &Facts) -> Option<Found> {
-    let text = facts.resource.0.pointer("/status/error").and_then(Value::as_str)?;
-    if error_document::reason_of(text).as_deref() != Some(PREFLIGHT_FAILED) {
+    if facts.resource.error_reason().as_deref() != Some(PREFLIGHT_FAILED) {
         return None;
     }
     Some(Found::new(Cause::PreflightFailed, signs::quoted(&facts.resource.error()?)))

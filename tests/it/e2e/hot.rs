@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::STANDBY_ANNOTATION;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use super::cluster::silence::Silence;
 use super::cluster::{Cluster, JOB};
 
 const STANDING_BY: &str = "app.kubernetes.io/name=flink-preflight";
-const STANDBY: &str = "flink.apache.org/standby";
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
@@ -77,7 +77,7 @@ fn upgrade(cluster: &Cluster, job: &Value) -> Duration {
 }
 
 fn stood_by(pod: &Pod) -> bool {
-    pod.annotations().contains_key(STANDBY)
+    pod.annotations().contains_key(STANDBY_ANNOTATION)
 }
 
 /// The pods belong to Deployments of the usual names, which have made no others.

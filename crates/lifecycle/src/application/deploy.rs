@@ -21,8 +21,8 @@ use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, LAST_STATE_PATH, ReconciliationState};
 use config::cluster::{is_high_availability_on, is_high_availability_readable};
-use config::options;
-use render::{Objects, RenderInput, Submission, render_cluster};
+use config::{FlinkConfig, options};
+use render::{Objects, RenderError, RenderInput, Submission, render_cluster};
 use state::restore_point::RestorePoint;
 
 /// Longest pause while something takes its time to end.
@@ -484,10 +484,19 @@ impl DeploymentPass<'_> {
             },
             job_result_store_id: self.own.run.clone().unwrap_or(self.world.fresh.uuid.clone()),
         };
+        self.render_with(spec, &config, &submission, render_cluster)
+    }
+
+    /// What is made of this spec and submission.
+    pub(crate) fn render_with<T>(
+        &self,
+        spec: &FlinkDeploymentSpec,
+        config: &FlinkConfig,
+        submission: &Submission,
+        render: impl FnOnce(&RenderInput<'_>) -> Result<T, RenderError>,
+    ) -> Result<T, Halt> {
         let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
-        let input =
-            RenderInput { id: &id, spec, config: &config, submission: &submission, hadoop_conf };
-        render_cluster(&input)
+        render(&RenderInput { id: &id, spec, config, submission, hadoop_conf })
             .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
     }
 

@@ -8,18 +8,18 @@
 
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
-use crate::notes::{PREFLIGHT, Trial};
+use crate::notes::{PREFLIGHT, Trial, standing_by};
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::{ClusterStep, Step};
-use crate::problem::{Halt, Problem};
+use crate::problem::Halt;
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::JobState;
 use api::status::{LAST_STATE_PATH, ReconciliationState};
 use config::cluster::is_kubernetes_high_availability_on;
 use config::{FlinkConfig, options};
+use render::Submission;
 use render::preflight::Preflight;
-use render::{RenderInput, Submission};
 use state::restore_point::RestorePoint;
 
 /// Why an upgrade is not hot although that is asked for.
@@ -57,16 +57,7 @@ impl DeploymentPass<'_> {
             savepoint_path: Some(LAST_STATE_PATH.to_owned()),
             job_result_store_id: run.to_owned(),
         };
-        let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
-        let input = RenderInput {
-            id: &id,
-            spec: to,
-            config: &config,
-            submission: &submission,
-            hadoop_conf,
-        };
-        let standby = Preflight::standing_by(&input)
-            .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))?;
+        let standby = self.render_with(to, &config, &submission, Preflight::standing_by)?;
         Ok(Some(standby.ok_or("its pods mount files of the operator")))
     }
 
@@ -95,7 +86,7 @@ impl DeploymentPass<'_> {
 
     /// True if pods stand by that take over from what is stopped now.
     pub(crate) fn stands_by(&self) -> bool {
-        matches!(PREFLIGHT.get(&self.status.cluster_info), Some(Trial::StandingBy { .. }))
+        standing_by(&self.status.cluster_info).is_some()
     }
 
     /// True if they are about to take over, and must not be removed.
@@ -108,8 +99,7 @@ impl DeploymentPass<'_> {
 
     /// The run whose pods stand by, where they are of the very spec that is wanted now.
     fn wanted_run(&self) -> Result<Option<String>, Halt> {
-        let note = PREFLIGHT.get(&self.status.cluster_info);
-        let Some(Trial::StandingBy { digest, run }) = note else { return Ok(None) };
+        let Some((digest, run)) = standing_by(&self.status.cluster_info) else { return Ok(None) };
         let standby = self.standby(&self.spec, &self.spec, &run)?;
         let is_it = matches!(standby, Some(Ok(standby)) if standby.digest == digest);
         Ok(is_it.then_some(run))

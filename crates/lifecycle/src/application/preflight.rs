@@ -25,8 +25,8 @@ use api::reconciled::ReconciledSpec;
 use api::status::ReconciliationState;
 use config::option::Preflight as Level;
 use config::options;
+use render::Submission;
 use render::preflight::Preflight;
-use render::{RenderInput, Submission};
 
 /// Reason of the event of a spec that did not pass.
 pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
@@ -285,12 +285,7 @@ impl DeploymentPass<'_> {
 
     fn render_preflight(&self, spec: &FlinkDeploymentSpec) -> Result<Preflight, Halt> {
         let config = self.deploy_config(spec, self.generation)?;
-        let (id, hadoop_conf) = (self.id(), self.world.hadoop_conf.as_ref());
-        let submission = Submission::default();
-        let input =
-            RenderInput { id: &id, spec, config: &config, submission: &submission, hadoop_conf };
-        Preflight::of(&input)
-            .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
+        self.render_with(spec, &config, &Submission::default(), Preflight::of)
     }
 
     /// Once something is stopped for a spec, it says nothing any more that it has passed.

@@ -42,6 +42,12 @@ fn standing(scene: &mut Scene, wanted: &Preflight, state: &PreflightState) {
     scene.facts.preflight = Fact::Known(PreflightPods { pods, refusal: None });
 }
 
+fn end_old_pods(scene: &mut Scene) {
+    scene.facts.job_manager = Fact::Known(None);
+    scene.facts.task_managers = Fact::Known(None);
+    scene.facts.pods = Fact::Known(vec![]);
+}
+
 fn note(plan: &Plan) -> Option<Trial> {
     PREFLIGHT.get(&plan.status.cluster_info)
 }
@@ -65,9 +71,7 @@ fn what_stands_by_takes_over_once_it_is_ready() {
 
     // The old pods have ended.
     scene.status = (*taken_over.status).clone();
-    scene.facts.job_manager = Fact::Known(None);
-    scene.facts.task_managers = Fact::Known(None);
-    scene.facts.pods = Fact::Known(vec![]);
+    end_old_pods(&mut scene);
     let started = scene.plan();
     let begins = ["write-status", "release-leadership", "create-cluster"];
     assert_eq!(&step_names(&started)[..3], &begins);
@@ -80,9 +84,7 @@ fn what_stands_by_for_another_spec_is_removed_before_anything_is_started() {
     let wanted = wanted(&scene);
     standing(&mut scene, &wanted, &PreflightState::Passed);
     scene.status = (*scene.plan().status).clone();
-    scene.facts.job_manager = Fact::Known(None);
-    scene.facts.task_managers = Fact::Known(None);
-    scene.facts.pods = Fact::Known(vec![]);
+    end_old_pods(&mut scene);
     let edited = scene.edit(|spec| spec.image = Some("flink:1.20.2".to_owned()));
     let plan = edited.plan();
     assert_eq!(step_names(&plan), ["remove-preflight"]);
