@@ -10,7 +10,7 @@ use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, project, run, said};
-use crate::support::program::other;
+use crate::support::program::{other, program};
 
 const NAME: &str = "restricted";
 const OPERATOR: &str = "app.kubernetes.io/name=kubectl-flink-operator";
@@ -101,8 +101,10 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
         assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
         // Its namespaces stand in a variable or in a ConfigMap: another one may have others.
-        let beside = ["-n", "default", "operator", "install", "--watch-namespaces", "elsewhere"];
-        cluster.flink(&[&beside[..], &["--dry-run=server", "--yes"]].concat());
+        let beside = ["-n", "default", "operator", "install", "--watch-namespaces", "default"];
+        let mut command = program();
+        command.arg("--kubeconfig").arg(cluster.kubeconfig());
+        run(command.args(beside).args(["--dry-run=server", "--yes"]));
         helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
     }
     values_of_a_release_are_read(&cluster);
