@@ -94,7 +94,8 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
         for job in jobs.iter().filter(|job| job_id.is_none_or(|id| id == *job)) {
             metadata.has_job = true;
             let checkpoints = session.children(&format!("{jobs_path}/{job}/checkpoints")).await?;
-            metadata.has_checkpoint |= checkpoints.iter().any(|name| is_checkpoint(name));
+            let newest = checkpoints.iter().filter_map(|name| checkpoint(name)).max();
+            metadata.checkpoint = metadata.checkpoint.max(newest);
         }
         Ok(metadata)
     })
@@ -157,8 +158,8 @@ pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(
 }
 
 /// Flink names a checkpoint by its number, with leading zeros.
-fn is_checkpoint(node: &str) -> bool {
-    !node.is_empty() && node.bytes().all(|byte| byte.is_ascii_digit())
+fn checkpoint(node: &str) -> Option<u64> {
+    node.bytes().all(|byte| byte.is_ascii_digit()).then(|| node.parse().ok())?
 }
 
 async fn in_time<T>(

@@ -146,7 +146,7 @@ impl DeploymentPass<'_> {
             )
         };
         match self.world.ha_metadata()? {
-            Ok(metadata) if metadata.has_checkpoint => Err(Halt::problem(Problem::upgrade(
+            Ok(metadata) if metadata.checkpoint.is_some() => Err(Halt::problem(Problem::upgrade(
                 "RestoreFailed",
                 format!(
                     "HA metadata with checkpoints of an earlier `{name}` exists, and this resource \
@@ -304,7 +304,9 @@ impl Lifecycle for FlinkDeployment {
         next: &FlinkDeploymentSpec,
     ) -> Result<HighAvailability, Halt> {
         pass.refuse_moved_metadata(last, next)?;
-        pass.high_availability(next)
+        let left = pass.high_availability(next)?;
+        pass.refuse_older_metadata(&left)?;
+        Ok(left)
     }
 
     fn refuse_edit_of_suspended(

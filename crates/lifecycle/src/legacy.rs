@@ -21,6 +21,17 @@ pub struct Pending {
 
 /// The snapshot that is under way.
 pub fn pending(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
+    noted(job, kind).filter(|it| it.trigger_type != SnapshotTriggerType::Upgrade)
+}
+
+/// The checkpoint that a hot upgrade waits for.
+pub(super) fn upgrade_checkpoint(job: &JobStatus) -> Option<Pending> {
+    noted(job, SnapshotKind::Checkpoint)
+        .filter(|it| it.trigger_type == SnapshotTriggerType::Upgrade)
+}
+
+/// What Flink was asked for last and has not ended, whatever it is for.
+pub fn noted(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
     let (id, since, trigger_type) = match kind {
         SnapshotKind::Savepoint => {
             let info = job.savepoint_info.as_ref()?;
@@ -34,11 +45,7 @@ pub fn pending(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
     let trigger_type = trigger_type.unwrap_or(SnapshotTriggerType::Unknown);
     let trigger_id = id.filter(|id| !id.is_empty())?;
     let since = Timestamp::from_millisecond(since.unwrap_or(0)).unwrap_or(Timestamp::UNIX_EPOCH);
-    (trigger_type != SnapshotTriggerType::Upgrade).then_some(Pending {
-        trigger_id,
-        trigger_type,
-        since,
-    })
+    Some(Pending { trigger_id, trigger_type, since })
 }
 
 /// Notes that Flink is about to be asked.

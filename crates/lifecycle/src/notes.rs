@@ -32,6 +32,10 @@ pub const UNFINISHED_DEPLOYMENT: Note<String> = Note::plain("UnfinishedDeploymen
 /// Options of high availability that the cluster was started with.
 pub const STARTED_WITH: Note<BTreeMap<String, String>> = Note::json("HighAvailability");
 
+/// The newest checkpoint that HA metadata named when it was decided to go on by them. They name it, or a newer one, when
+/// they are used, or are not what they were.
+pub const STOPPED_AT: Note<StoppedAt> = Note::plain("StoppedAt");
+
 /// Jobs that ran before the one on record, and whose HA metadata in ZooKeeper may still be there. What
 /// else is there may be another's: a cluster of this name in another namespace has the same place unless
 /// its `path.root` says otherwise.
@@ -58,11 +62,11 @@ pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 /// How far the trial of a changed spec is, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 
-/// The generation whose pods found no room to stand by, so that its upgrade is not hot.
+/// The generation whose pods cannot stand by, so that its upgrade is not hot.
 pub const COLD_UPGRADE: Note<i64> = Note::plain("ColdUpgrade");
 
 /// The entries that hold for one cluster, and mean nothing for the next.
-pub(super) const OF_ONE_CLUSTER: [&str; 8] = [
+pub(super) const OF_ONE_CLUSTER: [&str; 9] = [
     COLD_UPGRADE.key,
     AWAITS_JOBS.key,
     CLUSTER_HEALTH.key,
@@ -70,6 +74,7 @@ pub(super) const OF_ONE_CLUSTER: [&str; 8] = [
     REMOVED_UNSTARTED.key,
     STARTING_JOB.key,
     STARTED_WITH.key,
+    STOPPED_AT.key,
     UNFINISHED_DEPLOYMENT.key,
 ];
 
@@ -186,6 +191,30 @@ impl Display for Removed {
     }
 }
 
+/// A checkpoint of a job, by its number, and of which start the job was: `jobStatus.startTime`, in milliseconds since
+/// the epoch. Another start makes the note void, also one by the Java operator, which leaves it as it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StoppedAt {
+    pub checkpoint: u64,
+    pub started: i64,
+}
+
+impl FromStr for StoppedAt {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (checkpoint, started) = text.split_once(START).ok_or(())?;
+        let started = started.trim_end_matches(']').parse().map_err(|_| ())?;
+        Ok(Self { checkpoint: checkpoint.parse().map_err(|_| ())?, started })
+    }
+}
+
+impl Display for StoppedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{START}{}]", self.checkpoint, self.started)
+    }
+}
+
 /// Trial of a changed spec.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Trial {
@@ -193,8 +222,19 @@ pub enum Trial {
     UnderWay,
     /// What has this digest may start. Its pods are gone.
     Passed(String),
-    /// Its pods wait to take over, as the run of this name.
-    StandingBy { digest: String, run: String },
+    /// Its pods wait to take over.
+    StandingBy(Standby),
+}
+
+/// Pods of a new spec that wait to take over.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Standby {
+    /// Of what they are.
+    pub digest: String,
+    /// Name of their run of the job.
+    pub run: String,
+    /// Number of the checkpoint that the job has completed since they wait.
+    pub checkpoint: Option<u64>,
 }
 
 const UNDER_WAY: &str = "under way";
@@ -209,8 +249,10 @@ impl FromStr for Trial {
             return Ok(Self::Passed(digest.to_owned()));
         }
         if let Some(standby) = text.strip_prefix(STANDING_BY) {
-            let (digest, run) = standby.split_once(' ').ok_or(())?;
-            return Ok(Self::StandingBy { digest: digest.to_owned(), run: run.to_owned() });
+            let mut words = standby.split(' ').map(str::to_owned);
+            let (digest, run) = (words.next().ok_or(())?, words.next().ok_or(())?);
+            let checkpoint = words.next().map(|id| id.parse()).transpose().map_err(|_| ())?;
+            return Ok(Self::StandingBy(Standby { digest, run, checkpoint }));
         }
         if text == UNDER_WAY { Ok(Self::UnderWay) } else { Err(()) }
     }
@@ -221,15 +263,18 @@ impl Display for Trial {
         match self {
             Self::UnderWay => f.write_str(UNDER_WAY),
             Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
-            Self::StandingBy { digest, run } => write!(f, "{STANDING_BY}{digest} {run}"),
+            Self::StandingBy(Standby { digest, run, checkpoint }) => {
+                write!(f, "{STANDING_BY}{digest} {run}")?;
+                checkpoint.map_or(Ok(()), |checkpoint| write!(f, " {checkpoint}"))
+            }
         }
     }
 }
 
-/// Pods of a new spec that wait to take over: the digest of what they are, and the name of their run.
-pub fn standing_by(info: &ClusterInfo) -> Option<(String, String)> {
+/// The pods of a new spec that wait to take over.
+pub fn standing_by(info: &ClusterInfo) -> Option<Standby> {
     match PREFLIGHT.get(info)? {
-        Trial::StandingBy { digest, run } => Some((digest, run)),
+        Trial::StandingBy(standby) => Some(standby),
         Trial::UnderWay | Trial::Passed(_) => None,
     }
 }

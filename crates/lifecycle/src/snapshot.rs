@@ -310,7 +310,7 @@ impl<'w> Pass<'w> {
         let has_ended = matches!(readiness, Readiness::Ended);
         let is_overdue = self.age() > job.timeout.saturating_add(OVERDUE);
         match self.world.trigger()? {
-            Ok(Trigger::Completed { path }) => {
+            Ok(Trigger::Completed { path, checkpoint: _ }) => {
                 let path = path.clone();
                 if path.is_none() {
                     self.report_missing_path();

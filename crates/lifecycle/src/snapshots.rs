@@ -164,7 +164,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// A fresh id for each of the two that one pass may ask for.
-    fn trigger_id(&self, kind: SnapshotKind) -> String {
+    pub(super) fn trigger_id(&self, kind: SnapshotKind) -> String {
         match kind {
             SnapshotKind::Savepoint => self.world.fresh.trigger_id.clone(),
             SnapshotKind::Checkpoint => self.world.fresh.job_id.clone(),
@@ -209,7 +209,7 @@ impl<K: Kind> Pass<'_, K> {
             };
             match answer {
                 Err(_) | Ok(Trigger::Pending) => {}
-                Ok(Trigger::Completed { path }) => {
+                Ok(Trigger::Completed { path, checkpoint: _ }) => {
                     let nonce = self.nonce_of(kind, &pending);
                     let path = path.clone();
                     let job = self.status.job_mut();

@@ -208,7 +208,7 @@ impl JobFacts<'_> {
                 let uid = self.uid.split('-').next().unwrap_or_default();
                 format!("{uid}-{}-{nonce}", self.generation)
             }
-            Cause::Periodic => self.now.as_millisecond().to_string(),
+            Cause::Periodic | Cause::Upgrade => self.now.as_millisecond().to_string(),
         };
         let mut resource = resource_of(job, spec, kind, cause.trigger_type(), &suffix);
         if let Cause::Manual { nonce } = cause {

@@ -302,9 +302,12 @@ pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> H
         .collect();
     HaMetadata {
         has_job: !of_job.is_empty(),
-        has_checkpoint: of_job
+        checkpoint: of_job
             .iter()
-            .any(|map| map.data.iter().flatten().any(|(key, _)| key.starts_with("checkpointID-"))),
+            .flat_map(|map| map.data.iter().flatten())
+            // One is there, whatever its number.
+            .filter_map(|(key, _)| Some(key.strip_prefix("checkpointID-")?.parse().unwrap_or(0)))
+            .max(),
     }
 }
 

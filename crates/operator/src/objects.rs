@@ -71,8 +71,8 @@ impl Act<'_, FlinkDeployment> {
             }
         }
         let standby = standing_by(&self.stored.cluster_info);
-        if let Some((digest, _)) = &standby {
-            self.hand_over_standby(&objects, digest).await?;
+        if let Some(standby) = &standby {
+            self.hand_over_standby(&objects, &standby.digest).await?;
         }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
             Ok(deployment) => deployment,

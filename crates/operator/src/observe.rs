@@ -416,7 +416,7 @@ async fn job_manager_pods(
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
     // Those that are about to take over are no old ones, also where a crash came in between.
-    let run = standing_by(&subject.status.cluster_info).map(|(_, run)| run);
+    let run = standing_by(&subject.status.cluster_info).map(|standby| standby.run);
     for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
         if run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref() {
             continue;

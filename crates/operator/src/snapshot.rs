@@ -188,7 +188,7 @@ pub(super) async fn savepoint(
         SavepointStatus::InProgress => Trigger::Pending,
         SavepointStatus::Completed { location }
         | SavepointStatus::CompletedButStopFailed { location, .. } => {
-            Trigger::Completed { path: Some(location) }
+            Trigger::Completed { path: Some(location), checkpoint: None }
         }
         SavepointStatus::Failed(cause) => Trigger::Failed { message: cause.chain().join(" -> ") },
         SavepointStatus::TriggerLost => Trigger::NotFound,
@@ -214,7 +214,8 @@ pub(super) async fn checkpoint(
         tokio::time::sleep(STATISTICS_AGE).await;
         details = client.checkpoint(job_id, checkpoint_id).await?;
     }
-    Ok(Trigger::Completed { path: details.and_then(|details| details.external_path) })
+    let path = details.and_then(|details| details.external_path);
+    Ok(Trigger::Completed { path, checkpoint: u64::try_from(checkpoint_id).ok() })
 }
 
 /// Why a plan did not go on as it was.

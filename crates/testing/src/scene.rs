@@ -160,7 +160,7 @@ impl Scene {
             latest: Some(CompletedState { path: CHECKPOINT.to_owned(), at: Some(ago(5)) }),
             ..Checkpoints::default()
         });
-        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
         scene
     }
 

@@ -92,4 +92,7 @@ fn assert_taken_over(cluster: &Cluster, task_managers: usize) {
     assert_eq!(others.len(), task_managers);
     assert!(others.iter().all(stood_by));
     assert!(cluster.pods(STANDING_BY).is_empty(), "none stands by any more");
+    let status = &cluster.observed()["status"];
+    let last = &status["jobStatus"]["checkpointInfo"]["lastCheckpoint"];
+    assert_eq!(last["triggerType"], "UPGRADE", "{status:#}");
 }

@@ -60,7 +60,12 @@ impl DeploymentPass<'_> {
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
         }
-        let restore = self.next_restore_point(last)?;
+        let restore = match self.next_restore_point(last) {
+            Err(Halt::Problem(problem)) if self.stands_by() => {
+                return Ok(self.remove_standby(*problem));
+            }
+            restore => restore?,
+        };
         if let Some(job_manager) = job_manager {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
                 self.store_before_deploy(self.last_mode(), false);
@@ -369,7 +374,7 @@ impl DeploymentPass<'_> {
         {
             return Ok(false);
         }
-        let is_found = |metadata: &HaMetadata| metadata.has_checkpoint;
+        let is_found = |metadata: &HaMetadata| metadata.checkpoint.is_some();
         Ok(self.world.ha_metadata()?.is_ok_and(is_found))
     }
 

@@ -6,16 +6,29 @@
 //! leads, runs its own program and goes on from the newest checkpoint. Until the lock is taken the old job works on, and
 //! whatever goes wrong the pods that stand by are removed.
 
+use std::ops::ControlFlow;
+
+use jiff::SignedDuration;
+
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
-use crate::notes::{PREFLIGHT, Trial, standing_by};
+use crate::legacy;
+use crate::notes::{COLD_UPGRADE, PREFLIGHT, Standby, Trial, standing_by};
 use crate::pass::DeploymentPass;
-use crate::pauses::SOON;
-use crate::plan::{ClusterStep, Step};
-use crate::problem::Halt;
+use crate::pauses::{GOING, SOON};
+use crate::plan::{ClusterStep, Plan, SnapshotStep, Step, TakeSnapshot};
+use crate::problem::{Halt, Problem};
+use crate::snapshot::OVERDUE;
+use crate::snapshot::request::{Request, Wanted};
+use crate::trigger::known::{Cause, SnapshotKind};
+use crate::world::Trigger;
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::JobState;
-use api::status::{LAST_STATE_PATH, ReconciliationState};
+use api::reconciled::ReconciledSpec;
+use api::status::{
+    CheckpointType, JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH,
+    ReconciliationState, SavepointFormatType,
+};
 use config::cluster::is_kubernetes_high_availability_on;
 use config::{FlinkConfig, options};
 use render::Submission;
@@ -76,12 +89,126 @@ impl DeploymentPass<'_> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         let otherwise = (!is_last_state && self.is_hot(&config)?).then_some(NOT_BY_LAST_STATE);
         if let Some(reason) = self.own.cold_because.take().or(otherwise) {
-            let message = format!(
-                "The upgrade is not hot, and stops the job before it starts the next: {reason}"
-            );
-            self.tell(Event::normal("HotUpgradeSkipped", Component::Operator, message));
+            self.tell_cold(reason);
         }
         Ok(())
+    }
+
+    fn tell_cold(&mut self, reason: &str) {
+        let message = format!(
+            "The upgrade is not hot, and stops the job before it starts the next: {reason}"
+        );
+        self.tell(Event::normal("HotUpgradeSkipped", Component::Operator, message));
+    }
+
+    /// The upgrade to this generation is an ordinary one, whatever comes.
+    pub(crate) fn is_not_hot(&mut self, reason: &str) {
+        COLD_UPGRADE.set(&mut self.status.cluster_info, &self.generation);
+        self.forget_fresh_checkpoint();
+        self.tell_cold(reason);
+    }
+
+    pub(crate) fn is_job_running(&self) -> bool {
+        self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
+            && self.status.job_status.state == Some(JobStatusState::Running)
+    }
+
+    /// The pods of the wanted spec are ready to take over.
+    pub(crate) fn note_standby(&mut self, digest: String) {
+        let run = self.next_run();
+        let before = standing_by(&self.status.cluster_info);
+        let is_same = |it: &Standby| it.digest == digest && it.run == run;
+        let checkpoint = before.filter(is_same).and_then(|standby| standby.checkpoint);
+        let standby = Standby { digest, run, checkpoint };
+        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::StandingBy(standby));
+    }
+
+    /// Has the job complete a checkpoint before what stands by takes over from it, so that little is done again: nothing
+    /// once HA metadata names it. Where there comes none, the upgrade is not hot.
+    pub(crate) fn await_fresh_checkpoint(&mut self, last: &ReconciledSpec) -> Maybe {
+        let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(None) };
+        let checkpoint = match self.fresh_checkpoint(standby)? {
+            ControlFlow::Break(checkpoint) => checkpoint,
+            ControlFlow::Continue(because) => {
+                self.wake_within(GOING);
+                let plan = self.maintain(last)?;
+                return Ok(Some(Plan { because, ..plan }));
+            }
+        };
+        let named = self.world.ha_metadata()?.map_err(Halt::cannot)?.checkpoint;
+        if named >= Some(checkpoint) {
+            return Ok(None);
+        }
+        let message = format!(
+            "the job has completed checkpoint {checkpoint}, which its HA metadata does not name, so that the next start \
+             would not restore it: nothing is stopped"
+        );
+        let refusal = Halt::problem(Problem::upgrade("UpgradeFailed", message));
+        self.maintain_as_it_is(last, refusal).map(Some)
+    }
+
+    /// Number of the checkpoint that the job has completed since pods stand by, or what is waited for.
+    fn fresh_checkpoint(&mut self, standby: Standby) -> Result<ControlFlow<u64, String>, Halt> {
+        const KIND: SnapshotKind = SnapshotKind::Checkpoint;
+        if let Some(checkpoint) = standby.checkpoint {
+            return Ok(ControlFlow::Break(checkpoint));
+        }
+        if legacy::pending(&self.status.job_status, KIND).is_some() {
+            return Ok(ControlFlow::Continue("another checkpoint is under way".to_owned()));
+        }
+        let Some(asked) = legacy::upgrade_checkpoint(&self.status.job_status) else {
+            let trigger_id = self.trigger_id(KIND);
+            let formats = (SavepointFormatType::default(), CheckpointType::Unknown);
+            let (job, now) = (&mut self.status.job_status, self.world.now);
+            legacy::note(job, KIND, Cause::Upgrade, &trigger_id, formats, now);
+            self.write_intent();
+            self.ask_for_checkpoint(trigger_id)?;
+            return Ok(ControlFlow::Continue(
+                "a checkpoint is taken before the upgrade".to_owned(),
+            ));
+        };
+        let timeout = self.observe_config()?.get(&options::CHECKPOINTING_TIMEOUT)?;
+        let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
+        let is_late = self.world.now.duration_since(asked.since) > timeout.saturating_add(OVERDUE);
+        let failure = match self.world.checkpoint()? {
+            Ok(Trigger::Completed { checkpoint: Some(checkpoint), .. }) => {
+                let checkpoint = *checkpoint;
+                legacy::complete(&mut self.status.job_status, KIND, &asked, None, None);
+                let standby = Standby { checkpoint: Some(checkpoint), ..standby };
+                PREFLIGHT.set(&mut self.status.cluster_info, &Trial::StandingBy(standby));
+                return Ok(ControlFlow::Break(checkpoint));
+            }
+            Ok(Trigger::Failed { message }) => Some(message.clone()),
+            Ok(_) | Err(_) if is_late => Some(format!("it is not complete after {timeout:#}")),
+            Ok(Trigger::NotFound) => {
+                self.ask_for_checkpoint(asked.trigger_id)?;
+                None
+            }
+            Ok(Trigger::Pending | Trigger::Completed { .. }) | Err(_) => None,
+        };
+        if let Some(reason) = failure {
+            self.is_not_hot(&format!("the checkpoint before it failed: {reason}"));
+            self.end_preflight();
+            let because = "the new pods are removed, and the upgrade goes the ordinary way";
+            return Ok(ControlFlow::Continue(because.to_owned()));
+        }
+        Ok(ControlFlow::Continue("the checkpoint before the upgrade is waited for".to_owned()))
+    }
+
+    fn ask_for_checkpoint(&mut self, trigger_id: String) -> Result<(), Halt> {
+        let what = Wanted::Checkpoint(CheckpointType::Unknown);
+        let request = Request { job_id: self.job_id()?, trigger_id, what };
+        let (kind, cause) = (SnapshotKind::Checkpoint, Cause::Upgrade);
+        let step = SnapshotStep::Take(Box::new(TakeSnapshot { kind, cause, request }));
+        self.steps.push(step.into());
+        Ok(())
+    }
+
+    /// The checkpoint that was asked for is nothing to wait for any more.
+    pub(crate) fn forget_fresh_checkpoint(&mut self) {
+        if legacy::upgrade_checkpoint(&self.status.job_status).is_some() {
+            legacy::forget(&mut self.status.job_status, SnapshotKind::Checkpoint);
+        }
     }
 
     /// True if pods stand by that take over from what is stopped now.
@@ -99,7 +226,9 @@ impl DeploymentPass<'_> {
 
     /// The run whose pods stand by, where they are of the very spec that is wanted now.
     fn wanted_run(&self) -> Result<Option<String>, Halt> {
-        let Some((digest, run)) = standing_by(&self.status.cluster_info) else { return Ok(None) };
+        let Some(Standby { digest, run, .. }) = standing_by(&self.status.cluster_info) else {
+            return Ok(None);
+        };
         let standby = self.standby(&self.spec, &self.spec, &run)?;
         let is_it = matches!(standby, Some(Ok(standby)) if standby.digest == digest);
         Ok(is_it.then_some(run))
@@ -121,6 +250,14 @@ impl DeploymentPass<'_> {
         }
         self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
         Ok(None)
+    }
+
+    /// Nothing may start. Once the lock runs out what stands by would lead, and is removed before that.
+    pub(crate) fn remove_standby(&mut self, problem: Problem) -> Plan {
+        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+        let because = problem.message.clone();
+        self.problem = Some(problem);
+        self.finish(because, Some(SOON))
     }
 
     /// What is to start is what stands by, unless it was changed since: then that is removed first.

@@ -171,14 +171,14 @@ impl DeploymentPass<'_> {
         }
         let (because, pause) = match verdict {
             Verdict::Passed if wanted.is_standby() => {
-                let trial = Trial::StandingBy { digest: wanted.digest, run: self.next_run() };
-                PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+                self.note_standby(wanted.digest);
                 return Ok(Ok(None));
             }
             Verdict::Untried(_) if wanted.is_standby() => {
-                COLD_UPGRADE.set(&mut self.status.cluster_info, &self.generation);
+                let because = "the new pods find no room beside the old ones";
+                self.is_not_hot(because);
                 self.steps.push(Step::Own(ClusterStep::RemovePreflight));
-                ("the new pods find no room beside the old ones".to_owned(), GOING)
+                (because.to_owned(), GOING)
             }
             Verdict::Passed | Verdict::Untried(_) => {
                 if has_pods {
@@ -197,6 +197,7 @@ impl DeploymentPass<'_> {
                 return Ok(Err(reason));
             }
             Verdict::Remove => {
+                self.forget_fresh_checkpoint();
                 self.steps.push(Step::Own(ClusterStep::RemovePreflight));
                 ("the new spec is tried anew".to_owned(), GOING)
             }
@@ -243,10 +244,10 @@ impl DeploymentPass<'_> {
         is_last_state: bool,
     ) -> Result<Option<(Level, Preflight)>, Halt> {
         let is_cold = COLD_UPGRADE.get(&self.status.cluster_info) == Some(self.generation);
-        if is_last_state && is_cold {
-            self.own.cold_because = Some("the new pods find no room beside the old ones");
-        } else if is_last_state {
+        if is_last_state && !is_cold {
             match self.standby(from, to, &self.next_run())? {
+                // Nothing of it would be warm, and a JobManager that stands by may lead.
+                Some(Ok(_)) if !self.is_job_running() => self.is_not_hot("the job does not run"),
                 Some(Ok(standby)) => return Ok(Some((Level::Pods, standby))),
                 Some(Err(reason)) => self.own.cold_because = Some(reason),
                 None => {}
@@ -305,7 +306,8 @@ impl DeploymentPass<'_> {
         }
         let note = PREFLIGHT.get(&self.status.cluster_info);
         PREFLIGHT.clear(&mut self.status.cluster_info);
-        if let Some(Trial::UnderWay | Trial::StandingBy { .. }) = note {
+        if let Some(Trial::UnderWay | Trial::StandingBy(_)) = note {
+            self.forget_fresh_checkpoint();
             self.steps.push(Step::Own(ClusterStep::RemovePreflight));
         }
     }

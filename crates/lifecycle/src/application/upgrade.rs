@@ -10,7 +10,9 @@ use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
 use crate::kind::{End, Maybe};
-use crate::notes::{LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB};
+use crate::notes::{
+    LastStart, REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, Removed, STARTING_JOB, STOPPED_AT, StoppedAt,
+};
 use crate::pass::DeploymentPass;
 use crate::pass::PROBLEM_INTERVAL_MAX;
 use crate::pauses::{GOING, SOON};
@@ -80,6 +82,9 @@ impl DeploymentPass<'_> {
                 self.take_down(UpgradeMode::Stateless, true)
             }
             StopDecision::LastState => {
+                if let Some(plan) = self.await_fresh_checkpoint(last)? {
+                    return Ok(plan);
+                }
                 self.announce(diff);
                 self.announce_stop();
                 self.supersede(last, RestorePoint::HaMetadata);
@@ -390,7 +395,7 @@ impl DeploymentPass<'_> {
             _ if needs_savepoint => {
                 Some(format!("`{}` is off", options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED.key()))
             }
-            HighAvailability::Known(HaMetadata { has_checkpoint: true, .. }) => None,
+            HighAvailability::Known(HaMetadata { checkpoint: Some(_), .. }) => None,
             HighAvailability::Known(_) => Some(
                 "HA metadata names no checkpoint of the job, which may have ended and left a \
                  savepoint"
@@ -434,14 +439,24 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// HA metadata that are gone by and name a checkpoint must do so also when they are used. A job
-    /// that ends takes its checkpoints along first and the rest later, or never. Whatever is on
-    /// record as the end of the job: the one of a job that is taken down is only intended.
+    /// HA metadata that are gone by and name a checkpoint must name it, or a newer one, also when they
+    /// are used. A job that ends takes its checkpoints along first and the rest later, or never.
+    /// Whatever is on record as the end of the job: the one of a job that is taken down is only
+    /// intended.
     pub(crate) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
-        if let Ok(HaMetadata { has_checkpoint: true, .. }) = self.world.ha_metadata()? {
+        if let Ok(HaMetadata { checkpoint: Some(newest), .. }) = self.world.ha_metadata()? {
             self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
+            let checkpoint = self.stopped_at().map_or(*newest, |before| before.max(*newest));
+            let stopped_at = StoppedAt { checkpoint, started: self.last_start().started };
+            STOPPED_AT.set(&mut self.status.cluster_info, &stopped_at);
         }
         Ok(())
+    }
+
+    /// The newest checkpoint that HA metadata named since it was decided to go on by them.
+    pub(crate) fn stopped_at(&self) -> Option<u64> {
+        let StoppedAt { checkpoint, started } = STOPPED_AT.get(&self.status.cluster_info)?;
+        (started == self.last_start().started).then_some(checkpoint)
     }
 
     /// The path on record is no state of the job that runs, which started without any and is not

@@ -85,7 +85,7 @@ fn answer(question: Question, facts: &mut Facts) {
         }
         Question::Retention => facts.retention = Fact::Known(true),
         Question::HaMetadata => {
-            facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+            facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
         }
         Question::DeployedConfig => {
             let options = [("high-availability.type", "kubernetes")];

@@ -225,7 +225,7 @@ fn scenario_1_a_savepoint_is_taken_followed_and_completed() {
     assert!(case.is_kept());
     case.later(1).pass();
     assert_eq!(case.state(), SnapshotState::InProgress);
-    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
     case.later(1).pass();
     assert_eq!(case.state(), SnapshotState::Completed);
     assert_eq!(case.status().path.as_deref(), Some("s3://lake/sp/1"));
@@ -316,7 +316,10 @@ fn scenario_5_with_an_ended_job_a_snapshot_is_abandoned() {
         // It may have completed before the job ended, and Flink still says so.
         let mut done = savepoint(json!({})).in_progress();
         done.job(Some(state));
-        done.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+        done.trigger(Trigger::Completed {
+            path: Some("s3://lake/sp/1".to_owned()),
+            checkpoint: None,
+        });
         done.pass();
         assert_eq!(done.state(), SnapshotState::Completed, "{state:?}");
         assert_eq!(done.status().path.as_deref(), Some("s3://lake/sp/1"));
@@ -351,7 +354,10 @@ fn scenario_5_an_ended_job_whose_flink_does_not_say_that_the_snapshot_ended_is_w
         if ends_at > 1 {
             done.pass();
         }
-        done.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+        done.trigger(Trigger::Completed {
+            path: Some("s3://lake/sp/1".to_owned()),
+            checkpoint: None,
+        });
         done.later(1).pass();
         assert_eq!(done.status().path.as_deref(), Some("s3://lake/sp/1"), "{answer:?}");
     }
@@ -465,7 +471,7 @@ fn scenario_11_labels_follow_the_job_and_are_written_once() {
     assert!(case.steps.is_empty(), "{:?}", case.steps);
     // Labels of others stay.
     case.resource.metadata.labels.get_or_insert_default().insert("team".into(), "a".into());
-    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
     case.pass();
     assert_eq!(case.label("team"), Some("a"));
 }
@@ -539,7 +545,7 @@ fn a_snapshot_that_does_not_end_is_given_up_after_flinks_own_timeout() {
 #[test]
 fn a_checkpoint_without_a_path_is_complete_and_told() {
     let mut case = checkpoint().in_progress();
-    case.trigger(Trigger::Completed { path: None });
+    case.trigger(Trigger::Completed { path: None, checkpoint: None });
     case.pass();
     assert_eq!(case.state(), SnapshotState::Completed);
     assert_eq!(case.status().path.as_deref(), Some(""));

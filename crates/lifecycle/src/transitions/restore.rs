@@ -48,7 +48,7 @@ impl Refusal {
     }
 }
 
-const CHOOSE: &str = "set `spec.job.initialSavepointPath` to the state to start from and a new \
+pub(super) const CHOOSE: &str = "set `spec.job.initialSavepointPath` to the state to start from and a new \
      `spec.job.savepointRedeployNonce`. Manual restore required.";
 
 /// The restore point for a job that was stopped.
@@ -90,27 +90,25 @@ fn last_state(
         HighAvailability::Unknown(reason) => {
             Err(Refusal::NotYet(format!("HA metadata cannot be read: {reason}")))
         }
-        HighAvailability::Known(HaMetadata { has_job: false, has_checkpoint: _ }) => {
+        HighAvailability::Known(HaMetadata { has_job: false, checkpoint: _ }) => {
             Err(Refusal::NeedsPerson(format!(
                 "HA metadata is not available to restore from last state. It is possible that the \
                  job has finished or terminally failed, or the configmaps have been deleted. Find \
                  its newest checkpoint or savepoint and {CHOOSE}"
             )))
         }
-        HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: true }) => {
+        HighAvailability::Known(HaMetadata { has_job: true, checkpoint: Some(_) }) => {
             Ok(RestorePoint::HaMetadata)
         }
         // The job never completed a checkpoint of its own, so its state is what it started from.
-        HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false }) => {
-            match path {
-                Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
-                    "HA metadata is not available to restore from last state: it names no \
+        HighAvailability::Known(HaMetadata { has_job: true, checkpoint: None }) => match path {
+            Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
+                "HA metadata is not available to restore from last state: it names no \
                      checkpoint although the job had one; {CHOOSE}"
-                ))),
-                Some(path) => Ok(RestorePoint::Path(path.to_owned())),
-                None => Ok(RestorePoint::Empty),
-            }
-        }
+            ))),
+            Some(path) => Ok(RestorePoint::Path(path.to_owned())),
+            None => Ok(RestorePoint::Empty),
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! The restore point of every start there is: from what is on record, and by one function,
 //! [`restore_point`].
 
-use super::restore::{HighAvailability, Refusal, RestoreFacts, restore_point};
+use super::restore::{CHOOSE, HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::MOVED;
 use crate::job;
 use crate::kind::Kind;
@@ -129,7 +129,7 @@ impl DeploymentPass<'_> {
         let keeps_no_state = self.job().upgrade_mode == UpgradeMode::Stateless;
         let has_no_checkpoint = matches!(
             high_availability,
-            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false })
+            HighAvailability::Known(HaMetadata { has_job: true, checkpoint: None })
         );
         if has_no_checkpoint
             && !keeps_no_state
@@ -166,6 +166,21 @@ impl DeploymentPass<'_> {
             return Err(Halt::problem(Problem::upgrade("RestoreFailed", MOVED)));
         }
         Ok(())
+    }
+
+    /// What HA metadata named when it was decided to go on by them, they name still.
+    pub(crate) fn refuse_older_metadata(&self, left: &HighAvailability) -> Result<(), Halt> {
+        let HighAvailability::Known(HaMetadata { checkpoint: Some(newest), .. }) = left else {
+            return Ok(());
+        };
+        let Some(checkpoint) = self.stopped_at().filter(|checkpoint| checkpoint > newest) else {
+            return Ok(());
+        };
+        let message = format!(
+            "HA metadata names checkpoint {newest} as the job's newest, and named checkpoint {checkpoint} when it was \
+             decided to go on by them: somebody has changed them, or Flink has lost one. Put them back, or {CHOOSE}"
+        );
+        Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
     /// High availability of `spec`, with the job's metadata.

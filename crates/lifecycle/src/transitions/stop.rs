@@ -191,7 +191,7 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     };
     let has_failed = facts.state == Some(JobStatusState::Failed);
     match &facts.ha_metadata {
-        Lazy::Known(HaMetadata { has_checkpoint: false, .. }) => terminal(facts),
+        Lazy::Known(HaMetadata { checkpoint: None, .. }) => terminal(facts),
         // Metadata follow each checkpoint: that in them is this one, or came later. A job that failed
         // was not stopped with a savepoint, and Flink goes by them itself when it restarts one.
         Lazy::Known(_) if (is_checkpoint(path) || has_failed) && !facts.is_version_changed => {

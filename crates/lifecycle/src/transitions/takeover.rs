@@ -52,7 +52,7 @@ impl DeploymentPass<'_> {
         let Some(message) = self.doubt_of_start() else { return Ok(decision) };
         let is_settled = match &decision {
             StopDecision::LastState => {
-                self.world.ha_metadata()?.is_ok_and(|metadata| metadata.has_checkpoint)
+                self.world.ha_metadata()?.is_ok_and(|metadata| metadata.checkpoint.is_some())
             }
             // Statistics tell what the job was restored from, once there are any.
             StopDecision::Cancel => {

@@ -89,11 +89,12 @@ impl Asker {
     }
 }
 
-/// The reason why a snapshot is asked for: a nonce, or the schedule.
+/// The reason why a snapshot is asked for: a nonce, the schedule, or an upgrade.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {
     Manual { nonce: i64 },
     Periodic,
+    Upgrade,
 }
 
 impl Cause {
@@ -102,6 +103,7 @@ impl Cause {
         match self {
             Self::Manual { .. } => SnapshotTriggerType::Manual,
             Self::Periodic => SnapshotTriggerType::Periodic,
+            Self::Upgrade => SnapshotTriggerType::Upgrade,
         }
     }
 }

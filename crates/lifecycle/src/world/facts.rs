@@ -267,8 +267,8 @@ pub struct CompletedState {
 pub struct HaMetadata {
     /// The job has an entry.
     pub has_job: bool,
-    /// The entry names at least one checkpoint.
-    pub has_checkpoint: bool,
+    /// Number of the newest checkpoint that the entry names.
+    pub checkpoint: Option<u64>,
 }
 
 /// The stop-with-savepoint that is under way.
@@ -352,6 +352,8 @@ pub enum Trigger {
     Completed {
         /// Absent: of a checkpoint that has left Flink's history.
         path: Option<String>,
+        /// Number of a checkpoint.
+        checkpoint: Option<u64>,
     },
     Failed {
         message: String,

@@ -111,7 +111,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
             Err(Question::Snapshots) => facts.snapshots = Fact::Known(vec![]),
             Err(Question::Cluster) => facts.cluster = Fact::Known(Cluster::default()),
             Err(Question::HaMetadata) => {
-                facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+                facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
             }
             // A job that is left as it is costs no look at it.
             Err(Question::DeployedConfig)

@@ -160,7 +160,7 @@ fn without_the_kind_flink_is_asked_and_the_status_keeps_the_books() {
     let plan = case.pass();
     assert!(names(&plan)[2..].is_empty(), "pending");
     assert!(plan.look_again.is_some_and(|pause| pause <= Duration::from_secs(10)));
-    case.trigger = Trigger::Completed { path: Some("s3://lake/sp/7".to_owned()) };
+    case.trigger = Trigger::Completed { path: Some("s3://lake/sp/7".to_owned()), checkpoint: None };
     case.pass();
     let info = case.status.job_status.savepoint_info.clone().unwrap();
     assert_eq!(info.trigger_id, None);
@@ -172,7 +172,7 @@ fn without_the_kind_flink_is_asked_and_the_status_keeps_the_books() {
 #[test]
 fn a_nonce_that_changes_while_its_savepoint_is_taken_asks_for_another_one() {
     let ends = [
-        Trigger::Completed { path: Some("s3://lake/sp/7".to_owned()) },
+        Trigger::Completed { path: Some("s3://lake/sp/7".to_owned()), checkpoint: None },
         Trigger::Failed { message: "disk full".to_owned() },
     ];
     for end in ends {

@@ -129,7 +129,7 @@ fn a_deletion_ends_whatever_happens() {
 fn a_snapshot_deleted_while_it_is_taken_is_disposed_of_at_its_end() {
     let mut case = savepoint(json!({})).in_progress();
     case.delete();
-    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()) });
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
     case.later(1).pass();
     assert_eq!(case.state(), SnapshotState::Completed);
     case.pass();

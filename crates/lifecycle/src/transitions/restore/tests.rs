@@ -10,7 +10,7 @@ fn facts() -> RestoreFacts {
         path: None,
         high_availability: HighAvailability::Known(HaMetadata {
             has_job: true,
-            has_checkpoint: true,
+            checkpoint: Some(1),
         }),
     }
 }
@@ -32,7 +32,7 @@ fn last_state_restores_the_checkpoint_in_ha_metadata() {
 
 #[test]
 fn last_state_without_a_checkpoint_restores_what_the_job_started_from() {
-    let metadata = HaMetadata { has_job: true, has_checkpoint: false };
+    let metadata = HaMetadata { has_job: true, checkpoint: None };
     let high_availability = HighAvailability::Known(metadata);
     let facts = RestoreFacts { high_availability, ..facts() };
     check(
@@ -113,7 +113,7 @@ fn any_facts() -> impl Strategy<Value = RestoreFacts> {
         Just(HighAvailability::Off),
         Just(HighAvailability::Unknown("x".to_owned())),
         (any::<bool>(), any::<bool>()).prop_map(|(has_job, has_checkpoint)| {
-            HighAvailability::Known(HaMetadata { has_job, has_checkpoint })
+            HighAvailability::Known(HaMetadata { has_job, checkpoint: has_checkpoint.then_some(1) })
         })
     ];
     (modes(), modes(), path, high_availability).prop_map(
@@ -135,7 +135,7 @@ proptest! {
                 || facts.stopped_as == UpgradeMode::Stateless;
             let never_had_state = facts.path.is_none()
                 && facts.high_availability
-                    == HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: false });
+                    == HighAvailability::Known(HaMetadata { has_job: true, checkpoint: None });
             prop_assert!(was_asked_for || never_had_state);
         }
     }
@@ -145,7 +145,7 @@ proptest! {
     fn nothing_older_than_ha_metadata_is_restored(facts in any_facts()) {
         let has_checkpoint = matches!(
             facts.high_availability,
-            HighAvailability::Known(HaMetadata { has_job: true, has_checkpoint: true })
+            HighAvailability::Known(HaMetadata { has_job: true, checkpoint: Some(1) })
         );
         let reads_it =
             facts.stopped_as == UpgradeMode::LastState && facts.wanted != UpgradeMode::Stateless;

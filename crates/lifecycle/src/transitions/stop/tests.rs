@@ -33,7 +33,7 @@ fn facts() -> StopFacts {
         checkpoint_age_max: None,
         job_started: ago(3600),
         path: None,
-        ha_metadata: Lazy::Known(HaMetadata { has_job: true, has_checkpoint: true }),
+        ha_metadata: Lazy::Known(HaMetadata { has_job: true, checkpoint: Some(1) }),
         checkpoints: Lazy::Known(Checkpoints::default()),
         never_started: Lazy::Known(false),
     }
@@ -275,7 +275,7 @@ fn any_facts() -> impl Strategy<Value = StopFacts> {
     let metadata = (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(is_known, has_job, has_checkpoint)| {
             if is_known {
-                Lazy::Known(HaMetadata { has_job, has_checkpoint })
+                Lazy::Known(HaMetadata { has_job, checkpoint: has_checkpoint.then_some(1) })
             } else {
                 Lazy::Unknown("x".to_owned())
             }

@@ -159,7 +159,7 @@ fn what_was_never_deployed_takes_no_metadata_along() {
     for mode in ["savepoint", "last-state", "stateless"] {
         let mut scene = deleted(Scene::new(mode).gone(), 1);
         scene.status = DeploymentStatus::default();
-        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
         let plan = scene.plan();
         assert!(is_let_go(&plan), "{}", told(&plan));
         assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));

@@ -4,7 +4,10 @@ use super::*;
 use api::deployment::DeploymentMode;
 use api::version::FlinkVersion;
 use lifecycle::notes::{PREFLIGHT, Trial};
-use lifecycle::world::{PreflightPod, PreflightPods, PreflightState, Question, TaskManagers};
+use lifecycle::plan::SnapshotStep;
+use lifecycle::world::{
+    PreflightPod, PreflightPods, PreflightState, Question, TaskManagers, Trigger,
+};
 use render::preflight::Preflight;
 
 /// A standalone job in mode last-state, whose image is to be another one.
@@ -48,6 +51,18 @@ fn end_old_pods(scene: &mut Scene) {
     scene.facts.pods = Fact::Known(vec![]);
 }
 
+/// The plan once the job has completed a checkpoint of this number, which HA metadata names.
+fn checkpointed(scene: &mut Scene) -> Plan {
+    let asked = scene.plan();
+    assert_eq!(step_names(&asked), ["write-status", "take-snapshot"]);
+    scene.status = (*asked.status).clone();
+    scene.facts.checkpoint = Fact::Known(Trigger::Pending);
+    assert!(step_names(&scene.plan()).is_empty(), "it is waited for");
+    scene.facts.checkpoint = Fact::Known(Trigger::Completed { path: None, checkpoint: Some(7) });
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(7) });
+    scene.plan()
+}
+
 fn note(plan: &Plan) -> Option<Trial> {
     PREFLIGHT.get(&plan.status.cluster_info)
 }
@@ -64,10 +79,10 @@ fn what_stands_by_takes_over_once_it_is_ready() {
     assert!(step_names(&scene.plan()).is_empty(), "it is waited for");
 
     standing(&mut scene, &wanted, &PreflightState::Passed);
-    let taken_over = scene.plan();
+    let taken_over = checkpointed(&mut scene);
     let ends = ["write-status", "hold-leadership", "stop-job-manager", "delete-task-managers"];
     assert!(step_names(&taken_over).ends_with(&ends), "{:?}", step_names(&taken_over));
-    assert!(matches!(note(&taken_over), Some(Trial::StandingBy { .. })));
+    assert!(matches!(note(&taken_over), Some(Trial::StandingBy(_))));
 
     // The old pods have ended.
     scene.status = (*taken_over.status).clone();
@@ -78,12 +93,99 @@ fn what_stands_by_takes_over_once_it_is_ready() {
     assert_eq!(note(&started), None);
 }
 
+/// Pods stand by, and a checkpoint was asked for.
+fn asked() -> Scene {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    let asked = scene.plan();
+    scene.after(&asked)
+}
+
+fn trigger_id(scene: &Scene) -> Option<&str> {
+    scene.status.job_status.checkpoint_info.as_ref()?.trigger_id.as_deref()
+}
+
+#[test]
+fn a_checkpoint_that_flink_has_not_heard_of_is_asked_for_again() {
+    let mut scene = asked();
+    let id = trigger_id(&scene).unwrap().to_owned();
+    scene.facts.checkpoint = Fact::Known(Trigger::NotFound);
+    let plan = scene.plan();
+    let request = plan.steps.iter().find_map(|step| match step {
+        Step::Snapshot(SnapshotStep::Take(snapshot)) => Some(&snapshot.request),
+        _ => None,
+    });
+    assert_eq!(request.unwrap().trigger_id, id);
+    scene.facts.checkpoint = Fact::Unknown("it does not answer".to_owned());
+    assert!(step_names(&scene.plan()).is_empty(), "it is waited for");
+}
+
+#[test]
+fn without_a_checkpoint_the_upgrade_is_an_ordinary_one() {
+    let failed = Trigger::Failed { message: "the disk is full".to_owned() };
+    let mut late = asked();
+    let info = late.status.job_status.checkpoint_info.as_mut().unwrap();
+    info.trigger_timestamp = Some(ago(12 * 60).as_millisecond());
+    for (scene, checkpoint, why) in
+        [(asked(), failed, "the disk is full"), (late, Trigger::Pending, "not complete after 10m")]
+    {
+        let mut scene = scene;
+        scene.facts.checkpoint = Fact::Known(checkpoint);
+        let cold = scene.plan();
+        assert_eq!(step_names(&cold), ["remove-preflight"], "{}", told(&cold));
+        assert!(told(&cold).contains(why), "{}", told(&cold));
+        let mut scene = scene.after(&cold);
+        assert_eq!(trigger_id(&scene), None);
+        scene.facts.preflight = Fact::Known(PreflightPods::default());
+        assert!(!wanted(&scene).is_standby());
+    }
+}
+
+#[test]
+fn a_job_that_does_not_run_is_upgraded_the_ordinary_way() {
+    let mut scene = hot();
+    scene.facts.jobs = Fact::Known(job(JobStatusState::Restarting));
+    assert!(!wanted(&scene).is_standby());
+    assert!(told(&scene.plan()).contains("the job does not run"), "{}", told(&scene.plan()));
+}
+
+#[test]
+fn nothing_is_stopped_while_ha_metadata_does_not_name_the_checkpoint() {
+    let mut scene = asked();
+    scene.facts.checkpoint = Fact::Known(Trigger::Completed { path: None, checkpoint: Some(7) });
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(6) });
+    let plan = scene.plan();
+    assert!(!step_names(&plan).contains(&"hold-leadership"), "{:?}", step_names(&plan));
+    assert!(error(&plan).contains("does not name"), "{}", error(&plan));
+}
+
+#[test]
+fn what_stands_by_does_not_lead_with_an_older_checkpoint() {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    scene.status = (*checkpointed(&mut scene).status).clone();
+    scene.facts.pods = Fact::Known(vec![]);
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(6) });
+    let refused = scene.plan();
+    assert!(error(&refused).contains("checkpoint 6"), "{}", error(&refused));
+    assert!(step_names(&refused).contains(&"remove-preflight"), "{:?}", step_names(&refused));
+    // Not as an ordinary start either.
+    let mut scene = scene.after(&refused);
+    end_old_pods(&mut scene);
+    scene.facts.preflight = Fact::Known(PreflightPods::default());
+    let plan = scene.plan();
+    assert!(error(&plan).contains("checkpoint 6"), "{}", error(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{:?}", step_names(&plan));
+}
+
 #[test]
 fn what_stands_by_for_another_spec_is_removed_before_anything_is_started() {
     let mut scene = hot();
     let wanted = wanted(&scene);
     standing(&mut scene, &wanted, &PreflightState::Passed);
-    scene.status = (*scene.plan().status).clone();
+    scene.status = (*checkpointed(&mut scene).status).clone();
     end_old_pods(&mut scene);
     let edited = scene.edit(|spec| spec.image = Some("flink:1.20.2".to_owned()));
     let plan = edited.plan();
@@ -98,7 +200,7 @@ fn what_stands_by_is_removed_when_nothing_is_to_start_any_more() {
     let mut scene = hot();
     let wanted = wanted(&scene);
     standing(&mut scene, &wanted, &PreflightState::Passed);
-    scene.status = (*scene.plan().status).clone();
+    scene.status = (*checkpointed(&mut scene).status).clone();
     scene.facts.pods = Fact::Known(vec![]);
     let suspended = scene.clone().edit_job(|job| job.state = JobState::Suspended);
     for (how, ended) in [("deleted", scene.delete()), ("suspended", suspended)] {

@@ -128,9 +128,10 @@ fn scene(case: &Case) -> Scene {
         Fact::NotAsked | Fact::Unknown(_) => Fact::Unknown("no answer".to_owned()),
     };
     scene.facts.ha_metadata = match case.metadata {
-        Some((has_job, has_checkpoint)) => {
-            Fact::Known(HaMetadata { has_job, has_checkpoint: has_job && has_checkpoint })
-        }
+        Some((has_job, has_checkpoint)) => Fact::Known(HaMetadata {
+            has_job,
+            checkpoint: (has_job && has_checkpoint).then_some(1),
+        }),
         None => Fact::Unknown("no answer".to_owned()),
     };
     scene.facts.checkpoints = match case.has_checkpoints {

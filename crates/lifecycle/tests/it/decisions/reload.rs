@@ -223,7 +223,7 @@ fn an_end_that_is_known_by_its_result_is_so_by_the_high_availability_of_the_star
 #[test]
 fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     let left_over = |mut scene: Scene| {
-        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+        scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
         scene
     };
     let edited = |scene: Scene| left_over(scene).edit_job(|job| job.parallelism = Some(4)).plan();

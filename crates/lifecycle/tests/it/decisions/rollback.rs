@@ -149,7 +149,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
     );
     // What has HA metadata did start, and goes back by them.
     let mut scene = scene;
-    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     check(
         &scene,
         expect![[r#"
@@ -367,7 +367,7 @@ fn what_was_rolled_back_to_made_and_lost_is_not_started_from_what_it_had_started
     assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
     let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
     down.status = (**intent).clone();
-    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     let edited = down.clone().edit(|spec| spec.image = Some("flink:fixed".to_owned()));
     for mut lost in [down, edited] {
         let start = (0..4).find_map(|_| {

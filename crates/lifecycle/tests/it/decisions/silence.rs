@@ -37,7 +37,8 @@ fn asked(mut scene: Scene, seconds: i64) -> Scene {
 }
 
 fn with_metadata(mut scene: Scene, has_job: bool, has_checkpoint: bool) -> Scene {
-    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint });
+    scene.facts.ha_metadata =
+        Fact::Known(HaMetadata { has_job, checkpoint: has_checkpoint.then_some(1) });
     scene
 }
 

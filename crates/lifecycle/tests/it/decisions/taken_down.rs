@@ -29,7 +29,7 @@ fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
     assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
 
     // The job ended on its way out, and took its checkpoints along.
-    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
+    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     let plan = removed.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     let error = error(&plan);
@@ -37,21 +37,41 @@ fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
 }
 
 #[test]
+fn ha_metadata_that_has_gone_back_is_not_restored() {
+    let metadata = |newest| Fact::Known(HaMetadata { has_job: true, checkpoint: Some(newest) });
+    let mut scene = another_image(Scene::running("last-state"));
+    scene.facts.ha_metadata = metadata(7);
+    let plan = scene.plan();
+    let mut removed = removed(scene.after(&plan));
+    removed.facts.ha_metadata = metadata(6);
+    let plan = removed.plan();
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(error(&plan).contains("names checkpoint 6"), "{}", error(&plan));
+    // One that was completed before the JobManager had ended.
+    removed.facts.ha_metadata = metadata(8);
+    assert!(step_names(&removed.plan()).contains(&"create-cluster"));
+    // The Java operator has started the job since, from a savepoint.
+    removed.facts.ha_metadata = metadata(6);
+    removed.status.job_status.start_time = Some("1795303101000".to_owned());
+    assert!(step_names(&removed.plan()).contains(&"create-cluster"));
+}
+
+#[test]
 fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
     let scene = another_image(Scene::running("last-state")).path(SAVEPOINT);
-    let metadata = |has_checkpoint| Fact::Known(HaMetadata { has_job: true, has_checkpoint });
+    let metadata = |checkpoint| Fact::Known(HaMetadata { has_job: true, checkpoint });
     let mut scene = scene;
-    scene.facts.ha_metadata = metadata(false);
+    scene.facts.ha_metadata = metadata(None);
     let plan = scene.plan();
     assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
     // The operator died before the JobManager went.
     let mut crashed = scene.after(&plan);
-    crashed.facts.ha_metadata = metadata(true);
+    crashed.facts.ha_metadata = metadata(Some(1));
     let mut removed = removed(crashed);
     let path = removed.status.job_status.upgrade_savepoint_path.as_deref();
     assert_eq!(path, Some("KUBERNETES_OPERATOR_LAST_STATE"));
     // On its way out it failed.
-    removed.facts.ha_metadata = metadata(false);
+    removed.facts.ha_metadata = metadata(None);
     let plan = removed.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
@@ -189,7 +209,7 @@ pub(super) fn intent(plan: &Plan) -> DeploymentStatus {
     written.expect("what is about to start is on record first")
 }
 
-const WITH_CHECKPOINT: HaMetadata = HaMetadata { has_job: true, has_checkpoint: true };
+const WITH_CHECKPOINT: HaMetadata = HaMetadata { has_job: true, checkpoint: Some(1) };
 
 #[test]
 fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovered_by_its_metadata()
@@ -328,7 +348,7 @@ fn a_job_manager_that_was_made_before_anything_was_recorded_is_saved_before_a_de
 fn an_unhealthy_job_that_ends_on_its_way_out_is_not_started_from_older_state() {
     let unhealthy = care::unhealthy("last-state").path(SAVEPOINT);
     let mut down = removed(unhealthy);
-    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
+    down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     let plan = down.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));

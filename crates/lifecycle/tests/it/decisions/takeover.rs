@@ -14,7 +14,7 @@ fn started_again(mode: &str) -> Scene {
     scene.store(JobState::Running, UpgradeMode::Stateless);
     scene.status.reconciliation_status.last_stable_spec =
         scene.status.reconciliation_status.last_reconciled_spec.clone();
-    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: false });
+    scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     scene
 }
 
@@ -69,7 +69,7 @@ fn a_path_beside_a_start_without_state_is_not_dropped() {
 
 #[test]
 fn a_checkpoint_of_its_own_is_newer_than_a_path_of_whatever_start() {
-    let metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    let metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     for scene in
         [started_again("last-state").gone(), edited(started_again("last-state").starting())]
     {

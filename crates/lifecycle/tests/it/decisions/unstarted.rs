@@ -98,7 +98,7 @@ fn an_unstarted_job_manager_that_started_while_the_operator_was_away_is_not_take
 #[test]
 fn an_unstarted_job_manager_that_started_before_it_was_stopped_leaves_its_state_in_metadata() {
     let mut removed = removed(&stopped(&to_another_image(unstarted())));
-    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     let start = start_of(&removed.clone().after(&removed.plan()));
     assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
 }

@@ -264,7 +264,7 @@ impl Sim {
 
     pub(super) fn trigger(&self) -> Trigger {
         match self.stop() {
-            Stop::Completed { path } => Trigger::Completed { path: Some(path) },
+            Stop::Completed { path } => Trigger::Completed { path: Some(path), checkpoint: None },
             _ => Trigger::NotFound,
         }
     }

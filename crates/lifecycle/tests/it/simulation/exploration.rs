@@ -222,7 +222,7 @@ impl State {
             }
             Fault::Process | Fault::Deployment => {}
             Fault::Savepoint => sim.fail_savepoint(),
-            Fault::Checkpoint => sim.checkpoint(),
+            Fault::Checkpoint => drop(sim.checkpoint()),
             Fault::Silence => sim.cloud(|haze| haze.silent = 1),
             Fault::Unready => sim.cloud(|haze| haze.unready = 1),
             Fault::Unread => sim.cloud(|haze| haze.unread = 1),

@@ -159,19 +159,20 @@ impl Sim {
         is_stopping || is_over || job.state == Some(JobStatusState::Cancelling)
     }
 
-    pub(super) fn checkpoint(&mut self) {
-        let Some(job) = &mut self.job else { return };
+    /// The path of a checkpoint that the job completes.
+    pub(super) fn checkpoint(&mut self) -> Option<String> {
         // While a job is stopped it takes none.
-        if job.state != JobStatusState::Running || self.stopping.is_some() {
-            return;
-        }
+        let takes_some = self.stopping.is_none();
+        let is_running = |job: &&mut Running| job.state == JobStatusState::Running;
+        let job = self.job.as_mut().filter(is_running).filter(|_| takes_some)?;
         let path = path_in_metadata(&job.id, job.records);
         self.states.insert(path.clone(), job.records);
         if self.is_high_availability_on {
             self.ha.insert(job.id.clone(), Some(job.records));
         }
         self.durable = self.durable.max(job.records);
-        job.checkpoint = Some((job.records, path));
+        job.checkpoint = Some((job.records, path.clone()));
+        Some(path)
     }
 
     /// The JobManager's process dies and comes back in the same Deployment.
@@ -321,7 +322,7 @@ impl Sim {
             "workers": self.workers.as_ref().map(|workers| &workers.image),
             "starts": self.starts,
             "metadata": self.ha.len(),
-            "savepoints": self.states.len(),
+            "savepoints": self.states.keys().filter(|path| path.contains("/sp/")).count(),
             "snapshots": self.snapshots.len(),
         })
     }

@@ -199,7 +199,7 @@ impl Sim {
             Some(id) => self.ha.get(id),
             None => self.ha.values().next(),
         };
-        HaMetadata { has_job: entry.is_some(), has_checkpoint: entry.is_some_and(Option::is_some) }
+        HaMetadata { has_job: entry.is_some(), checkpoint: entry.copied().flatten() }
     }
 
     pub(super) fn stop(&self) -> Stop {
@@ -215,9 +215,12 @@ impl Sim {
     }
 
     pub(super) fn trigger(&self, kind: SnapshotKind) -> Trigger {
-        legacy::pending(&self.status.job_status, kind)
-            .and_then(|pending| self.triggers.get(&pending.trigger_id))
-            .map_or(Trigger::NotFound, |path| Trigger::Completed { path: Some(path.clone()) })
+        let noted = legacy::noted(&self.status.job_status, kind);
+        let path = noted.and_then(|noted| self.triggers.get(&noted.trigger_id));
+        path.map_or(Trigger::NotFound, |path| {
+            let checkpoint = self.states.get(path).copied();
+            Trigger::Completed { path: Some(path.clone()), checkpoint }
+        })
     }
 
     /// The controller of snapshots takes them at once.
@@ -303,7 +306,12 @@ impl Sim {
                     self.periodic.note(snapshot.kind, self.now);
                 }
                 let id = snapshot.request.trigger_id.clone();
-                if let Some(path) = self.flink_savepoint(&id) {
+                let path = match snapshot.cause {
+                    Cause::Upgrade if self.answers() => self.checkpoint(),
+                    Cause::Upgrade => None,
+                    Cause::Manual { .. } | Cause::Periodic => self.flink_savepoint(&id),
+                };
+                if let Some(path) = path {
                     self.triggers.insert(id, path);
                 }
             }

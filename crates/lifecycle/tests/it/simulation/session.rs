@@ -226,7 +226,8 @@ impl Session {
             }
             Question::HaMetadata => {
                 let has_job = self.has_ha_metadata && self.has_running_jobs();
-                facts.ha_metadata = Fact::Known(HaMetadata { has_job, has_checkpoint: has_job });
+                facts.ha_metadata =
+                    Fact::Known(HaMetadata { has_job, checkpoint: has_job.then_some(1) });
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
             Question::Turn => facts.turn = Fact::Known(Turn::Taken),

@@ -154,7 +154,7 @@ fn section_8_row_2_with_metadata_that_an_ended_job_left() {
         path: Some(PATH.to_owned()),
         ..at(state, facts())
     };
-    let without_checkpoint = HaMetadata { has_job: true, has_checkpoint: false };
+    let without_checkpoint = HaMetadata { has_job: true, checkpoint: None };
     let chk = || Some("s3://chk/abc/chk-7".to_owned());
     let rows: Vec<(&str, StopFacts, Says)> = vec![
         (

@@ -492,7 +492,7 @@ fn t34_where_flink_cannot_scale_a_change_of_overrides_is_an_upgrade() {
         ("starting", {
             let mut scene = scaled().starting();
             scene.facts.ha_metadata =
-                Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+                Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
             scene
         }),
         (
@@ -558,7 +558,7 @@ fn t35_deletion_takes_job_pods_metadata_and_finalizer_in_this_order() {
 
 #[test]
 fn a_first_start_under_a_fixed_id_never_takes_what_was_left_for_its_own() {
-    let metadata = Fact::Known(HaMetadata { has_job: true, has_checkpoint: true });
+    let metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     for mode in ["savepoint", "last-state", "stateless"] {
         let mut scene = Scene::new(mode)
             .option("$internal.pipeline.job-id", JOB_ID)
