@@ -167,6 +167,9 @@ pub enum ClusterStep {
     },
     /// Deletes the JobManager Deployment with this uid and everything that it owns.
     DeleteJobManager { uid: String },
+    /// Ends the pods of the TaskManagers' Deployment, with this uid, of a standalone cluster. Those of one that is
+    /// deleted end only when the garbage collector comes by.
+    StopTaskManagers { uid: String },
     /// Deletes the TaskManagers' Deployment, with this uid, of a standalone cluster.
     DeleteTaskManagers { uid: String },
     /// Gives the TaskManagers' Deployment, with this uid, of a standalone cluster this many replicas.

@@ -18,13 +18,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error_document::message_of;
-use super::plan::{ClusterStep, Plan, PlanOf, Step};
+use super::plan::{ClusterStep, Plan, PlanOf, SnapshotStep, Step};
 use super::resource::{JobResource, StatusOfJob as _};
 use super::session_job::SESSION_LABEL;
 use super::session_job::plan::SessionJobStep;
+use super::trigger::known::Cause;
 use super::world::{
     Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, PreflightPod, PreflightPods,
-    PreflightState, Question, Stop, World,
+    PreflightState, Question, Stop, Trigger, World,
 };
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -161,6 +162,11 @@ impl<K: Rehearsed> Rehearsal<K> {
             // Nothing but waiting follows.
             Step::ScaleJob { .. } | Step::RemoveFinalizer => self.is_over = true,
             Step::Own(step) => K::imagine(self, step),
+            Step::Snapshot(SnapshotStep::Take(snapshot)) if snapshot.cause == Cause::Upgrade => {
+                // Any that HA metadata name is no older.
+                let checkpoint = Some(0);
+                self.facts.checkpoint = Fact::Known(Trigger::Completed { path: None, checkpoint });
+            }
             Step::WriteStatus(_) | Step::Event(_) | Step::RecordRevision(_) | Step::Snapshot(_) => {
             }
         }
@@ -187,6 +193,9 @@ impl Rehearsed for FlinkDeployment {
                 facts.job_manager = Fact::Known(None);
                 facts.task_manager_pods = Fact::Known(vec![]);
                 rehearsal.end_job_manager();
+            }
+            ClusterStep::StopTaskManagers { .. } => {
+                facts.task_manager_pods = Fact::Known(vec![]);
             }
             ClusterStep::DeleteTaskManagers { .. } => {
                 facts.task_managers = Fact::Known(None);

@@ -275,6 +275,7 @@ impl Act<'_, FlinkDeployment> {
             ClusterStep::DeleteTaskManagers { uid } => {
                 self.delete_deployment(names::task_manager(&self.resource.name_any()), &uid).await
             }
+            ClusterStep::StopTaskManagers { uid } => self.scale_task_managers(&uid, 0).await,
             ClusterStep::ScaleTaskManagers { uid, replicas } => {
                 self.scale_task_managers(&uid, replicas).await
             }

@@ -68,6 +68,13 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
+    pub(crate) fn stop_task_managers(&mut self) -> Result<(), Halt> {
+        if let Some(TaskManagers { uid, is_deleting: false, .. }) = self.read_own_task_managers()? {
+            self.steps.push(Step::Own(ClusterStep::StopTaskManagers { uid }));
+        }
+        Ok(())
+    }
+
     /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
     /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
     /// restarts, and takes the HA metadata along.

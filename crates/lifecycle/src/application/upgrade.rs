@@ -553,7 +553,7 @@ impl DeploymentPass<'_> {
             self.steps.push(Step::Own(ClusterStep::HoldLeadership));
             self.delete_cluster_of(mode, uid)?;
             // A JobManager that does not lead any more has no job to fail for want of them.
-            self.delete_cluster(None)?;
+            self.stop_task_managers()?;
         } else {
             self.delete_cluster_of(mode, uid)?;
         }

@@ -6,6 +6,7 @@ use super::Rehearsed;
 use crate::plan::{ClusterStep, SnapshotStep, Step};
 use crate::resource::OwnStep;
 use crate::session_job::plan::SessionJobStep;
+use crate::trigger::known::Cause;
 use api::state_snapshot::JobKind;
 
 /// One step that changes something beside a status.
@@ -50,6 +51,7 @@ pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
     let text = match step {
         ClusterStep::StopJobManager { .. } => "end the JobManager, before its TaskManagers",
         ClusterStep::DeleteJobManager { .. } => "delete the JobManager and what it owns",
+        ClusterStep::StopTaskManagers { .. } => "end the TaskManagers",
         ClusterStep::DeleteTaskManagers { .. } => "delete the TaskManagers' Deployment",
         ClusterStep::ScaleTaskManagers { uid: _, replicas } => {
             let text = format!("give the TaskManagers' Deployment {replicas} replicas");
@@ -94,6 +96,9 @@ fn of_snapshot(step: &SnapshotStep) -> String {
     match step {
         SnapshotStep::Create(_) => "create a FlinkStateSnapshot".to_owned(),
         SnapshotStep::Delete { name, .. } => format!("delete the FlinkStateSnapshot `{name}`"),
+        SnapshotStep::Take(snapshot) if snapshot.cause == Cause::Upgrade => {
+            "take a checkpoint, which the new job restores".to_owned()
+        }
         SnapshotStep::Take(_) => "take a snapshot".to_owned(),
         SnapshotStep::Dispose { path, .. } => format!("dispose of {path}"),
     }

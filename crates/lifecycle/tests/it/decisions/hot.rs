@@ -80,7 +80,7 @@ fn what_stands_by_takes_over_once_it_is_ready() {
 
     standing(&mut scene, &wanted, &PreflightState::Passed);
     let taken_over = checkpointed(&mut scene);
-    let ends = ["write-status", "hold-leadership", "stop-job-manager", "delete-task-managers"];
+    let ends = ["write-status", "hold-leadership", "stop-job-manager", "stop-task-managers"];
     assert!(step_names(&taken_over).ends_with(&ends), "{:?}", step_names(&taken_over));
     assert!(matches!(note(&taken_over), Some(Trial::StandingBy(_))));
 

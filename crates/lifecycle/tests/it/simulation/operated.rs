@@ -319,6 +319,7 @@ impl Sim {
             Step::Event(_)
             | Step::Own(
                 ClusterStep::ScaleTaskManagers { .. }
+                | ClusterStep::StopTaskManagers { .. }
                 | ClusterStep::ForgetJobGraphs { .. }
                 | ClusterStep::HoldLeadership
                 | ClusterStep::ReleaseLeadership

@@ -345,7 +345,8 @@ impl Session {
             | Step::Own(
                 ClusterStep::ForgetJobGraphs { .. }
                 | ClusterStep::HoldLeadership
-                | ClusterStep::ReleaseLeadership,
+                | ClusterStep::ReleaseLeadership
+                | ClusterStep::StopTaskManagers { .. },
             ) => {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
             }
