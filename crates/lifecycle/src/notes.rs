@@ -235,11 +235,14 @@ pub struct Standby {
     pub run: String,
     /// Number of the checkpoint that the job has completed since they wait.
     pub checkpoint: Option<u64>,
+    /// The lead was held until the old JobManager had ended, and is let go.
+    pub leads: bool,
 }
 
 const UNDER_WAY: &str = "under way";
 const PASSED: &str = "passed ";
 const STANDING_BY: &str = "standing by ";
+const LEADS: &str = "leads";
 
 impl FromStr for Trial {
     type Err = ();
@@ -249,10 +252,18 @@ impl FromStr for Trial {
             return Ok(Self::Passed(digest.to_owned()));
         }
         if let Some(standby) = text.strip_prefix(STANDING_BY) {
-            let mut words = standby.split(' ').map(str::to_owned);
-            let (digest, run) = (words.next().ok_or(())?, words.next().ok_or(())?);
-            let checkpoint = words.next().map(|id| id.parse()).transpose().map_err(|_| ())?;
-            return Ok(Self::StandingBy(Standby { digest, run, checkpoint }));
+            let mut words = standby.split(' ');
+            let mut word = || words.next().map(str::to_owned).ok_or(());
+            let (digest, run) = (word()?, word()?);
+            let (mut checkpoint, mut leads) = (None, false);
+            for word in words {
+                if word == LEADS {
+                    leads = true;
+                } else {
+                    checkpoint = Some(word.parse().map_err(|_| ())?);
+                }
+            }
+            return Ok(Self::StandingBy(Standby { digest, run, checkpoint, leads }));
         }
         if text == UNDER_WAY { Ok(Self::UnderWay) } else { Err(()) }
     }
@@ -263,9 +274,10 @@ impl Display for Trial {
         match self {
             Self::UnderWay => f.write_str(UNDER_WAY),
             Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
-            Self::StandingBy(Standby { digest, run, checkpoint }) => {
+            Self::StandingBy(Standby { digest, run, checkpoint, leads }) => {
                 write!(f, "{STANDING_BY}{digest} {run}")?;
-                checkpoint.map_or(Ok(()), |checkpoint| write!(f, " {checkpoint}"))
+                checkpoint.map_or(Ok(()), |checkpoint| write!(f, " {checkpoint}"))?;
+                if *leads { write!(f, " {LEADS}") } else { Ok(()) }
             }
         }
     }

@@ -70,8 +70,7 @@ impl Act<'_, FlinkDeployment> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let standby = standing_by(&self.stored.cluster_info);
-        if let Some(standby) = &standby {
+        if let Some(standby) = standing_by(&self.stored.cluster_info) {
             self.hand_over_standby(&objects, &standby.digest).await?;
         }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
@@ -84,10 +83,6 @@ impl Act<'_, FlinkDeployment> {
         };
         self.context.note_sighting(&self.uid, &deployment);
         let uid = deployment.uid.unwrap_or_default();
-        let objects = objects.owned_by(&uid);
-        if standby.is_some() {
-            self.own_config_of_standby(&objects).await?;
-        }
         self.add_belongings(objects, uid).await
     }
 
@@ -115,6 +110,9 @@ impl Act<'_, FlinkDeployment> {
     ) -> Result<Option<Unfinished>, Error> {
         let client = &self.context.client;
         let objects = objects.owned_by(&uid);
+        if standing_by(&self.stored.cluster_info).is_some() {
+            self.own_config_of_standby(&objects).await?;
+        }
         let mut refusal = None;
         if let Some(task_managers) = &objects.task_managers {
             let made = match apply::create(client, task_managers, Writer::OPERATOR).await {

@@ -203,12 +203,16 @@ impl Act<'_, FlinkDeployment> {
         Ok(())
     }
 
-    /// Gives the ConfigMap of pods that stood by to the JobManager's Deployment, which now has them.
+    /// Gives the ConfigMap of pods that stood by to the JobManager's Deployment, once that has them.
     pub(super) async fn own_config_of_standby(&self, objects: &Objects) -> Result<(), Error> {
         let (namespace, name) = (self.namespace(), self.resource.name_any());
         let Some(own) = objects.config_maps.first().map(|map| &map["metadata"]) else {
             return Ok(());
         };
+        let standing: Vec<Pod> = of_cluster(&namespace, &name, &self.uid, self.context).await?;
+        if !standing.is_empty() {
+            return Ok(());
+        }
         for map in of_cluster::<ConfigMap>(&namespace, &name, &self.uid, self.context).await? {
             let id = ObjectId::of::<ConfigMap>(&namespace, &map.name_any());
             let labels = replaced(map.labels(), &own["labels"]);

@@ -237,7 +237,8 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// `x` a hex digit, `9` a digit, `*` any number of digits; others themselves. The longest first.
-const PATTERNS: [(&str, &str); 8] = [
+const PATTERNS: [(&str, &str); 9] = [
+    ("checkpointID-*", "checkpointID-NUMBER"),
     ("savepoint-xxxxxx-xxxxxxxxxxxx", "savepoint-PATH"),
     ("manual-xxxxxxxx-", "manual-UID-"),
     ("9999-99-99T99:99:99", "TIME"),

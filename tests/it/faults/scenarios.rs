@@ -68,6 +68,7 @@ scenarios! {
     upgrade_by_cancelling in JOB;
     standalone_upgrade in JOB;
     standalone_last_state_upgrade in JOB;
+    hot_upgrade in JOB;
     redeploy_from_a_savepoint in JOB;
     restart_of_a_failed_job in JOB;
     suspend_and_resume in JOB;
@@ -274,6 +275,18 @@ async fn standalone_upgrade(stage: &Stage) {
 async fn standalone_last_state_upgrade(stage: &Stage) {
     let mut deployment = highly_available("last-state");
     deployment["spec"]["mode"] = json!("standalone");
+    run(stage, deployment).await;
+    until_checkpointed(stage).await;
+    stage.begin();
+    scale(stage, 2).await;
+}
+
+/// The new pods stand by, and take over.
+async fn hot_upgrade(stage: &Stage) {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["mode"] = json!("standalone");
+    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.hot.enabled"] =
+        json!("true");
     run(stage, deployment).await;
     until_checkpointed(stage).await;
     stage.begin();

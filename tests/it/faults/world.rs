@@ -43,6 +43,12 @@ struct Process {
     is_flink_2: bool,
 }
 
+/// The ConfigMap of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct InMap {
+    checkpoint: Option<i64>,
+}
+
 /// What Flink keeps of a job outside its JobManager.
 #[derive(Clone, Debug, Default)]
 struct Kept {
@@ -51,7 +57,7 @@ struct Kept {
     /// How it ended: it is not run again under its id.
     result: Option<Job>,
     /// What the ConfigMap of the job says; absent where there is none.
-    has_checkpoint_in_map: Option<bool>,
+    in_map: Option<InMap>,
 }
 
 #[derive(Default)]
@@ -61,8 +67,10 @@ struct State {
     started: BTreeSet<String>,
     stopped: BTreeSet<String>,
     ended: BTreeSet<String>,
-    /// Pods that try a spec.
+    /// Pods that try a spec, or stand by.
     tried: BTreeSet<String>,
+    /// Deployments by the pods that stood by and are theirs now.
+    adopted: BTreeMap<String, String>,
     /// Deployments whose JobManager has ended: none comes up for them any more.
     finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
@@ -150,7 +158,7 @@ impl World {
             flink::end(self, &key, &process);
         }
         // What ConfigMaps say is not known any more.
-        self.state().kept.values_mut().for_each(|kept| kept.has_checkpoint_in_map = None);
+        self.state().kept.values_mut().for_each(|kept| kept.in_map = None);
         self.follow();
     }
 
@@ -212,9 +220,8 @@ impl Backoff for Soon {
 }
 
 async fn follow_deployments(world: std::sync::Weak<World>, client: Client) {
-    let config = watcher::Config::default().labels("component in (jobmanager,taskmanager)");
     let deployments: Api<Deployment> = Api::all(client);
-    let events = watcher(deployments, config).backoff(Soon);
+    let events = watcher(deployments, watcher::Config::default()).backoff(Soon);
     let mut events = events.touched_objects().boxed();
     while let Some(event) = events.next().await {
         let Some(world) = world.upgrade() else { return };

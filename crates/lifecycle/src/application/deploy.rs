@@ -450,7 +450,7 @@ impl DeploymentPass<'_> {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
             } else if self.own.run.is_some() {
-                self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
+                self.hand_over_lead();
             } else if is_high_availability_readable(&config) {
                 self.steps
                     .push(Step::Own(ClusterStep::ForgetJobGraphs { jobs: self.jobs_on_record() }));

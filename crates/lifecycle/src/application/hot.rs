@@ -119,7 +119,7 @@ impl DeploymentPass<'_> {
         let before = standing_by(&self.status.cluster_info);
         let is_same = |it: &Standby| it.digest == digest && it.run == run;
         let checkpoint = before.filter(is_same).and_then(|standby| standby.checkpoint);
-        let standby = Standby { digest, run, checkpoint };
+        let standby = Standby { digest, run, checkpoint, leads: false };
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::StandingBy(standby));
     }
 
@@ -248,8 +248,23 @@ impl DeploymentPass<'_> {
             let pause = self.going();
             return Ok(Some(self.finish("waiting for the old TaskManagers to end", Some(pause))));
         }
+        // The lead was held before the old JobManager was stopped. Whoever has it from now on runs the new program.
+        if let Some(standby) = standing_by(&self.status.cluster_info) {
+            let trial = Trial::StandingBy(Standby { leads: true, ..standby });
+            PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+            self.write_intent();
+        }
         self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
         Ok(None)
+    }
+
+    /// What stands by leads, or may as soon as the lead is let go. Where nobody held it, as somebody else has removed the
+    /// old JobManager, it may lead with the old program: the lead is taken from it, and it leads anew.
+    pub(crate) fn hand_over_lead(&mut self) {
+        if standing_by(&self.status.cluster_info).is_none_or(|standby| !standby.leads) {
+            self.steps.push(Step::Own(ClusterStep::HoldLeadership));
+        }
+        self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
     }
 
     /// Nothing may start. Once the lock runs out what stands by would lead, and is removed before that.

@@ -68,7 +68,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    pub(crate) fn stop_task_managers(&mut self) -> Result<(), Halt> {
+    fn stop_task_managers(&mut self) -> Result<(), Halt> {
         if let Some(TaskManagers { uid, is_deleting: false, .. }) = self.read_own_task_managers()? {
             self.steps.push(Step::Own(ClusterStep::StopTaskManagers { uid }));
         }
@@ -77,7 +77,8 @@ impl DeploymentPass<'_> {
 
     /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
     /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
-    /// restarts, and takes the HA metadata along.
+    /// restarts, and takes the HA metadata along. Where others stand by to take over, it leads no more
+    /// once the lead is held, and has no job to fail.
     pub(crate) fn delete_cluster_of(
         &mut self,
         mode: UpgradeMode,
@@ -86,8 +87,12 @@ impl DeploymentPass<'_> {
         let needs_metadata = self.is_session() || mode == UpgradeMode::LastState;
         match job_manager_uid {
             Some(uid) if needs_metadata && !self.leaves_orphans() => {
+                let is_held = self.is_taking_over();
+                if is_held {
+                    self.steps.push(Step::Own(ClusterStep::HoldLeadership));
+                }
                 self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
-                Ok(())
+                if is_held { self.stop_task_managers() } else { Ok(()) }
             }
             job_manager_uid => self.delete_cluster(job_manager_uid),
         }

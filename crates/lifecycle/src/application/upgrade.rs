@@ -549,14 +549,7 @@ impl DeploymentPass<'_> {
         if let (true, Some(job_id)) = (cancel, job_id) {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
-        if mode == UpgradeMode::LastState && self.stands_by() {
-            self.steps.push(Step::Own(ClusterStep::HoldLeadership));
-            self.delete_cluster_of(mode, uid)?;
-            // A JobManager that does not lead any more has no job to fail for want of them.
-            self.stop_task_managers()?;
-        } else {
-            self.delete_cluster_of(mode, uid)?;
-        }
+        self.delete_cluster_of(mode, uid)?;
         let because = match mode {
             UpgradeMode::Stateless => "stopping the job without its state",
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",

@@ -8,7 +8,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use super::metadata::{graphs, has_checkpoint_in_map, read, write_graph};
+use super::metadata::{graphs, has_checkpoint_in_map, lead, read, write_graph};
 use super::{Process, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
@@ -32,12 +32,12 @@ impl Config {
     /// From the ConfigMap that its pod mounts.
     pub(super) async fn read(
         world: &World,
-        namespace: &str,
-        name: &str,
+        (namespace, name): (&str, &str),
+        map: &str,
         container: &Value,
     ) -> Option<Self> {
         let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), namespace);
-        let map = read(&maps, &format!("flink-config-{name}")).await?;
+        let map = read(&maps, map).await?;
         let mut files = map.data?;
         let nested = files.remove("config.yaml");
         let is_flink_2 = nested.is_some();
@@ -110,12 +110,13 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     if config.is_highly_available {
         from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
         run_stored_graphs(world, key, config).await;
+        lead(world, key).await;
     }
     let kept = {
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), job_id.clone())).or_default();
         // Others may have deleted the ConfigMap meanwhile.
-        kept.has_checkpoint_in_map = None;
+        kept.in_map = None;
         kept.clone()
     };
     let now = world.flink.now();
@@ -158,7 +159,7 @@ async fn start_session(world: &World, key: &str, config: &Config) {
         let has_checkpoint = has_checkpoint_in_map(world, key, &id).await;
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), id.clone())).or_default();
-        kept.has_checkpoint_in_map = None;
+        kept.in_map = None;
         let checkpoint = kept.checkpoint.clone().filter(|_| has_checkpoint);
         found.push((id, kept.result.clone(), checkpoint));
     }
@@ -254,7 +255,9 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
             if process.is_highly_available {
                 kept.result = Some(job);
             }
-        } else if process.is_highly_available && kept.has_checkpoint_in_map == Some(true) {
+        } else if process.is_highly_available
+            && kept.in_map.is_some_and(|map| map.checkpoint.is_some())
+        {
             let restored = job.restored.as_ref();
             kept.checkpoint = newest.or(restored).map(|one| (one.path.clone(), one.id));
             stored.extend(kept.checkpoint.clone());

@@ -1,16 +1,18 @@
 //! Pods: how a JobManager comes up when its Deployment is there, and ends when that goes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use api::STANDBY_ANNOTATION;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Process, World, flink};
+use super::{Process, State, World, flink, metadata};
 
 /// From the creation of a pod to the first answer of its JobManager.
 const START: Duration = Duration::from_millis(100);
@@ -34,6 +36,13 @@ pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
         return;
     }
     let uid = deployment.uid().unwrap_or_default();
+    if is_of_preflight(deployment.labels()) {
+        if world.state().started.insert(uid) {
+            let world = Arc::clone(world);
+            let _task = tokio::spawn(async move { make_replica_set(&world, &deployment).await });
+        }
+        return;
+    }
     let wants_none = deployment.spec.replicas == Some(0);
     let is_new = world.state().started.insert(uid.clone());
     if wants_none && world.state().stopped.insert(uid) {
@@ -46,20 +55,27 @@ pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
     }
     let world = Arc::clone(world);
     let _task = tokio::spawn(async move {
-        if deployment.labels().get("component").is_some_and(|part| part == "jobmanager") {
+        if role(&deployment) == "jobmanager" {
             start(&world, &deployment).await;
         } else {
+            let _pods = adopt(&world, &deployment).await;
             report_available(&world, &deployment).await;
         }
     });
 }
 
 pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
-    if is_of_preflight(&pod) {
+    if is_of_preflight(pod.labels()) {
         let is_new = world.state().tried.insert(pod.uid().unwrap_or_default());
         if is_new && pod.metadata.deletion_timestamp.is_none() {
             let world = Arc::clone(world);
-            let _task = tokio::spawn(async move { try_out(&world, &pod).await });
+            let _task = tokio::spawn(async move {
+                if pod.annotations().contains_key(STANDBY_ANNOTATION) {
+                    stand_by(&world, &pod).await;
+                } else {
+                    try_out(&world, &pod).await;
+                }
+            });
         }
         return;
     }
@@ -72,8 +88,126 @@ pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
     let _task = tokio::spawn(async move { end(&world, &pod).await });
 }
 
-fn is_of_preflight(pod: &Pod) -> bool {
-    pod.labels().get("app.kubernetes.io/name").is_some_and(|name| name == "flink-preflight")
+fn is_of_preflight(labels: &BTreeMap<String, String>) -> bool {
+    labels.get("app.kubernetes.io/name").is_some_and(|name| name == "flink-preflight")
+}
+
+/// As the controller of Deployments does: its label is that of the pods to come.
+async fn make_replica_set(world: &World, deployment: &Deployment) {
+    let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
+    let spec = serde_json::to_value(&deployment.spec).unwrap();
+    let mut labels = spec["template"]["metadata"]["labels"].clone();
+    labels["pod-template-hash"] = "5d4f8c7b9".into();
+    let set = json!({
+        "metadata": {
+            "name": format!("{name}-5d4f8c7b9"), "namespace": namespace, "labels": labels,
+            "ownerReferences": [controller(deployment)],
+        },
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": spec["template"]["spec"],
+        }},
+    });
+    let sets: Api<ReplicaSet> = Api::namespaced(world.client.clone(), &namespace);
+    let set = serde_json::from_value(set).unwrap();
+    while let Err(error) = sets.create(&PostParams::default(), &set).await {
+        match error {
+            kube::Error::Api(status) if status.code < 429 && status.code != 403 => return,
+            _ => sleep(AGAIN).await,
+        }
+    }
+}
+
+/// A pod that stands by is ready at once. Its JobManager leads when nobody does any more.
+async fn stand_by(world: &World, pod: &Pod) {
+    let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()["app.kubernetes.io/instance"]);
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let spec = serde_json::to_value(&pod.spec).unwrap();
+    let container = &spec["containers"][0];
+    sleep(START).await;
+    report_pod(&pods, &pod.name_any(), "Running", running(jiff::Timestamp::now())).await;
+    if pod.labels()["app.kubernetes.io/component"] != "jobmanager" {
+        return;
+    }
+    let volumes = spec["volumes"].as_array().unwrap().iter();
+    let own = volumes.filter_map(|it| it["configMap"]["name"].as_str());
+    let own = own.filter(|map| map.starts_with("flink-config-")).collect::<Vec<_>>()[0];
+    let config = flink::Config::read(world, (&namespace, name), own, container).await;
+    let (key, config) = (format!("{namespace}/{name}"), config.expect("its ConfigMap"));
+    loop {
+        sleep(AGAIN).await;
+        // Whoever removes it now does so before it leads.
+        let is_there = metadata::read(&pods, &pod.name_any())
+            .await
+            .is_some_and(|now| now.uid() == pod.uid() && now.metadata.deletion_timestamp.is_none());
+        if !is_there {
+            return;
+        }
+        if metadata::holder(world, &key).await.is_some_and(|holder| holder.is_empty()) {
+            break;
+        }
+    }
+    come_up(world, &key, &pod.uid().unwrap(), &config).await;
+}
+
+/// Takes pods that stood by, and that nobody else controls, for those of the Deployment.
+async fn adopt(world: &World, deployment: &Deployment) -> Vec<Pod> {
+    let mut orphans = pods_of(world, deployment).await;
+    orphans.retain(|pod| {
+        pod.owner_references().is_empty()
+            && pod.metadata.deletion_timestamp.is_none()
+            && pod.annotations().contains_key(STANDBY_ANNOTATION)
+    });
+    let (namespace, uid) = (deployment.namespace().unwrap(), deployment.uid().unwrap());
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let is_job_manager = role(deployment) == "jobmanager";
+    for pod in &orphans {
+        {
+            let mut state = world.state();
+            let State { processes, adopted, .. } = &mut *state;
+            let pod_uid = pod.uid().unwrap();
+            for process in processes.values_mut().flatten().filter(|it| it.uid == pod_uid) {
+                process.uid.clone_from(&uid);
+            }
+            adopted.insert(pod_uid, uid.clone());
+        }
+        let finalizers = if is_job_manager { vec![RUNNING] } else { Vec::new() };
+        let patch = Patch::Merge(json!({"metadata": {
+            "ownerReferences": [controller(deployment)], "finalizers": finalizers,
+        }}));
+        while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {
+            match error {
+                kube::Error::Api(status) if status.code == 404 => break,
+                _ => sleep(AGAIN).await,
+            }
+        }
+    }
+    orphans
+}
+
+/// Pods with the labels of a Deployment's.
+async fn pods_of(world: &World, deployment: &Deployment) -> Vec<Pod> {
+    let labels = serde_json::to_value(&deployment.spec).unwrap();
+    let app = labels["template"]["metadata"]["labels"]["app"].as_str().unwrap().to_owned();
+    let selector = format!("app={app},component={}", role(deployment));
+    let namespace = deployment.namespace().unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    loop {
+        match pods.list(&ListParams::default().labels(&selector)).await {
+            Ok(list) => return list.items,
+            Err(_) => sleep(AGAIN).await,
+        }
+    }
+}
+
+fn role(deployment: &Deployment) -> &str {
+    deployment.labels().get("component").map_or("", String::as_str)
+}
+
+fn controller(deployment: &Deployment) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": deployment.name_any(),
+        "uid": deployment.uid(), "controller": true, "blockOwnerDeletion": true,
+    })
 }
 
 /// A pod that tries a spec comes to its end, or its image cannot be pulled.
@@ -98,9 +232,13 @@ async fn start(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     let key = format!("{namespace}/{name}");
     let uid = deployment.uid().unwrap();
+    if !adopt(world, deployment).await.is_empty() {
+        report_available(world, deployment).await;
+        return;
+    }
     let spec = serde_json::to_value(&deployment.spec).unwrap();
     let container = &spec["template"]["spec"]["containers"][0];
-    let pod = new_pod(deployment, &uid, container);
+    let pod = new_pod(deployment, container);
     report(world, deployment, 0).await;
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     while let Err(error) = pods.create(&PostParams::default(), &pod).await {
@@ -118,7 +256,9 @@ async fn start(world: &World, deployment: &Deployment) {
         report_pod(&pods, &pod.name_any(), "Pending", unpulled()).await;
         return;
     }
-    let Some(config) = flink::Config::read(world, &namespace, &name, container).await else {
+    let map = format!("flink-config-{name}");
+    let Some(config) = flink::Config::read(world, (&namespace, &name), &map, container).await
+    else {
         // It goes with its Deployment, which may have been deleted as soon as it was made.
         let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
         let now = deployments.get_opt(&name).await.ok().flatten();
@@ -131,30 +271,36 @@ async fn start(world: &World, deployment: &Deployment) {
         return;
     };
     let started_at = start_container(&config).await;
+    if come_up(world, &key, &uid, &config).await {
+        report_pod(&pods, &pod.name_any(), "Running", running(started_at)).await;
+        report_available(world, deployment).await;
+    }
+}
+
+/// The JobManager of a Deployment, or of a pod that stands by, leads. False if it was asked to end before.
+async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) -> bool {
     // It is up, with its job, before it is ended.
-    let coming_up = world.writing.read().await;
+    let _coming_up = world.writing.read().await;
     {
         let mut state = world.state();
-        // It was asked to end while it came up.
+        let uid = state.adopted.get(uid).cloned().unwrap_or_else(|| uid.to_owned());
         if state.finished.contains(&uid) {
-            return;
+            return false;
         }
-        let processes = state.processes.entry(key.clone()).or_default();
+        let processes = state.processes.entry(key.to_owned()).or_default();
         let others = processes.iter().filter(|process| process.uid != uid).count();
         processes.push(Process {
-            uid: uid.clone(),
+            uid,
             is_highly_available: config.is_highly_available,
             is_session: config.is_session,
             is_flink_2: config.is_flink_2,
         });
         if others > 0 {
-            state.broken.push((key.clone(), "two JobManagers at the same time".to_owned()));
+            state.broken.push((key.to_owned(), "two JobManagers at the same time".to_owned()));
         }
     }
-    flink::start(world, &key, &config).await;
-    drop(coming_up);
-    report_pod(&pods, &pod.name_any(), "Running", running(started_at)).await;
-    report_available(world, deployment).await;
+    flink::start(world, key, config).await;
+    true
 }
 
 /// Answers when the container was started, once its JobManager can answer.
@@ -174,7 +320,8 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     flink::end(world, &key, &process.expect("a process"));
     let spec = serde_json::to_value(&deployment.spec).unwrap();
     let container = &spec["template"]["spec"]["containers"][0];
-    let config = flink::Config::read(world, &namespace, &name, container).await;
+    let map = format!("flink-config-{name}");
+    let config = flink::Config::read(world, (&namespace, &name), &map, container).await;
     let config = config.expect("its ConfigMap");
     let started_at = start_container(&config).await;
     flink::start(world, &key, &config).await;
@@ -182,17 +329,25 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     report_pod(&pods, &pod_name(deployment), "Running", running(started_at)).await;
 }
 
-/// Asks the pod of a Deployment that wants none any more to end.
+/// Asks the pods of a Deployment that wants none any more to end.
 async fn stop(world: &World, deployment: &Deployment) {
     let pods: Api<Pod> =
         Api::namespaced(world.client.clone(), &deployment.namespace().unwrap_or_default());
-    let name = pod_name(deployment);
-    // It may be on its way.
-    for _ in 0..STOP_TRIES {
-        match pods.delete(&name, &DeleteParams::default().grace_period(0)).await {
-            Ok(_) => return,
-            Err(_) => sleep(AGAIN).await,
+    let is_its = |pod: &Pod| {
+        pod.owner_references().iter().any(|owner| Some(&owner.uid) == deployment.uid().as_ref())
+    };
+    // That of a JobManager may be on its way; TaskManagers have none but those that stood by.
+    let tries = if role(deployment) == "jobmanager" { STOP_TRIES } else { 1 };
+    for _ in 0..tries {
+        let mut is_asked = false;
+        for pod in pods_of(world, deployment).await.iter().filter(|pod| is_its(pod)) {
+            let now = DeleteParams::default().grace_period(0);
+            is_asked |= pods.delete(&pod.name_any(), &now).await.is_ok();
         }
+        if is_asked {
+            return;
+        }
+        sleep(AGAIN).await;
     }
 }
 
@@ -200,7 +355,7 @@ fn pod_name(deployment: &Deployment) -> String {
     format!("{}-{}", deployment.name_any(), &deployment.uid().unwrap_or_default()[..8])
 }
 
-fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
+fn new_pod(deployment: &Deployment, container: &Value) -> Pod {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     serde_json::from_value(json!({
         "metadata": {
@@ -208,10 +363,7 @@ fn new_pod(deployment: &Deployment, uid: &str, container: &Value) -> Pod {
             "namespace": namespace,
             "labels": {"app": name, "component": "jobmanager"},
             "finalizers": [RUNNING],
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid,
-                "controller": true, "blockOwnerDeletion": true,
-            }],
+            "ownerReferences": [controller(deployment)],
         },
         "spec": {
             "serviceAccountName": "flink",
@@ -227,7 +379,9 @@ fn running(started_at: jiff::Timestamp) -> Value {
 }
 
 async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value) {
-    let status = json!({"status": {"phase": phase, "containerStatuses": [{
+    let ready = if phase == "Running" { "True" } else { "False" };
+    let conditions = json!([{"type": "Ready", "status": ready}]);
+    let status = json!({"status": {"phase": phase, "conditions": conditions, "containerStatuses": [{
         "name": "flink-main-container", "image": "flink", "imageID": "", "ready": phase == "Running",
         "restartCount": 0, "state": container,
     }]}});

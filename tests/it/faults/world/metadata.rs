@@ -5,18 +5,20 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use serde_json::json;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Kept, World};
+use super::{InMap, Kept, World};
 use crate::support::fake_flink::Job;
 
 /// How often checkpoints are brought into HA metadata.
 const EVERY: Duration = Duration::from_millis(100);
 /// Before the id of a job whose graph is stored, in Flink 1 and in Flink 2.
 const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
+/// Who leads, of the JobManagers that contend for a ConfigMap.
+const LOCK: &str = "control-plane.alpha.kubernetes.io/leader";
 /// How often a graph is written while the API server is away.
 const WRITE_TRIES: usize = 300;
 
@@ -80,7 +82,7 @@ pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &
 async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&str>) -> bool {
     let (maps, map) = (maps(world, cluster), format!("{}-cluster-config-map", name_of(cluster)));
     let (namespace, name) = cluster.split_once('/').unwrap();
-    if graph.is_some() && !apply(&maps, metadata(namespace, name, &map, false)).await {
+    if graph.is_some() && !apply(&maps, metadata(namespace, name, &map, None)).await {
         return false;
     }
     let key = format!("{}{job_id}", graph_prefix(world, cluster));
@@ -89,6 +91,28 @@ async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&
         Ok(_) => true,
         Err(kube::Error::Api(status)) => graph.is_none() && status.code == 404,
         Err(_) => false,
+    }
+}
+
+/// Who holds the lock of a cluster.
+pub(super) async fn holder(world: &World, key: &str) -> Option<String> {
+    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await?;
+    let lock: Value = serde_json::from_str(map.annotations().get(LOCK)?).ok()?;
+    lock["holderIdentity"].as_str().map(str::to_owned)
+}
+
+/// Takes the lock. A JobManager that ends does not let it go.
+pub(super) async fn lead(world: &World, key: &str) {
+    let lock = json!({"holderIdentity": "job-manager", "leaseDuration": 15.0, "leaderTransitions": 0,
+        "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {LOCK: lock.to_string()}}}));
+    let (maps, map) = (maps(world, key), format!("{}-cluster-config-map", name_of(key)));
+    for _ in 0..WRITE_TRIES {
+        match maps.patch(&map, &PatchParams::default(), &patch).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(_) => sleep(EVERY).await,
+        }
     }
 }
 
@@ -116,29 +140,30 @@ async fn keep_of(world: &World, key: &str) {
     else {
         return;
     };
-    let jobs: Vec<(String, bool, bool)> = world.flink.with(key, |cluster| {
+    let jobs: Vec<(String, bool, Option<i64>)> = world.flink.with(key, |cluster| {
         let state = |job: &Job| {
-            let has_checkpoint = job.restored.is_some() || !job.checkpoints.is_empty();
-            (job.id.clone(), job.is_terminal(), has_checkpoint)
+            // The first one that it has, until one is asked for: it has a new one at each look.
+            let first = job.restored.as_ref().or(job.checkpoints.first()).map(|one| one.id);
+            let checkpoint = first.max(job.asked_checkpoint());
+            (job.id.clone(), job.is_terminal(), checkpoint)
         };
         cluster.jobs.values().map(state).collect()
     });
     let (namespace, name) = key.split_once('/').unwrap();
     let maps = maps(world, key);
-    for (id, is_terminal, has_checkpoint) in jobs {
+    for (id, is_terminal, checkpoint) in jobs {
         let map = format!("{name}-{id}-config-map");
         let kept =
             world.state().kept.get(&(key.to_owned(), id.clone())).cloned().unwrap_or_default();
-        let wanted = (!is_terminal).then_some(has_checkpoint);
-        if kept.has_checkpoint_in_map == wanted {
+        let wanted = (!is_terminal).then_some(InMap { checkpoint });
+        if kept.in_map == wanted {
             continue;
         }
         let is_done = match wanted {
             None => delete(&maps, &map).await && store_graph(world, key, &id, None).await,
-            Some(has_checkpoint) => {
-                let leader =
-                    metadata(namespace, name, &format!("{name}-cluster-config-map"), false);
-                let job = metadata(namespace, name, &map, has_checkpoint);
+            Some(InMap { checkpoint }) => {
+                let leader = metadata(namespace, name, &format!("{name}-cluster-config-map"), None);
+                let job = metadata(namespace, name, &map, checkpoint);
                 apply(&maps, leader).await
                     && apply(&maps, job).await
                     && (!is_session || store_graph(world, key, &id, Some("submitted")).await)
@@ -147,26 +172,20 @@ async fn keep_of(world: &World, key: &str) {
         if is_done {
             let mut state = world.state();
             let kept: &mut Kept = state.kept.entry((key.to_owned(), id)).or_default();
-            kept.has_checkpoint_in_map = wanted;
+            kept.in_map = wanted;
         }
     }
 }
 
-fn metadata(namespace: &str, cluster: &str, name: &str, has_checkpoint: bool) -> ConfigMap {
-    let data = if has_checkpoint {
-        json!({"checkpointID-0000000000000000001": "rO0ABXNy", "counter": "2"})
+fn metadata(namespace: &str, cluster: &str, name: &str, checkpoint: Option<i64>) -> ConfigMap {
+    let data = if let Some(number) = checkpoint {
+        json!({format!("checkpointID-{number:019}"): "rO0ABXNy", "counter": "2"})
     } else {
         json!({"counter": "1"})
     };
-    // A JobManager that ends does not let it go.
-    let lock = json!({"holderIdentity": "job-manager", "leaseDuration": 15.0, "leaderTransitions": 0,
-        "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
-    let annotations = name
-        .ends_with("-cluster-config-map")
-        .then(|| json!({"control-plane.alpha.kubernetes.io/leader": lock.to_string()}));
     serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-        "metadata": {"name": name, "namespace": namespace, "annotations": annotations, "labels": {
+        "metadata": {"name": name, "namespace": namespace, "labels": {
             "app": cluster, "configmap-type": "high-availability", "type": "flink-native-kubernetes",
         }},
     }))

@@ -141,6 +141,16 @@ impl Job {
         self.next_checkpoint = id + 1;
     }
 
+    /// Number of the newest checkpoint that it was asked for.
+    pub(crate) fn asked_checkpoint(&self) -> Option<i64> {
+        let results = self.operations.values().filter_map(|operation| operation.result.as_ref());
+        let number = |done: &Result<Done, _>| match done {
+            Ok(Done::Checkpoint(number)) => Some(*number),
+            Ok(Done::Path(_)) | Err(_) => None,
+        };
+        results.filter_map(number).max()
+    }
+
     pub(crate) fn cancel(&mut self) {
         self.state = "CANCELLING".into();
         self.next_states = [("CANCELED", 0)].into();

@@ -85,12 +85,35 @@ fn what_stands_by_takes_over_once_it_is_ready() {
     assert!(matches!(note(&taken_over), Some(Trial::StandingBy(_))));
 
     // The old pods have ended.
-    scene.status = (*taken_over.status).clone();
+    let mut scene = scene.after(&taken_over);
+    scene.facts.job_manager = Fact::Known(Some(JobManager { is_stopped: true, ..job_manager() }));
+    scene.facts.pods = Fact::Known(vec![]);
+    scene.facts.task_manager_pods = Fact::Known(vec![]);
+    let ended = scene.plan();
+    let removed = ["release-leadership", "delete-job-manager", "delete-task-managers"];
+    assert_eq!(step_names(&ended), [&["write-status"][..], &removed].concat());
+    let mut scene = scene.after(&ended);
     end_old_pods(&mut scene);
     let started = scene.plan();
     let begins = ["write-status", "release-leadership", "create-cluster"];
     assert_eq!(&step_names(&started)[..3], &begins);
     assert_eq!(note(&started), None);
+}
+
+#[test]
+fn the_lead_is_held_also_after_a_crash_and_where_somebody_else_removed_the_old_job_manager() {
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    scene.status = (*checkpointed(&mut scene).status).clone();
+    // The operator died when it had written what it was about to do.
+    let again = scene.plan();
+    let ends = ["hold-leadership", "stop-job-manager", "stop-task-managers"];
+    assert!(step_names(&again).ends_with(&ends), "{:?}", step_names(&again));
+    end_old_pods(&mut scene);
+    let removed = scene.plan();
+    let begins = ["write-status", "hold-leadership", "release-leadership", "create-cluster"];
+    assert_eq!(&step_names(&removed)[..4], &begins);
 }
 
 /// Pods stand by, and a checkpoint was asked for.
