@@ -7,6 +7,9 @@ use jiff::SignedDuration;
 /// How soon to look again while a JobManager starts or a job is scheduled.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
+/// Pause while nobody leads and others stand by to take over.
+pub(super) const HANDOVER: Duration = Duration::from_millis(100);
+
 /// Pause while a job or its JobManager comes to its end.
 pub(super) const GOING: Duration = Duration::from_millis(500);
 

@@ -10,7 +10,7 @@ use crate::event::{Component, Event};
 use crate::kind::End;
 use crate::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use crate::pass::DeploymentPass;
-use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
+use crate::pauses::{GOING, HANDOVER, OVERDUE_AFTER, SOON};
 use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use crate::transitions::stop::MOVED;
@@ -254,7 +254,8 @@ impl DeploymentPass<'_> {
     pub(crate) fn going(&self) -> Duration {
         let waited = self.world.now.duration_since(self.going_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
-        (waited / GOING_LOOKS).clamp(GOING, GOING_MAX)
+        let least = if self.is_taking_over() { HANDOVER } else { GOING };
+        (waited / GOING_LOOKS).clamp(least, GOING_MAX)
     }
 
     pub(crate) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {

@@ -555,7 +555,8 @@ impl DeploymentPass<'_> {
             UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
             UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
         };
-        Ok(self.finish(because, Some(GOING)))
+        let pause = self.going();
+        Ok(self.finish(because, Some(pause)))
     }
 }
 
