@@ -9,10 +9,12 @@ const form = document.getElementById("filters");
 const PATIENCE = 1500;
 // Between the last key and the search.
 const PAUSE = 200;
-let source, trouble;
+let source;
+let trouble = 0;
 
 function say(text, state) {
   clearTimeout(trouble);
+  trouble = 0;
   link.textContent = text;
   link.className = state;
 }
@@ -64,11 +66,9 @@ function follow() {
   source.onopen = () => say("Live", "live");
   source.addEventListener("view", (event) => show(JSON.parse(event.data)));
   source.onerror = () => {
-    clearTimeout(trouble);
-    const ended = source.readyState === EventSource.CLOSED;
-    trouble = setTimeout(() => {
-      say(ended ? "The console has ended: run the command again" : "Connection lost, reconnecting", "lost");
-    }, ended ? 0 : PATIENCE);
+    // Whoever answers no longer knows this page.
+    if (source.readyState === EventSource.CLOSED) say("This console has ended: run the command again", "lost");
+    else trouble ||= setTimeout(say, PATIENCE, "Connection lost, reconnecting", "lost");
   };
 }
 
