@@ -172,11 +172,20 @@ fn state_words(state: &str) -> &str {
 
 /// What keeps the table from being whole or new.
 fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
+    let open = || fleet.sources().filter(|(_, it)| !matches!(it, Source::Closed { .. }));
+    // One says it for all, which mostly go at one moment.
+    let is_gone = open().all(|(_, source)| matches!(source, Source::Lost { .. }));
     html! {
         div #notes role="status" {
             @if let Some(error) = &selection.invalid_labels { p.bad { (error) } }
+            @if is_gone && let Some((_, Source::Lost { since, message })) = open().next() {
+                p.bad {
+                    "The API server does not answer since " (since) ". What was known then is shown, and it is asked again: " (message)
+                }
+            }
             @for (kind, source) in fleet.sources() {
                 @match source {
+                    Source::Lost { .. } if is_gone => {}
                     Source::Current => {}
                     Source::Loading => p { (kind) "s are being listed" },
                     Source::Lost { since, message } => p.bad {

@@ -75,6 +75,17 @@ fn a_page_is_of_its_fragments() {
     }
 }
 
+#[test]
+fn one_note_says_that_the_api_server_does_not_answer() {
+    let mut known = one(Row::default());
+    known.close(Kind::SessionJob, "not installed".to_owned());
+    for (kind, since) in [(Kind::Deployment, "10:00:00"), (Kind::BlueGreen, "10:00:01")] {
+        known.lose(kind, since.to_owned(), "refused".to_owned());
+    }
+    expect![[r#"<div id="notes" role="status"><p class="bad">The API server does not answer since 10:00:00. What was known then is shown, and it is asked again: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
+        .assert_eq(&part(&known, "", "notes"));
+}
+
 /// A strict policy would refuse both.
 #[test]
 fn there_is_no_script_and_no_style_in_a_page() {
