@@ -9,8 +9,10 @@ mod watch;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::Args;
 use futures::FutureExt;
+use kube::Client;
 use operator::http::{self, Listener};
 use tokio::task::JoinSet;
 
@@ -70,7 +72,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     }
     // They end with this.
     let mut watches = JoinSet::new();
-    watch::start(kinds, &connection, scope, &console, &mut watches);
+    watch::start(kinds, &without_retries(&connection)?, scope, &console, &mut watches);
     let routes = answers::routes(&console);
     let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
         let answered = http::converse(stream, routes.clone(), answers::HEAD_TIME_MAX, true);
@@ -82,6 +84,14 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
         () = signals::asked_to_stop() => {}
     }
     Ok(())
+}
+
+/// For watches, which try again by themselves: a client that does so for minutes would keep from the page that the
+/// API server refuses all.
+fn without_retries(connection: &Connection) -> anyhow::Result<Client> {
+    let Some(mut config) = connection.config.clone() else { return Ok(connection.client.clone()) };
+    config.default_retry = false;
+    Client::try_from(config).context("while preparing the connection")
 }
 
 async fn open_port(port: u16) -> anyhow::Result<Listener> {

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::NamespaceResourceScope;
-use kube::Resource;
 use kube::api::ListParams;
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
@@ -67,7 +67,7 @@ where
 /// Begins to watch what can be shown, and says what cannot.
 pub(super) fn start(
     kinds: Kinds,
-    connection: &Connection,
+    client: &Client,
     scope: Scope<'_>,
     console: &Arc<Console>,
     watches: &mut JoinSet<()>,
@@ -77,7 +77,7 @@ pub(super) fn start(
             console.change(|fleet| fleet.close(kind, error.to_string()));
             continue;
         }
-        let (client, console) = (connection.client.clone(), Arc::clone(console));
+        let (client, console) = (client.clone(), Arc::clone(console));
         let seen = match kind {
             Kind::Deployment => read::watch_values::<FlinkDeployment>(&client, scope, None).boxed(),
             Kind::SessionJob => read::watch_values::<FlinkSessionJob>(&client, scope, None).boxed(),
@@ -93,7 +93,7 @@ pub(super) fn start(
 async fn follow(
     kind: Kind,
     mut watch: impl futures::Stream<Item = cluster::Result<Seen>> + Unpin,
-    client: kube::Client,
+    client: Client,
     console: Arc<Console>,
 ) {
     let mut contact = Contact::default();

@@ -3,7 +3,7 @@
 mod browser;
 
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Method;
 use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
@@ -16,8 +16,8 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::transcripts::{kubeconfig, stage};
-use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
+use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::program::program;
 
 /// Everything here takes a second or two.
@@ -169,6 +169,54 @@ async fn changes_are_told_as_they_come() {
     assert!(page.contains("deployment/default/bills") && !page.contains("default/wordcount"));
     for other in ["sessionjob/default/clicks", "bluegreen/default/shop"] {
         told(follow("").await, &[other]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lost_api_server_is_told_and_got_over() {
+    let cluster = stage();
+    cluster.fail(Method::GET, "watch=", Fault::Status(503), usize::MAX);
+    let shown = Shown::new(cluster).await;
+    let cookie = shown.cookie().await;
+    let notes = async || {
+        let page = shown.get("/").header(COOKIE, &cookie).send().await.unwrap();
+        let page = page.text().await.unwrap();
+        let notes = page.split_once("id=\"notes\" role=\"status\">").unwrap().1;
+        notes.split_once("</div>").unwrap().0.to_owned()
+    };
+    let started = Instant::now();
+    while !notes().await.contains("The API server does not answer since ") {
+        assert!(started.elapsed() < LIMIT, "{}", notes().await);
+    }
+    told(
+        shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap(),
+        &["default/wordcount", "What was known then is shown"],
+    )
+    .await;
+    shown.cluster.heal();
+    while !notes().await.is_empty() {
+        assert!(started.elapsed() < LIMIT, "{}", notes().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn live_pages_are_bounded() {
+    let shown = Shown::new(stage()).await;
+    let cookie = shown.cookie().await;
+    let follow = async || shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap();
+    let mut live = Vec::new();
+    for _ in 0..32 {
+        live.push(follow().await);
+    }
+    assert!(live.iter().all(|it| it.status() == StatusCode::OK));
+    let refused = follow().await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(status(shown.get("/").header(COOKIE, &cookie)).await, 200, "pages are shown");
+    drop(live);
+    let started = Instant::now();
+    while follow().await.status() != StatusCode::OK {
+        assert!(started.elapsed() < LIMIT, "who leaves makes room");
     }
 }
 

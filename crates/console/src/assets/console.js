@@ -66,8 +66,8 @@ function follow() {
   source.onopen = () => say("Live", "live");
   source.addEventListener("view", (event) => show(JSON.parse(event.data)));
   source.onerror = () => {
-    // Whoever answers no longer knows this page.
-    if (source.readyState === EventSource.CLOSED) say("This console has ended: run the command again", "lost");
+    // It was refused, and the page that comes instead of this one says why.
+    if (source.readyState === EventSource.CLOSED) say("Not live any more: load the page again", "lost");
     else trouble ||= setTimeout(say, PATIENCE, "Connection lost, reconnecting", "lost");
   };
 }
