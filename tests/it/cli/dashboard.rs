@@ -11,6 +11,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::NamedTempFile;
+use testing::terminal::terminal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -244,6 +245,46 @@ async fn who_may_not_list_deployments_is_told_before_anything_is_opened() {
     assert_eq!(code, Some(1), "{error}");
     assert!(error.starts_with("error: ") && error.contains("flinkdeployments"), "{error}");
     assert_eq!(lines.next_line().await.unwrap(), None, "no address is printed");
+}
+
+/// Whoever reads the arguments of the browser comes too late.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_browser_is_started_at_a_desktop_with_an_address_that_counts_once() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (folder, kubeconfig) = (tempfile::tempdir().unwrap(), reach(&stage()).await);
+    let (opened, browser) = (folder.path().join("opened"), folder.path().join("xdg-open"));
+    let script = format!("#!/bin/sh\necho \"$1\" >>{}\n", opened.display());
+    std::fs::write(&browser, script).unwrap();
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let at_a_desktop = |words: &[&str]| {
+        let (person, program) = terminal();
+        let mut command = command(&kubeconfig);
+        command.args(words).env("PATH", &path).env("DISPLAY", ":0").stdout(Stdio::from(program));
+        (BufReader::new(tokio::fs::File::from_std(person.into())).lines(), command.spawn().unwrap())
+    };
+    let (mut lines, _child) = at_a_desktop(&["--no-browser"]);
+    timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
+
+    let (mut lines, _child) = at_a_desktop(&[]);
+    let printed = timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
+    let printed = printed.unwrap().trim_end().to_owned();
+    let started = Instant::now();
+    let once = loop {
+        let opened = std::fs::read_to_string(&opened).unwrap_or_default();
+        if let Some(address) = opened.strip_suffix('\n') {
+            break address.to_owned();
+        }
+        assert!(started.elapsed() < LIMIT, "a browser is started");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert!(once.starts_with(printed.split_once("token=").unwrap().0), "{once} {printed}");
+    for (address, wanted) in [(&once, 303), (&once, 401), (&printed, 303), (&printed, 303)] {
+        assert_eq!(status(client().get(address)).await, wanted, "{address}");
+    }
+    assert_eq!(std::fs::read_to_string(&opened).unwrap(), once + "\n", "the first one opened none");
 }
 
 /// A fleet with names that sort, in two namespaces.
