@@ -179,8 +179,8 @@ fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
         div #notes role="status" {
             @if let Some(error) = &selection.invalid_labels { p.bad { (error) } }
             @if is_gone && let Some((_, Source::Lost { since, message })) = open().next() {
-                p.bad {
-                    "The API server does not answer since " (since) ". What was known then is shown, and it is asked again: " (message)
+                p.bad.lost {
+                    "All is shown as it was at " (since) ", and the API server is asked again: " (message)
                 }
             }
             @for (kind, source) in fleet.sources() {
@@ -188,8 +188,8 @@ fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
                     Source::Lost { .. } if is_gone => {}
                     Source::Current => {}
                     Source::Loading => p { (kind) "s are being listed" },
-                    Source::Lost { since, message } => p.bad {
-                        (kind) "s are shown as they were at " (since) ", as the API server tells no changes since; trying again: " (message)
+                    Source::Lost { since, message } => p.bad.lost {
+                        (kind) "s are shown as they were at " (since) ", and the API server is asked again: " (message)
                     },
                     Source::Closed { message } => p { (kind) "s are not shown: " (message) },
                 }

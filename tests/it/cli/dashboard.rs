@@ -186,12 +186,12 @@ async fn a_lost_api_server_is_told_and_got_over() {
         notes.split_once("</div>").unwrap().0.to_owned()
     };
     let started = Instant::now();
-    while !notes().await.contains("The API server does not answer since ") {
+    while !notes().await.contains("All is shown as it was at ") {
         assert!(started.elapsed() < LIMIT, "{}", notes().await);
     }
     told(
         shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap(),
-        &["default/wordcount", "What was known then is shown"],
+        &["default/wordcount", "and the API server is asked again: "],
     )
     .await;
     shown.cluster.heal();

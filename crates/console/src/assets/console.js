@@ -51,6 +51,12 @@ function morph(old, next) {
   }
 }
 
+// Also of what the server itself has lost.
+function tell() {
+  if (document.querySelector("#notes .lost")) say("Not current", "lost");
+  else say("Live", "live");
+}
+
 function show(fragments) {
   for (const [id, html] of Object.entries(fragments)) {
     const template = document.createElement("template");
@@ -63,8 +69,11 @@ function follow() {
   if (source) source.close();
   if (document.hidden) return;
   source = new EventSource(main.dataset.events + location.search);
-  source.onopen = () => say("Live", "live");
-  source.addEventListener("view", (event) => show(JSON.parse(event.data)));
+  source.onopen = tell;
+  source.addEventListener("view", (event) => {
+    show(JSON.parse(event.data));
+    tell();
+  });
   source.onerror = () => {
     // It was refused, and the page that comes instead of this one says why.
     if (source.readyState === EventSource.CLOSED) say("Not live any more: load the page again", "lost");

@@ -64,7 +64,7 @@ fn a_page_is_of_its_fragments() {
     }
     for told in [
         "`=a` is no label selector",
-        "FlinkDeployments are shown as they were at 10:00:00, as the API server tells no changes since; trying again: refused",
+        "FlinkDeployments are shown as they were at 10:00:00, and the API server is asked again: refused",
         "FlinkSessionJobs are not shown: not installed",
         "FlinkBlueGreenDeployments are being listed",
         "Nothing matches these filters",
@@ -82,7 +82,7 @@ fn one_note_says_that_the_api_server_does_not_answer() {
     for (kind, since) in [(Kind::Deployment, "10:00:00"), (Kind::BlueGreen, "10:00:01")] {
         known.lose(kind, since.to_owned(), "refused".to_owned());
     }
-    expect![[r#"<div id="notes" role="status"><p class="bad">The API server does not answer since 10:00:00. What was known then is shown, and it is asked again: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
+    expect![[r#"<div id="notes" role="status"><p class="bad lost">All is shown as it was at 10:00:00, and the API server is asked again: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
         .assert_eq(&part(&known, "", "notes"));
 }
 
