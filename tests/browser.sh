@@ -15,7 +15,10 @@ install() {
         || { apt-get update >&2 && apt-get install --yes --no-install-recommends "$@" >&2; }
 }
 
-if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then install chromium chromium-driver; fi
+if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
+    # Without a font nothing is as wide as a person sees it.
+    install chromium chromium-driver fonts-dejavu-core
+fi
 axe=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/axe-$version/axe.min.js
 if [ ! -f "$axe" ]; then
     if ! command -v npm >/dev/null; then install npm; fi

@@ -51,10 +51,15 @@ impl Seen {
             }
         };
         let mut wanted = DesiredCapabilities::chrome();
-        // As root a sandbox of its own is refused; nothing but the console is shown.
-        for argument in
-            ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,800"]
-        {
+        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
+        // shown.
+        for argument in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--window-size=1280,800",
+        ] {
             wanted.add_arg(argument).unwrap();
         }
         let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
