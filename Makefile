@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist release test test-all test-fast demo bench bench-autoscaler bench-looking image sbom chart format clean
+.PHONY: help build dist release test test-all test-fast demo bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: release ## figures of 200 deployments, beside the Java operator's
 
 bench-looking: release ## start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
 	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- looking target/dist/kubectl-flink $(KUBECONFIG)
+
+bench-dashboard: release ## the console of 10,000 deployments: pages, changes, memory
+	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- dashboard target/dist/kubectl-flink
 
 bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
 	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- autoscaler 2000 20 30

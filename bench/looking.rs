@@ -74,11 +74,7 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
         kubeconfig
     } else {
         let address = serve().await?;
-        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "bench",
-            "clusters": [{"name": "bench", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench", "namespace": "team-0"}}],
-            "users": [{"name": "bench", "user": {}}]});
-        std::fs::write(&own, config.to_string())?;
+        write_kubeconfig(&own, address)?;
         &own
     };
     println!("{:<22} {:>10} {:>10} {:>8} {:>8}", "", "median", "aim", "memory", "aim");
@@ -110,6 +106,15 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
     Ok(())
 }
 
+/// Leads to a stand-in at this address.
+pub(crate) fn write_kubeconfig(path: &Path, address: std::net::SocketAddr) -> Result<()> {
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": format!("http://{address}")}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench", "namespace": "team-0"}}],
+        "users": [{"name": "bench", "user": {}}]});
+    Ok(std::fs::write(path, config.to_string())?)
+}
+
 /// Runs it once: milliseconds, and the most memory that it was seen to have, in MB.
 async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, f64)> {
     let start = Instant::now();
@@ -130,7 +135,7 @@ async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, 
             () = tokio::time::sleep(LOOK) => {}
         }
         if let Some(status) = &status {
-            peak = peak.max(memory(status).unwrap_or_default());
+            peak = peak.max(memory(status, "VmHWM:").unwrap_or_default());
         }
         if start.elapsed() > LIMIT {
             bail!("`{}` does not end", args.join(" "));
@@ -144,10 +149,10 @@ async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, 
     Ok((milliseconds, peak))
 }
 
-/// The most that the process had so far, in MB; the kernel keeps it.
-fn memory(status: &str) -> Option<f64> {
+/// What the kernel tells of a process's memory under a name such as `VmHWM:`, the most that it had so far, in MB.
+pub(crate) fn memory(status: &str, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(status).ok()?;
-    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes / 1024.0)
 }
@@ -205,7 +210,7 @@ async fn answer(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
 }
 
 /// As large as those of real jobs: with what the API server and the operator keep in it.
-fn deployment(index: usize) -> Value {
+pub(crate) fn deployment(index: usize) -> Value {
     let spec = json!({"image": "registry.example/team/orders:1.20.1-7", "flinkVersion": "v1_20", "serviceAccount": "flink",
         "flinkConfiguration": (0..20).map(|it| (format!("some.option.of.flink.{it}"), json!(format!("value-{it}"))))
             .collect::<serde_json::Map<_, _>>(),

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 
 mod autoscaler;
 mod chart;
+mod dashboard;
 mod failover;
 mod ground;
 mod looking;
@@ -34,6 +35,7 @@ const USAGE: &str =
     "usage: bench run COUNT PHASES KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
        bench soak MINUTES COUNT KUBECONFIG FLINKWORLD OUTPUT -- OPERATOR COMMAND…
        bench looking PROGRAM [KUBECONFIG]
+       bench dashboard PROGRAM
        bench autoscaler JOBS VERTICES MINUTES
        bench webhook RATE SECONDS
        bench report";
@@ -50,6 +52,9 @@ async fn main() -> Result<()> {
     if what == "looking" {
         let program = PathBuf::from(next()?);
         return looking::run(&program, next().ok().as_deref().map(Path::new)).await;
+    }
+    if what == "dashboard" {
+        return dashboard::run(Path::new(&next()?)).await;
     }
     let (first, second) = (next()?, next()?);
     if what == "webhook" {

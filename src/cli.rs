@@ -15,6 +15,7 @@ pub mod config;
 pub mod connection;
 mod contact;
 pub mod crds;
+pub mod dashboard;
 pub mod delete;
 pub mod deploy;
 pub mod deployment;
@@ -189,6 +190,7 @@ pub async fn run_command(
         Command::Events(args) => events::run(args, global, printer).await,
         Command::Config(args) => config::run(args, global, printer).await,
         Command::Checkpoints(args) => checkpoints::run(args, global, printer).await,
+        Command::Dashboard(args) => Box::pin(dashboard::run(args, global, printer)).await,
         Command::Ui(args) => Box::pin(ui::run(args, global, printer)).await,
         Command::Rest(args) => rest::run(args, global, printer).await,
         Command::Restart(args) => Box::pin(restart::run(args, global, printer)).await,

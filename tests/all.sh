@@ -49,7 +49,7 @@ if [ -n "$what" ]; then
     fi
 fi
 if [ "$what" = fast ]; then exit 0; fi
-together tests/artifacts.sh tests/stores.sh tests/helm.sh tests/monitoring.sh
+together tests/artifacts.sh tests/browser.sh tests/stores.sh tests/helm.sh tests/monitoring.sh
 tests/cluster.sh ${what:+"$what"}
 if [ "$what" = all ]; then
     phase "mutations" tests/mutations.sh

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::connection::Connection;
 use super::printer::ValueFormat;
 use super::{
-    autoscaler, check, checkpoints, complete, completion, config, crds, delete, deploy,
+    autoscaler, check, checkpoints, complete, completion, config, crds, dashboard, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
     plan, promote, reference, render, report, rest, restart, restore, rollback, run, sandbox,
     savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
@@ -94,6 +94,8 @@ pub enum Command {
     Snapshots(snapshots::SnapshotsArgs),
     /// List the checkpoints that a running job has taken
     Checkpoints(checkpoints::CheckpointsArgs),
+    /// Show all deployments in the browser, live, as long as it runs
+    Dashboard(dashboard::DashboardArgs),
     /// Open Flink's web interface on a port of this machine
     Ui(ui::UiArgs),
     /// Make one request to a JobManager's REST API
@@ -154,6 +156,7 @@ impl Command {
             | Self::Events(_)
             | Self::Config(_)
             | Self::Checkpoints(_)
+            | Self::Dashboard(_)
             | Self::Ui(_)
             | Self::Rest(_)
             | Self::Restart(_)

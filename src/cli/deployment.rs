@@ -326,6 +326,28 @@ impl Deployment {
         self.text("/metadata/creationTimestamp")?.parse().ok()
     }
 
+    /// Its labels, by name.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.0.pointer("/metadata/labels").and_then(Value::as_object);
+        let mut labels: Vec<_> = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+            .collect();
+        labels.sort_unstable();
+        labels.into_iter()
+    }
+
+    /// When the newest savepoint or checkpoint was taken that its status has; it need not have any.
+    pub fn snapshot_at(&self) -> Option<Timestamp> {
+        let places = [
+            "/status/jobStatus/savepointInfo/lastSavepoint/timeStamp",
+            "/status/jobStatus/checkpointInfo/lastCheckpoint/timeStamp",
+        ];
+        let newest = places.into_iter().filter_map(|place| self.number(place)).max()?;
+        Timestamp::from_millisecond(newest).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
+    }
+
     /// The state that the next start would take.
     pub fn upgrade_savepoint_path(&self) -> Option<&str> {
         self.text("/status/jobStatus/upgradeSavepointPath")

@@ -107,7 +107,7 @@ fn page(present: &Deployment) -> String {
 }
 
 /// Asks the desktop to show the address.
-fn show_in_browser(url: &str) -> anyhow::Result<()> {
+pub(super) fn show_in_browser(url: &str) -> anyhow::Result<()> {
     let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
         ("open", &[])
     } else if cfg!(windows) {

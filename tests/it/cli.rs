@@ -7,6 +7,7 @@ mod changes;
 mod check_report;
 pub(crate) mod commands;
 mod completion;
+mod dashboard;
 mod from_java;
 mod json;
 mod looking;

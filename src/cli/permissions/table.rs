@@ -140,6 +140,15 @@ pub fn all() -> Vec<Needs> {
             ],
             "without `services/proxy` it has states and no figures",
         ),
+        needs(
+            "dashboard",
+            &[&[
+                grant(&["list", "watch"], GROUP, DEPLOYMENTS),
+                grant(&["list", "watch"], GROUP, SESSION_JOBS).if_given(),
+                grant(&["list", "watch"], GROUP, BLUE_GREENS).if_given(),
+            ]],
+            "kinds that may not be listed are named on the page",
+        ),
         needs("events", &[&NAMED, &[NAMES, EVENTS]], "`--watch` also needs `watch` of events"),
         needs(
             "config",

@@ -63,8 +63,9 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         | "restart" | "checkpoints" | "ui" | "promote" | "abort" => {
             vec![format!("{command} orders")]
         }
-        // They run until they are stopped, or install a whole operator: see `e2e::install`.
-        "operate" | "operator" => vec![],
+        // They run until they are stopped, or install a whole operator: see `e2e::install`. `dashboard` has the rights of
+        // `list`, and tells in a browser what may not be watched.
+        "dashboard" | "operate" | "operator" => vec![],
         other => panic!("no command line tries `{other}`"),
     }
 }

@@ -20,6 +20,9 @@ use super::{Error, Result};
 /// Objects asked for in one request of a list.
 const PAGE_SIZE: u32 = 500;
 
+/// The same of a list that a watch begins with: its objects are whole, and those of a page are in memory together.
+const WATCHED_PAGE_SIZE: u32 = 100;
+
 /// Where to look.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope<'a> {
@@ -238,7 +241,7 @@ pub fn watch_values<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    let mut config = watcher::Config::default();
+    let mut config = watcher::Config::default().page_size(WATCHED_PAGE_SIZE);
     if let Some(selector) = label_selector {
         config = config.labels(selector);
     }

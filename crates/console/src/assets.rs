@@ -1,0 +1,81 @@
+//! Style, script and icon: of the program itself, so that a page asks nobody else for anything.
+
+use std::sync::LazyLock;
+
+use sha2::{Digest, Sha256};
+
+/// Where they are. What follows changes with their text, so that a browser may keep them.
+pub const PLACE: &str = "/assets/";
+
+/// One file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asset {
+    pub name: &'static str,
+    pub content_type: &'static str,
+    pub text: &'static str,
+}
+
+/// The style of all pages.
+pub const STYLE: Asset = Asset {
+    name: "console.css",
+    content_type: "text/css; charset=utf-8",
+    text: include_str!("assets/console.css"),
+};
+/// What keeps a page live.
+pub const SCRIPT: Asset = Asset {
+    name: "console.js",
+    content_type: "text/javascript; charset=utf-8",
+    text: include_str!("assets/console.js"),
+};
+/// What a tab shows.
+pub const ICON: Asset = Asset {
+    name: "icon.svg",
+    content_type: "image/svg+xml",
+    text: include_str!("assets/icon.svg"),
+};
+
+const ALL: [Asset; 3] = [STYLE, SCRIPT, ICON];
+
+static HASH: LazyLock<String> = LazyLock::new(|| {
+    let mut digest = Sha256::new();
+    for asset in ALL {
+        digest.update(asset.text);
+    }
+    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+});
+
+/// The address of one.
+pub fn address(asset: Asset) -> String {
+    format!("{PLACE}{}/{}", *HASH, asset.name)
+}
+
+/// The one at this path, if it is of this program.
+pub fn find(path: &str) -> Option<Asset> {
+    ALL.into_iter().find(|asset| address(*asset) == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_address() {
+        for asset in ALL {
+            assert_eq!(find(&address(asset)), Some(asset));
+        }
+        for path in ["/assets/console.css", "/assets/0/console.css", "/assets/"] {
+            assert_eq!(find(path), None);
+        }
+    }
+
+    /// A policy of the browser refuses what is of others; nothing asks for it.
+    #[test]
+    fn nothing_of_others_is_asked_for() {
+        for asset in ALL {
+            let text = asset.text.replace("http://www.w3.org/2000/svg", "");
+            for word in ["http:", "https:", "url(", "@import", "import("] {
+                assert!(!text.contains(word), "{}: {word}", asset.name);
+            }
+        }
+    }
+}

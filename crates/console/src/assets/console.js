@@ -1,0 +1,113 @@
+// Keeps a page live: newer fragments take the places of older ones, and nothing else moves. Without it the page is whole,
+// and changes are seen when it is loaded again.
+"use strict";
+
+const main = document.querySelector("main");
+const link = document.getElementById("link");
+const form = document.getElementById("filters");
+// A person is told of a connection that is lost for longer than it takes to make it anew.
+const PATIENCE = 1500;
+// Between the last key and the search.
+const PAUSE = 200;
+let source;
+let trouble = 0;
+
+function say(text, state) {
+  clearTimeout(trouble);
+  trouble = 0;
+  link.textContent = text;
+  link.className = state;
+}
+
+// Makes `old` like `next`, and keeps every node that is like it was: focus, selection and what is open stay.
+function morph(old, next) {
+  if (old.isEqualNode(next)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== next.nodeName) {
+    old.replaceWith(next);
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!next.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const known = new Map([...old.children].filter((it) => it.id).map((it) => [it.id, it]));
+  let place = old.firstChild;
+  for (const child of [...next.childNodes]) {
+    const same = child.id ? known.get(child.id) : place && !place.id ? place : null;
+    if (!same) {
+      old.insertBefore(child, place);
+    } else {
+      if (same === place) place = place.nextSibling;
+      else old.insertBefore(same, place);
+      morph(same, child);
+    }
+  }
+  while (place) {
+    const gone = place;
+    place = place.nextSibling;
+    gone.remove();
+  }
+}
+
+// Also of what the server itself has lost.
+function tell() {
+  if (document.querySelector("#notes .lost")) say("Not current", "lost");
+  else say("Live", "live");
+}
+
+function show(fragments) {
+  for (const [id, html] of Object.entries(fragments)) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    morph(document.getElementById(id), template.content.firstElementChild);
+  }
+}
+
+function follow() {
+  if (source) source.close();
+  if (document.hidden) return;
+  source = new EventSource(main.dataset.events + location.search);
+  source.onopen = tell;
+  source.addEventListener("view", (event) => {
+    show(JSON.parse(event.data));
+    tell();
+  });
+  source.onerror = () => {
+    // It was refused, and the page that comes instead of this one says why.
+    if (source.readyState === EventSource.CLOSED) say("Not live any more: load the page again", "lost");
+    else trouble ||= setTimeout(say, PATIENCE, "Connection lost, reconnecting", "lost");
+  };
+}
+
+// A browser has few connections for one server: tabs that nobody sees give theirs back.
+document.addEventListener("visibilitychange", follow);
+addEventListener("pagehide", () => source && source.close());
+addEventListener("pageshow", (event) => event.persisted && follow());
+follow();
+
+// The search follows the typing, and the address the search.
+let typing;
+function search() {
+  clearTimeout(typing);
+  const fields = [...new FormData(form)].filter(([, value]) => value.trim());
+  const query = new URLSearchParams(fields).toString();
+  history.replaceState(null, "", query ? "/?" + query : "/");
+  follow();
+}
+form.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(search, PAUSE);
+});
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  search();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input")) {
+    event.preventDefault();
+    form.elements.q.select();
+  }
+});

@@ -1,0 +1,298 @@
+//! Whom the console lets in.
+//!
+//! Three things keep others out. Programs of this machine, and who else reaches the port, do not know the
+//! token. Pages of other sites, which the browser would send with the cookie, are told by the headers
+//! `Origin` and `Sec-Fetch-Site`. A name that a stranger's DNS leads to 127.0.0.1 is told by `Host`.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// Parameter of an address that has the token.
+const PARAMETER: &str = "token";
+
+/// Knows the secrets of one run of the console. It is not printed.
+pub struct Guard {
+    port: u16,
+    token: String,
+    /// One that counts once, for the browser that the command starts: every user of the machine can read the
+    /// arguments of a program.
+    once: Mutex<Option<String>>,
+    /// What a browser shows once it was let in: who reads the one does not know the other.
+    session: String,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Guard").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// What is looked at of a request. Headers that are absent, or no text, are absent here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    pub path: &'a str,
+    pub query: Option<&'a str>,
+    pub host: Option<&'a str>,
+    pub origin: Option<&'a str>,
+    pub fetch_site: Option<&'a str>,
+    pub fetch_mode: Option<&'a str>,
+    pub cookie: Option<&'a str>,
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    Answer,
+    /// It showed the token: it gets this cookie and goes on at this address, which has none.
+    Enter {
+        cookie: String,
+        address: String,
+        /// A browser that comes from another site keeps the cookie back while it follows a redirect.
+        is_from_elsewhere: bool,
+    },
+    Refuse(Refusal),
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// It is for another name than this machine's own.
+    Host,
+    /// A page of another site makes it.
+    Site,
+    /// Neither token nor cookie is right.
+    Token,
+}
+
+impl Refusal {
+    /// Status of the answer.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::Host | Self::Site => 403,
+            Self::Token => 401,
+        }
+    }
+}
+
+impl Guard {
+    /// Guards the port with a token that nobody can guess, and another one that counts once.
+    pub fn new(port: u16, token: String, once: String) -> Self {
+        let digest = Sha256::digest(format!("session of {token}"));
+        let session = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        Self { port, token, once: Mutex::new(Some(once)), session }
+    }
+
+    /// The address that lets in whoever opens it.
+    pub fn address(&self) -> String {
+        self.address_with(&self.token)
+    }
+
+    /// The address that lets in who opens it first.
+    pub fn address_once(&self) -> Option<String> {
+        let once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        once.as_ref().map(|once| self.address_with(once))
+    }
+
+    fn address_with(&self, token: &str) -> String {
+        format!("http://127.0.0.1:{}/?{PARAMETER}={token}", self.port)
+    }
+
+    /// Whether it is the token, or the one that counts once and has not counted yet.
+    fn lets_in(&self, token: &str) -> bool {
+        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        is_same(token, &self.token) || once.take_if(|once| is_same(token, once)).is_some()
+    }
+
+    /// Judges one request.
+    pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
+        let Asked { path, query, host, origin, fetch_site, fetch_mode, cookie } = *asked;
+        let port = self.port;
+        let Some(host) = host.filter(|host| {
+            *host == format!("127.0.0.1:{port}") || *host == format!("localhost:{port}")
+        }) else {
+            return Verdict::Refuse(Refusal::Host);
+        };
+        if origin.is_some_and(|origin| origin != format!("http://{host}")) {
+            return Verdict::Refuse(Refusal::Site);
+        }
+        let (token, rest) = without_token(query.unwrap_or_default());
+        // Ports of one host are one site, so that a page of another port is `same-site`.
+        let is_from_elsewhere = !matches!(fetch_site, None | Some("same-origin" | "none"));
+        let may_enter = path == "/" && (!is_from_elsewhere || fetch_mode == Some("navigate"));
+        let enters = may_enter && token.is_some_and(|token| self.lets_in(&token));
+        if is_from_elsewhere && !enters {
+            return Verdict::Refuse(Refusal::Site);
+        }
+        if enters {
+            let address = if rest.is_empty() { path.to_owned() } else { format!("{path}?{rest}") };
+            return Verdict::Enter { cookie: self.cookie(), address, is_from_elsewhere };
+        }
+        // Style, script and icon are of the program, and the page for those who are not let in has them.
+        if path.starts_with(crate::assets::PLACE) || self.is_known(cookie.unwrap_or_default()) {
+            return Verdict::Answer;
+        }
+        Verdict::Refuse(Refusal::Token)
+    }
+
+    /// Cookies know no ports: each console has a name of its own for its cookie.
+    fn cookie_name(&self) -> String {
+        format!("kubectl-flink-{}", self.port)
+    }
+
+    fn cookie(&self) -> String {
+        format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name(), self.session)
+    }
+
+    fn is_known(&self, cookies: &str) -> bool {
+        let name = self.cookie_name();
+        let pairs = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
+        let mut own = pairs.filter(|(other, _)| *other == name);
+        own.any(|(_, value)| is_same(value, &self.session))
+    }
+}
+
+/// In the same time, whatever is right of it.
+fn is_same(given: &str, secret: &str) -> bool {
+    given.as_bytes().ct_eq(secret.as_bytes()).into()
+}
+
+/// The token of a query, and the query without it.
+fn without_token(query: &str) -> (Option<String>, String) {
+    let mut token = None;
+    let mut rest = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if name == PARAMETER {
+            token = Some(value.into_owned());
+        } else {
+            rest.append_pair(&name, &value);
+        }
+    }
+    (token, rest.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn guard() -> Guard {
+        Guard::new(8880, TOKEN.to_owned(), "once".to_owned())
+    }
+
+    fn cookie() -> String {
+        guard().cookie().split(';').next().unwrap().to_owned()
+    }
+
+    /// The right cookie and host.
+    fn judged(change: impl FnOnce(&mut Asked<'_>)) -> Verdict {
+        let cookie = cookie();
+        let mut asked = Asked { path: "/", host: Some("127.0.0.1:8880"), ..Asked::default() };
+        // A cookie of another console, and one of somebody else, stand beside it.
+        let cookies = format!("a=b; {cookie}; kubectl-flink-1=x");
+        asked.cookie = Some(&cookies);
+        // The closure cannot name the lifetime of the cookie.
+        let mut own = Asked { cookie: None, ..asked };
+        change(&mut own);
+        guard().judge(&Asked { cookie: own.cookie.or(asked.cookie), ..own })
+    }
+
+    #[test]
+    fn the_cookie_lets_in_by_both_names_of_this_machine() {
+        assert_eq!(judged(|_| {}), Verdict::Answer);
+        assert_eq!(judged(|it| it.host = Some("localhost:8880")), Verdict::Answer);
+        assert_eq!(judged(|it| it.origin = Some("http://127.0.0.1:8880")), Verdict::Answer);
+        assert_eq!(judged(|it| it.fetch_site = Some("same-origin")), Verdict::Answer);
+        assert_eq!(judged(|it| it.fetch_site = Some("none")), Verdict::Answer);
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for host in [None, Some("evil.example:8880"), Some("127.0.0.1"), Some("127.0.0.1:8881")] {
+            assert_eq!(judged(|it| it.host = host), Verdict::Refuse(Refusal::Host), "{host:?}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        let refused = Verdict::Refuse(Refusal::Site);
+        for origin in
+            ["null", "https://127.0.0.1:8880", "http://127.0.0.1:3000", "http://localhost:8880"]
+        {
+            assert_eq!(judged(|it| it.origin = Some(origin)), refused, "{origin}");
+        }
+        for site in ["cross-site", "same-site", "other"] {
+            for mode in [None, Some("navigate"), Some("no-cors")] {
+                let asked = judged(|it| (it.fetch_site, it.fetch_mode) = (Some(site), mode));
+                assert_eq!(asked, refused, "{site} {mode:?}");
+            }
+            let asset = judged(|it| (it.path, it.fetch_site) = ("/assets/x/y", Some(site)));
+            assert_eq!(asset, refused, "{site}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_taken_out_of_the_address() {
+        let query = format!("state=FAILED&token={TOKEN}&q=a+b");
+        let enter = |is_from_elsewhere| Verdict::Enter {
+            cookie: guard().cookie(),
+            address: "/?state=FAILED&q=a+b".to_owned(),
+            is_from_elsewhere,
+        };
+        let host = Some("127.0.0.1:8880");
+        let asked = Asked { path: "/", query: Some(&query), host, ..Asked::default() };
+        assert_eq!(guard().judge(&asked), enter(false));
+        let (fetch_site, fetch_mode) = (Some("cross-site"), Some("navigate"));
+        let clicked = Asked { fetch_site, fetch_mode, ..asked };
+        assert_eq!(guard().judge(&clicked), enter(true));
+        let embedded = Asked { fetch_mode: Some("no-cors"), ..clicked };
+        assert_eq!(guard().judge(&embedded), Verdict::Refuse(Refusal::Site));
+        let elsewhere = Asked { path: "/fleet/events", ..asked };
+        assert_eq!(guard().judge(&elsewhere), Verdict::Refuse(Refusal::Token));
+    }
+
+    #[test]
+    fn what_a_program_was_started_with_counts_once() {
+        let guard = guard();
+        let address = guard.address_once().unwrap();
+        let query = address.split_once('?').unwrap().1;
+        let host = Some("127.0.0.1:8880");
+        let asked = Asked { path: "/", query: Some(query), host, ..Asked::default() };
+        let foreign = Asked { fetch_site: Some("cross-site"), ..asked };
+        assert_eq!(guard.judge(&foreign), Verdict::Refuse(Refusal::Site), "which does not count");
+        assert!(matches!(guard.judge(&asked), Verdict::Enter { .. }));
+        assert_eq!(guard.judge(&asked), Verdict::Refuse(Refusal::Token));
+        assert_eq!(guard.address_once(), None);
+    }
+
+    #[test]
+    fn wrong_secrets_let_nobody_in() {
+        let host = Some("127.0.0.1:8880");
+        let other = Guard::new(8880, "f".repeat(32), String::new()).cookie();
+        let short = format!("token={}", &TOKEN[1..]);
+        for query in [None, Some("token="), Some("token=x"), Some(&*short)] {
+            for cookie in [None, Some("kubectl-flink-8880="), Some(&*other), Some(TOKEN)] {
+                let asked = Asked { path: "/", query, host, cookie, ..Asked::default() };
+                assert_eq!(
+                    guard().judge(&asked),
+                    Verdict::Refuse(Refusal::Token),
+                    "{query:?} {cookie:?}"
+                );
+            }
+        }
+        let asked = Asked { path: "/assets/x/console.css", host, ..Asked::default() };
+        assert_eq!(guard().judge(&asked), Verdict::Answer);
+    }
+
+    #[test]
+    fn secrets_are_not_printed_with_it() {
+        let guard = guard();
+        assert!(guard.address().ends_with(TOKEN));
+        let cookie = guard.cookie();
+        assert!(!cookie.contains(TOKEN) && cookie.contains("; HttpOnly; SameSite=Strict; Path=/"));
+        assert_eq!(format!("{guard:?}"), "Guard { port: 8880, .. }");
+    }
+}

@@ -1,0 +1,12 @@
+//! What the console shows in a browser, and whom it lets in.
+//!
+//! Pure: the shell gives rows, requests and the time, and gets pages and verdicts back. Of each object
+//! only what a row shows is kept, so that a fleet of ten thousand takes a few megabytes.
+
+pub mod assets;
+pub mod fleet;
+pub mod guard;
+pub mod labels;
+pub mod page;
+pub mod query;
+pub mod row;

@@ -1,0 +1,336 @@
+//! The pages, as HTML. Every text is escaped by the templates.
+//!
+//! A page is whole without its script, which only puts newer fragments in the places of older ones, each
+//! found by its id.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::assets::{self, ICON, SCRIPT, STYLE};
+use crate::fleet::{self, Fleet, ROWS_MAX, Selection, Source};
+use crate::guard::Refusal;
+use crate::query::{Column, Query, SIZES, UNSEEN};
+use crate::row::{Key, Row, Tone};
+
+/// Namespaces that are proposed while one is typed.
+const NAMESPACES_MAX: usize = 200;
+/// Where the events of the fleet are told.
+pub const EVENTS: &str = "/fleet/events";
+
+/// Which part of which cluster is shown, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Name of the cluster for a person.
+    pub cluster: &'a str,
+    /// Absent where it is all of them.
+    pub namespace: Option<&'a str>,
+    /// Seconds since the epoch.
+    pub now: i64,
+    /// Seconds in words, as the commands have them.
+    pub age: fn(i64) -> String,
+}
+
+/// The page of the fleet.
+pub fn fleet(place: Place<'_>, fleet: &Fleet, query: &Query) -> String {
+    let selection = fleet.select(query);
+    let body = html! {
+        (filters(place, fleet, query))
+        (counts(query, &selection))
+        (notes(fleet, &selection))
+        section.table tabindex="0" aria-label="Deployments and jobs" {
+            (table(place, query, &selection))
+        }
+        (pager(query, &selection))
+    };
+    document("Fleet", place, Some(EVENTS), body).into_string()
+}
+
+/// The parts of that page which change, by their ids.
+pub fn fragments(place: Place<'_>, fleet: &Fleet, query: &Query) -> [(&'static str, String); 4] {
+    let selection = fleet.select(query);
+    [
+        ("counts", counts(query, &selection)),
+        ("notes", notes(fleet, &selection)),
+        ("fleet", table(place, query, &selection)),
+        ("pager", pager(query, &selection)),
+    ]
+    .map(|(id, markup)| (id, markup.into_string()))
+}
+
+/// What somebody sees who is not let in.
+pub fn refusal(refusal: Refusal) -> String {
+    let (title, text) = match refusal {
+        Refusal::Token => (
+            "The console does not know you",
+            "Open the address that `kubectl flink dashboard` printed. If it is lost, end the command and run it \
+             again: each run has an address of its own.",
+        ),
+        Refusal::Site => (
+            "Another page asked for this",
+            "The console answers its own pages alone. Copy the address into the address bar to open it.",
+        ),
+        Refusal::Host => (
+            "This is not the console's name",
+            "Open the address that the command printed, which begins with http://127.0.0.1. Behind a proxy or \
+             a forwarded port, keep the same port on both ends.",
+        ),
+    };
+    message(title, text)
+}
+
+/// A page that says one thing.
+pub fn message(title: &str, text: &str) -> String {
+    let body = html! { main.message { h1 { (title) } p { (text) } } };
+    bare(title, html! {}, body).into_string()
+}
+
+/// Goes on at another address of the console as its own page does, and not as one that another site led to.
+pub fn forward(address: &str) -> String {
+    let refresh = html! { meta http-equiv="refresh" content={ "0;url=" (address) }; };
+    let body = html! { main.message { p { a href=(address) { "Go on to the console" } } } };
+    bare("Console", refresh, body).into_string()
+}
+
+fn document(title: &str, place: Place<'_>, events: Option<&str>, body: Markup) -> Markup {
+    let script = html! { script src=(assets::address(SCRIPT)) defer {} };
+    let scope = place.namespace.unwrap_or("all namespaces");
+    let body = html! {
+        header {
+            a.brand href="/" { (icon()) "Flink" }
+            p.place { span { (place.cluster) } span { (scope) } }
+            p #link role="status" { noscript { "Reload to see changes" } }
+        }
+        main data-events=[events] { h1.unseen { (title) } (body) }
+    };
+    bare(&format!("{title} · {}", place.cluster), script, body)
+}
+
+fn bare(title: &str, head: Markup, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" href=(assets::address(ICON));
+                link rel="stylesheet" href=(assets::address(STYLE));
+                (head)
+            }
+            body { (body) }
+        }
+    }
+}
+
+fn icon() -> Markup {
+    PreEscaped(ICON.text.to_owned())
+}
+
+fn filters(place: Place<'_>, fleet: &Fleet, query: &Query) -> Markup {
+    let typed = ["q", "namespace", "labels", "page"];
+    let others = query.fields().into_iter().filter(|(name, _)| !typed.contains(name));
+    html! {
+        form #filters action="/" role="search" {
+            input type="search" name="q" value=(query.search) placeholder="Name, image or error" aria-label="Search"
+                aria-keyshortcuts="/" autocomplete="off" spellcheck="false";
+            @if place.namespace.is_none() {
+                input name="namespace" value=(query.namespace) list="namespaces" placeholder="Namespace" aria-label="Namespace"
+                    autocomplete="off" spellcheck="false";
+                datalist #namespaces {
+                    @for namespace in fleet.namespaces(NAMESPACES_MAX) { option value=(namespace) {} }
+                }
+            }
+            input name="labels" value=(query.labels) placeholder="Labels: team=a,stage!=test" aria-label="Labels"
+                autocomplete="off" spellcheck="false";
+            @for (name, value) in others { input type="hidden" name=(name) value=(value); }
+            button { "Filter" }
+        }
+    }
+}
+
+/// How many are in each state; each is a filter.
+fn counts(query: &Query, selection: &Selection<'_>) -> Markup {
+    let all: usize = selection.states.iter().map(|(_, count)| count).sum();
+    let without = query.in_any_state();
+    html! {
+        nav #counts aria-label="States" {
+            a href=(without.address()) aria-current=[query.states.is_empty().then_some("true")] { "All " b { (number(all)) } }
+            @for (name, count) in &selection.states {
+                a class=(fleet::tone(name)) href=(query.toggled(name).address())
+                    aria-current=[query.states.contains(*name).then_some("true")] {
+                    i {} (state_words(name)) " " b { (number(*count)) }
+                }
+            }
+            @if query.is_filtered() { a.clear href=(query.unfiltered().address()) { "Clear filters" } }
+        }
+    }
+}
+
+fn state_words(state: &str) -> &str {
+    if state == UNSEEN { "not seen yet" } else { state }
+}
+
+/// What keeps the table from being whole or new.
+fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
+    let open = || fleet.sources().filter(|(_, it)| !matches!(it, Source::Closed { .. }));
+    // One says it for all, which mostly go at one moment.
+    let is_gone = open().all(|(_, source)| matches!(source, Source::Lost { .. }));
+    html! {
+        div #notes role="status" {
+            @if let Some(error) = &selection.invalid_labels { p.bad { (error) } }
+            @if is_gone && let Some((_, Source::Lost { since, message })) = open().next() {
+                p.bad.lost {
+                    "All is shown as it was at " (since) ", and the API server is asked again: " (message)
+                }
+            }
+            @for (kind, source) in fleet.sources() {
+                @match source {
+                    Source::Lost { .. } if is_gone => {}
+                    Source::Current => {}
+                    Source::Loading => p { (kind) "s are being listed" },
+                    Source::Lost { since, message } => p.bad.lost {
+                        (kind) "s are shown as they were at " (since) ", and the API server is asked again: " (message)
+                    },
+                    Source::Closed { message } => p { (kind) "s are not shown: " (message) },
+                }
+            }
+            @if fleet.is_cut() {
+                p.bad { "Only " (number(ROWS_MAX)) " objects are shown, which is the most that there is room for" }
+            }
+        }
+    }
+}
+
+fn columns(place: Place<'_>) -> impl Iterator<Item = (Column, &'static str)> {
+    let all = [
+        (Column::Namespace, "Namespace"),
+        (Column::Name, "Name"),
+        (Column::State, "State"),
+        (Column::Job, "Job"),
+        (Column::Version, "Flink"),
+        (Column::Image, "Image"),
+        (Column::Parallelism, "Parallelism"),
+        (Column::Snapshot, "Saved"),
+        (Column::Upgrade, "Upgrade"),
+        (Column::Error, "Error"),
+        (Column::Age, "Age"),
+    ];
+    all.into_iter().filter(move |(it, _)| *it != Column::Namespace || place.namespace.is_none())
+}
+
+fn table(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
+    html! {
+        table #fleet {
+            thead {
+                tr {
+                    @for (column, title) in columns(place) {
+                        th class=(column) scope="col" aria-sort=[sorted(query, column)] {
+                            a href=(query.sorted(column).address()) { (title) }
+                        }
+                    }
+                }
+            }
+            tbody {
+                @for (key, row) in &selection.rows { (line(place, query, key, row)) }
+                @if selection.rows.is_empty() {
+                    tr.none { td colspan=(columns(place).count()) { (nothing(query, selection)) } }
+                }
+            }
+        }
+    }
+}
+
+fn sorted(query: &Query, column: Column) -> Option<&'static str> {
+    let order = if query.is_descending { "descending" } else { "ascending" };
+    (query.sort == column).then_some(order)
+}
+
+fn nothing(query: &Query, selection: &Selection<'_>) -> &'static str {
+    match (query.is_filtered(), selection.total) {
+        (true, 1..) => "Nothing matches these filters",
+        _ => "No Flink resources yet. Deploy one with: kubectl flink deploy",
+    }
+}
+
+fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
+    let Key { namespace, name, kind } = key;
+    let badge = kind.prefix().or(row.is_session.then_some("session"));
+    html! {
+        tr id={ (kind.prefix().unwrap_or("deployment")) "/" (namespace) "/" (name) } {
+            @if place.namespace.is_none() {
+                td.namespace { a href=(query.within(namespace).address()) { (namespace) } }
+            }
+            th.name scope="row" {
+                (name)
+                @if let Some(badge) = badge { " " small { (badge) } }
+                @if row.is_being_deleted { " " small.bad { "is deleted" } }
+            }
+            td.state { (state(row.lifecycle.as_deref())) }
+            td.job { @if row.job_state.is_some() { (state(row.job_state.as_deref())) } }
+            td.version { (text(row.version.as_deref())) }
+            td.image { @if let Some(image) = &row.image { span title=(image) { (short(image)) } } }
+            td.parallelism { @if let Some(parallelism) = row.parallelism { (parallelism) } }
+            td.snapshot { (time(place, row.snapshot_at)) }
+            td.upgrade { (text(row.upgrade.as_deref())) }
+            td.error {
+                // Its line is cut by the style, and whole where it is open.
+                @if let Some(error) = &row.error { details { summary { (error) } } }
+            }
+            td.age { (time(place, row.created_at)) }
+        }
+    }
+}
+
+fn text(text: Option<&str>) -> &str {
+    text.unwrap_or_default()
+}
+
+fn state(state: Option<&str>) -> Markup {
+    html! { span class={ "s " (Tone::of(state)) } { i {} (state.unwrap_or("not seen yet")) } }
+}
+
+fn time(place: Place<'_>, at: Option<i64>) -> Markup {
+    let Some(at) = at else { return html! {} };
+    let date = jiff::Timestamp::from_second(at).map(|at| at.to_string()).unwrap_or_default();
+    html! { time datetime=(date) title=(date) { ((place.age)(place.now - at)) } }
+}
+
+/// An image without its registry.
+fn short(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or(image);
+    image.rsplit('/').next().unwrap_or(image)
+}
+
+fn pager(query: &Query, selection: &Selection<'_>) -> Markup {
+    let Selection { rows, matching, page, pages, .. } = selection;
+    let first = page * query.size();
+    html! {
+        nav #pager aria-label="Pages" {
+            p { @if *matching > 0 { (number(first + 1)) "–" (number(first + rows.len())) " of " (number(*matching)) } }
+            @if *page > 0 { a rel="prev" href=(query.at(page - 1).address()) { "Previous" } }
+            @if page + 1 < *pages { a rel="next" href=(query.at(page + 1).address()) { "Next" } }
+            p.sizes {
+                "Rows"
+                @for size in SIZES {
+                    a href=(query.sized(size).address()) aria-current=[(size == query.size()).then_some("true")] { (size) }
+                }
+            }
+        }
+    }
+}
+
+/// With a comma between thousands.
+fn number(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

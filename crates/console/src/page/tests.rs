@@ -1,0 +1,144 @@
+use expect_test::expect;
+
+use super::*;
+use crate::row::Kind;
+
+fn place() -> Place<'static> {
+    let age = |seconds| format!("{seconds}s");
+    Place { cluster: "127.0.0.1", namespace: None, now: 100, age }
+}
+
+fn one(row: Row) -> Fleet {
+    let mut fleet = Fleet::default();
+    let key = Key { namespace: "shop".into(), name: "orders".into(), kind: Kind::BlueGreen };
+    fleet.put(key, row);
+    fleet
+}
+
+fn part(fleet: &Fleet, query: &str, wanted: &str) -> String {
+    let fragments = fragments(place(), fleet, &Query::parse(query));
+    fragments.into_iter().find(|(id, _)| *id == wanted).unwrap().1
+}
+
+#[test]
+fn a_row_has_what_is_known_and_no_more() {
+    let row = Row {
+        lifecycle: Some("ACTIVE_BLUE".into()),
+        job_state: Some("FAILING".into()),
+        image: Some("registry:5000/team/jobs:2@sha256:0".into()),
+        parallelism: Some(4),
+        created_at: Some(40),
+        error: Some("<b> & \"more\"".into()),
+        ..Row::default()
+    };
+    let table = part(&one(row), "q=orders", "fleet");
+    let line = table.split_once("<tbody>").unwrap().1.replace("<t", "\n<t");
+    expect![[r#"
+
+        <tr id="bluegreen/shop/orders">
+        <td class="namespace"><a href="/?q=orders&amp;namespace=shop">shop</a></td>
+        <th class="name" scope="row">orders <small>bluegreen</small></th>
+        <td class="state"><span class="s good"><i></i>ACTIVE_BLUE</span></td>
+        <td class="job"><span class="s bad"><i></i>FAILING</span></td>
+        <td class="version"></td>
+        <td class="image"><span title="registry:5000/team/jobs:2@sha256:0">jobs:2</span></td>
+        <td class="parallelism">4</td>
+        <td class="snapshot"></td>
+        <td class="upgrade"></td>
+        <td class="error"><details><summary>&lt;b&gt; &amp; &quot;more&quot;</summary></details></td>
+        <td class="age">
+        <time datetime="1970-01-01T00:00:40Z" title="1970-01-01T00:00:40Z">60s</time></td></tr></tbody></table>"#]]
+    .assert_eq(&line);
+}
+
+#[test]
+fn a_page_is_of_its_fragments() {
+    let mut known = one(Row::default());
+    known.lose(Kind::Deployment, "10:00:00".to_owned(), "refused".to_owned());
+    known.close(Kind::SessionJob, "not installed".to_owned());
+    let query = Query::parse("labels=%3Da&state=STABLE&sort=age");
+    let page = fleet(place(), &known, &query);
+    for (id, fragment) in fragments(place(), &known, &query) {
+        assert!(page.contains(&fragment), "{id}");
+        assert!(fragment.contains(&format!(" id=\"{id}\"")), "{fragment}");
+    }
+    for told in [
+        "`=a` is no label selector",
+        "FlinkDeployments are shown as they were at 10:00:00, and the API server is asked again: refused",
+        "FlinkSessionJobs are not shown: not installed",
+        "FlinkBlueGreenDeployments are being listed",
+        "Nothing matches these filters",
+        "<input type=\"hidden\" name=\"sort\" value=\"age\">",
+        "<input type=\"hidden\" name=\"state\" value=\"STABLE\">",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+}
+
+#[test]
+fn one_note_says_that_the_api_server_does_not_answer() {
+    let mut known = one(Row::default());
+    known.close(Kind::SessionJob, "not installed".to_owned());
+    for (kind, since) in [(Kind::Deployment, "10:00:00"), (Kind::BlueGreen, "10:00:01")] {
+        known.lose(kind, since.to_owned(), "refused".to_owned());
+    }
+    expect![[r#"<div id="notes" role="status"><p class="bad lost">All is shown as it was at 10:00:00, and the API server is asked again: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
+        .assert_eq(&part(&known, "", "notes"));
+}
+
+/// A strict policy would refuse both.
+#[test]
+fn there_is_no_script_and_no_style_in_a_page() {
+    let pages = [
+        fleet(place(), &one(Row::default()), &Query::default()),
+        refusal(Refusal::Token),
+        forward("/?q=\"><script>"),
+    ];
+    for page in pages {
+        for inline in [" style=", " onclick=", "<style", "<script>", "javascript:"] {
+            assert!(!page.contains(inline), "{inline}: {page}");
+        }
+    }
+}
+
+#[test]
+fn a_namespace_alone_is_not_told_in_each_row() {
+    let place = Place { namespace: Some("shop"), ..place() };
+    let page = fleet(place, &one(Row::default()), &Query::default());
+    assert!(
+        !page.contains("class=\"namespace\"") && !page.contains("name=\"namespace\""),
+        "{page}"
+    );
+    assert!(page.contains("<span>shop</span>"), "{page}");
+}
+
+#[test]
+fn a_page_of_fifty_is_light() {
+    let mut many = Fleet::default();
+    for number in 0..10_000 {
+        let name = format!("a-job-with-a-longer-name-{number}").into();
+        let text = || Some("a-text-of-a-common-length".into());
+        let row = Row {
+            lifecycle: Some("STABLE".into()),
+            job_state: Some("RUNNING".into()),
+            version: Some("v1_20".into()),
+            image: text(),
+            upgrade: text(),
+            error: Some("e".repeat(200).into()),
+            created_at: Some(0),
+            snapshot_at: Some(0),
+            ..Row::default()
+        };
+        let namespace = format!("namespace-{}", number % 1000).into();
+        many.put(Key { namespace, name, kind: Kind::Deployment }, row);
+    }
+    let page = fleet(place(), &many, &Query::default());
+    let bytes = page.len() + STYLE.text.len() + SCRIPT.text.len() + ICON.text.len();
+    assert!(bytes < 150_000, "{bytes}");
+}
+
+#[test]
+fn thousands_are_parted() {
+    let all = [0, 999, 1_000, 10_000, 1_234_567].map(number);
+    assert_eq!(all, ["0", "999", "1,000", "10,000", "1,234,567"]);
+}

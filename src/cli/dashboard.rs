@@ -1,0 +1,147 @@
+//! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
+//!
+//! It has the rights of who runs it, and asks nothing of the cluster that `list --watch` does not ask. What it
+//! shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
+
+mod answers;
+mod watch;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use futures::FutureExt;
+use kube::Client;
+use operator::http::{self, Listener};
+use tokio::task::JoinSet;
+
+use super::args::Global;
+use super::connection::Connection;
+use super::failure::Failure;
+use super::printer::Printer;
+use super::{signals, ui};
+use answers::Console;
+use console::guard::Guard;
+
+/// Port that is asked for where none is named.
+const PORT: u16 = 8880;
+
+/// Arguments of `dashboard`.
+#[derive(Args)]
+#[command(after_help = "\
+The port is open on this machine only, and the address has a token: whoever has it sees what you may list. Ctrl-C ends
+it, and nothing is left behind.
+
+Examples:
+  kubectl flink dashboard -A
+  kubectl flink dashboard -n payments --port 0
+  kubectl flink dashboard -A --no-browser     # on another machine: ssh -L 8880:127.0.0.1:8880 HOST, and open the address")]
+pub struct DashboardArgs {
+    /// Show all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Port of this machine; 0 takes one that is free
+    #[arg(long, value_name = "NUMBER", default_value_t = PORT)]
+    port: u16,
+    /// Only print the address
+    #[arg(long)]
+    no_browser: bool,
+}
+
+/// Serves the console until it is asked to end.
+pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+    let DashboardArgs { all_namespaces, port, no_browser } = args;
+    let connection = global.connect().await?;
+    let scope = connection.scope(all_namespaces);
+    // What cannot be shown at all is told here, and not in a browser.
+    let kinds = watch::kinds(&connection, scope).await?;
+    let listener = open_port(port).await?;
+    let guard = Guard::new(listener.port()?, secret(), secret());
+    let namespace = (!all_namespaces).then(|| connection.namespace.clone());
+    let console = Arc::new(Console::new(guard, cluster(&connection), namespace));
+    printer.line(console.guard.address())?;
+    printer.note("open until Ctrl-C");
+    if !no_browser
+        && has_screen(printer)
+        && let Some(address) = console.guard.address_once()
+    {
+        ui::show_in_browser(&address).unwrap_or_else(|error| {
+            printer.warning(format_args!("no browser was started: {error:#}"));
+        });
+    }
+    // They end with this.
+    let mut watches = JoinSet::new();
+    watch::start(kinds, &without_retries(&connection)?, scope, &console, &mut watches);
+    let routes = answers::routes(&console);
+    let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
+        let answered = http::converse(stream, routes.clone(), answers::HEAD_TIME_MAX, true);
+        // A browser comes back by itself; what nobody reads any more does not stay.
+        tokio::time::timeout(answers::CONNECTION_TIME_MAX, answered).map(drop)
+    });
+    tokio::select! {
+        () = serving => {}
+        () = signals::asked_to_stop() => {}
+    }
+    Ok(())
+}
+
+/// For watches, which try again by themselves: a client that does so for minutes would keep from the page that the
+/// API server refuses all.
+fn without_retries(connection: &Connection) -> anyhow::Result<Client> {
+    let Some(mut config) = connection.config.clone() else { return Ok(connection.client.clone()) };
+    config.default_retry = false;
+    Client::try_from(config).context("while preparing the connection")
+}
+
+async fn open_port(port: u16) -> anyhow::Result<Listener> {
+    Listener::at((Ipv4Addr::LOCALHOST, port).into()).await.map_err(|error| {
+        Failure::new(format!("{error} on this machine"))
+            .hint("another console may be open; choose a port with --port NUMBER, or take a free one with --port 0")
+            .into()
+    })
+}
+
+/// A person is there to look at it.
+fn has_screen(printer: &Printer) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let has_desktop = !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
+    printer.terminals().output && has_desktop && !is_set("CI")
+}
+
+/// Name of the cluster for a person: the host of its API server.
+fn cluster(connection: &Connection) -> String {
+    let host =
+        connection.config.as_ref().and_then(|config| config.cluster_url.host().map(str::to_owned));
+    host.unwrap_or_else(|| "cluster".to_owned())
+}
+
+/// 128 bits that nobody can guess.
+fn secret() -> String {
+    let mut bytes = [0_u8; 16];
+    rustls::crypto::ring::default_provider()
+        .secure_random
+        .fill(&mut bytes)
+        .expect("the operating system gives random bytes");
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_is_told() {
+        let taken = open_port(0).await.unwrap();
+        assert!(taken.address().unwrap().ip().is_loopback());
+        let port = taken.port().unwrap();
+        let error = open_port(port).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("port {port} cannot be opened: ")), "{error}");
+    }
+
+    #[test]
+    fn secrets_differ() {
+        let (one, other) = (secret(), secret());
+        assert!(one != other && one.len() == 32, "{one} {other}");
+    }
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Run the tests of the console in a real browser.
+#
+# Needs Debian's packages of Chromium, of its driver and of npm, which it installs where they are missing. npm fetches axe, which
+# tells whether everybody can read a page, once into the user's cache.
+set -eu
+cd "$(dirname "$0")/.."
+version=4.14.1
+sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+
+# The lists of packages may be old, or missing.
+install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install --yes --no-install-recommends "$@" >&2 \
+        || { apt-get update >&2 && apt-get install --yes --no-install-recommends "$@" >&2; }
+}
+
+if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
+    # Without a font nothing is as wide as a person sees it.
+    install chromium chromium-driver fonts-dejavu-core
+fi
+axe=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/axe-$version/axe.min.js
+if [ ! -f "$axe" ]; then
+    if ! command -v npm >/dev/null; then install npm; fi
+    new=$(mktemp -d)
+    trap 'rm -rf "$new"' EXIT
+    (cd "$new" && npm pack --silent "axe-core@$version" >/dev/null)
+    echo "$sum  $new/axe-core-$version.tgz" | sha256sum --check --quiet
+    tar -C "$new" -xzf "$new/axe-core-$version.tgz" package/axe.min.js
+    mkdir -p "$(dirname "$axe")"
+    mv "$new/package/axe.min.js" "$axe"
+fi
+KUBECTL_FLINK_TEST_AXE="$axe" ${CARGO:-cargo} test --locked --test it -- --ignored cli::dashboard::browser

@@ -1,0 +1,235 @@
+//! What a person sees and does, in a real browser: `tests/browser.sh`.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thirtyfour::prelude::*;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::{LIMIT, Shown, fleet};
+use crate::support::program::other;
+
+/// Between two looks at a page.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Names in the first rows of the table.
+const NAMES: &str =
+    "return [...document.querySelectorAll('tbody th')].slice(0, 3).map(it => it.textContent)";
+/// What the page says of its connection.
+const LINK: &str = "return document.getElementById('link').textContent";
+/// What has the focus.
+const FOCUS: &str = "return document.activeElement.name || document.activeElement.textContent";
+
+/// A console, and a browser that shows it, which goes before its driver.
+struct Seen {
+    shown: Shown,
+    driver: WebDriver,
+    _chromedriver: Child,
+    /// All that the browser writes.
+    _folder: TempDir,
+}
+
+impl Seen {
+    async fn new() -> Self {
+        let shown = Shown::new(fleet()).await;
+        let mut command = Command::from(other("chromedriver"));
+        let folder = tempfile::tempdir().unwrap();
+        command.env("HOME", folder.path()).env("TMPDIR", folder.path());
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut chromedriver =
+            command.spawn().expect("chromedriver is installed: tests/browser.sh");
+        let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
+            let line = line.expect("it tells its port");
+            if let Some((_, port)) = line.split_once("successfully on port ") {
+                break port.trim_end_matches('.').to_owned();
+            }
+        };
+        let mut wanted = DesiredCapabilities::chrome();
+        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
+        // shown.
+        for argument in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--window-size=1280,800",
+        ] {
+            wanted.add_arg(argument).unwrap();
+        }
+        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+        driver.goto(&shown.address).await.unwrap();
+        let seen = Self { shown, driver, _chromedriver: chromedriver, _folder: folder };
+        seen.shows(LINK, &json!("Live")).await;
+        seen
+    }
+
+    async fn ask(&self, script: &str) -> Value {
+        self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
+    }
+
+    /// Waits until a script answers this.
+    async fn shows(&self, script: &str, wanted: &Value) {
+        let started = Instant::now();
+        loop {
+            let answer = self.ask(script).await;
+            if answer == *wanted {
+                return;
+            }
+            assert!(started.elapsed() < LIMIT, "{script}: {answer} and not {wanted}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn click(&self, css: &str) {
+        self.driver.find(By::Css(css)).await.unwrap().click().await.unwrap();
+    }
+
+    /// The address below the console's own.
+    async fn path(&self) -> String {
+        let address = self.driver.current_url().await.unwrap().to_string();
+        address.strip_prefix(self.shown.base()).expect("it is the console").to_owned()
+    }
+
+    async fn press(&self, keys: impl Into<TypingData>) {
+        self.driver.action_chain().send_keys(keys).perform().await.unwrap();
+    }
+
+    async fn leave(self) {
+        self.driver.quit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn the_address_keeps_what_was_chosen() {
+    let seen = Seen::new().await;
+    assert_eq!(seen.path().await, "/", "the token is gone from it");
+    seen.shows(NAMES, &json!(["job-00", "job-02", "job-04"])).await;
+    seen.click("#counts .bad").await;
+    seen.shows(NAMES, &json!(["job-01", "job-05", "job-09"])).await;
+    seen.click("th.parallelism a").await;
+    seen.shows(NAMES, &json!(["job-77", "job-73", "job-69"])).await;
+    assert_eq!(seen.path().await, "/?state=FAILED&sort=parallelism");
+    seen.driver.refresh().await.unwrap();
+    seen.shows(NAMES, &json!(["job-77", "job-73", "job-69"])).await;
+    seen.click("#counts .clear").await;
+    seen.shows("return document.querySelectorAll('tbody tr').length", &json!(50)).await;
+    seen.click("#pager [rel=next]").await;
+    seen.shows("return document.querySelectorAll('tbody tr').length", &json!(30)).await;
+    assert_eq!(seen.path().await, "/?sort=parallelism&page=2");
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_change_comes_into_the_page_and_moves_nothing_else() {
+    let mut seen = Seen::new().await;
+    let row = "document.getElementById('deployment/lab/job-08')";
+    let state = format!("return {row}.querySelector('.state').textContent");
+    seen.shows(&state, &json!("STABLE")).await;
+    let focus = format!(
+        "window.same = true; const link = {row}.querySelector('a'); link.focus(); window.link = link; \
+         const error = document.querySelector('tbody details'); error.open = true; window.opened = error; \
+         const table = document.querySelector('.table'); table.scrollTop = 200; return table.scrollTop"
+    );
+    assert_eq!(seen.ask(&focus).await, json!(200));
+    let started = Instant::now();
+    let failed = json!({"lifecycleState": "FAILED", "error": "no room"});
+    seen.shown.cluster.set_status("flinkdeployments", "lab", "job-08", &failed);
+    seen.shows(&state, &json!("FAILED")).await;
+    println!("a change was seen after {} ms", started.elapsed().as_millis());
+    let kept = "return window.same && document.activeElement === window.link && window.opened.isConnected && \
+                window.opened.open && document.querySelector('.table').scrollTop === 200";
+    assert_eq!(seen.ask(kept).await, json!(true));
+    let failed = "return document.querySelector('#counts .bad b').textContent";
+    seen.shows(failed, &json!("21")).await;
+
+    seen.shown.end().await;
+    seen.shows(LINK, &json!("Connection lost, reconnecting")).await;
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn keys_are_enough() {
+    let seen = Seen::new().await;
+    seen.press("/").await;
+    seen.shows(FOCUS, &json!("q")).await;
+    seen.press("JOB-7").await;
+    seen.shows(NAMES, &json!(["job-70", "job-72", "job-74"])).await;
+    assert_eq!(seen.path().await, "/?q=JOB-7");
+    seen.shows(FOCUS, &json!("q")).await;
+    // Past the filters, the states and the table's head to the first row.
+    let is_in_row = "return Boolean(document.activeElement.closest('tbody'))";
+    for _ in 0..60 {
+        if seen.ask(is_in_row).await == json!(true) {
+            break;
+        }
+        seen.press(Key::Tab).await;
+    }
+    seen.shows(FOCUS, &json!("lab")).await;
+    let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+    assert_eq!(seen.ask(outline).await, json!("solid"), "it is seen where the focus is");
+    seen.press(Key::Enter).await;
+    seen.shows("return location.search", &json!("?q=JOB-7&namespace=lab")).await;
+    seen.shows("return document.querySelectorAll('tbody tr').length", &json!(5)).await;
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn who_has_no_token_reads_what_to_do() {
+    let seen = Seen::new().await;
+    seen.driver.delete_all_cookies().await.unwrap();
+    seen.driver.goto(format!("{}/?token=wrong", seen.shown.base())).await.unwrap();
+    seen.shows(
+        "return document.querySelector('h1').textContent",
+        &json!("The console does not know you"),
+    )
+    .await;
+    let dressed = "return getComputedStyle(document.querySelector('h1')).fontSize";
+    assert_eq!(seen.ask(dressed).await, json!("18px"), "it has the style of the console");
+    seen.leave().await;
+}
+
+/// In light and dark, wide and on a phone, with an error and a note shown.
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn everybody_can_read_it() {
+    let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
+    let axe = std::fs::read_to_string(axe).unwrap();
+    let seen = Seen::new().await;
+    let page = format!("{}/?labels=%3D", seen.shown.base());
+    let devtools = seen.driver.cdp();
+    for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
+        let size =
+            json!({"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500});
+        devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+        devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
+        for address in [seen.shown.base(), &page] {
+            seen.driver.goto(address).await.unwrap();
+            let script = format!(
+                "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
+                 passed: it.passes.length, \
+                 found: it.violations.map(it => it.impact + ' ' + it.id + ' ' + it.nodes[0].html)}}))"
+            );
+            let judged = seen.driver.execute_async(script, Vec::new()).await.unwrap();
+            let Value::Object(judged) = judged.json() else { panic!("axe tells what it found") };
+            assert_eq!(judged["found"], json!([]), "{width} {theme} {address}");
+            assert!(judged["passed"].as_u64().unwrap() > 20, "{judged:?}");
+            let overflow = "return document.documentElement.scrollWidth - innerWidth";
+            assert!(
+                seen.ask(overflow).await.as_i64().unwrap() <= 0,
+                "{width} {address} scrolls sideways"
+            );
+        }
+    }
+    seen.leave().await;
+}
