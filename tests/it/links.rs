@@ -27,6 +27,17 @@ fn links_within_the_project_lead_somewhere() {
 }
 
 #[test]
+fn every_document_is_a_chapter_of_the_book() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let chapters = links(&fs::read_to_string(folder.join("SUMMARY.md")).unwrap());
+    let documents = documents(&folder).into_iter();
+    let names = documents.map(|file| file.file_name().unwrap().to_str().unwrap().to_owned());
+    let missing: Vec<String> =
+        names.filter(|name| name != "SUMMARY.md" && !chapters.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not name {missing:?}");
+}
+
+#[test]
 fn links_and_headings_are_found_as_they_are_shown() {
     let text = "# A b\n\n```console\n# no heading, and [no](link.md)\n```\n[x](a.md#b-c) `[y](z)` ![i](p.svg)\n\
                 <https://x> [w](https://w) [t](m:x)\n## `--set` & more, *so*\n## A b\n";
