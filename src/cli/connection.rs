@@ -73,6 +73,12 @@ impl Global {
         Ok(config)
     }
 
+    /// Name of the context that is used; absent where flags or a service account take its place.
+    pub fn context_name(&self) -> Option<String> {
+        let current = || self.kubeconfig().ok().flatten()?.current_context;
+        self.context.clone().or_else(current).filter(|name| !name.is_empty() && name != FLAGS)
+    }
+
     /// Names of the contexts in the kubeconfig.
     pub fn context_names(&self) -> anyhow::Result<Vec<String>> {
         let contexts = self.kubeconfig()?.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();

@@ -4,6 +4,7 @@
 //! shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
+mod resource;
 mod watch;
 
 use std::net::Ipv4Addr;
@@ -16,13 +17,14 @@ use kube::Client;
 use operator::http::{self, Listener};
 use tokio::task::JoinSet;
 
-use super::args::Global;
+use super::args::{FlinkAccess, Global};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::{signals, ui};
-use answers::Console;
+use answers::{Cluster, Console};
 use console::guard::Guard;
+use resource::Reader;
 
 /// Port that is asked for where none is named.
 const PORT: u16 = 8880;
@@ -47,11 +49,13 @@ pub struct DashboardArgs {
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
+    #[command(flatten)]
+    access: FlinkAccess,
 }
 
 /// Serves the console until it is asked to end.
 pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let DashboardArgs { all_namespaces, port, no_browser } = args;
+    let DashboardArgs { all_namespaces, port, no_browser, access } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
     // What cannot be shown at all is told here, and not in a browser.
@@ -59,7 +63,12 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     let listener = open_port(port).await?;
     let guard = Guard::new(listener.port()?, secret(), secret());
     let namespace = (!all_namespaces).then(|| connection.namespace.clone());
-    let console = Arc::new(Console::new(guard, cluster(&connection), namespace));
+    let client = without_retries(&connection)?;
+    let reader = Reader::new(
+        Connection { client: client.clone(), ..connection.clone() },
+        access.flink_access,
+    );
+    let console = Arc::new(Console::new(guard, cluster(global, &connection), reader, namespace));
     printer.line(console.guard.address())?;
     printer.note("open until Ctrl-C");
     if !no_browser
@@ -72,7 +81,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     }
     // They end with this.
     let mut watches = JoinSet::new();
-    watch::start(kinds, &without_retries(&connection)?, scope, &console, &mut watches);
+    watch::start(kinds, &client, scope, &console, &mut watches);
     let routes = answers::routes(&console);
     let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
         let answered = http::converse(stream, routes.clone(), answers::HEAD_TIME_MAX, true);
@@ -86,8 +95,8 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     Ok(())
 }
 
-/// For watches, which try again by themselves: a client that does so for minutes would keep from the page that the
-/// API server refuses all.
+/// For watches and pages, which try again by themselves: a client that does so for minutes would keep from a page that
+/// the API server refuses all.
 fn without_retries(connection: &Connection) -> anyhow::Result<Client> {
     let Some(mut config) = connection.config.clone() else { return Ok(connection.client.clone()) };
     config.default_retry = false;
@@ -109,11 +118,12 @@ fn has_screen(printer: &Printer) -> bool {
     printer.terminals().output && has_desktop && !is_set("CI")
 }
 
-/// Name of the cluster for a person: the host of its API server.
-fn cluster(connection: &Connection) -> String {
-    let host =
-        connection.config.as_ref().and_then(|config| config.cluster_url.host().map(str::to_owned));
-    host.unwrap_or_else(|| "cluster".to_owned())
+/// By its context, and without one by where its API server is.
+fn cluster(global: &Global, connection: &Connection) -> Cluster {
+    let config = connection.config.as_ref();
+    let host = config.and_then(|config| config.cluster_url.host().map(str::to_owned));
+    let host = host.unwrap_or_else(|| "cluster".to_owned());
+    Cluster { name: global.context_name().unwrap_or_else(|| host.clone()), host }
 }
 
 /// 128 bits that nobody can guess.

@@ -42,6 +42,32 @@ pub fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// The pieces of a text that [`styled`] has put together, each with its style; nothing else that only a terminal would
+/// understand is left in it.
+pub fn pieces(text: &str) -> Vec<(Style, String)> {
+    let styles = [BOLD, DIM, GREEN, YELLOW, RED];
+    let mut pieces = Vec::new();
+    let mut add = |style: Style, text: &str| {
+        let text: String = text.chars().filter(|it| !it.is_control() || *it == '\n').collect();
+        if !text.is_empty() {
+            pieces.push((style, text));
+        }
+    };
+    for part in text.split("\u{1b}[0m") {
+        let begun = styles.iter().filter_map(|style| {
+            let code = style.render().to_string();
+            Some((part.find(&code)?, code.len(), *style))
+        });
+        let Some((at, length, style)) = begun.min_by_key(|(at, ..)| *at) else {
+            add(Style::new(), part);
+            continue;
+        };
+        add(Style::new(), &part[..at]);
+        add(style, &part[at + length..]);
+    }
+    pieces
+}
+
 /// Which of the three streams a person is at.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Terminals {
@@ -342,4 +368,20 @@ impl Write for Buffer {
 /// A stream stays usable when a thread panicked while it wrote.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_comes_apart_as_it_was_put_together() {
+        let foreign = "\u{1b}[99m\u{7}!";
+        let text = format!("a {} {}{foreign}", styled(GREEN, "good"), styled(DIM, "dim"));
+        let pieces = pieces(&text);
+        let pieces = pieces.iter().map(|(style, text)| (*style, text.as_str())).collect::<Vec<_>>();
+        let plain = Style::new();
+        let wanted = [(plain, "a "), (GREEN, "good"), (plain, " "), (DIM, "dim"), (plain, "[99m!")];
+        assert_eq!(pieces, wanted);
+    }
 }

@@ -24,7 +24,8 @@ use super::{change, complete, deployment, wait};
 use api::blue_green::SERVING;
 use clients::cluster::read::Scope;
 use clients::flink::access::Access;
-use draw::Node;
+
+pub(super) use draw::Node;
 
 /// Characters of an error in the table.
 const ERROR_WIDTH: usize = 60;
@@ -154,6 +155,28 @@ async fn view(
         text.push_str(&tree::render(&facts, is_wide, width, now));
     }
     Ok(text)
+}
+
+/// What hangs below a deployment that was read, or below a blue/green deployment: the trees of its colours. Errors and
+/// events are left out.
+pub(super) async fn parts(
+    connection: &Connection,
+    object: &Deployment,
+    access: Access,
+    now: Timestamp,
+) -> anyhow::Result<Vec<Node>> {
+    if !object.is_blue_green() {
+        let facts = facts::observe_present(connection, object.clone(), access).await?;
+        return Ok(tree::parts(&facts, false, now).nodes);
+    }
+    let serving = object.condition(SERVING).and_then(|it| it["message"].as_str());
+    let mut nodes: Vec<_> = serving.map(Node::leaf).into_iter().collect();
+    let colours = deployment::colours(connection, object).await?;
+    let facts = colours.into_iter().map(|it| facts::observe_present(connection, it, access));
+    nodes.extend(try_join_all(facts).await?.iter().map(|facts| {
+        Node::with(tree::headline(&facts.deployment, now), tree::parts(facts, false, now).nodes)
+    }));
+    Ok(nodes)
 }
 
 /// What is above the colours: which one serves, and what is waited for.

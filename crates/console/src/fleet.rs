@@ -43,10 +43,18 @@ struct Watched {
     is_listing: bool,
 }
 
+struct Known {
+    list: u64,
+    version: u64,
+    row: Row,
+}
+
 /// All rows, and where they come from.
 #[derive(Default)]
 pub struct Fleet {
-    rows: BTreeMap<Key, (u64, Row)>,
+    rows: BTreeMap<Key, Known>,
+    /// Counts what was told of objects.
+    told: u64,
     watched: [Watched; 3],
     /// There was no room for all objects.
     is_cut: bool,
@@ -94,7 +102,8 @@ impl Fleet {
             self.is_cut = true;
             return;
         }
-        self.rows.insert(key, (list, row));
+        self.told += 1;
+        self.rows.insert(key, Known { list, version: self.told, row });
     }
 
     /// The object is gone.
@@ -108,7 +117,7 @@ impl Fleet {
         watched.source = Source::Current;
         watched.is_listing = false;
         let last = watched.list;
-        self.rows.retain(|key, (list, _)| key.kind != kind || *list == last);
+        self.rows.retain(|key, known| key.kind != kind || known.list == last);
     }
 
     /// The API server does not answer; the first message and time count.
@@ -152,6 +161,11 @@ impl Fleet {
         self.rows.is_empty()
     }
 
+    /// Another one each time that something was told of the object; absent where there is none.
+    pub fn version(&self, key: &Key) -> Option<u64> {
+        self.rows.get(key).map(|known| known.version)
+    }
+
     /// Namespaces that have objects, at most so many.
     pub fn namespaces(&self, max: usize) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -171,7 +185,7 @@ impl Fleet {
         let labels = Selector::parse(&query.labels);
         let mut states: BTreeMap<&str, usize> = BTreeMap::new();
         let mut rows = Vec::new();
-        for (key, (_, row)) in &self.rows {
+        for (key, Known { row, .. }) in &self.rows {
             let is_in = query.namespace.is_empty() || *query.namespace == *key.namespace;
             let has_labels = labels.as_ref().is_ok_and(|labels| labels.is_met_by(row));
             if !(is_in && has_labels && is_found(key, row, &query.search)) {

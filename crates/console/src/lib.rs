@@ -9,4 +9,5 @@ pub mod guard;
 pub mod labels;
 pub mod page;
 pub mod query;
+pub mod resource;
 pub mod row;

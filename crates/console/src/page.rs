@@ -3,6 +3,8 @@
 //! A page is whole without its script, which only puts newer fragments in the places of older ones, each
 //! found by its id.
 
+pub mod resource;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets::{self, ICON, SCRIPT, STYLE};
@@ -19,8 +21,10 @@ pub const EVENTS: &str = "/fleet/events";
 /// Which part of which cluster is shown, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Name of the cluster for a person.
+    /// Name of the cluster for a person: the context of the kubeconfig.
     pub cluster: &'a str,
+    /// Where its API server is.
+    pub host: &'a str,
     /// Absent where it is all of them.
     pub namespace: Option<&'a str>,
     /// Seconds since the epoch.
@@ -33,6 +37,7 @@ pub struct Place<'a> {
 pub fn fleet(place: Place<'_>, fleet: &Fleet, query: &Query) -> String {
     let selection = fleet.select(query);
     let body = html! {
+        h1.unseen { "Fleet" }
         (filters(place, fleet, query))
         (counts(query, &selection))
         (notes(fleet, &selection))
@@ -41,7 +46,7 @@ pub fn fleet(place: Place<'_>, fleet: &Fleet, query: &Query) -> String {
         }
         (pager(query, &selection))
     };
-    document("Fleet", place, Some(EVENTS), body).into_string()
+    document("Fleet", place, "fleet", Some(EVENTS), body).into_string()
 }
 
 /// The parts of that page which change, by their ids.
@@ -90,16 +95,22 @@ pub fn forward(address: &str) -> String {
     bare("Console", refresh, body).into_string()
 }
 
-fn document(title: &str, place: Place<'_>, events: Option<&str>, body: Markup) -> Markup {
+fn document(
+    title: &str,
+    place: Place<'_>,
+    class: &str,
+    events: Option<&str>,
+    body: Markup,
+) -> Markup {
     let script = html! { script src=(assets::address(SCRIPT)) defer {} };
     let scope = place.namespace.unwrap_or("all namespaces");
     let body = html! {
         header {
             a.brand href="/" { (icon()) "Flink" }
-            p.place { span { (place.cluster) } span { (scope) } }
+            p.place { span title=(place.host) { (place.cluster) } span { (scope) } }
             p #link role="status" { noscript { "Reload to see changes" } }
         }
-        main data-events=[events] { h1.unseen { (title) } (body) }
+        main class=(class) data-events=[events] { (body) }
     };
     bare(&format!("{title} · {}", place.cluster), script, body)
 }
@@ -256,12 +267,12 @@ fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
     let Key { namespace, name, kind } = key;
     let badge = kind.prefix().or(row.is_session.then_some("session"));
     html! {
-        tr id={ (kind.prefix().unwrap_or("deployment")) "/" (namespace) "/" (name) } {
+        tr id={ (kind.word()) "/" (namespace) "/" (name) } {
             @if place.namespace.is_none() {
                 td.namespace { a href=(query.within(namespace).address()) { (namespace) } }
             }
             th.name scope="row" {
-                (name)
+                a href=(key.address()) { (name) }
                 @if let Some(badge) = badge { " " small { (badge) } }
                 @if row.is_being_deleted { " " small.bad { "is deleted" } }
             }

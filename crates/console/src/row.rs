@@ -1,6 +1,9 @@
 //! A row of the fleet: what is kept of one object.
 
-use strum::{Display, EnumIter};
+use strum::{Display, EnumIter, IntoEnumIterator};
+
+/// The longest name of Kubernetes.
+const NAME_BYTES_MAX: usize = 253;
 
 /// Kinds that the fleet shows.
 #[derive(Clone, Copy, Debug, Display, EnumIter, Eq, Ord, PartialEq, PartialOrd)]
@@ -14,6 +17,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// In addresses, and in ids of a page.
+    pub fn word(self) -> &'static str {
+        self.prefix().unwrap_or("deployment")
+    }
+
     /// As `kubectl flink` has it before a name; deployments go without.
     pub fn prefix(self) -> Option<&'static str> {
         match self {
@@ -30,6 +38,26 @@ pub struct Key {
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub kind: Kind,
+}
+
+impl Key {
+    /// Of the parts of an address; nothing that Kubernetes would not take as names.
+    pub fn parse(namespace: &str, kind: &str, name: &str) -> Option<Self> {
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_name = |text: &str| {
+            (1..=NAME_BYTES_MAX).contains(&text.len())
+                && text.bytes().all(|byte| is_letter(byte) || b"-.".contains(&byte))
+                && text.bytes().next().is_some_and(is_letter)
+        };
+        let kind = Kind::iter().find(|it| it.word() == kind)?;
+        let is_valid = is_name(namespace) && is_name(name);
+        is_valid.then(|| Self { namespace: namespace.into(), name: name.into(), kind })
+    }
+
+    /// Where its page is.
+    pub fn address(&self) -> String {
+        format!("/in/{}/{}/{}", self.namespace, self.kind.word(), self.name)
+    }
 }
 
 /// What the table shows of an object; what is not known is absent.
@@ -82,5 +110,30 @@ impl Tone {
             Some("SUSPENDED" | "FINISHED" | "CANCELED") => Self::Quiet,
             Some(_) => Self::Moving,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_back_to_its_object() {
+        for kind in Kind::iter() {
+            let key = Key { namespace: "shop".into(), name: "orders.v2-1".into(), kind };
+            let address = key.address();
+            let parts: Vec<&str> = address.split('/').collect();
+            let ["", "in", namespace, kind, name] = parts[..] else { panic!("{address}") };
+            assert_eq!(Key::parse(namespace, kind, name), Some(key));
+        }
+        for (namespace, kind, name) in [
+            ("shop", "pod", "a"),
+            ("", "deployment", "a"),
+            ("shop", "deployment", "../a"),
+            ("A", "sessionjob", "a"),
+        ] {
+            assert_eq!(Key::parse(namespace, kind, name), None, "{namespace} {kind} {name}");
+        }
+        assert_eq!(Key::parse("shop", "deployment", &"a".repeat(254)), None);
     }
 }

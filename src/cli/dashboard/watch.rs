@@ -132,7 +132,7 @@ async fn follow(
 }
 
 /// What a row shows of an object, as the commands read it.
-fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
+pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
     let text = |text: Option<&str>| text.map(Into::into);
     let key = Key { namespace: object.namespace().into(), name: object.name().into(), kind };
     let labels = object.labels().map(|(name, value)| format!("{name}={value}"));

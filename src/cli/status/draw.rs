@@ -6,9 +6,9 @@ use dialoguer::console::measure_text_width;
 const ROOM_MIN: usize = 12;
 
 /// One line and what hangs below it.
-pub(super) struct Node {
-    pub(super) label: String,
-    pub(super) children: Vec<Self>,
+pub(in crate::cli) struct Node {
+    pub(in crate::cli) label: String,
+    pub(in crate::cli) children: Vec<Self>,
 }
 
 impl Node {

@@ -25,6 +25,23 @@ const PODS_SHOWN: usize = 10;
 
 /// The tree, each line ended; in a terminal of `width` columns lines are broken between words.
 pub(super) fn render(facts: &Facts, is_wide: bool, width: Option<usize>, now: Timestamp) -> String {
+    let Facts { deployment, events, .. } = facts;
+    let Parts { mut nodes, is_advised } = parts(facts, is_wide, now);
+    nodes.extend(
+        deployment.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))),
+    );
+    nodes.extend(advice::events_node(events, is_advised, now));
+    Node::with(headline(deployment, now), nodes).drawn(width)
+}
+
+/// What hangs below the headline, but for the error and the events.
+pub(super) struct Parts {
+    pub(super) nodes: Vec<Node>,
+    /// The advice of an autoscaler is among them.
+    is_advised: bool,
+}
+
+pub(super) fn parts(facts: &Facts, is_wide: bool, now: Timestamp) -> Parts {
     let Facts {
         deployment,
         pods,
@@ -72,14 +89,10 @@ pub(super) fn render(facts: &Facts, is_wide: bool, width: Option<usize>, now: Ti
     let is_advised = advice.is_some();
     children.extend(advice);
     children.extend(snapshot_node(snapshots.as_deref().unwrap_or_default(), now));
-    children.extend(
-        deployment.error().map(|error| Node::leaf(format!("{} {error}", styled(RED, "error:")))),
-    );
-    children.extend(advice::events_node(events, is_advised, now));
-    Node::with(headline(deployment, now), children).drawn(width)
+    Parts { nodes: children, is_advised }
 }
 
-fn headline(deployment: &Deployment, now: Timestamp) -> String {
+pub(super) fn headline(deployment: &Deployment, now: Timestamp) -> String {
     let mut about = vec![format!("namespace {}", deployment.namespace())];
     about.extend(deployment.flink_version().map(str::to_owned));
     about.extend(deployment.is_standalone().then(|| "standalone".to_owned()));

@@ -87,7 +87,7 @@ addEventListener("pagehide", () => source && source.close());
 addEventListener("pageshow", (event) => event.persisted && follow());
 follow();
 
-// The search follows the typing, and the address the search.
+// The search follows the typing, and the address the search. Only the fleet has one.
 let typing;
 function search() {
   clearTimeout(typing);
@@ -96,17 +96,17 @@ function search() {
   history.replaceState(null, "", query ? "/?" + query : "/");
   follow();
 }
-form.addEventListener("input", () => {
+form?.addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(search, PAUSE);
 });
-form.addEventListener("submit", (event) => {
+form?.addEventListener("submit", (event) => {
   event.preventDefault();
   search();
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input")) {
+  if (form && event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input")) {
     event.preventDefault();
     form.elements.q.select();
   }

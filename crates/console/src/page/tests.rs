@@ -5,7 +5,7 @@ use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
-    Place { cluster: "127.0.0.1", namespace: None, now: 100, age }
+    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age }
 }
 
 fn one(row: Row) -> Fleet {
@@ -37,7 +37,7 @@ fn a_row_has_what_is_known_and_no_more() {
 
         <tr id="bluegreen/shop/orders">
         <td class="namespace"><a href="/?q=orders&amp;namespace=shop">shop</a></td>
-        <th class="name" scope="row">orders <small>bluegreen</small></th>
+        <th class="name" scope="row"><a href="/in/shop/bluegreen/orders">orders</a> <small>bluegreen</small></th>
         <td class="state"><span class="s good"><i></i>ACTIVE_BLUE</span></td>
         <td class="job"><span class="s bad"><i></i>FAILING</span></td>
         <td class="version"></td>

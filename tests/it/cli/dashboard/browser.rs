@@ -184,6 +184,30 @@ async fn keys_are_enough() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_row_leads_to_its_page_and_back() {
+    let seen = Seen::new().await;
+    seen.click("#counts .bad").await;
+    seen.shows(NAMES, &json!(["job-01", "job-05", "job-09"])).await;
+    seen.ask("document.querySelector('tbody .name a').focus()").await;
+    seen.press(Key::Enter).await;
+    seen.shows("return document.querySelector('h1').textContent", &json!("job-01")).await;
+    assert_eq!(seen.path().await, "/in/shop/deployment/job-01");
+    seen.shows(LINK, &json!("Live")).await;
+    let error = "window.same = true; return document.querySelector('pre.error').textContent.length";
+    assert_eq!(seen.ask(error).await, json!(440), "the whole error");
+    let stable = json!({"lifecycleState": "STABLE", "error": null});
+    seen.shown.cluster.set_status("flinkdeployments", "shop", "job-01", &stable);
+    let state = "return document.querySelector('#head .s').textContent";
+    seen.shows(state, &json!("STABLE")).await;
+    assert_eq!(seen.ask("return window.same").await, json!(true), "the page was not loaded again");
+    seen.driver.back().await.unwrap();
+    seen.shows(NAMES, &json!(["job-05", "job-09", "job-13"])).await;
+    assert_eq!(seen.path().await, "/?state=FAILED");
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
 async fn who_has_no_token_reads_what_to_do() {
     let seen = Seen::new().await;
     seen.driver.delete_all_cookies().await.unwrap();
@@ -206,15 +230,24 @@ async fn everybody_can_read_it() {
     let axe = std::fs::read_to_string(axe).unwrap();
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
+    let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
     let devtools = seen.driver.cdp();
+    // To look at by eye.
+    let pictures = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES");
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         let size =
             json!({"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500});
         devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
-        for address in [seen.shown.base(), &page] {
+        for (name, address) in
+            [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource)]
+        {
             seen.driver.goto(address).await.unwrap();
+            if let Some(folder) = &pictures {
+                let file = std::path::Path::new(folder).join(format!("{name}-{width}-{theme}.png"));
+                seen.driver.screenshot(&file).await.unwrap();
+            }
             let script = format!(
                 "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
                  passed: it.passes.length, \

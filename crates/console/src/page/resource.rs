@@ -1,0 +1,146 @@
+//! The page of one resource.
+
+use maud::{Markup, html};
+
+use super::{Place, document, state, text, time};
+use crate::resource::{Branch, Ink, Part, Resource, Span, Standing};
+use crate::row::Key;
+
+/// What follows the address of a page, where its events are told.
+pub const EVENTS: &str = "/events";
+
+/// Which resource is shown, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub key: &'a Key,
+    pub resource: Option<&'a Resource>,
+    pub standing: &'a Standing,
+}
+
+/// The page.
+pub fn page(place: Place<'_>, view: View<'_>) -> String {
+    let parts = parts(place, view);
+    let body = html! {
+        @for (_, part) in &parts { (part) }
+    };
+    let events = format!("{}{EVENTS}", view.key.address());
+    document(&view.key.name, place, "resource", Some(&events), body).into_string()
+}
+
+/// The parts of it, which all change, by their ids.
+pub fn fragments(place: Place<'_>, view: View<'_>) -> Vec<(&'static str, String)> {
+    parts(place, view).into_iter().map(|(id, part)| (id, part.into_string())).collect()
+}
+
+fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 3] {
+    let resource = view.resource;
+    [
+        ("head", head(place, view)),
+        ("notes", notes(view)),
+        ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
+    ]
+}
+
+fn head(place: Place<'_>, View { key, resource, .. }: View<'_>) -> Markup {
+    let Key { namespace, name, kind } = key;
+    html! {
+        section #head {
+            nav aria-label="Place" {
+                a href="/" { "Fleet" }
+                @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
+                span { (kind) }
+            }
+            h1 { (name) }
+            @if let Some(Resource { row, more, .. }) = resource {
+                p.states {
+                    (state(row.lifecycle.as_deref()))
+                    @if row.job_state.is_some() { span.job { "job " (state(row.job_state.as_deref())) } }
+                    @if row.is_session { small { "session cluster" } }
+                    @if row.is_being_deleted { small.bad { "is deleted" } }
+                    @if let Some(upgrade) = &row.upgrade { small.moving { "upgrade: " (upgrade) } }
+                }
+                @if let Some(error) = &row.error { pre.error tabindex="0" aria-label="Error" { (error) } }
+                dl {
+                    (fact("Flink", html! { (text(row.version.as_deref())) }))
+                    (fact("Image", html! { (text(row.image.as_deref())) }))
+                    (fact("Parallelism", html! { @if let Some(it) = row.parallelism { (it) } }))
+                    @for (name, value) in more { (fact(name, html! { (value) })) }
+                    (fact("Saved", time(place, row.snapshot_at)))
+                    (fact("Age", time(place, row.created_at)))
+                    (fact("Labels", html! { @for label in row.labels.lines() { span.label { (label) } } }))
+                }
+            }
+        }
+    }
+}
+
+/// Nothing where there is no value.
+fn fact(name: &str, value: Markup) -> Markup {
+    html! {
+        @if !value.0.is_empty() { div { dt { (name) } dd { (value) } } }
+    }
+}
+
+fn notes(View { key, standing, .. }: View<'_>) -> Markup {
+    let Key { namespace, name, kind } = key;
+    html! {
+        div #notes role="status" {
+            @match standing {
+                Standing::Current => {}
+                Standing::Absent => p {
+                    "There is no " (kind) " `" (name) "` in namespace `" (namespace) "`. It is shown here when it is made."
+                },
+                Standing::Gone { since } => p.bad {
+                    "It is no longer there: it was deleted before " (since) ". What is below is how it was last seen."
+                },
+                Standing::Lost { since, message } => p.bad.lost {
+                    "All is shown as it was at " (since) ", and the API server is asked again: " (message)
+                },
+            }
+        }
+    }
+}
+
+/// Nothing but its place while nothing is known.
+fn section<T>(
+    id: &str,
+    title: &str,
+    part: Option<&Part<T>>,
+    show: impl FnOnce(&T) -> Markup,
+) -> Markup {
+    html! {
+        section id=(id) {
+            @if let Some(part) = part {
+                h2 { (title) }
+                @match part {
+                    Ok(part) => (show(part)),
+                    Err(why) => p.unread { "Not known: " (why) },
+                }
+            }
+        }
+    }
+}
+
+fn branches(branches: &[Branch]) -> Markup {
+    html! {
+        @if !branches.is_empty() {
+            ul {
+                @for Branch { label, children } in branches {
+                    li {
+                        p { @for span in label { (inked(span)) } }
+                        (self::branches(children))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn inked(Span { ink, text }: &Span) -> Markup {
+    html! {
+        @if *ink == Ink::Plain { (text) } @else { span class=(ink) { (text) } }
+    }
+}
+
+#[cfg(test)]
+mod tests;

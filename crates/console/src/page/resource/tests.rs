@@ -1,0 +1,90 @@
+use super::*;
+use crate::row::{Kind, Row};
+
+fn place() -> Place<'static> {
+    let age = |seconds| format!("{seconds}s");
+    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age }
+}
+
+fn key() -> Key {
+    Key { namespace: "shop".into(), name: "orders".into(), kind: Kind::SessionJob }
+}
+
+fn span(ink: Ink, text: &str) -> Span {
+    Span { ink, text: text.to_owned() }
+}
+
+fn resource() -> Resource {
+    let row = Row {
+        lifecycle: Some("UPGRADING".into()),
+        job_state: Some("FAILING".into()),
+        upgrade: Some("stops and starts".into()),
+        error: Some("<b>".repeat(2_000).into()),
+        created_at: Some(40),
+        labels: "stage=test\nteam=a".into(),
+        ..Row::default()
+    };
+    let pod = Branch {
+        label: vec![span(Ink::Plain, "orders-1 "), span(Ink::Good, "Running")],
+        children: vec![],
+    };
+    let tree = Branch { label: vec![span(Ink::Plain, "JobManager")], children: vec![pod] };
+    Resource { row, more: vec![("Upgrade mode", "savepoint".to_owned())], tree: Ok(vec![tree]) }
+}
+
+fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
+    let key = key();
+    let view = View { key: &key, resource, standing };
+    let page = page(place(), view);
+    for (id, fragment) in fragments(place(), view) {
+        assert!(page.contains(&fragment), "{id}");
+        assert!(fragment.contains(&format!(" id=\"{id}\"")), "{fragment}");
+    }
+    page
+}
+
+#[test]
+fn a_page_has_all_that_is_known() {
+    let page = shown(Some(&resource()), &Standing::Current);
+    for told in [
+        "data-events=\"/in/shop/sessionjob/orders/events\"",
+        "<a href=\"/?namespace=shop\">shop</a><span>FlinkSessionJob</span>",
+        "<h1>orders</h1>",
+        "upgrade: stops and starts",
+        "<dt>Upgrade mode</dt><dd>savepoint</dd>",
+        "<time datetime=\"1970-01-01T00:00:40Z\"",
+        "<span class=\"label\">stage=test</span><span class=\"label\">team=a</span>",
+        "<li><p>JobManager</p><ul><li><p>orders-1 <span class=\"good\">Running</span></p></li></ul></li>",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert_eq!(page.matches("&lt;b&gt;").count(), 2_000, "the whole error");
+    assert!(!page.contains("<dt>Image</dt>"), "what is not known has no name: {page}");
+    for inline in [" style=", " onclick=", "<style", "<script>", "javascript:"] {
+        assert!(!page.contains(inline), "{inline}: {page}");
+    }
+}
+
+#[test]
+fn a_part_that_is_not_known_says_why() {
+    let tree = Err("pods is forbidden".to_owned());
+    let page = shown(Some(&Resource { tree, ..resource() }), &Standing::Current);
+    assert!(
+        page.contains("Not known: pods is forbidden") && page.contains("stops and starts"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let absent = shown(None, &Standing::Absent);
+    assert!(
+        absent.contains("There is no FlinkSessionJob `orders` in namespace `shop`"),
+        "{absent}"
+    );
+    let gone = shown(Some(&resource()), &Standing::Gone { since: "10:00:00".to_owned() });
+    assert!(gone.contains("It is no longer there: it was deleted before 10:00:00"), "{gone}");
+    let lost = Standing::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
+    let lost = shown(None, &lost);
+    assert!(lost.contains("<p class=\"bad lost\">All is shown as it was at 10:00:00"), "{lost}");
+}

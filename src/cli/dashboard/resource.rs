@@ -1,0 +1,171 @@
+//! What the page of one resource shows: read when somebody looks, in the words of the commands.
+
+use std::time::Duration;
+
+use anstyle::Style;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::watch;
+use crate::cli::connection::Connection;
+use crate::cli::deployment::Deployment;
+use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
+use crate::cli::status;
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::FlinkDeployment;
+use api::session_job::FlinkSessionJob;
+use clients::cluster::apply::ObjectId;
+use clients::cluster::read;
+use clients::flink::access::Access;
+use config::secret;
+use console::resource::{Branch, Ink, Part, Resource, Span, Standing};
+use console::row::{Key, Kind};
+
+/// Resources that are read at the same time; others wait.
+const READS_MAX: usize = 4;
+/// The longest that one waits for its turn.
+const TURN_TIME_MAX: Duration = Duration::from_secs(10);
+/// The longest that a part may take to be read: a person waits.
+const PART_TIME_MAX: Duration = Duration::from_secs(8);
+
+/// Reads resources as who runs the console.
+pub(super) struct Reader {
+    connection: Connection,
+    access: Access,
+    turns: Semaphore,
+}
+
+/// What reading brought.
+enum Read {
+    There(Box<Resource>),
+    Absent,
+    Failed(String),
+}
+
+/// What a page knows, from one look to the next.
+pub(super) struct Looked {
+    pub(super) resource: Option<Resource>,
+    pub(super) standing: Standing,
+}
+
+impl Looked {
+    /// Before the first look.
+    pub(super) fn new() -> Self {
+        Self { resource: None, standing: Standing::Absent }
+    }
+
+    /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
+    pub(super) async fn again(&mut self, reader: &Reader, key: &Key) {
+        let clock =
+            || Timestamp::now().to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string();
+        self.standing = match (reader.read(key).await, &self.standing) {
+            (Read::There(resource), _) => {
+                self.resource = Some(*resource);
+                Standing::Current
+            }
+            (Read::Absent, Standing::Gone { since }) => Standing::Gone { since: since.clone() },
+            (Read::Absent, _) if self.resource.is_some() => Standing::Gone { since: clock() },
+            (Read::Absent, _) => Standing::Absent,
+            (Read::Failed(message), Standing::Lost { since, .. }) => {
+                Standing::Lost { since: since.clone(), message }
+            }
+            (Read::Failed(message), _) => Standing::Lost { since: clock(), message },
+        };
+    }
+}
+
+impl Reader {
+    pub(super) fn new(connection: Connection, access: Access) -> Self {
+        Self { connection, access, turns: Semaphore::new(READS_MAX) }
+    }
+
+    async fn read(&self, key: &Key) -> Read {
+        let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
+            return Read::Failed("too many resources are being read; it is tried again".to_owned());
+        };
+        let (namespace, name) = (&*key.namespace, &*key.name);
+        let id = match key.kind {
+            Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),
+            Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
+            Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
+        };
+        let found = within(read::get_value(&self.connection.client, &id)).await;
+        match found {
+            Ok(Some(object)) => Read::There(Box::new(self.around(key, &Deployment(object)).await)),
+            Ok(None) => Read::Absent,
+            Err(message) => Read::Failed(message),
+        }
+    }
+
+    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
+    async fn around(&self, key: &Key, object: &Deployment) -> Resource {
+        let connection =
+            Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() };
+        let tree = status::parts(&connection, object, self.access, Timestamp::now());
+        let tree = within(Box::pin(tree)).await;
+        let (_, row) = watch::row(key.kind, object);
+        Resource {
+            row,
+            more: more(object),
+            tree: tree.map(|nodes| nodes.into_iter().map(branch).collect()),
+        }
+    }
+}
+
+/// The answer, if it comes in time; what keeps it away is a text of the page.
+async fn within<T, E: Into<anyhow::Error>>(answer: impl Future<Output = Result<T, E>>) -> Part<T> {
+    match timeout(PART_TIME_MAX, answer).await {
+        Ok(answer) => answer.map_err(|error| secret::hide_in(&format!("{:#}", error.into()))),
+        Err(_) => Err(format!("there was no answer within {} seconds", PART_TIME_MAX.as_secs())),
+    }
+}
+
+/// What a row has no room for.
+fn more(object: &Deployment) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    if !object.is_session() {
+        fields.push(("Upgrade mode", object.upgrade_mode().to_owned()));
+        fields.extend(
+            (object.desired_state() != "running")
+                .then(|| ("Wanted", object.desired_state().to_owned())),
+        );
+    }
+    if !object.is_session_job() {
+        let mode = if object.is_standalone() { "standalone" } else { "native" };
+        fields.push(("Mode", mode.to_owned()));
+    }
+    fields.extend(object.session_cluster().map(|it| ("Session cluster", it.into_owned())));
+    fields.extend(object.job_id().map(|it| ("Job", it.to_owned())));
+    fields.extend(object.blue_green_parent().map(|it| ("Colour of", it.to_owned())));
+    fields.push((
+        "Generation",
+        match object.observed_generation() {
+            Some(seen) if seen == object.generation() => seen.to_string(),
+            Some(seen) => format!("{}, of which {seen} is taken up", object.generation()),
+            None => format!("{}, not taken up", object.generation()),
+        },
+    ));
+    fields
+}
+
+fn branch(node: status::Node) -> Branch {
+    let status::Node { label, children } = node;
+    let spans = pieces(&secret::hide_in(&label)).into_iter();
+    Branch {
+        label: spans.map(|(style, text)| Span { ink: ink(style), text }).collect(),
+        children: children.into_iter().map(branch).collect(),
+    }
+}
+
+fn ink(style: Style) -> Ink {
+    let inks = [
+        (BOLD, Ink::Strong),
+        (DIM, Ink::Dim),
+        (GREEN, Ink::Good),
+        (YELLOW, Ink::Moving),
+        (RED, Ink::Bad),
+    ];
+    inks.into_iter().find(|(it, _)| *it == style).map_or(Ink::Plain, |(_, ink)| ink)
+}
