@@ -138,7 +138,7 @@ fn icon() -> Markup {
 }
 
 fn filters(place: Place<'_>, fleet: &Fleet, query: &Query) -> Markup {
-    let typed = ["q", "namespace", "labels", "page"];
+    let typed = ["q", "namespace", "labels", "sort", "page"];
     let others = query.fields().into_iter().filter(|(name, _)| !typed.contains(name));
     html! {
         form #filters action="/" role="search" {
@@ -153,6 +153,14 @@ fn filters(place: Place<'_>, fleet: &Fleet, query: &Query) -> Markup {
             }
             input name="labels" value=(query.labels) placeholder="Labels: team=a,stage!=test" aria-label="Labels"
                 autocomplete="off" spellcheck="false";
+            // The head of the table does this where there is one.
+            select name="sort" aria-label="Order" {
+                @for (column, title) in columns(place) {
+                    // What is so by default stays out of the address.
+                    @let value = if column == Column::default() { String::new() } else { column.to_string() };
+                    option value=(value) selected[column == query.sort] { "By " (title.to_lowercase()) }
+                }
+            }
             @for (name, value) in others { input type="hidden" name=(name) value=(value); }
             button { "Filter" }
         }

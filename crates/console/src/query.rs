@@ -12,7 +12,7 @@ const VALUE_BYTES_MAX: usize = 512;
 /// States that are read; there are fewer.
 const STATES_MAX: usize = 32;
 /// Rows of a page that can be asked for, the first one by default.
-pub const SIZES: [usize; 3] = [50, 100, 200];
+pub const SIZES: [usize; 2] = [50, 100];
 /// The value of `state` of what no operator has seen yet.
 pub const UNSEEN: &str = "none";
 
@@ -195,7 +195,7 @@ mod tests {
         for address in [
             "/",
             "/?q=a+b%26c&namespace=shop&labels=team%3Da%2Cstage%21%3Dtest&state=FAILED&state=none",
-            "/?sort=age&order=desc&size=200&page=7",
+            "/?sort=age&order=desc&size=100&page=7",
         ] {
             let query = Query::parse(address.trim_start_matches("/?"));
             assert_eq!(query.address(), address);

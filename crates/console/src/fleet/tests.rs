@@ -94,7 +94,7 @@ fn pages_end_with_the_rows() {
     assert_eq!(page("page=2"), ("050".to_owned(), 50, 1, 3));
     assert_eq!(page("page=3"), ("100".to_owned(), 20, 2, 3));
     assert_eq!(page("page=99"), ("100".to_owned(), 20, 2, 3));
-    assert_eq!(page("size=200&page=2"), ("000".to_owned(), 120, 0, 1));
+    assert_eq!(page("size=100&page=2"), ("100".to_owned(), 20, 1, 2));
 }
 
 #[test]
