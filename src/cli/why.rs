@@ -10,10 +10,12 @@ mod verdict;
 use clap::Args;
 use serde::Serialize;
 
-use self::verdict::Verdict;
+use self::verdict::{Cause, Verdict};
 use super::args::{FlinkAccess, Global, Output};
 use super::complete;
+use super::connection::Connection;
 use super::printer::{BOLD, DIM, Printer, ValueFormat, styled};
+use clients::flink::access::Access;
 
 /// Shown below the flags.
 const EXAMPLES: &str = "\
@@ -45,6 +47,43 @@ struct Answer<'a> {
     verdict: &'a Verdict,
     /// Facts that could not be read, and why.
     unread: &'a [String],
+}
+
+/// The answer for others than this command.
+pub(super) struct Told {
+    pub(super) weight: Weight,
+    pub(super) what: String,
+    pub(super) evidence: String,
+    pub(super) remedy: String,
+    /// The next command to type.
+    pub(super) next: String,
+    /// What could not be read.
+    pub(super) unread: Vec<String>,
+}
+
+/// How a verdict is to be taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Weight {
+    Well,
+    /// It is on its way, or rests as somebody wants it.
+    Waits,
+    Wrong,
+}
+
+/// Reads and judges.
+pub(super) async fn tell(
+    connection: &Connection,
+    name: &str,
+    access: Access,
+) -> anyhow::Result<Told> {
+    let (facts, unread) = facts::observe(connection, name, access).await?;
+    let Verdict { cause, what, evidence, remedy, next } = verdict::verdict(&facts);
+    let weight = match cause {
+        Cause::Healthy => Weight::Well,
+        Cause::Starting | Cause::Deleting | Cause::Suspended | Cause::UpgradeWaits => Weight::Waits,
+        _ => Weight::Wrong,
+    };
+    Ok(Told { weight, what, evidence, remedy, next, unread })
 }
 
 /// Reads, judges and prints.

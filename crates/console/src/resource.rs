@@ -1,6 +1,6 @@
 //! What the page of one resource shows: facts in words, as the shell has read them.
 
-use crate::row::Row;
+use crate::row::{Row, Tone};
 
 /// A part of the page, or why it is not known.
 pub type Part<T> = Result<T, String>;
@@ -11,8 +11,24 @@ pub struct Resource {
     pub row: Row,
     /// Names and values for which a row has no room.
     pub more: Vec<(&'static str, String)>,
+    pub verdict: Part<Verdict>,
     /// As `kubectl flink status` draws it.
     pub tree: Part<Vec<Branch>>,
+}
+
+/// What `kubectl flink why` says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// Good where all is well.
+    pub tone: Tone,
+    pub what: String,
+    /// A quotation or a fact that shows it.
+    pub evidence: String,
+    pub remedy: String,
+    /// The next command to type.
+    pub next: String,
+    /// What could not be looked at, and why.
+    pub unread: Vec<String>,
 }
 
 /// One line, and what hangs below it.

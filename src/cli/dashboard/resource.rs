@@ -13,6 +13,7 @@ use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
 use crate::cli::status;
+use crate::cli::why::{self, Told, Weight};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -20,8 +21,8 @@ use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
 use clients::flink::access::Access;
 use config::secret;
-use console::resource::{Branch, Ink, Part, Resource, Span, Standing};
-use console::row::{Key, Kind};
+use console::resource::{Branch, Ink, Part, Resource, Span, Standing, Verdict};
+use console::row::{Key, Kind, Tone};
 
 /// Resources that are read at the same time; others wait.
 const READS_MAX: usize = 4;
@@ -104,11 +105,18 @@ impl Reader {
         let connection =
             Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() };
         let tree = status::parts(&connection, object, self.access, Timestamp::now());
-        let tree = within(Box::pin(tree)).await;
+        // One of each kind may have the same name.
+        let name = match key.kind {
+            Kind::Deployment => format!("flinkdeployment/{}", key.name),
+            Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
+        };
+        let told = why::tell(&connection, &name, self.access);
+        let (tree, told) = tokio::join!(within(Box::pin(tree)), within(Box::pin(told)));
         let (_, row) = watch::row(key.kind, object);
         Resource {
             row,
             more: more(object),
+            verdict: told.map(|told| verdict(told, &key.namespace)),
             tree: tree.map(|nodes| nodes.into_iter().map(branch).collect()),
         }
     }
@@ -148,6 +156,21 @@ fn more(object: &Deployment) -> Vec<(&'static str, String)> {
         },
     ));
     fields
+}
+
+fn verdict(told: Told, namespace: &str) -> Verdict {
+    let Told { weight, what, evidence, remedy, mut next, unread } = told;
+    // It is typed where another namespace may be the usual one.
+    if next.starts_with("kubectl flink ") && !next.contains(" -n ") {
+        next = format!("{next} -n {namespace}");
+    }
+    let tone = match weight {
+        Weight::Well => Tone::Good,
+        Weight::Waits => Tone::Moving,
+        Weight::Wrong => Tone::Bad,
+    };
+    let evidence = secret::hide_in(&evidence);
+    Verdict { tone, what, evidence, remedy, next, unread }
 }
 
 fn branch(node: status::Node) -> Branch {

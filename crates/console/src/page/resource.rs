@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{Place, document, state, text, time};
-use crate::resource::{Branch, Ink, Part, Resource, Span, Standing};
-use crate::row::Key;
+use crate::resource::{Branch, Ink, Part, Resource, Span, Standing, Verdict};
+use crate::row::{Key, Tone};
 
 /// What follows the address of a page, where its events are told.
 pub const EVENTS: &str = "/events";
@@ -32,11 +32,12 @@ pub fn fragments(place: Place<'_>, view: View<'_>) -> Vec<(&'static str, String)
     parts(place, view).into_iter().map(|(id, part)| (id, part.into_string())).collect()
 }
 
-fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 3] {
+fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 4] {
     let resource = view.resource;
     [
         ("head", head(place, view)),
         ("notes", notes(view)),
+        ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
     ]
 }
@@ -116,6 +117,23 @@ fn section<T>(
                     Ok(part) => (show(part)),
                     Err(why) => p.unread { "Not known: " (why) },
                 }
+            }
+        }
+    }
+}
+
+fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> Markup {
+    html! {
+        p.what { span class={ "s " (tone) } { i {} (what) } }
+        @if *tone != Tone::Good {
+            p.evidence { (evidence) }
+            p { (remedy) }
+            p.next { span.dim { "next: " } code { (next) } }
+        }
+        @if !unread.is_empty() {
+            details {
+                summary { "Looked at without all of it" }
+                ul { @for it in unread { li { (it) } } }
             }
         }
     }

@@ -20,7 +20,14 @@ async fn each_kind_has_a_page() {
     let wanted: [(&str, &[&str]); 4] = [
         (
             "deployment/bills",
-            &["<h1>bills</h1>", "last-state", "ImagePullBackOff", "bills-6d4c7b9f8-x2x7k"],
+            &[
+                "<h1>bills</h1>",
+                "last-state",
+                "ImagePullBackOff",
+                "flink:9: not found",
+                "bills-6d4c7b9f8-x2x7k",
+                "<code>kubectl ",
+            ],
         ),
         ("deployment/session", &["session cluster", "Session jobs", "clicks"]),
         ("sessionjob/clicks", &["FINISHED", "Session cluster session, JobManager"]),

@@ -29,7 +29,42 @@ fn resource() -> Resource {
         children: vec![],
     };
     let tree = Branch { label: vec![span(Ink::Plain, "JobManager")], children: vec![pod] };
-    Resource { row, more: vec![("Upgrade mode", "savepoint".to_owned())], tree: Ok(vec![tree]) }
+    let verdict = Ok(verdict(Tone::Bad));
+    Resource {
+        row,
+        more: vec![("Upgrade mode", "savepoint".to_owned())],
+        verdict,
+        tree: Ok(vec![tree]),
+    }
+}
+
+fn verdict(tone: Tone) -> Verdict {
+    let text = str::to_owned;
+    Verdict {
+        tone,
+        what: text("No image."),
+        evidence: text("manifest <unknown>"),
+        remedy: text("Push it."),
+        next: text("kubectl describe pod orders-1"),
+        unread: vec![text("events: forbidden")],
+    }
+}
+
+#[test]
+fn a_verdict_has_its_evidence_and_what_to_do_and_one_line_where_all_is_well() {
+    let page = shown(Some(&resource()), &Standing::Current);
+    for told in [
+        "No image.",
+        "manifest &lt;unknown&gt;",
+        "Push it.",
+        "<code>kubectl describe pod orders-1</code>",
+        "<li>events: forbidden</li>",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    let well = Resource { verdict: Ok(verdict(Tone::Good)), ..resource() };
+    let page = shown(Some(&well), &Standing::Current);
+    assert!(page.contains("No image.") && !page.contains("Push it."), "{page}");
 }
 
 fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
