@@ -4,6 +4,7 @@
 //! shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
+mod life;
 mod resource;
 mod watch;
 

@@ -46,15 +46,15 @@ pub struct EventsArgs {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
-    last_seen: Option<Timestamp>,
+pub(super) struct Line {
+    pub(super) last_seen: Option<Timestamp>,
     #[serde(rename = "type")]
-    event_type: String,
-    reason: String,
+    pub(super) event_type: String,
+    pub(super) reason: String,
     /// `Kind/name`.
-    object: String,
-    count: i32,
-    message: String,
+    pub(super) object: String,
+    pub(super) count: i32,
+    pub(super) message: String,
 }
 
 /// Prints the events, the latest last.
@@ -62,19 +62,8 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
     let EventsArgs { name, warnings, output: Output { output } } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch_itself(&connection, &name).await?;
-    let about = deployment::with_colours(&connection, &present).await?;
-    let (events, names) = tokio::join!(
-        read::list::<Event>(&connection.client, Scope::Namespace(present.namespace()), None),
-        join_all(about.iter().map(|it| names_of(&connection, it))),
-    );
-    let names: BTreeSet<_> = names.into_iter().flatten().collect();
-    let mut lines = events?
-        .into_iter()
-        .filter(|event| about.iter().any(|it| is_about(event, it, &names)))
-        .map(line)
-        .filter(|line| !warnings || line.event_type == "Warning")
-        .collect::<Vec<_>>();
-    lines.sort_by_key(|line| line.last_seen);
+    let mut lines = lines(&connection, &present).await?;
+    lines.retain(|line| !warnings || line.event_type == "Warning");
     match output {
         Some(ObjectFormat::Value(format)) => printer.value(&json!({"events": lines}), format)?,
         Some(ObjectFormat::Name) => {
@@ -91,6 +80,26 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     Ok(())
+}
+
+/// All that is told of it and of what belongs to it, the latest last.
+pub(super) async fn lines(
+    connection: &Connection,
+    present: &Deployment,
+) -> anyhow::Result<Vec<Line>> {
+    let about = deployment::with_colours(connection, present).await?;
+    let (events, names) = tokio::join!(
+        read::list::<Event>(&connection.client, Scope::Namespace(present.namespace()), None),
+        join_all(about.iter().map(|it| names_of(connection, it))),
+    );
+    let names: BTreeSet<_> = names.into_iter().flatten().collect();
+    let mut lines = events?
+        .into_iter()
+        .filter(|event| about.iter().any(|it| is_about(event, it, &names)))
+        .map(line)
+        .collect::<Vec<_>>();
+    lines.sort_by_key(|line| line.last_seen);
+    Ok(lines)
 }
 
 /// Names of what belongs to the deployment and cannot be told by its name.

@@ -35,10 +35,10 @@ pub struct HistoryArgs {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
     /// Absent for the present spec, which has no revision yet.
-    revision: Option<i64>,
-    reconciled_at: Option<Timestamp>,
-    restore_point: Option<RestorePoint>,
-    spec: Value,
+    pub(super) revision: Option<i64>,
+    pub(super) reconciled_at: Option<Timestamp>,
+    pub(super) restore_point: Option<RestorePoint>,
+    pub(super) spec: Value,
 }
 
 /// Prints the history, the present spec last.
@@ -72,7 +72,11 @@ pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyho
     Ok(())
 }
 
-async fn entries(connection: &Connection, present: &Deployment) -> anyhow::Result<Vec<Entry>> {
+/// The revisions of a deployment, the present spec last.
+pub(super) async fn entries(
+    connection: &Connection,
+    present: &Deployment,
+) -> anyhow::Result<Vec<Entry>> {
     let revisions =
         revisions::list(&connection.client, &connection.namespace, &present.history_name()).await?;
     let mut entries = revisions.into_iter().map(from_revision).collect::<Vec<_>>();

@@ -5,7 +5,7 @@
 
 mod advice;
 mod draw;
-mod facts;
+pub(super) mod facts;
 mod follow;
 mod tree;
 

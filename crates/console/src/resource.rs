@@ -14,6 +14,60 @@ pub struct Resource {
     pub verdict: Part<Verdict>,
     /// As `kubectl flink status` draws it.
     pub tree: Part<Vec<Branch>>,
+    pub life: Life,
+}
+
+/// Moments that are shown.
+pub const MOMENTS_MAX: usize = 200;
+/// Letters of one that are shown.
+const MOMENT_LETTERS_MAX: usize = 600;
+
+/// What has happened to it, the newest first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Life {
+    moments: Vec<Moment>,
+    /// There are older ones.
+    is_cut: bool,
+    /// What could not be read, and why.
+    pub unread: Vec<String>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moment {
+    /// Seconds since the epoch.
+    pub at: i64,
+    pub tone: Tone,
+    /// What tells it: an event, a condition, …
+    pub source: &'static str,
+    pub title: String,
+    pub text: String,
+}
+
+impl Life {
+    /// Of moments in any order.
+    pub fn new(mut moments: Vec<Moment>, unread: Vec<String>) -> Self {
+        moments.sort_by_key(|moment| std::cmp::Reverse(moment.at));
+        let is_cut = moments.len() > MOMENTS_MAX;
+        moments.truncate(MOMENTS_MAX);
+        for Moment { text, .. } in &mut moments {
+            if let Some((end, _)) = text.char_indices().nth(MOMENT_LETTERS_MAX) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Self { moments, is_cut, unread }
+    }
+
+    /// The newest first.
+    pub fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+
+    /// Whether there are older ones than those that are shown.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
 }
 
 /// What `kubectl flink why` says.

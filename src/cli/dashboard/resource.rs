@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::watch;
+use super::{life, watch};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
@@ -111,19 +111,23 @@ impl Reader {
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
         let told = why::tell(&connection, &name, self.access);
-        let (tree, told) = tokio::join!(within(Box::pin(tree)), within(Box::pin(told)));
+        let life = Box::pin(life::of(&connection, object));
+        let (tree, told, life) = tokio::join!(within(Box::pin(tree)), within(Box::pin(told)), life);
         let (_, row) = watch::row(key.kind, object);
         Resource {
             row,
             more: more(object),
             verdict: told.map(|told| verdict(told, &key.namespace)),
             tree: tree.map(|nodes| nodes.into_iter().map(branch).collect()),
+            life,
         }
     }
 }
 
 /// The answer, if it comes in time; what keeps it away is a text of the page.
-async fn within<T, E: Into<anyhow::Error>>(answer: impl Future<Output = Result<T, E>>) -> Part<T> {
+pub(super) async fn within<T, E: Into<anyhow::Error>>(
+    answer: impl Future<Output = Result<T, E>>,
+) -> Part<T> {
     match timeout(PART_TIME_MAX, answer).await {
         Ok(answer) => answer.map_err(|error| secret::hide_in(&format!("{:#}", error.into()))),
         Err(_) => Err(format!("there was no answer within {} seconds", PART_TIME_MAX.as_secs())),

@@ -207,7 +207,7 @@ async fn observe_flink(
 }
 
 /// The snapshots of this job, newest first.
-fn of_job(snapshots: Vec<Value>, job: &Deployment) -> Vec<Value> {
+pub(in crate::cli) fn of_job(snapshots: Vec<Value>, job: &Deployment) -> Vec<Value> {
     let (kind, name) = (job.id().kind, job.name());
     let text =
         |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);

@@ -305,5 +305,46 @@ fn fleet() -> FakeCluster {
             "status": {"lifecycleState": state, "jobStatus": {"state": "RUNNING"}, "error": error},
         }));
     }
+    tell_of(&cluster, "job-01");
     cluster
+}
+
+/// What belongs to one of them, and has happened to it.
+fn tell_of(cluster: &FakeCluster, name: &str) {
+    let at = |minutes| jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let metadata = |name: &str, minutes| json!({"name": name, "namespace": "shop", "creationTimestamp": at(minutes)});
+    let reference = json!({"kind": "FlinkDeployment", "name": name});
+    for (number, state, minutes) in [(1, "COMPLETED", 300), (2, "FAILED", 40)] {
+        cluster.insert(json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
+            "metadata": metadata(&format!("{name}-before-upgrade-{number}"), minutes),
+            "spec": {"jobReference": reference, "savepoint": {}},
+            "status": {"state": state, "path": format!("s3://flink/{name}/savepoint-{number}"), "error": null}}));
+    }
+    let told = [
+        (
+            "Normal",
+            "SpecChanged",
+            39,
+            "UPGRADE change(s) detected (image : registry/flink:1.19 -> registry/flink:1.20)",
+        ),
+        ("Normal", "Suspended", 38, "Suspending existing deployment."),
+        ("Normal", "Submit", 37, "Starting deployment"),
+        (
+            "Warning",
+            "ClusterDeploymentException",
+            3,
+            "0/3 nodes are available: 3 Insufficient memory.",
+        ),
+    ];
+    for (number, (kind, reason, minutes, message)) in told.into_iter().enumerate() {
+        cluster.insert(json!({"apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": format!("{name}.{number}"), "namespace": "shop"},
+            "involvedObject": reference, "type": kind, "reason": reason, "message": message,
+            "lastTimestamp": at(minutes), "count": 1}));
+    }
+    cluster.insert(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+        "name": format!("{name}-6d4c7b9f8-k2p4q"), "namespace": "shop", "creationTimestamp": at(37),
+        "labels": {"app": name, "component": "jobmanager"}}, "spec": {"containers": []},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "flink-main-container", "image": "", "imageID": "",
+            "ready": true, "restartCount": 2}]}}));
 }

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use super::{Place, document, state, text, time};
-use crate::resource::{Branch, Ink, Part, Resource, Span, Standing, Verdict};
+use crate::resource::{
+    Branch, Ink, Life, MOMENTS_MAX, Moment, Part, Resource, Span, Standing, Verdict,
+};
 use crate::row::{Key, Tone};
 
 /// What follows the address of a page, where its events are told.
@@ -32,13 +34,14 @@ pub fn fragments(place: Place<'_>, view: View<'_>) -> Vec<(&'static str, String)
     parts(place, view).into_iter().map(|(id, part)| (id, part.into_string())).collect()
 }
 
-fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 4] {
+fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 5] {
     let resource = view.resource;
     [
         ("head", head(place, view)),
         ("notes", notes(view)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
+        ("life", life(place, resource.map(|it| &it.life))),
     ]
 }
 
@@ -137,6 +140,34 @@ fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> 
             }
         }
     }
+}
+
+fn life(place: Place<'_>, life: Option<&Life>) -> Markup {
+    html! {
+        section #life {
+            @if let Some(life) = life {
+                h2 { "Timeline" }
+                @for why in &life.unread { p.unread { "Not known: " (why) } }
+                @if life.moments().is_empty() { p.unread { "Nothing is on record" } }
+                ol {
+                    @for Moment { at, tone, source, title, text } in life.moments() {
+                        li class=(tone) {
+                            (time(place, Some(*at)))
+                            span.at { (exact(*at)) }
+                            i {}
+                            p { b { (title) } " " small { (source) } " " (text) }
+                        }
+                    }
+                }
+                @if life.is_cut() { p.unread { "Only the newest " (MOMENTS_MAX) " are shown" } }
+            }
+        }
+    }
+}
+
+fn exact(at: i64) -> String {
+    let at = jiff::Timestamp::from_second(at);
+    at.map(|at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()).unwrap_or_default()
 }
 
 fn branches(branches: &[Branch]) -> Markup {

@@ -17,7 +17,7 @@ async fn page(shown: &Shown, cookie: &str, path: &str) -> (u16, String) {
 async fn each_kind_has_a_page() {
     let shown = Shown::new(stage()).await;
     let cookie = shown.cookie().await;
-    let wanted: [(&str, &[&str]); 4] = [
+    let wanted: [(&str, &[&str]); 5] = [
         (
             "deployment/bills",
             &[
@@ -27,6 +27,17 @@ async fn each_kind_has_a_page() {
                 "flink:9: not found",
                 "bills-6d4c7b9f8-x2x7k",
                 "<code>kubectl ",
+            ],
+        ),
+        (
+            "deployment/wordcount",
+            &[
+                "Revision 1",
+                "image flink:1.19",
+                "sp-1 COMPLETED",
+                "<b>Submit</b>",
+                "Starting deployment",
+                "<b>Created</b>",
             ],
         ),
         ("deployment/session", &["session cluster", "Session jobs", "clicks"]),

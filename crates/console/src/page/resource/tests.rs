@@ -35,7 +35,36 @@ fn resource() -> Resource {
         more: vec![("Upgrade mode", "savepoint".to_owned())],
         verdict,
         tree: Ok(vec![tree]),
+        life: Life::new((0..3).map(moment).collect(), vec![]),
     }
+}
+
+fn moment(at: i64) -> Moment {
+    Moment {
+        at,
+        tone: Tone::Quiet,
+        source: "event",
+        title: format!("Number{at}"),
+        text: "<i>".to_owned(),
+    }
+}
+
+#[test]
+fn a_life_is_told_the_newest_first_and_says_where_it_is_cut() {
+    let page = shown(Some(&resource()), &Standing::Current);
+    let list = page.split_once("<ol>").unwrap().1.split_once("</ol>").unwrap().0;
+    let first = "<li class=\"quiet\"><time datetime=\"1970-01-01T00:00:02Z\" title=\"1970-01-01T00:00:02Z\">98s</time>\
+                 <span class=\"at\">1970-01-01 00:00:02Z</span><i></i><p><b>Number2</b> <small>event</small> &lt;i&gt;</p></li>";
+    assert!(list.starts_with(first), "{list}");
+    assert!(!page.contains("Only the newest"), "{page}");
+    let long = Moment { text: "a".repeat(10_000), ..moment(1_000) };
+    let moments = (0..200).map(moment).chain([long]).collect();
+    let life = Life::new(moments, vec!["events: forbidden".to_owned()]);
+    let page = shown(Some(&Resource { life, ..resource() }), &Standing::Current);
+    for told in ["Only the newest 200 are shown", "Not known: events: forbidden", "Number199<"] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert!(!page.contains("Number0<") && page.len() < 100_000, "{}", page.len());
 }
 
 fn verdict(tone: Tone) -> Verdict {

@@ -1,0 +1,150 @@
+//! What has happened to a resource: revisions, snapshots, events and conditions, as the commands read them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cli::connection::Connection;
+use crate::cli::deployment::{self, Deployment};
+use crate::cli::events::{self, Line};
+use crate::cli::history::{self, Entry};
+use crate::cli::status;
+use api::state_snapshot::FlinkStateSnapshot;
+use clients::cluster::read::{self, Scope};
+use config::secret;
+use console::resource::{Life, Moment, Part};
+use console::row::Tone;
+
+use super::resource::within;
+
+/// Reads it; each source by itself.
+pub(super) async fn of(connection: &Connection, object: &Deployment) -> Life {
+    let (revisions, snapshots, events) = tokio::join!(
+        within(revisions(connection, object)),
+        within(snapshots(connection, object)),
+        within(async {
+            let lines = events::lines(connection, object).await?;
+            anyhow::Ok(lines.into_iter().filter_map(event).collect())
+        }),
+    );
+    let mut unread = Vec::new();
+    let mut moments = own(object);
+    let parts: [(&str, Part<Vec<Moment>>); 3] =
+        [("revisions", revisions), ("snapshots", snapshots), ("events", events)];
+    for (what, part) in parts {
+        match part {
+            Ok(part) => moments.extend(part),
+            Err(why) => unread.push(format!("{what}: {why}")),
+        }
+    }
+    Life::new(moments, unread)
+}
+
+/// What the object itself says: when it was made, its conditions, and savepoints of its status.
+fn own(object: &Deployment) -> Vec<Moment> {
+    let status =
+        |path: &str| object.0.pointer(path).and_then(Value::as_array).into_iter().flatten();
+    let created = object.created_at().map(|at| Moment {
+        at: at.as_second(),
+        tone: Tone::Quiet,
+        source: "resource",
+        title: "Created".to_owned(),
+        text: String::new(),
+    });
+    let conditions = status("/status/conditions").filter_map(|it| {
+        let at: Timestamp = it["lastTransitionTime"].as_str()?.parse().ok()?;
+        let (kind, value) = (it["type"].as_str()?, it["status"].as_str()?);
+        let text = |name: &str| it[name].as_str().unwrap_or_default();
+        Some(Moment {
+            at: at.as_second(),
+            tone: Tone::Quiet,
+            source: "condition",
+            title: format!("{kind} {value}"),
+            text: secret::hide_in(&format!("{} {}", text("reason"), text("message"))),
+        })
+    });
+    let savepoints = status("/status/jobStatus/savepointInfo/savepointHistory").filter_map(|it| {
+        Some(Moment {
+            at: it["timeStamp"].as_i64()? / 1000,
+            tone: Tone::Good,
+            source: "savepoint",
+            title: "Savepoint".to_owned(),
+            text: it["location"].as_str()?.to_owned(),
+        })
+    });
+    created.into_iter().chain(conditions).chain(savepoints).collect()
+}
+
+async fn revisions(connection: &Connection, object: &Deployment) -> anyhow::Result<Vec<Moment>> {
+    // Both colours share one history.
+    let present = if object.is_blue_green() {
+        deployment::colours(connection, object).await?.into_iter().next()
+    } else {
+        Some(object.clone())
+    };
+    let Some(present) = present else { return Ok(Vec::new()) };
+    let entries = history::entries(connection, &present).await?;
+    Ok(entries.into_iter().filter_map(revision).collect())
+}
+
+fn revision(entry: Entry) -> Option<Moment> {
+    let Entry { revision, reconciled_at, restore_point, spec } = entry;
+    let text = |path: &str, name: &str| match spec.pointer(path)? {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{name} {text}")),
+        other => Some(format!("{name} {other}")),
+    };
+    let left = restore_point.map(|point| format!("left: {}", history::restore_point(&point)));
+    let facts = [
+        text("/image", "image"),
+        text("/job/parallelism", "parallelism"),
+        text("/job/upgradeMode", "upgrade mode"),
+        left,
+    ];
+    Some(Moment {
+        at: reconciled_at?.as_second(),
+        tone: Tone::Good,
+        source: "revision",
+        title: revision.map_or_else(|| "Present spec".to_owned(), |it| format!("Revision {it}")),
+        text: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    })
+}
+
+async fn snapshots(connection: &Connection, object: &Deployment) -> anyhow::Result<Vec<Moment>> {
+    let scope = Scope::Namespace(&connection.namespace);
+    let listed = read::list_values::<FlinkStateSnapshot>(&connection.client, scope, None).await;
+    let all = read::or_none::<FlinkStateSnapshot, _>(&connection.client, listed).await?;
+    let mut jobs = deployment::with_colours(connection, object).await?;
+    jobs.retain(|it| !it.is_blue_green());
+    let own = jobs.iter().flat_map(|job| status::facts::of_job(all.clone(), job));
+    Ok(own.filter_map(|it| snapshot(&it)).collect())
+}
+
+fn snapshot(snapshot: &Value) -> Option<Moment> {
+    let text = |path: &str| snapshot.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let at: Timestamp = text("/metadata/creationTimestamp").parse().ok()?;
+    let is_savepoint = snapshot.pointer("/spec/savepoint").is_some_and(|it| !it.is_null());
+    let state = text("/status/state");
+    Some(Moment {
+        at: at.as_second(),
+        tone: match state {
+            "COMPLETED" => Tone::Good,
+            "FAILED" | "ABANDONED" => Tone::Bad,
+            _ => Tone::Moving,
+        },
+        source: if is_savepoint { "savepoint" } else { "checkpoint" },
+        title: format!("{} {state}", text("/metadata/name")),
+        text: secret::hide_in(&format!("{} {}", text("/status/path"), text("/status/error"))),
+    })
+}
+
+fn event(line: Line) -> Option<Moment> {
+    let Line { last_seen, event_type, reason, object, count, message } = line;
+    let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+    Some(Moment {
+        at: last_seen?.as_second(),
+        tone: if event_type == "Warning" { Tone::Bad } else { Tone::Quiet },
+        source: "event",
+        title: reason,
+        text: format!("{object}: {message}{times}"),
+    })
+}
