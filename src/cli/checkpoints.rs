@@ -1,16 +1,21 @@
 //! `checkpoints`: those that the JobManager remembers of a running job, and how it takes them.
 
+use std::time::Duration;
+
 use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
+use super::connection::Connection;
+use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::table::{self, NONE, bytes};
 use super::{complete, deployment, job_manager};
 use clients::flink::Deadlines;
+use clients::flink::access::Access;
 use clients::flink::checkpoints::{Checkpoint, CheckpointStatistics, Checkpoints};
 
 /// Arguments of `checkpoints`.
@@ -34,20 +39,20 @@ pub struct CheckpointsArgs {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
-    id: Option<i64>,
+pub(super) struct Line {
+    pub(super) id: Option<i64>,
     /// `checkpoint` or `savepoint`.
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// `IN_PROGRESS`, `COMPLETED` or `FAILED`.
-    status: String,
-    triggered: Option<Timestamp>,
-    duration_milliseconds: Option<i64>,
-    state_bytes: Option<i64>,
-    path: Option<String>,
+    pub(super) status: String,
+    pub(super) triggered: Option<Timestamp>,
+    pub(super) duration_milliseconds: Option<i64>,
+    pub(super) state_bytes: Option<i64>,
+    pub(super) path: Option<String>,
     /// Its files are gone.
-    is_discarded: bool,
+    pub(super) is_discarded: bool,
     /// Why it failed.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// Asks the JobManager and prints.
@@ -56,19 +61,7 @@ pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> a
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let name = present.shown_name();
-    let job_id = present.job_id().filter(|_| !present.is_session()).ok_or_else(|| {
-        Failure::new(format!("`{name}` has no job of its own that could take checkpoints"))
-            .hint(format!("look with: kubectl flink status {name}"))
-    })?;
-    let cluster = deployment::cluster_of(&connection, &present).await?;
-    let deadlines = Deadlines::default();
-    let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
-    let Checkpoints::Statistics(statistics) = client.checkpoints(job_id).await? else {
-        return Err(Failure::new(format!("checkpoints of `{name}` are off")).hint(format!(
-            "switch them on: kubectl flink set config {name} execution.checkpointing.interval=1min"
-        ))
-        .into());
-    };
+    let statistics = remembered(&connection, &present, access.flink_access, None).await?;
     let lines = statistics.history.iter().map(line).collect::<Vec<_>>();
     match output {
         Some(OutputFormat::Value(format)) => {
@@ -95,7 +88,35 @@ pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> a
     Ok(())
 }
 
-fn line(checkpoint: &Checkpoint) -> Line {
+/// What the JobManager remembers; with a patience it is asked once, for so long.
+pub(super) async fn remembered(
+    connection: &Connection,
+    present: &Deployment,
+    access: Access,
+    patience: Option<Duration>,
+) -> anyhow::Result<CheckpointStatistics> {
+    let name = present.shown_name();
+    let job_id = present.job_id().filter(|_| !present.is_session()).ok_or_else(|| {
+        Failure::new(format!("`{name}` has no job of its own that could take checkpoints"))
+            .hint(format!("look with: kubectl flink status {name}"))
+    })?;
+    let cluster = deployment::cluster_of(connection, present).await?;
+    let usual = Deadlines::default();
+    let deadlines = Deadlines { request: patience.unwrap_or(usual.request), ..usual };
+    let mut client = job_manager::client(connection, &cluster, access, deadlines)?;
+    if patience.is_some() {
+        client = client.without_retries();
+    }
+    let Checkpoints::Statistics(statistics) = client.checkpoints(job_id).await? else {
+        return Err(Failure::new(format!("checkpoints of `{name}` are off")).hint(format!(
+            "switch them on: kubectl flink set config {name} execution.checkpointing.interval=1min"
+        ))
+        .into());
+    };
+    Ok(*statistics)
+}
+
+pub(super) fn line(checkpoint: &Checkpoint) -> Line {
     Line {
         id: checkpoint.id,
         kind: if checkpoint.is_savepoint { "savepoint" } else { "checkpoint" },
@@ -136,7 +157,7 @@ fn render(lines: &[Line], is_wide: bool, now: Timestamp) -> String {
     table::render(&headers, lines.iter().map(row).collect())
 }
 
-fn summary(statistics: &CheckpointStatistics) -> String {
+pub(super) fn summary(statistics: &CheckpointStatistics) -> String {
     let counts = &statistics.counts;
     format!(
         "{} completed, {} failed and {} in progress since the JobManager started",

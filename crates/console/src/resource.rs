@@ -14,7 +14,41 @@ pub struct Resource {
     pub verdict: Part<Verdict>,
     /// As `kubectl flink status` draws it.
     pub tree: Part<Vec<Branch>>,
+    /// Absent where it has no job that could take some.
+    pub checkpoints: Option<Part<Checkpoints>>,
     pub life: Life,
+}
+
+/// Checkpoints that the JobManager remembers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Checkpoints {
+    /// How many there were.
+    pub summary: String,
+    /// The newest first.
+    pub newest: Vec<Checkpoint>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Checkpoint {
+    pub id: Option<i64>,
+    /// `checkpoint` or `savepoint`.
+    pub kind: &'static str,
+    /// `IN_PROGRESS`, `COMPLETED` or `FAILED`.
+    pub status: String,
+    /// Seconds since the epoch.
+    pub at: Option<i64>,
+    pub duration: Option<Measure>,
+    pub size: Option<Measure>,
+    /// Where it is, or why it failed.
+    pub text: String,
+}
+
+/// An amount, and the same in words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Measure {
+    pub amount: i64,
+    pub words: String,
 }
 
 /// Moments that are shown.

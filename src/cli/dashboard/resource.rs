@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use anstyle::Style;
+use anyhow::{Context, bail};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::{life, watch};
+use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
-use crate::cli::status;
 use crate::cli::why::{self, Told, Weight};
+use crate::cli::{deployment, status, table};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -21,7 +23,9 @@ use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
 use clients::flink::access::Access;
 use config::secret;
-use console::resource::{Branch, Ink, Part, Resource, Span, Standing, Verdict};
+use console::resource::{
+    Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Standing, Verdict,
+};
 use console::row::{Key, Kind, Tone};
 
 /// Resources that are read at the same time; others wait.
@@ -30,6 +34,9 @@ const READS_MAX: usize = 4;
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest that a part may take to be read: a person waits.
 const PART_TIME_MAX: Duration = Duration::from_secs(8);
+
+/// The longest that a JobManager may take.
+const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Reads resources as who runs the console.
 pub(super) struct Reader {
@@ -112,15 +119,68 @@ impl Reader {
         };
         let told = why::tell(&connection, &name, self.access);
         let life = Box::pin(life::of(&connection, object));
-        let (tree, told, life) = tokio::join!(within(Box::pin(tree)), within(Box::pin(told)), life);
+        let (tree, told, life, checkpoints) = tokio::join!(
+            within(Box::pin(tree)),
+            within(Box::pin(told)),
+            life,
+            within(Box::pin(self.checkpoints(&connection, object))),
+        );
         let (_, row) = watch::row(key.kind, object);
         Resource {
             row,
             more: more(object),
             verdict: told.map(|told| verdict(told, &key.namespace)),
             tree: tree.map(|nodes| nodes.into_iter().map(branch).collect()),
+            checkpoints: (!object.is_session()).then_some(checkpoints),
             life,
         }
+    }
+}
+
+impl Reader {
+    /// Of a blue/green deployment those of the colour that serves.
+    async fn checkpoints(
+        &self,
+        connection: &Connection,
+        object: &Deployment,
+    ) -> anyhow::Result<Checkpoints> {
+        if object.is_session() {
+            bail!("a session cluster has no job of its own");
+        }
+        let present = if object.is_blue_green() {
+            deployment::colours(connection, object).await?.into_iter().next()
+        } else {
+            Some(object.clone())
+        };
+        let present = present.context("no colour has been made yet")?;
+        let cluster = deployment::cluster_of(connection, &present).await?;
+        let status = cluster.job_manager_status().unwrap_or("not deployed");
+        if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
+            bail!("there is no JobManager to ask: it is {status}");
+        }
+        let patience = Some(FLINK_TIME_MAX);
+        let statistics =
+            checkpoints::remembered(connection, &present, self.access, patience).await?;
+        let newest = statistics.history.iter().map(|it| checkpoint(checkpoints::line(it)));
+        Ok(Checkpoints { summary: checkpoints::summary(&statistics), newest: newest.collect() })
+    }
+}
+
+fn checkpoint(line: Line) -> Checkpoint {
+    let Line { id, kind, status, triggered, duration_milliseconds, state_bytes, .. } = line;
+    let path =
+        line.path.map(|path| if line.is_discarded { format!("{path} (discarded)") } else { path });
+    let measure = |amount: Option<i64>, words: fn(i64) -> String| {
+        amount.map(|amount| Measure { amount, words: words(amount) })
+    };
+    Checkpoint {
+        id,
+        kind,
+        status,
+        at: triggered.map(Timestamp::as_second),
+        duration: measure(duration_milliseconds, |it| format!("{it} ms")),
+        size: measure(state_bytes, table::bytes),
+        text: secret::hide_in(&line.error.or(path).unwrap_or_default()),
     }
 }
 

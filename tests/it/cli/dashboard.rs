@@ -17,9 +17,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::commands::JOB_ID;
 use super::transcripts::{kubeconfig, stage};
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::fake_flink::{FakeFlink, Job, Snapshot};
 use crate::support::program::program;
 
 /// Everything here takes a second or two.
@@ -36,7 +38,12 @@ struct Shown {
 
 impl Shown {
     async fn new(cluster: FakeCluster) -> Self {
-        let kubeconfig = reach(&cluster).await;
+        Self::behind(cluster, Behind::default()).await
+    }
+
+    async fn behind(cluster: FakeCluster, behind: Behind) -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let kubeconfig = kubeconfig(cluster.listen(behind).await);
         let mut child = command(&kubeconfig).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
@@ -309,9 +316,34 @@ fn fleet() -> FakeCluster {
     cluster
 }
 
+/// The JobManager of the one that more is told of.
+async fn job_manager() -> FakeFlink {
+    let flink = FakeFlink::start().await;
+    flink.use_real_time();
+    let now = jiff::Timestamp::now().as_millisecond();
+    flink.with("shop/job-01", |cluster| {
+        let mut job = Job::running(JOB_ID, now - 2_220_000);
+        job.checkpoints = (1..=9)
+            .map(|id| Snapshot {
+                id,
+                path: format!("s3://flink/job-01/chk-{id}"),
+                time: now - (10 - id) * 60_000,
+                kind: "CHECKPOINT",
+                is_discarded: id < 9,
+            })
+            .collect();
+        cluster.jobs.insert(JOB_ID.to_owned(), job);
+    });
+    flink
+}
+
 /// What belongs to one of them, and has happened to it.
 fn tell_of(cluster: &FakeCluster, name: &str) {
     let at = |minutes| jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let job = json!({"state": "RUNNING", "jobId": JOB_ID});
+    let status =
+        json!({"observedGeneration": 1, "jobManagerDeploymentStatus": "READY", "jobStatus": job});
+    cluster.set_status("flinkdeployments", "shop", name, &status);
     let metadata = |name: &str, minutes| json!({"name": name, "namespace": "shop", "creationTimestamp": at(minutes)});
     let reference = json!({"kind": "FlinkDeployment", "name": name});
     for (number, state, minutes) in [(1, "COMPLETED", 300), (2, "FAILED", 40)] {

@@ -2,9 +2,12 @@
 
 use maud::{Markup, html};
 
+mod chart;
+
 use super::{Place, document, state, text, time};
 use crate::resource::{
-    Branch, Ink, Life, MOMENTS_MAX, Moment, Part, Resource, Span, Standing, Verdict,
+    Branch, Checkpoint, Checkpoints, Ink, Life, MOMENTS_MAX, Measure, Moment, Part, Resource, Span,
+    Standing, Verdict,
 };
 use crate::row::{Key, Tone};
 
@@ -34,13 +37,22 @@ pub fn fragments(place: Place<'_>, view: View<'_>) -> Vec<(&'static str, String)
     parts(place, view).into_iter().map(|(id, part)| (id, part.into_string())).collect()
 }
 
-fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 5] {
+fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 6] {
     let resource = view.resource;
     [
         ("head", head(place, view)),
         ("notes", notes(view)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
+        (
+            "checkpoints",
+            section(
+                "checkpoints",
+                "Checkpoints",
+                resource.and_then(|it| it.checkpoints.as_ref()),
+                |it| checkpoints(place, it),
+            ),
+        ),
         ("life", life(place, resource.map(|it| &it.life))),
     ]
 }
@@ -137,6 +149,44 @@ fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> 
             details {
                 summary { "Looked at without all of it" }
                 ul { @for it in unread { li { (it) } } }
+            }
+        }
+    }
+}
+
+fn checkpoints(place: Place<'_>, Checkpoints { summary, newest }: &Checkpoints) -> Markup {
+    let bars = |measure: fn(&Checkpoint) -> Option<&Measure>| {
+        newest.iter().rev().map(|it| (it.status == "FAILED", measure(it))).collect::<Vec<_>>()
+    };
+    html! {
+        p.unread { (summary) }
+        @if !newest.is_empty() {
+            div.charts {
+                (chart::of("durations", "Duration", &bars(|it| it.duration.as_ref())))
+                (chart::of("sizes", "Size", &bars(|it| it.size.as_ref())))
+            }
+            table {
+                thead {
+                    tr { @for title in ["Id", "Kind", "Status", "Age", "Duration", "Size", "Path or error"] { th scope="col" { (title) } } }
+                }
+                tbody {
+                    @for it in newest {
+                        @let tone = match it.status.as_str() {
+                            "COMPLETED" => Tone::Good,
+                            "FAILED" => Tone::Bad,
+                            _ => Tone::Moving,
+                        };
+                        tr {
+                            th scope="row" { @if let Some(id) = it.id { (id) } }
+                            td { (it.kind) }
+                            td { span class={ "s " (tone) } { i {} (it.status) } }
+                            td { (time(place, it.at)) }
+                            td { @if let Some(it) = &it.duration { (it.words) } }
+                            td { @if let Some(it) = &it.size { (it.words) } }
+                            td.path { (it.text) }
+                        }
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::{LIMIT, Shown, fleet};
+use super::{LIMIT, Shown, fleet, job_manager};
+use crate::support::fake_cluster::http::Behind;
+use crate::support::fake_flink::FakeFlink;
 use crate::support::program::other;
 
 /// Between two looks at a page.
@@ -29,13 +31,16 @@ struct Seen {
     shown: Shown,
     driver: WebDriver,
     _chromedriver: Child,
+    _flink: FakeFlink,
     /// All that the browser writes.
     _folder: TempDir,
 }
 
 impl Seen {
     async fn new() -> Self {
-        let shown = Shown::new(fleet()).await;
+        let flink = job_manager().await;
+        let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
+        let shown = Shown::behind(fleet(), behind).await;
         let mut command = Command::from(other("chromedriver"));
         let folder = tempfile::tempdir().unwrap();
         command.env("HOME", folder.path()).env("TMPDIR", folder.path());
@@ -64,7 +69,8 @@ impl Seen {
         }
         let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
         driver.goto(&shown.address).await.unwrap();
-        let seen = Self { shown, driver, _chromedriver: chromedriver, _folder: folder };
+        let seen =
+            Self { shown, driver, _chromedriver: chromedriver, _flink: flink, _folder: folder };
         seen.shows(LINK, &json!("Live")).await;
         seen
     }
@@ -235,8 +241,7 @@ async fn everybody_can_read_it() {
     // To look at by eye.
     let pictures = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES");
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
-        let size =
-            json!({"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500});
+        let size = json!({"width": width, "height": if pictures.is_some() { 1900 } else { 844 }, "deviceScaleFactor": 1, "mobile": width < 500});
         devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();

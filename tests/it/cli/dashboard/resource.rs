@@ -60,6 +60,28 @@ async fn each_kind_has_a_page() {
     assert!(shown.cluster.writes().is_empty());
 }
 
+#[tokio::test]
+async fn checkpoints_are_asked_of_the_job_manager_and_its_silence_is_told() {
+    let flink = job_manager().await;
+    let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
+    let shown = Shown::behind(fleet(), behind).await;
+    let cookie = shown.cookie().await;
+    let path = "/in/shop/deployment/job-01";
+    let (_, text) = page(&shown, &cookie, path).await;
+    for wanted in [" completed, 0 failed", "<svg", "/chk-", " (discarded)", " KiB</td>"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    drop(flink);
+    let shown = Shown::new(fleet()).await;
+    let (status, text) = page(&shown, &shown.cookie().await, path).await;
+    let checkpoints = text.split_once("id=\"checkpoints\"").unwrap().1;
+    assert!(
+        checkpoints.starts_with("><h2>Checkpoints</h2><p class=\"unread\">Not known: "),
+        "{checkpoints}"
+    );
+    assert!(status == 200 && text.contains("before-upgrade-1"), "{text}");
+}
+
 async fn status_of(shown: &Shown, path: &str) -> u16 {
     status(shown.get(path)).await
 }

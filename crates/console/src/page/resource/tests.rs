@@ -35,6 +35,16 @@ fn resource() -> Resource {
         more: vec![("Upgrade mode", "savepoint".to_owned())],
         verdict,
         tree: Ok(vec![tree]),
+        checkpoints: Some(Ok(Checkpoints {
+            summary: "2 completed".to_owned(),
+            newest: vec![Checkpoint {
+                id: Some(8),
+                kind: "checkpoint",
+                status: "FAILED".to_owned(),
+                text: "expired".to_owned(),
+                ..Checkpoint::default()
+            }],
+        })),
         life: Life::new((0..3).map(moment).collect(), vec![]),
     }
 }
@@ -137,6 +147,19 @@ fn a_part_that_is_not_known_says_why() {
         page.contains("Not known: pods is forbidden") && page.contains("stops and starts"),
         "{page}"
     );
+}
+
+#[test]
+fn checkpoints_are_a_table_where_there_are_any() {
+    let page = shown(Some(&resource()), &Standing::Current);
+    for told in ["2 completed", "<svg", "<th scope=\"row\">8</th>", "FAILED", "expired"] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    let checkpoints = Some(Err("the JobManager does not answer".to_owned()));
+    let silent = shown(Some(&Resource { checkpoints, ..resource() }), &Standing::Current);
+    assert!(silent.contains("Not known: the JobManager does not answer"), "{silent}");
+    let without = shown(Some(&Resource { checkpoints: None, ..resource() }), &Standing::Current);
+    assert!(without.contains("<section id=\"checkpoints\"></section>"), "{without}");
 }
 
 #[test]
