@@ -1,7 +1,8 @@
 //! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
 //!
-//! It has the rights of who runs it, and asks nothing of the cluster that `list --watch` does not ask. What it
-//! shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
+//! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
+//! somebody looks at its page, in the words of `status`, `why`, `checkpoints`, `history` and `events`. What it shows and
+//! whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
 mod life;

@@ -22,6 +22,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
 use clients::cluster::read::{self, Scope, Seen};
+use config::secret;
 use console::row::{Key, Kind, Row};
 
 /// Each kind, and why it cannot be shown where it cannot.
@@ -144,7 +145,7 @@ pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
         parallelism: object.parallelism(),
         snapshot_at: object.snapshot_at().map(Timestamp::as_second),
         upgrade: text(object.upgrade()),
-        error: object.error().map(Into::into),
+        error: object.error().map(|error| secret::hide_in(&error).into()),
         created_at: object.created_at().map(Timestamp::as_second),
         is_session: object.is_session(),
         is_being_deleted: object.is_being_deleted(),
@@ -166,7 +167,7 @@ mod tests {
             "metadata": {"name": "orders", "namespace": "shop", "creationTimestamp": "1970-01-01T00:01:00Z",
                 "labels": {"team": "a", "stage": "test"}},
             "spec": {"image": "flink:1.20", "flinkVersion": "v1_20", "job": {"parallelism": 4}},
-            "status": {"lifecycleState": "UPGRADING", "error": "{\"message\": \"no\"}",
+            "status": {"lifecycleState": "UPGRADING", "error": "{\"message\": \"no s3.secret-key: hush\"}",
                 "jobStatus": {"state": "RUNNING",
                     "savepointInfo": {"lastSavepoint": {"timeStamp": 5000}},
                     "checkpointInfo": {"lastCheckpoint": {"timeStamp": 7000}}}},
@@ -181,7 +182,7 @@ mod tests {
             parallelism: Some(4),
             snapshot_at: Some(7),
             upgrade: Some("stops and starts".into()),
-            error: Some("no".into()),
+            error: Some("no s3.secret-key: ******".into()),
             created_at: Some(60),
             labels: "stage=test\nteam=a".into(),
             ..Row::default()
