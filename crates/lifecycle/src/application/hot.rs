@@ -1,10 +1,10 @@
 //! A hot upgrade: the pods of the new spec stand by while the old ones work, and only have to take over.
 //!
 //! It is a last-state upgrade whose trial is made by the pods to come. They contend for the lock of the JobManagers from
-//! the beginning and never get it, as the old leader holds it. Once they are ready the operator takes the lock itself,
-//! removes the stored job graph and ends the old pods; when these have ended the lock is let go, and the new JobManager
-//! leads, runs its own program and goes on from the newest checkpoint. Until the lock is taken the old job works on, and
-//! whatever goes wrong the pods that stand by are removed.
+//! the beginning and never get it, as the old leader holds it. Once they are ready, and the job has completed a
+//! checkpoint since, the operator takes the lock itself, removes the stored job graph and ends the old pods; when these
+//! have ended the lock is let go, and the new JobManager leads, runs its own program and goes on from that checkpoint, or
+//! a newer one. Until the lock is taken the old job works on, and whatever goes wrong the pods that stand by are removed.
 
 use std::ops::ControlFlow;
 
