@@ -29,21 +29,35 @@ enum Requirement {
 )]
 pub struct InvalidSelector {
     text: String,
+    part: String,
+}
+
+impl InvalidSelector {
+    /// Returns the first part of it that means nothing.
+    pub fn part(&self) -> &str {
+        &self.part
+    }
 }
 
 impl LabelSelector {
     /// # Errors
     /// When the API server would not take it either.
     pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
-        let all = parts(text).filter(|part| !part.trim().is_empty()).map(Requirement::parse);
-        let all: Option<Vec<Requirement>> = all.collect();
-        all.map(Self).ok_or_else(|| InvalidSelector { text: text.to_owned() })
+        let invalid = |part: &str| InvalidSelector { text: text.to_owned(), part: part.to_owned() };
+        let parts = parts(text).map(str::trim).filter(|part| !part.is_empty());
+        parts
+            .map(|part| Requirement::parse(part).ok_or_else(|| invalid(part)))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     pub fn matches<S: AsRef<str>>(&self, labels: &BTreeMap<String, S>) -> bool {
-        self.0
-            .iter()
-            .all(|requirement| requirement.is_met(|key| labels.get(key).map(AsRef::as_ref)))
+        self.is_met_by(|key| labels.get(key).map(AsRef::as_ref))
+    }
+
+    /// Whether labels meet all of it, of which `label` gives the value by key.
+    pub fn is_met_by<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        self.0.iter().all(|requirement| requirement.is_met(&label))
     }
 }
 
@@ -62,7 +76,6 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 
 impl Requirement {
     fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
         if let Some(key) = text.strip_prefix('!') {
             return Some(Self::Absent(name(key)?));
         }

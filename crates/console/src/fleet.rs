@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use strum::IntoEnumIterator;
 
-use crate::labels::{InvalidSelector, Selector};
 use crate::query::{Column, Query, UNSEEN};
 use crate::row::{Key, Kind, Row, Tone};
+use config::label_selector::{InvalidSelector, LabelSelector};
 
 /// Rows that are kept: ten times the largest fleet that is known of.
 pub const ROWS_MAX: usize = 100_000;
@@ -182,12 +182,13 @@ impl Fleet {
 
     /// What the query shows.
     pub fn select<'f>(&'f self, query: &'f Query) -> Selection<'f> {
-        let labels = Selector::parse(&query.labels);
+        let labels = LabelSelector::parse(&query.labels);
         let mut states: BTreeMap<&str, usize> = BTreeMap::new();
         let mut rows = Vec::new();
         for (key, Known { row, .. }) in &self.rows {
             let is_in = query.namespace.is_empty() || *query.namespace == *key.namespace;
-            let has_labels = labels.as_ref().is_ok_and(|labels| labels.is_met_by(row));
+            let has_labels =
+                labels.as_ref().is_ok_and(|labels| labels.is_met_by(|name| row.label(name)));
             if !(is_in && has_labels && is_found(key, row, &query.search)) {
                 continue;
             }

@@ -6,7 +6,6 @@
 pub mod assets;
 pub mod fleet;
 pub mod guard;
-pub mod labels;
 pub mod page;
 pub mod query;
 pub mod resource;

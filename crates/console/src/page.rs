@@ -196,7 +196,9 @@ fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
     let is_gone = open().all(|(_, source)| matches!(source, Source::Lost { .. }));
     html! {
         div #notes role="status" {
-            @if let Some(error) = &selection.invalid_labels { p.bad { (error) } }
+            @if let Some(error) = &selection.invalid_labels {
+                p.bad { "`" (error.part()) "` is no label selector: expected one such as `team=a,stage!=test`" }
+            }
             @if is_gone && let Some((_, Source::Lost { since, message })) = open().next() {
                 p.bad.lost {
                     "All is shown as it was at " (since) ", and the API server is asked again: " (message)

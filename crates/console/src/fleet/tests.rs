@@ -143,3 +143,38 @@ fn rows_and_their_texts_are_bounded() {
     assert_eq!(selection.rows[0].1.error.as_ref().unwrap().chars().count(), ERROR_MAX + 1);
     assert_eq!(&*selection.rows[0].0.name, "a", "what is known stays");
 }
+
+fn is_met(selector: &str) -> bool {
+    let row = Row { labels: "app/x=1\nstage=test\nteam=a".into(), ..Row::default() };
+    LabelSelector::parse(selector).unwrap().is_met_by(|name| row.label(name))
+}
+
+#[test]
+fn labels_are_chosen_as_by_kubectl() {
+    for met in [
+        "",
+        "team=a",
+        "team==a, stage=test",
+        "team!=b",
+        "none!=b",
+        "app/x",
+        "!none",
+        "team in (b, a),stage",
+        "team notin (b,c)",
+        "none notin (b)",
+    ] {
+        assert!(is_met(met), "{met}");
+    }
+    for unmet in ["team=b", "tea=ma", "team=a,stage=prod", "!team", "none", "team!=a"] {
+        assert!(!is_met(unmet), "{unmet}");
+    }
+    assert!(!is_met("team notin (a)") && !is_met("none in (a)"));
+}
+
+#[test]
+fn what_means_nothing_is_named() {
+    for text in ["=a", "a b", "team=a=b", "team in a", "team in (a", "team on (a)", "!"] {
+        let error = LabelSelector::parse(&format!("x=y,{text}")).unwrap_err();
+        assert_eq!(error.part(), text);
+    }
+}
