@@ -130,12 +130,7 @@ fn cluster(global: &Global, connection: &Connection) -> Cluster {
 
 /// 128 bits that nobody can guess.
 fn secret() -> String {
-    let mut bytes = [0_u8; 16];
-    rustls::crypto::ring::default_provider()
-        .secure_random
-        .fill(&mut bytes)
-        .expect("the operating system gives random bytes");
-    format!("{:032x}", u128::from_be_bytes(bytes))
+    clients::flink::new_trigger_id()
 }
 
 #[cfg(test)]

@@ -541,11 +541,14 @@ pub async fn with_colours(
     Ok(all)
 }
 
-/// The colour that serves, or the other one where there is no such.
-async fn serving(
+/// Itself; of a blue/green deployment the colour that serves, or the other one where there is no such.
+pub async fn serving(
     connection: &Connection,
     resource: &Deployment,
 ) -> anyhow::Result<Option<Deployment>> {
+    if !resource.is_blue_green() {
+        return Ok(Some(resource.clone()));
+    }
     Ok(colours(connection, resource).await?.into_iter().next())
 }
 

@@ -2,6 +2,8 @@
 
 use comfy_table::{Table, presets};
 use dialoguer::console::{measure_text_width, truncate_str};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// Spaces between columns.
 const GAP: u16 = 3;
@@ -102,6 +104,11 @@ fn needed(headers: &[&str], rows: &[Vec<String>]) -> usize {
 
 /// `—` for a cell without a value would not be readable by `cut` and `awk`; kubectl has this.
 pub const NONE: &str = "<none>";
+
+/// The time of day here: `14:03:59`.
+pub fn clock(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
 
 /// An age as kubectl shows it: two units while they matter.
 pub fn age(seconds: i64) -> String {

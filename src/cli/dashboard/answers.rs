@@ -238,7 +238,7 @@ async fn events(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) 
     told(Following::new(console, query, permit))
 }
 
-/// Those of the page of one resource.
+/// The live parts of the page of one resource, as events.
 async fn resource_events(State(console): State<Arc<Console>>, parts: Parts) -> Response {
     let key = match meant(&console, &parts) {
         Ok(key) => key,

@@ -76,12 +76,9 @@ fn own(object: &Deployment) -> Vec<Moment> {
 
 async fn revisions(connection: &Connection, object: &Deployment) -> anyhow::Result<Vec<Moment>> {
     // Both colours share one history.
-    let present = if object.is_blue_green() {
-        deployment::colours(connection, object).await?.into_iter().next()
-    } else {
-        Some(object.clone())
+    let Some(present) = deployment::serving(connection, object).await? else {
+        return Ok(Vec::new());
     };
-    let Some(present) = present else { return Ok(Vec::new()) };
     let entries = history::entries(connection, &present).await?;
     Ok(entries.into_iter().filter_map(revision).collect())
 }

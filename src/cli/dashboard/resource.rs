@@ -5,7 +5,6 @@ use std::time::Duration;
 use anstyle::Style;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -66,8 +65,7 @@ impl Looked {
 
     /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
     pub(super) async fn again(&mut self, reader: &Reader, key: &Key) {
-        let clock =
-            || Timestamp::now().to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string();
+        let clock = || table::clock(Timestamp::now());
         self.standing = match (reader.read(key).await, &self.standing) {
             (Read::There(resource), _) => {
                 self.resource = Some(*resource);
@@ -135,9 +133,7 @@ impl Reader {
             life,
         }
     }
-}
 
-impl Reader {
     /// Of a blue/green deployment those of the colour that serves.
     async fn checkpoints(
         &self,
@@ -147,11 +143,7 @@ impl Reader {
         if object.is_session() {
             bail!("a session cluster has no job of its own");
         }
-        let present = if object.is_blue_green() {
-            deployment::colours(connection, object).await?.into_iter().next()
-        } else {
-            Some(object.clone())
-        };
+        let present = deployment::serving(connection, object).await?;
         let present = present.context("no colour has been made yet")?;
         let cluster = deployment::cluster_of(connection, &present).await?;
         let status = cluster.job_manager_status().unwrap_or("not deployed");

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ListParams;
 use kube::{Client, Resource};
@@ -17,6 +16,7 @@ use super::answers::Console;
 use crate::cli::connection::Connection;
 use crate::cli::contact::Contact;
 use crate::cli::deployment::Deployment;
+use crate::cli::table;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -124,8 +124,7 @@ async fn follow(
             }
             Err(error) => {
                 contact.lose(&error);
-                let since = Timestamp::now().to_zoned(TimeZone::system()).strftime("%H:%M:%S");
-                let since = since.to_string();
+                let since = table::clock(Timestamp::now());
                 console.change(|fleet| fleet.lose(kind, since, error.to_string()));
             }
         }

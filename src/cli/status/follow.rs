@@ -16,7 +16,7 @@ use crate::cli::contact::Contact;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};
-use crate::cli::wait;
+use crate::cli::{table, wait};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -71,7 +71,7 @@ fn passing(error: &anyhow::Error) -> Option<&cluster::Error> {
 fn footer(contact: &Contact, now: Timestamp) -> String {
     match contact.notice() {
         Some(notice) => styled(YELLOW, notice),
-        None => styled(DIM, format_args!("{} · Ctrl-C to leave", clock(now))),
+        None => styled(DIM, format_args!("{} · Ctrl-C to leave", table::clock(now))),
     }
 }
 
@@ -251,11 +251,6 @@ fn draw(
 
 fn terminal_width() -> usize {
     usize::from(Term::stdout().size().1)
-}
-
-/// `14:03:59`.
-fn clock(now: Timestamp) -> String {
-    now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
 /// Cuts the text to the terminal: a line that wraps, or one above the top, could not be redrawn.

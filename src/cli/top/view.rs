@@ -154,7 +154,7 @@ impl View<'_> {
         notice: Option<&str>,
         now: Timestamp,
     ) -> Vec<String> {
-        let time = now.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
+        let time = table::clock(now);
         let jobs = &self.sample.jobs;
         let running = jobs.iter().filter(|job| job.state.as_deref() == Some("RUNNING")).count();
         let mut head = vec![format!("{running} of {} jobs run", jobs.len())];

@@ -20,7 +20,8 @@ use super::{Error, Result};
 /// Objects asked for in one request of a list.
 const PAGE_SIZE: u32 = 500;
 
-/// The same of a list that a watch begins with: its objects are whole, and those of a page are in memory together.
+/// Objects asked for in one request of the list that a watch begins with: they are whole, and those of a page are in
+/// memory together.
 const WATCHED_PAGE_SIZE: u32 = 100;
 
 /// Where to look.

@@ -297,7 +297,7 @@ where
     }
 }
 
-/// A fresh id for a trigger: 32 lower case hex digits.
+/// A fresh id for a trigger: 32 lower case hex digits, which nobody can guess.
 ///
 /// Keep it before the call that uses it: repeating a trigger with the same id is harmless.
 pub fn new_trigger_id() -> String {
