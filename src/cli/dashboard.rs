@@ -6,6 +6,7 @@
 
 mod answers;
 mod life;
+mod live;
 mod resource;
 mod watch;
 

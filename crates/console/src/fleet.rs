@@ -166,6 +166,11 @@ impl Fleet {
         self.rows.get(key).map(|known| known.version)
     }
 
+    /// What is known of the object.
+    pub fn row(&self, key: &Key) -> Option<&Row> {
+        self.rows.get(key).map(|known| &known.row)
+    }
+
     /// Namespaces that have objects, at most so many.
     pub fn namespaces(&self, max: usize) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

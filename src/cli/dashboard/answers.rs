@@ -1,8 +1,5 @@
 //! The answers over HTTP: pages, their live parts, and files of the program. Each request is judged first.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,45 +11,27 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use futures::Stream;
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::watch;
 
+use super::live::{self, LIVE_MAX, Page, Room};
 use super::resource::{Looked, Reader};
 use crate::cli::table;
 use console::assets;
 use console::fleet::Fleet;
 use console::guard::{Asked, Guard, Verdict};
-use console::page::resource::View;
 use console::page::{self, EVENTS, Place};
 use console::query::Query;
-use console::resource::Standing;
 use console::row::Key;
 
-/// Pages that are live at the same time, in all tabs.
-const LIVE_MAX: usize = 32;
-/// Pages of one resource among them, each of which asks for a dozen things every few seconds.
-const FOLLOWED_MAX: usize = 8;
 /// Connections at the same time: those of live pages, and as many for all else.
 pub(super) const CONNECTIONS_MAX: usize = 2 * LIVE_MAX;
 /// The longest that a browser may take for the head of a request, or until it asks again.
 pub(super) const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Every connection is ended after this, so that one that nobody reads does not stay.
 pub(super) const CONNECTION_TIME_MAX: Duration = Duration::from_hours(1);
-/// Pause between two changes of a live page: a person sees no more.
-const PAUSE: Duration = Duration::from_millis(250);
-/// Ages grow although nothing changes.
-const AGING: Duration = Duration::from_secs(5);
-/// Pause between two looks at one resource that changes.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// It is looked at again although nothing changes: Flink tells nothing by itself.
-const LOOK: Duration = Duration::from_secs(5);
-/// A browser that lost its connection waits so long before it makes another one.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Nothing but what the console itself has; and nobody shows it within a page of his own.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -72,13 +51,12 @@ const FOR_EVER: &str = "private, max-age=31536000, immutable";
 pub(super) struct Console {
     pub(super) guard: Guard,
     cluster: Cluster,
-    reader: Reader,
+    pub(super) reader: Reader,
     /// Absent where it is all of them.
     namespace: Option<String>,
     fleet: Mutex<Fleet>,
-    changed: watch::Sender<()>,
-    live: Arc<Semaphore>,
-    followed: Arc<Semaphore>,
+    pub(super) changed: watch::Sender<()>,
+    pub(super) room: Room,
 }
 
 /// The cluster, for a person.
@@ -97,9 +75,7 @@ impl Console {
         namespace: Option<String>,
     ) -> Self {
         let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        let live = Arc::new(Semaphore::new(LIVE_MAX));
-        let followed = Arc::new(Semaphore::new(FOLLOWED_MAX));
-        Self { guard, cluster, reader, namespace, fleet, changed, live, followed }
+        Self { guard, cluster, reader, namespace, fleet, changed, room: Room::default() }
     }
 
     /// Changes what is known, and has live pages shown anew.
@@ -108,11 +84,11 @@ impl Console {
         self.changed.send_replace(());
     }
 
-    fn fleet(&self) -> MutexGuard<'_, Fleet> {
+    pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Place<'_> {
+    pub(super) fn place(&self) -> Place<'_> {
         Place {
             cluster: &self.cluster.name,
             host: &self.cluster.host,
@@ -127,13 +103,20 @@ impl Console {
 pub(super) fn routes(console: &Arc<Console>) -> Router {
     Router::new()
         .route("/", get(fleet))
-        .route(EVENTS, get(events))
-        .route("/in/{namespace}/{kind}/{name}", get(resource))
-        .route("/in/{namespace}/{kind}/{name}/events", get(resource_events))
+        .route(EVENTS, get(live::events))
+        .merge(pages_of::<Looked>())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
         .layer(middleware::from_fn_with_state(Arc::clone(console), guarded))
         .with_state(Arc::clone(console))
+}
+
+/// A page of a resource, and its events.
+fn pages_of<P: Page>() -> Router<Arc<Console>> {
+    let address = format!("/in/{{namespace}}/{{kind}}/{{name}}{}", P::TAB.path());
+    Router::new()
+        .route(&format!("{address}{}", page::resource::EVENTS), get(live::resource_events::<P>))
+        .route(&address, get(resource::<P>))
 }
 
 /// Answers whom the guard lets in, and says to others what to do.
@@ -195,10 +178,13 @@ fn no_such_page() -> Response {
 }
 
 /// The parts of the address of a resource.
-type Parts = Path<(String, String, String)>;
+pub(super) type Parts = Path<(String, String, String)>;
 
 /// The resource that an address means, or why it is not shown.
-fn meant(console: &Console, Path((namespace, kind, name)): &Parts) -> Result<Key, Box<Response>> {
+pub(super) fn meant(
+    console: &Console,
+    Path((namespace, kind, name)): &Parts,
+) -> Result<Key, Box<Response>> {
     let key = Key::parse(namespace, kind, name).ok_or_else(|| Box::new(no_such_page()))?;
     match &console.namespace {
         Some(shown) if **shown != *key.namespace => {
@@ -212,185 +198,14 @@ fn meant(console: &Console, Path((namespace, kind, name)): &Parts) -> Result<Key
     }
 }
 
-/// The page of one resource.
-async fn resource(State(console): State<Arc<Console>>, parts: Parts) -> Response {
+/// A page of one resource.
+async fn resource<P: Page>(State(console): State<Arc<Console>>, parts: Parts) -> Response {
     let key = match meant(&console, &parts) {
         Ok(key) => key,
         Err(refusal) => return *refusal,
     };
-    let mut looked = Looked::new();
-    looked.again(&console.reader, &key).await;
-    let Looked { resource, standing } = &looked;
-    let status = match standing {
-        Standing::Absent | Standing::Gone { .. } => StatusCode::NOT_FOUND,
-        Standing::Current | Standing::Lost { .. } => StatusCode::OK,
-    };
-    let view = View { key: &key, resource: resource.as_ref(), standing };
-    (status, Html(page::resource::page(console.place(), view))).into_response()
-}
-
-/// The live parts of the fleet's page, as events.
-async fn events(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -> Response {
-    let Ok(permit) = Arc::clone(&console.live).try_acquire_owned() else {
-        return too_many("live pages", LIVE_MAX);
-    };
-    let query = Query::parse(&query.unwrap_or_default());
-    told(Following::new(console, query, permit))
-}
-
-/// The live parts of the page of one resource, as events.
-async fn resource_events(State(console): State<Arc<Console>>, parts: Parts) -> Response {
-    let key = match meant(&console, &parts) {
-        Ok(key) => key,
-        Err(refusal) => return *refusal,
-    };
-    let permits = [&console.live, &console.followed].map(|it| Arc::clone(it).try_acquire_owned());
-    let [Ok(live), Ok(followed)] = permits else {
-        return too_many("live pages of resources", FOLLOWED_MAX);
-    };
-    told(FollowingOne {
-        changed: console.changed.subscribe(),
-        console,
-        key,
-        looked: Looked::new(),
-        version: None,
-        looked_at: None,
-        sent: Sent::default(),
-        _permits: [live, followed],
-    })
-}
-
-fn too_many(what: &str, most: usize) -> Response {
-    let text = format!("At most {most} are live at the same time. Close some of them.");
-    let page = page::message(&format!("Too many {what}"), &text);
-    (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
-}
-
-/// The fragments that a page has.
-#[derive(Default)]
-struct Sent(BTreeMap<&'static str, u64>);
-
-type Fragments = BTreeMap<&'static str, String>;
-
-impl Sent {
-    /// Those that it does not have.
-    fn news(&mut self, fragments: impl IntoIterator<Item = (&'static str, String)>) -> Fragments {
-        let is_new = |(id, text): &(&'static str, String)| {
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            let hash = hasher.finish();
-            self.0.insert(id, hash) != Some(hash)
-        };
-        fragments.into_iter().filter(is_new).collect()
-    }
-}
-
-/// A live page.
-trait Live: Send + 'static {
-    /// What there is to tell, as soon as there may be something.
-    fn next(&mut self) -> impl Future<Output = Fragments> + Send;
-}
-
-/// One live page.
-struct Following {
-    console: Arc<Console>,
-    query: Query,
-    changed: watch::Receiver<()>,
-    sent: Sent,
-    sent_at: Option<Instant>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Following {
-    fn new(console: Arc<Console>, query: Query, permit: OwnedSemaphorePermit) -> Self {
-        let changed = console.changed.subscribe();
-        Self { console, query, changed, sent: Sent::default(), sent_at: None, _permit: permit }
-    }
-
-    /// Until there may be news, and the last ones are old enough.
-    async fn pause(&mut self) {
-        let Some(sent_at) = self.sent_at else { return };
-        tokio::select! {
-            // Its sender is in the console, which lives as long as this.
-            _ = self.changed.changed() => {}
-            () = sleep(AGING) => {}
-        }
-        sleep_until(sent_at + PAUSE).await;
-    }
-}
-
-impl Live for Following {
-    async fn next(&mut self) -> Fragments {
-        self.pause().await;
-        self.changed.mark_unchanged();
-        let fragments = page::fragments(self.console.place(), &self.console.fleet(), &self.query);
-        self.sent_at = Some(Instant::now());
-        self.sent.news(fragments)
-    }
-}
-
-/// The live page of one resource.
-struct FollowingOne {
-    console: Arc<Console>,
-    key: Key,
-    looked: Looked,
-    /// What the fleet knew of it at the last look.
-    version: Option<u64>,
-    changed: watch::Receiver<()>,
-    looked_at: Option<Instant>,
-    sent: Sent,
-    _permits: [OwnedSemaphorePermit; 2],
-}
-
-impl FollowingOne {
-    fn version(&self) -> Option<u64> {
-        self.console.fleet().version(&self.key)
-    }
-
-    /// Until it has changed, or was not looked at for a while.
-    async fn pause(&mut self) {
-        let Some(looked_at) = self.looked_at else { return };
-        let changed = async {
-            // Its sender is in the console, which lives as long as this.
-            while self.console.fleet().version(&self.key) == self.version {
-                drop(self.changed.changed().await);
-            }
-        };
-        tokio::select! {
-            () = changed => {}
-            () = sleep_until(looked_at + LOOK) => {}
-        }
-        sleep_until(looked_at + LOOK_PAUSE).await;
-    }
-}
-
-impl Live for FollowingOne {
-    async fn next(&mut self) -> Fragments {
-        self.pause().await;
-        self.version = self.version();
-        self.looked.again(&self.console.reader, &self.key).await;
-        self.looked_at = Some(Instant::now());
-        let Looked { resource, standing } = &self.looked;
-        let view = View { key: &self.key, resource: resource.as_ref(), standing };
-        let fragments = page::resource::fragments(self.console.place(), view);
-        self.sent.news(fragments)
-    }
-}
-
-/// What a live page is told, as events.
-fn told(live: impl Live) -> Response {
-    Sse::new(events_of(live)).keep_alive(KeepAlive::default()).into_response()
-}
-
-fn events_of(live: impl Live) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures::stream::unfold(live, |mut live| async move {
-        loop {
-            let news = live.next().await;
-            if !news.is_empty() {
-                // Texts by their names can always be written.
-                let event = Event::default().event("view").retry(RETRY).json_data(news).ok()?;
-                return Some((Ok(event), live));
-            }
-        }
-    })
+    let mut page = P::default();
+    let fragments = live::look(&mut page, &console, &key).await;
+    let status = if page.is_there() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+    (status, Html(page::resource::page(console.place(), &key, P::TAB, &fragments))).into_response()
 }

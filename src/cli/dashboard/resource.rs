@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::answers::Console;
+use super::live::Page;
 use super::{life, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
@@ -22,10 +24,12 @@ use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
 use clients::flink::access::Access;
 use config::secret;
+use console::page;
+use console::page::resource::{Fragment, Tab, View};
 use console::resource::{
     Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Standing, Verdict,
 };
-use console::row::{Key, Kind, Tone};
+use console::row::{Key, Kind, Row, Tone};
 
 /// Resources that are read at the same time; others wait.
 const READS_MAX: usize = 4;
@@ -51,20 +55,40 @@ enum Read {
     Failed(String),
 }
 
-/// What a page knows, from one look to the next.
+/// What the overview knows, from one look to the next.
 pub(super) struct Looked {
-    pub(super) resource: Option<Resource>,
-    pub(super) standing: Standing,
+    resource: Option<Resource>,
+    standing: Standing,
+}
+
+impl Default for Looked {
+    fn default() -> Self {
+        Self { resource: None, standing: Standing::Absent }
+    }
+}
+
+impl Page for Looked {
+    const TAB: Tab = Tab::Overview;
+
+    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+        self.again(&console.reader, key).await;
+        let Self { resource, standing } = self;
+        let view = View { key, resource: resource.as_ref(), standing };
+        page::resource::overview(console.place(), view)
+    }
+
+    fn row(&self) -> Option<&Row> {
+        self.resource.as_ref().map(|it| &it.row)
+    }
+
+    fn is_there(&self) -> bool {
+        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
+    }
 }
 
 impl Looked {
-    /// Before the first look.
-    pub(super) fn new() -> Self {
-        Self { resource: None, standing: Standing::Absent }
-    }
-
     /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
-    pub(super) async fn again(&mut self, reader: &Reader, key: &Key) {
+    async fn again(&mut self, reader: &Reader, key: &Key) {
         let clock = || table::clock(Timestamp::now());
         self.standing = match (reader.read(key).await, &self.standing) {
             (Read::There(resource), _) => {

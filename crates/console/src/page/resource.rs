@@ -1,6 +1,7 @@
 //! The page of one resource.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use strum::{EnumIter, IntoEnumIterator};
 
 mod chart;
 
@@ -9,10 +10,77 @@ use crate::resource::{
     Branch, Checkpoint, Checkpoints, Ink, Life, MOMENTS_MAX, Measure, Moment, Part, Resource, Span,
     Standing, Verdict,
 };
-use crate::row::{Key, Tone};
+use crate::row::{Key, Row, Tone};
 
 /// What follows the address of a page, where its events are told.
 pub const EVENTS: &str = "/events";
+
+/// The pages of a resource.
+#[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
+pub enum Tab {
+    Overview,
+}
+
+impl Tab {
+    /// What follows the address of the resource.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+        }
+    }
+}
+
+/// A piece of a page that may change, found by its id.
+pub type Fragment = (&'static str, String);
+
+/// A whole page of a resource, of its fragments.
+pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> String {
+    let body = html! {
+        @for (_, fragment) in fragments { (PreEscaped(fragment)) }
+    };
+    let events = format!("{}{}{EVENTS}", key.address(), tab.path());
+    document(&key.name, place, "resource", Some(&events), body).into_string()
+}
+
+/// What stands above all pages of a resource; `row` is what is known of it.
+pub fn head(place: Place<'_>, key: &Key, tab: Tab, row: Option<&Row>) -> Fragment {
+    let Key { namespace, name, kind } = key;
+    let head = html! {
+        section #head {
+            nav aria-label="Place" {
+                a href="/" { "Fleet" }
+                @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
+                span { (kind) }
+            }
+            h1 { (name) }
+            @if let Some(row) = row { (states(row)) }
+            nav.tabs aria-label="Pages of this resource" {
+                @for it in Tab::iter() {
+                    a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
+                }
+            }
+        }
+    };
+    ("head", head.into_string())
+}
+
+fn states(row: &Row) -> Markup {
+    html! {
+        p.states {
+            (state(row.lifecycle.as_deref()))
+            @if row.job_state.is_some() { span.job { "job " (state(row.job_state.as_deref())) } }
+            @if row.is_session { small { "session cluster" } }
+            @if row.is_being_deleted { small.bad { "is deleted" } }
+            @if let Some(upgrade) = &row.upgrade { small.moving { "upgrade: " (upgrade) } }
+        }
+    }
+}
 
 /// Which resource is shown, and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -22,59 +90,28 @@ pub struct View<'a> {
     pub standing: &'a Standing,
 }
 
-/// The page.
-pub fn page(place: Place<'_>, view: View<'_>) -> String {
-    let parts = parts(place, view);
-    let body = html! {
-        @for (_, part) in &parts { (part) }
-    };
-    let events = format!("{}{EVENTS}", view.key.address());
-    document(&view.key.name, place, "resource", Some(&events), body).into_string()
-}
-
-/// The parts of it, which all change, by their ids.
-pub fn fragments(place: Place<'_>, view: View<'_>) -> Vec<(&'static str, String)> {
-    parts(place, view).into_iter().map(|(id, part)| (id, part.into_string())).collect()
-}
-
-fn parts(place: Place<'_>, view: View<'_>) -> [(&'static str, Markup); 6] {
+/// The parts of the overview, below the head.
+pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
     let resource = view.resource;
-    [
-        ("head", head(place, view)),
+    let checkpoint = resource.and_then(|it| it.checkpoints.as_ref());
+    let parts = [
         ("notes", notes(view)),
+        ("facts", facts(place, resource)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
         (
             "checkpoints",
-            section(
-                "checkpoints",
-                "Checkpoints",
-                resource.and_then(|it| it.checkpoints.as_ref()),
-                |it| checkpoints(place, it),
-            ),
+            section("checkpoints", "Checkpoints", checkpoint, |it| checkpoints(place, it)),
         ),
         ("life", life(place, resource.map(|it| &it.life))),
-    ]
+    ];
+    parts.map(|(id, part)| (id, part.into_string())).into()
 }
 
-fn head(place: Place<'_>, View { key, resource, .. }: View<'_>) -> Markup {
-    let Key { namespace, name, kind } = key;
+fn facts(place: Place<'_>, resource: Option<&Resource>) -> Markup {
     html! {
-        section #head {
-            nav aria-label="Place" {
-                a href="/" { "Fleet" }
-                @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
-                span { (kind) }
-            }
-            h1 { (name) }
+        section #facts {
             @if let Some(Resource { row, more, .. }) = resource {
-                p.states {
-                    (state(row.lifecycle.as_deref()))
-                    @if row.job_state.is_some() { span.job { "job " (state(row.job_state.as_deref())) } }
-                    @if row.is_session { small { "session cluster" } }
-                    @if row.is_being_deleted { small.bad { "is deleted" } }
-                    @if let Some(upgrade) = &row.upgrade { small.moving { "upgrade: " (upgrade) } }
-                }
                 @if let Some(error) = &row.error { pre.error tabindex="0" aria-label="Error" { (error) } }
                 dl {
                     (fact("Flink", html! { (text(row.version.as_deref())) }))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::row::{Kind, Row};
+use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
@@ -109,8 +109,11 @@ fn a_verdict_has_its_evidence_and_what_to_do_and_one_line_where_all_is_well() {
 fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
     let key = key();
     let view = View { key: &key, resource, standing };
-    let page = page(place(), view);
-    for (id, fragment) in fragments(place(), view) {
+    let row = resource.map(|it| &it.row);
+    let mut fragments = vec![head(place(), &key, Tab::Overview, row)];
+    fragments.extend(overview(place(), view));
+    let page = page(place(), &key, Tab::Overview, &fragments);
+    for (id, fragment) in fragments {
         assert!(page.contains(&fragment), "{id}");
         assert!(fragment.contains(&format!(" id=\"{id}\"")), "{fragment}");
     }

@@ -1,0 +1,262 @@
+//! Pages that change while somebody looks at them, told as server-sent events.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{Html, IntoResponse, Response};
+use futures::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::answers::{Console, Parts, meant};
+use console::page;
+use console::page::resource::{Fragment, Tab};
+use console::query::Query;
+use console::row::{Key, Row};
+
+/// Pages that are live at the same time, in all tabs.
+pub(super) const LIVE_MAX: usize = 32;
+/// Pages of one resource among them, each of which asks for a dozen things every few seconds.
+const FOLLOWED_MAX: usize = 8;
+/// Pause between two changes of a live page: a person sees no more.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Ages grow although nothing changes.
+const AGING: Duration = Duration::from_secs(5);
+/// Pause between two looks at one resource that changes.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// It is looked at again although nothing changes: Flink tells nothing by itself.
+const LOOK: Duration = Duration::from_secs(5);
+/// A browser that lost its connection waits so long before it makes another one.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Room for live pages.
+pub(super) struct Room {
+    live: Arc<Semaphore>,
+    followed: Arc<Semaphore>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        let room = |most| Arc::new(Semaphore::new(most));
+        Self { live: room(LIVE_MAX), followed: room(FOLLOWED_MAX) }
+    }
+}
+
+impl Room {
+    /// For the fleet.
+    fn live(&self) -> Result<OwnedSemaphorePermit, Box<Response>> {
+        let permit = Arc::clone(&self.live).try_acquire_owned();
+        permit.map_err(|_| too_many("live pages", LIVE_MAX))
+    }
+
+    /// For a page of one resource.
+    pub(super) fn followed(&self) -> Result<[OwnedSemaphorePermit; 2], Box<Response>> {
+        let permit = Arc::clone(&self.followed).try_acquire_owned();
+        let permit = permit.map_err(|_| too_many("live pages of resources", FOLLOWED_MAX))?;
+        Ok([self.live()?, permit])
+    }
+}
+
+fn too_many(what: &str, most: usize) -> Box<Response> {
+    let text = format!("At most {most} are live at the same time. Close some of them.");
+    let page = page::message(&format!("Too many {what}"), &text);
+    Box::new((StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response())
+}
+
+/// A page of one resource, which is looked at anew while somebody has it open.
+pub(super) trait Page: Default + Send + 'static {
+    const TAB: Tab;
+
+    /// Its parts as they are now, below the head.
+    fn look(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
+
+    /// What the look has shown of the resource; absent where the fleet knows as much.
+    fn row(&self) -> Option<&Row> {
+        None
+    }
+
+    /// Whether there is such a resource, as far as the look has shown.
+    fn is_there(&self) -> bool {
+        true
+    }
+}
+
+/// All parts of the page as they are now.
+pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
+    let parts = page.look(console, key).await;
+    let head = {
+        let fleet = console.fleet();
+        page::resource::head(console.place(), key, P::TAB, page.row().or_else(|| fleet.row(key)))
+    };
+    std::iter::once(head).chain(parts).collect()
+}
+
+/// The live parts of the fleet's page, as events.
+pub(super) async fn events(
+    State(console): State<Arc<Console>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let permit = match console.room.live() {
+        Ok(permit) => permit,
+        Err(refusal) => return *refusal,
+    };
+    let query = Query::parse(&query.unwrap_or_default());
+    told(Following::new(console, query, permit))
+}
+
+/// The live parts of a page of one resource, as events.
+pub(super) async fn resource_events<P: Page>(
+    State(console): State<Arc<Console>>,
+    parts: Parts,
+) -> Response {
+    let key = match meant(&console, &parts) {
+        Ok(key) => key,
+        Err(refusal) => return *refusal,
+    };
+    let permits = match console.room.followed() {
+        Ok(permits) => permits,
+        Err(refusal) => return *refusal,
+    };
+    told(FollowingOne {
+        changed: console.changed.subscribe(),
+        console,
+        key,
+        page: P::default(),
+        version: None,
+        looked_at: None,
+        sent: Sent::default(),
+        _permits: permits,
+    })
+}
+
+/// The fragments that a page has.
+#[derive(Default)]
+struct Sent(BTreeMap<&'static str, u64>);
+
+type Fragments = BTreeMap<&'static str, String>;
+
+impl Sent {
+    /// Those that it does not have.
+    fn news(&mut self, fragments: impl IntoIterator<Item = Fragment>) -> Fragments {
+        let is_new = |(id, text): &Fragment| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            let hash = hasher.finish();
+            self.0.insert(id, hash) != Some(hash)
+        };
+        fragments.into_iter().filter(is_new).collect()
+    }
+}
+
+/// A live page.
+trait Live: Send + 'static {
+    /// What there is to tell, as soon as there may be something.
+    fn next(&mut self) -> impl Future<Output = Fragments> + Send;
+}
+
+/// One live page.
+struct Following {
+    console: Arc<Console>,
+    query: Query,
+    changed: watch::Receiver<()>,
+    sent: Sent,
+    sent_at: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Following {
+    fn new(console: Arc<Console>, query: Query, permit: OwnedSemaphorePermit) -> Self {
+        let changed = console.changed.subscribe();
+        Self { console, query, changed, sent: Sent::default(), sent_at: None, _permit: permit }
+    }
+
+    /// Until there may be news, and the last ones are old enough.
+    async fn pause(&mut self) {
+        let Some(sent_at) = self.sent_at else { return };
+        tokio::select! {
+            // Its sender is in the console, which lives as long as this.
+            _ = self.changed.changed() => {}
+            () = sleep(AGING) => {}
+        }
+        sleep_until(sent_at + PAUSE).await;
+    }
+}
+
+impl Live for Following {
+    async fn next(&mut self) -> Fragments {
+        self.pause().await;
+        self.changed.mark_unchanged();
+        let fragments = page::fragments(self.console.place(), &self.console.fleet(), &self.query);
+        self.sent_at = Some(Instant::now());
+        self.sent.news(fragments)
+    }
+}
+
+/// The live page of one resource.
+struct FollowingOne<P> {
+    console: Arc<Console>,
+    key: Key,
+    page: P,
+    /// What the fleet knew of it at the last look.
+    version: Option<u64>,
+    changed: watch::Receiver<()>,
+    looked_at: Option<Instant>,
+    sent: Sent,
+    _permits: [OwnedSemaphorePermit; 2],
+}
+
+impl<P> FollowingOne<P> {
+    fn version(&self) -> Option<u64> {
+        self.console.fleet().version(&self.key)
+    }
+
+    /// Until it has changed, or was not looked at for a while.
+    async fn pause(&mut self) {
+        let Some(looked_at) = self.looked_at else { return };
+        let changed = async {
+            // Its sender is in the console, which lives as long as this.
+            while self.console.fleet().version(&self.key) == self.version {
+                drop(self.changed.changed().await);
+            }
+        };
+        tokio::select! {
+            () = changed => {}
+            () = sleep_until(looked_at + LOOK) => {}
+        }
+        sleep_until(looked_at + LOOK_PAUSE).await;
+    }
+}
+
+impl<P: Page> Live for FollowingOne<P> {
+    async fn next(&mut self) -> Fragments {
+        self.pause().await;
+        self.version = self.version();
+        let fragments = look(&mut self.page, &self.console, &self.key).await;
+        self.looked_at = Some(Instant::now());
+        self.sent.news(fragments)
+    }
+}
+
+/// What a live page is told, as events.
+fn told(live: impl Live) -> Response {
+    Sse::new(events_of(live)).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn events_of(live: impl Live) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures::stream::unfold(live, |mut live| async move {
+        loop {
+            let news = live.next().await;
+            if !news.is_empty() {
+                // Texts by their names can always be written.
+                let event = Event::default().event("view").retry(RETRY).json_data(news).ok()?;
+                return Some((Ok(event), live));
+            }
+        }
+    })
+}
