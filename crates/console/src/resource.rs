@@ -1,5 +1,6 @@
 //! What the page of one resource shows: facts in words, as the shell has read them.
 
+use crate::action::Action;
 use crate::row::{Row, Tone};
 
 /// A part of the page, or why it is not known.
@@ -76,6 +77,15 @@ pub struct Moment {
     pub source: &'static str,
     pub title: String,
     pub text: String,
+    /// What can be done with it.
+    pub next: Option<Next>,
+}
+
+/// An action that a moment is good for, and the value of its field.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Next {
+    pub action: Action,
+    pub value: String,
 }
 
 impl Life {

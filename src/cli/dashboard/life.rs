@@ -11,7 +11,8 @@ use crate::cli::status;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::read::{self, Scope};
 use config::secret;
-use console::resource::{Life, Moment, Part};
+use console::action::Action;
+use console::resource::{Life, Moment, Next, Part};
 use console::row::Tone;
 
 use super::resource::within;
@@ -49,6 +50,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
         source: "resource",
         title: "Created".to_owned(),
         text: String::new(),
+        next: None,
     });
     let conditions = status("/status/conditions").filter_map(|it| {
         let at: Timestamp = it["lastTransitionTime"].as_str()?.parse().ok()?;
@@ -60,6 +62,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
             source: "condition",
             title: format!("{kind} {value}"),
             text: secret::hide_in(&format!("{} {}", text("reason"), text("message"))),
+            next: None,
         })
     });
     let savepoints = status("/status/jobStatus/savepointInfo/savepointHistory").filter_map(|it| {
@@ -69,6 +72,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
             source: "savepoint",
             title: "Savepoint".to_owned(),
             text: it["location"].as_str()?.to_owned(),
+            next: Some(restore_from(it["location"].as_str()?)),
         })
     });
     created.into_iter().chain(conditions).chain(savepoints).collect()
@@ -103,6 +107,7 @@ fn revision(entry: Entry) -> Option<Moment> {
         source: "revision",
         title: revision.map_or_else(|| "Present spec".to_owned(), |it| format!("Revision {it}")),
         text: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        next: revision.map(|it| Next { action: Action::Rollback, value: it.to_string() }),
     })
 }
 
@@ -131,7 +136,12 @@ fn snapshot(snapshot: &Value) -> Option<Moment> {
         source: if is_savepoint { "savepoint" } else { "checkpoint" },
         title: format!("{} {state}", text("/metadata/name")),
         text: secret::hide_in(&format!("{} {}", text("/status/path"), text("/status/error"))),
+        next: (state == "COMPLETED").then(|| restore_from(text("/metadata/name"))),
     })
+}
+
+fn restore_from(state: &str) -> Next {
+    Next { action: Action::Restore, value: state.to_owned() }
 }
 
 fn event(line: Line) -> Option<Moment> {
@@ -143,5 +153,6 @@ fn event(line: Line) -> Option<Moment> {
         source: "event",
         title: reason,
         text: format!("{object}: {message}{times}"),
+        next: None,
     })
 }

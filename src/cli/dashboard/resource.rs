@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anstyle::Style;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -10,11 +9,10 @@ use tokio::time::timeout;
 
 use super::answers::Console;
 use super::live::Page;
-use super::{life, watch};
+use super::{life, spans, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
-use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
 use crate::cli::why::{self, Told, Weight};
 use crate::cli::{deployment, status, table};
 use api::blue_green::FlinkBlueGreenDeployment;
@@ -27,7 +25,7 @@ use config::secret;
 use console::page;
 use console::page::resource::{Fragment, Tab, View};
 use console::resource::{
-    Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Standing, Verdict,
+    Branch, Checkpoint, Checkpoints, Measure, Part, Resource, Standing, Verdict,
 };
 use console::row::{Key, Kind, Row, Tone};
 
@@ -36,7 +34,7 @@ const READS_MAX: usize = 4;
 /// The longest that one waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest that a part may take to be read: a person waits.
-const PART_TIME_MAX: Duration = Duration::from_secs(8);
+pub(super) const PART_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The longest that a JobManager may take.
 const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -73,7 +71,9 @@ impl Page for Looked {
     async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         self.again(&console.reader, key).await;
         let Self { resource, standing } = self;
-        let view = View { key, resource: resource.as_ref(), standing };
+        let row = resource.as_ref().map(|it| &it.row);
+        let actions = console.actions(key, row).await;
+        let view = View { key, resource: resource.as_ref(), standing, actions: &actions };
         page::resource::overview(console.place(), view)
     }
 
@@ -115,13 +115,7 @@ impl Reader {
         let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
             return Read::Failed("too many resources are being read; it is tried again".to_owned());
         };
-        let (namespace, name) = (&*key.namespace, &*key.name);
-        let id = match key.kind {
-            Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),
-            Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
-            Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
-        };
-        let found = within(read::get_value(&self.connection.client, &id)).await;
+        let found = within(read::get_value(&self.connection.client, &id(key))).await;
         match found {
             Ok(Some(object)) => Read::There(Box::new(self.around(key, &Deployment(object)).await)),
             Ok(None) => Read::Absent,
@@ -255,20 +249,15 @@ fn verdict(told: Told, namespace: &str) -> Verdict {
 
 fn branch(node: status::Node) -> Branch {
     let status::Node { label, children } = node;
-    let spans = pieces(&secret::hide_in(&label)).into_iter();
-    Branch {
-        label: spans.map(|(style, text)| Span { ink: ink(style), text }).collect(),
-        children: children.into_iter().map(branch).collect(),
-    }
+    let label = spans(&secret::hide_in(&label));
+    Branch { label, children: children.into_iter().map(branch).collect() }
 }
 
-fn ink(style: Style) -> Ink {
-    let inks = [
-        (BOLD, Ink::Strong),
-        (DIM, Ink::Dim),
-        (GREEN, Ink::Good),
-        (YELLOW, Ink::Moving),
-        (RED, Ink::Bad),
-    ];
-    inks.into_iter().find(|(it, _)| *it == style).map_or(Ink::Plain, |(_, ink)| ink)
+/// Which object it is for the API server.
+pub(super) fn id(Key { namespace, name, kind }: &Key) -> ObjectId {
+    match kind {
+        Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),
+        Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
+        Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
+    }
 }
