@@ -61,8 +61,12 @@ pub(super) struct Acts {
 impl Acts {
     pub(super) async fn new(connection: Connection, access: FlinkAccess, global: &Global) -> Self {
         let may_deploy = super::rights::may_deploy(&connection.client, &connection.namespace).await;
-        let flags =
-            [("context", &global.context), ("cluster", &global.cluster), ("user", &global.user)];
+        let flags = [
+            ("context", &global.context),
+            ("cluster", &global.cluster),
+            ("user", &global.user),
+            ("as", &global.impersonate),
+        ];
         let flags = flags
             .into_iter()
             .filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));

@@ -51,6 +51,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
         title: "Created".to_owned(),
         text: String::new(),
         next: None,
+        is_routine: false,
     });
     let conditions = status("/status/conditions").filter_map(|it| {
         let at: Timestamp = it["lastTransitionTime"].as_str()?.parse().ok()?;
@@ -63,6 +64,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
             title: format!("{kind} {value}"),
             text: secret::hide_in(&format!("{} {}", text("reason"), text("message"))),
             next: None,
+            is_routine: false,
         })
     });
     let savepoints = status("/status/jobStatus/savepointInfo/savepointHistory").filter_map(|it| {
@@ -73,6 +75,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
             title: "Savepoint".to_owned(),
             text: it["location"].as_str()?.to_owned(),
             next: Some(restore_from(it["location"].as_str()?)),
+            is_routine: false,
         })
     });
     created.into_iter().chain(conditions).chain(savepoints).collect()
@@ -108,6 +111,7 @@ fn revision(entry: Entry) -> Option<Moment> {
         title: revision.map_or_else(|| "Present spec".to_owned(), |it| format!("Revision {it}")),
         text: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
         next: revision.map(|it| Next { action: Action::Rollback, value: it.to_string() }),
+        is_routine: false,
     })
 }
 
@@ -137,6 +141,7 @@ fn snapshot(snapshot: &Value) -> Option<Moment> {
         title: format!("{} {state}", text("/metadata/name")),
         text: secret::hide_in(&format!("{} {}", text("/status/path"), text("/status/error"))),
         next: (state == "COMPLETED").then(|| restore_from(text("/metadata/name"))),
+        is_routine: false,
     })
 }
 
@@ -152,6 +157,7 @@ fn event(line: Line) -> Option<Moment> {
         tone: if event_type == "Warning" { Tone::Bad } else { Tone::Quiet },
         source: "event",
         title: reason,
+        is_routine: event_type != "Warning" && !object.starts_with("Flink"),
         text: format!("{object}: {message}{times}"),
         next: None,
     })

@@ -210,7 +210,7 @@ fn input(field: &Field, row: Option<&Row>, values: &Values) -> Markup {
 }
 
 /// What stands between backticks as code.
-fn coded(text: &str) -> Markup {
+pub(super) fn coded(text: &str) -> Markup {
     html! {
         @for (index, piece) in text.split('`').enumerate() {
             @if index % 2 == 1 { code { (piece) } } @else { (piece) }

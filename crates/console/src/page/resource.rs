@@ -199,10 +199,10 @@ fn section<T>(
 
 fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> Markup {
     html! {
-        p.what { span class={ "s " (tone) } { i {} (what) } }
+        p.what { span class={ "s " (tone) } { i {} (act::coded(what)) } }
         @if *tone != Tone::Good {
             p.evidence { (evidence) }
-            p { (remedy) }
+            p { (act::coded(remedy)) }
             p.next { span.dim { "next: " } code { (next) } }
         }
         @if !unread.is_empty() {
@@ -260,21 +260,38 @@ fn life(place: Place<'_>, View { key, resource, actions, .. }: View<'_>) -> Mark
                 @for why in &life.unread { p.unread { "Not known: " (why) } }
                 @if life.moments().is_empty() { p.unread { "Nothing is on record" } }
                 ol {
-                    @for Moment { at, tone, source, title, text, next } in life.moments() {
-                        li class=(tone) {
-                            (time(place, Some(*at)))
-                            span.at { (exact(*at)) }
-                            i {}
-                            p {
-                                b { (title) } " " small { (source) } " " (text)
-                                @if let Some(Next { action, value }) = next && actions.contains(action) {
-                                    " " a.next href=(action.address_with(key, value)) { (action.title_of_moment()) }
+                    @for stretch in life.stretches() {
+                        @if stretch.len() > 1 && stretch.iter().all(|it| it.is_routine) {
+                            // It stays open when older ones go: its end is what it is known by.
+                            li.routine id={ "routine-" (stretch.last().map_or(0, |it| it.at)) } {
+                                details {
+                                    summary { (stretch.len()) " events of its pods" }
+                                    ol { @for it in stretch { (moment(place, key, it, actions)) } }
                                 }
                             }
+                        } @else {
+                            @for it in stretch { (moment(place, key, it, actions)) }
                         }
                     }
                 }
                 @if life.is_cut() { p.unread { "Only the newest " (MOMENTS_MAX) " are shown" } }
+            }
+        }
+    }
+}
+
+fn moment(place: Place<'_>, key: &Key, moment: &Moment, actions: &[Action]) -> Markup {
+    let Moment { at, tone, source, title, text, next, is_routine: _ } = moment;
+    html! {
+        li class=(tone) {
+            (time(place, Some(*at)))
+            span.at { (exact(*at)) }
+            i {}
+            p {
+                b { (title) } " " small { (source) } " " (text)
+                @if let Some(Next { action, value }) = next && actions.contains(action) {
+                    " " a.next href=(action.address_with(key, value)) { (action.title_of_moment()) }
+                }
             }
         }
     }

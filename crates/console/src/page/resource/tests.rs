@@ -58,6 +58,7 @@ fn moment(at: i64) -> Moment {
         title: format!("Number{at}"),
         text: "<i>".to_owned(),
         next: None,
+        is_routine: false,
     }
 }
 
@@ -192,4 +193,28 @@ fn a_moment_leads_to_what_can_be_done_with_it() {
     let link = "<a class=\"next\" href=\"/in/shop/sessionjob/orders/do/rollback?revision=3\">Roll back to this</a>";
     assert!(page.contains(link), "{page}");
     assert!(!page.contains("Restore from this"), "only what the person may do: {page}");
+}
+
+#[test]
+fn routine_is_folded_and_downtimes_are_told() {
+    let event = |at, title: &str, text: &str, is_routine| Moment {
+        title: title.to_owned(),
+        text: text.to_owned(),
+        is_routine,
+        ..moment(at)
+    };
+    let moments = vec![
+        event(100, "Suspended", "Suspending existing deployment.", false),
+        event(110, "Pulled", "", true),
+        event(111, "Started", "", true),
+        event(142, "JobStatusChanged", "Job status changed from CREATED to RUNNING", false),
+        event(200, "JobStatusChanged", "Job status changed from RESTARTING to RUNNING", false),
+    ];
+    let page = shown(
+        Some(&Resource { life: Life::new(moments, vec![]), ..resource() }),
+        &Standing::Current,
+    );
+    let told = "to RUNNING, after 42 s without it</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
+    assert!(page.contains(told), "{page}");
+    assert!(page.contains("from RESTARTING to RUNNING</p>"), "nobody stopped it: {page}");
 }
