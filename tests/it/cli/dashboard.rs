@@ -3,6 +3,7 @@
 mod act;
 mod browser;
 mod resource;
+mod showcase;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

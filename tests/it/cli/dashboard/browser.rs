@@ -6,8 +6,10 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
+use super::showcase::showcase;
 use super::{Shown, fleet, job_manager};
 use crate::support::browser::Browser;
+use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_flink::FakeFlink;
 
@@ -36,9 +38,13 @@ impl Deref for Seen {
 
 impl Seen {
     async fn new() -> Self {
+        Self::of(fleet()).await
+    }
+
+    async fn of(cluster: FakeCluster) -> Self {
         let flink = job_manager().await;
         let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
-        let shown = Shown::behind(fleet(), behind).await;
+        let shown = Shown::behind(cluster, behind).await;
         let browser = Browser::start().await;
         browser.open(&shown.address).await;
         browser.shows(LINK, &json!("Live")).await;
@@ -54,6 +60,21 @@ impl Seen {
     async fn leave(self) {
         self.browser.leave().await;
     }
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_fleet_tells_at_a_glance_what_wants_attention() {
+    let seen = Seen::of(showcase()).await;
+    seen.resize(1280, 820, "light").await;
+    let first = "return document.querySelector('#counts a + a').textContent.trim()";
+    seen.shows(first, &json!("FAILED 1")).await;
+    seen.picture("console-fleet").await;
+    seen.resize(1280, 820, "dark").await;
+    seen.picture("console-fleet-dark").await;
+    seen.choose("FAILED 1").await;
+    seen.shows(NAMES, &json!(["device-graph"])).await;
+    seen.leave().await;
 }
 
 #[tokio::test]
@@ -182,11 +203,17 @@ async fn everybody_can_read_it() {
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
+    let scale = format!("{resource}/do/scale?parallelism=3");
+    let deploy = format!("{}/deploy?namespace=shop&kind=deployment&name=job-01", seen.shown.base());
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         seen.resize(width, 844, theme).await;
-        for (name, address) in
-            [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource)]
-        {
+        for (name, address) in [
+            ("fleet", seen.shown.base()),
+            ("note", &page),
+            ("resource", &resource),
+            ("scale", &scale),
+            ("deploy", &deploy),
+        ] {
             seen.driver.goto(address).await.unwrap();
             seen.picture(&format!("{name}-{width}-{theme}")).await;
             let script = format!(
