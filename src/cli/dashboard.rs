@@ -1,8 +1,8 @@
 //! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
 //!
 //! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
-//! somebody looks at its page, in the words of `status`, `why`, `checkpoints`, `history` and `events`. What it shows and
-//! whom it lets in is decided by the crate `console`; here are its server and its watches.
+//! somebody looks at its page, in the words of `status`, `why`, `checkpoints`, `history` and `events`. To act it runs the
+//! commands. What it shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod act;
 mod answers;
@@ -41,8 +41,8 @@ const PORT: u16 = 8880;
 /// Arguments of `dashboard`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is open on this machine only, and the address has a token: whoever has it sees what you may list. Ctrl-C ends
-it, and nothing is left behind.
+The port is open on this machine only, and the address has a token: whoever has it sees what you may see, and can do
+what you may do. Ctrl-C ends it, and nothing is left behind.
 
 Examples:
   kubectl flink dashboard -A
