@@ -361,8 +361,8 @@ pub fn reference() -> String {
 
 <!-- Made from crates/validation/src/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
 
-`kubectl flink lint -f FILE…` says what is wrong with manifests, without a cluster. What is an *error* here the operator, its
-webhook and `deploy` refuse in the same words; the rest is advice. A code never changes its meaning.
+`kubectl flink lint -f FILE…` checks manifests without a cluster. The operator, its webhook and `deploy` reject what is an
+*error* here, with the same message; the rest is advice. A code never changes its meaning.
 
 | code | severity | what | why | remedy |
 |---|---|---|---|---|
