@@ -205,7 +205,7 @@ rules! {
         "A failed job starts from its last savepoint, or from the beginning.",
         "Set `execution.checkpointing.interval`, unless the job does so itself.";
     ImageTag = 103 Warning: "an image without a fixed tag",
-        "Pods that start later may run a different program, and a rollback has no effect.",
+        "Pods that start later may run a different program, and a rollback does not bring the old one back.",
         "Use a tag that never moves, or a digest.";
     SmallMemory = 104 Warning: "a process with very little memory",
         "Metaspace, JVM overhead and network buffers take most of it, so the job soon runs out of heap.",

@@ -327,7 +327,7 @@ fn line(effective: Effective) -> Line {
 fn render(lines: &[Line], is_wide: bool, width: Option<usize>) -> String {
     let mut headers = vec!["OPTION", "VALUE", "FROM"];
     if is_wide {
-        headers.extend(["COUNTS", "SET AS"]);
+        headers.extend(["APPLIES", "SET AS"]);
     }
     let row = |line: &Line| {
         let or_none = |text: Option<&str>| text.unwrap_or(NONE).to_owned();
