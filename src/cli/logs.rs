@@ -33,32 +33,32 @@ pub(super) const MAIN_CONTAINER: &str = "flink-main-container";
 /// Arguments of `logs`.
 #[derive(Args)]
 #[command(after_help = "\
-Lines of several pods bear the name of theirs, on a terminal in a colour of its own.
+Lines of several pods are prefixed with the pod's name, on a terminal in its own colour.
 
 Examples:
   kubectl flink logs orders -f
   kubectl flink logs orders --role tm --level warn --since 1h --tail -1
   kubectl flink logs orders --role jm --previous      # why did the JobManager restart?")]
 pub struct LogsArgs {
-    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
+    /// The FlinkDeployment; for sessionjob/NAME, the cluster it runs in
     #[arg(add = complete::deployments())]
     name: String,
     /// Only these pods
     #[arg(long, value_enum)]
     role: Option<RoleArg>,
-    /// Stay and print what comes, from new pods too
+    /// Follow the logs, also of new pods
     #[arg(short, long, conflicts_with = "previous")]
     follow: bool,
-    /// Of the containers' run before the present one
+    /// Logs of the previous run of the containers
     #[arg(short, long)]
     previous: bool,
     /// Last lines of each pod; -1 for all
     #[arg(long, value_name = "LINES", default_value_t = 200, allow_negative_numbers = true)]
     tail: i64,
-    /// Only lines that are at least so grave, with their stack traces
+    /// Only lines of at least this level, with their stack traces
     #[arg(long, value_enum)]
     level: Option<Level>,
-    /// Not older than this, such as `10m`
+    /// Only lines newer than this, such as `10m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
     /// Container to read

@@ -13,7 +13,7 @@ use clients::flink::Deadlines;
 /// Arguments of `rest`.
 #[derive(Args)]
 #[command(after_help = "\
-In PATH, {job} stands for the id of the job. What it prints is Flink's answer; JSON is set in lines.
+In PATH, {job} stands for the job's id. Prints Flink's answer, with JSON formatted.
 
 Examples:
   kubectl flink rest orders GET /jobs/overview
@@ -23,15 +23,15 @@ pub struct RestArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// GET asks; the other methods change something behind the operator's back
+    /// HTTP method; all but GET make changes behind the operator's back
     #[arg(value_parser = method)]
     method: Method,
-    /// Path with its query, from the first slash on
+    /// Path with query, starting with a slash
     path: String,
     /// Body, as JSON
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
-    /// Change something, without being asked
+    /// Make changes without asking
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
