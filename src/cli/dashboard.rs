@@ -8,6 +8,7 @@ mod act;
 mod answers;
 mod life;
 mod live;
+mod logs;
 mod resource;
 mod rights;
 mod runs;

@@ -4,9 +4,11 @@ use maud::{Markup, PreEscaped, html};
 use strum::{EnumIter, IntoEnumIterator};
 
 mod chart;
+pub mod logs;
 
 use super::{Place, act, document, state, text, time};
 use crate::action::Action;
+use crate::assets::{self, Asset, LOGS_SCRIPT};
 use crate::resource::{
     Branch, Checkpoint, Checkpoints, Ink, MOMENTS_MAX, Measure, Moment, Next, Part, Resource, Span,
     Standing, Verdict,
@@ -20,6 +22,7 @@ pub const EVENTS: &str = "/events";
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Tab {
     Overview,
+    Logs,
 }
 
 impl Tab {
@@ -27,12 +30,22 @@ impl Tab {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => "",
+            Self::Logs => "/logs",
         }
     }
 
     fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Logs => "Logs",
+        }
+    }
+
+    /// Script that only this page needs.
+    fn script(self) -> Option<Asset> {
+        match self {
+            Self::Overview => None,
+            Self::Logs => Some(LOGS_SCRIPT),
         }
     }
 }
@@ -44,6 +57,7 @@ pub type Fragment = (&'static str, String);
 pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> String {
     let body = html! {
         @for (_, fragment) in fragments { (PreEscaped(fragment)) }
+        @if let Some(script) = tab.script() { script src=(assets::address(script)) defer {} }
     };
     let events = format!("{}{}{EVENTS}", key.address(), tab.path());
     document(&key.name, place, "resource", Some(&events), body).into_string()
