@@ -6,6 +6,7 @@
 
 mod act;
 mod answers;
+mod flink_ui;
 mod life;
 mod live;
 mod logs;

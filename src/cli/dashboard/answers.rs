@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::act::{self, Acts};
+use super::flink_ui::{self, Proxies};
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::logs::Logs;
 use super::resource::{Looked, Reader};
@@ -25,6 +26,7 @@ use console::action::Action;
 use console::assets::{self, Asset};
 use console::fleet::Fleet;
 use console::guard::{Asked, Guard, Verdict};
+use console::page::resource::FLINK_UI;
 use console::page::{self, EVENTS, Place};
 use console::query::Query;
 use console::row::{Key, Row};
@@ -66,6 +68,7 @@ pub(super) struct Console {
     fleet: Mutex<Fleet>,
     pub(super) changed: watch::Sender<()>,
     pub(super) room: Room,
+    pub(super) proxies: Proxies,
 }
 
 /// The cluster, for a person.
@@ -85,7 +88,8 @@ impl Console {
         namespace: Option<String>,
     ) -> Self {
         let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        Self { guard, cluster, reader, acts, namespace, fleet, changed, room: Room::default() }
+        let (room, proxies) = (Room::default(), Proxies::default());
+        Self { guard, cluster, reader, acts, namespace, fleet, changed, room, proxies }
     }
 
     /// Changes what is known, and has live pages shown anew.
@@ -125,6 +129,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .route(EVENTS, get(live::events))
         .merge(pages_of::<Looked>())
         .merge(pages_of::<Logs>())
+        .route(&format!("{RESOURCE}{FLINK_UI}"), get(flink_ui::open))
         .merge(act::routes())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
@@ -157,7 +162,7 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
 }
 
 /// Gives the cookie to who has shown the token, and leads on.
-fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> Response {
+pub(super) fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> Response {
     let mut response = if is_from_elsewhere {
         Html(page::forward(address)).into_response()
     } else {
@@ -170,7 +175,7 @@ fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> Response {
 }
 
 /// With the headers of every answer, where it has none of its own.
-fn dressed(mut response: Response) -> Response {
+pub(super) fn dressed(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
@@ -180,7 +185,7 @@ fn dressed(mut response: Response) -> Response {
     response
 }
 
-fn asked(request: &Request) -> Asked<'_> {
+pub(super) fn asked(request: &Request) -> Asked<'_> {
     let (uri, headers) = (request.uri(), request.headers());
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     Asked {
@@ -205,7 +210,7 @@ async fn asset(uri: Uri) -> Response {
 }
 
 /// A file of the program.
-fn file(asset: Asset) -> Response {
+pub(super) fn file(asset: Asset) -> Response {
     let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, FOR_EVER)];
     (headers, asset.text).into_response()
 }

@@ -94,7 +94,7 @@ impl Page for Logs {
         };
         let clock = table::clock(Timestamp::now());
         self.standing = self.standing.after(looked, self.pods.is_some(), clock);
-        let view = View { key, resource: None, standing: &self.standing };
+        let view = View { key, resource: None, standing: &self.standing, actions: &[] };
         let mut parts = logs::parts(view, &self.choice, self.pods.as_ref());
         if self.following.is_none() {
             let none = Pods::default();

@@ -42,7 +42,7 @@ const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 /// Reads resources as who runs the console.
 pub(super) struct Reader {
     connection: Connection,
-    access: Access,
+    pub(super) access: Access,
     turns: Semaphore,
 }
 

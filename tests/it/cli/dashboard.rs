@@ -2,6 +2,7 @@
 
 mod act;
 mod browser;
+mod flink_ui;
 mod logs;
 mod resource;
 mod showcase;

@@ -18,6 +18,9 @@ use crate::row::{Key, Row, Tone};
 /// What follows the address of a page, where its events are told.
 pub const EVENTS: &str = "/events";
 
+/// What follows the address of a resource, where Flink's own interface is opened.
+pub const FLINK_UI: &str = "/flink-ui";
+
 /// The pages of a resource.
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Tab {
@@ -87,6 +90,10 @@ pub fn head(
             nav.tabs aria-label="Pages of this resource" {
                 @for it in Tab::iter() {
                     a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
+                }
+                // It is of another origin, and has nothing of the console.
+                a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
+                    "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " in a tab of its own" }
                 }
             }
         }

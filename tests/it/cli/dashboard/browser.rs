@@ -1,13 +1,13 @@
 //! What a person sees and does, in a real browser: `tests/browser.sh`.
 
 use std::ops::Deref;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
 use super::showcase::showcase;
-use super::{Shown, fleet, job_manager};
+use super::{JOB_ID, LIMIT, Shown, fleet, job_manager};
 use crate::support::browser::Browser;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
@@ -241,6 +241,41 @@ async fn lines_come_and_can_be_held() {
     write(&many.concat());
     seen.shows(last, &json!("line 2099")).await;
     assert!(seen.ask(count).await.as_u64().unwrap() <= 2_000, "the oldest are dropped");
+    seen.leave().await;
+}
+
+/// Flink's scripts run, of another origin, and change nothing.
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_link_leads_to_flinks_own_interface_at_the_job() {
+    let seen = Seen::new().await;
+    let page = format!("{}/in/shop/deployment/job-01", seen.shown.base());
+    seen.driver.goto(page).await.unwrap();
+    seen.shows(LINK, &json!("Live")).await;
+    seen.click("#head [target=_blank]").await;
+    let started = Instant::now();
+    let windows = loop {
+        let windows = seen.driver.windows().await.unwrap();
+        if windows.len() == 2 {
+            break windows;
+        }
+        assert!(started.elapsed() < LIMIT, "a tab opens");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    seen.driver.switch_to_window(windows[1].clone()).await.unwrap();
+    let text = "return (document.querySelector('p') || document.body).textContent";
+    seen.shows(text, &json!(format!("1 at #/job/running/{JOB_ID}/overview"))).await;
+    seen.shows("return document.querySelector('h1').textContent", &json!("405")).await;
+    let address = seen.driver.current_url().await.unwrap().to_string();
+    assert!(!address.starts_with(seen.shown.base()) && !address.contains("token"), "{address}");
+    // What such a script could try with the console.
+    let asked = format!(
+        "const done = arguments[arguments.length - 1]; \
+         fetch('{}/', {{mode: 'no-cors', credentials: 'include'}}).then(() => done('asked'), () => done('refused'))",
+        seen.shown.base()
+    );
+    let answer = seen.driver.execute_async(asked, Vec::new()).await.unwrap();
+    assert_eq!(*answer.json(), json!("refused"), "its policy lets it ask nobody else");
     seen.leave().await;
 }
 

@@ -23,7 +23,8 @@ fn pods(names: &[&str]) -> Pods {
 }
 
 fn shown(choice: &Choice, pods: &Pods) -> String {
-    let view = View { key: &key(), resource: None, standing: &Standing::Current };
+    let standing = &Standing::Current;
+    let view = View { key: &key(), resource: None, standing, actions: &[] };
     let parts = parts(view, choice, Some(&Ok(pods.clone())));
     for (id, part) in &parts {
         assert!(part.contains(&format!(" id=\"{id}\"")), "{part}");
