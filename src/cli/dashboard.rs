@@ -6,8 +6,10 @@
 
 mod act;
 mod answers;
+mod flink_ui;
 mod life;
 mod live;
+mod logs;
 mod resource;
 mod rights;
 mod runs;

@@ -12,6 +12,7 @@ mod tree;
 use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
 use super::connection::Connection;
@@ -177,6 +178,11 @@ pub(super) async fn parts(
         Node::with(tree::headline(&facts.deployment, now), tree::parts(facts, false, now).nodes)
     }));
     Ok(nodes)
+}
+
+/// A pod as it stands in a tree: name, state and age.
+pub(super) fn pod(pod: &Pod, now: Timestamp) -> String {
+    tree::pod_node(pod, false, now).label
 }
 
 /// What is above the colours: which one serves, and what is waited for.

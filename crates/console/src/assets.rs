@@ -19,13 +19,23 @@ pub struct Asset {
 pub const STYLE: Asset = Asset {
     name: "console.css",
     content_type: "text/css; charset=utf-8",
-    text: concat!(include_str!("assets/console.css"), include_str!("assets/act.css")),
+    text: concat!(
+        include_str!("assets/console.css"),
+        include_str!("assets/act.css"),
+        include_str!("assets/logs.css")
+    ),
 };
 /// What keeps a page live.
 pub const SCRIPT: Asset = Asset {
     name: "console.js",
     content_type: "text/javascript; charset=utf-8",
     text: include_str!("assets/console.js"),
+};
+/// What puts lines behind others.
+pub const LOGS_SCRIPT: Asset = Asset {
+    name: "logs.js",
+    content_type: "text/javascript; charset=utf-8",
+    text: include_str!("assets/logs.js"),
 };
 /// What a tab shows.
 pub const ICON: Asset = Asset {
@@ -34,7 +44,7 @@ pub const ICON: Asset = Asset {
     text: include_str!("assets/icon.svg"),
 };
 
-const ALL: [Asset; 3] = [STYLE, SCRIPT, ICON];
+const ALL: [Asset; 4] = [STYLE, SCRIPT, LOGS_SCRIPT, ICON];
 
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut digest = Sha256::new();

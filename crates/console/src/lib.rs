@@ -7,6 +7,7 @@ pub mod action;
 pub mod assets;
 pub mod fleet;
 pub mod guard;
+pub mod logs;
 pub mod page;
 pub mod query;
 pub mod resource;

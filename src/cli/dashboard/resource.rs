@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::answers::Console;
@@ -42,7 +42,7 @@ const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 /// Reads resources as who runs the console.
 pub(super) struct Reader {
     connection: Connection,
-    access: Access,
+    pub(super) access: Access,
     turns: Semaphore,
 }
 
@@ -89,20 +89,16 @@ impl Page for Looked {
 impl Looked {
     /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
     async fn again(&mut self, reader: &Reader, key: &Key) {
-        let clock = || table::clock(Timestamp::now());
-        self.standing = match (reader.read(key).await, &self.standing) {
-            (Read::There(resource), _) => {
+        let looked = match reader.read(key).await {
+            Read::There(resource) => {
                 self.resource = Some(*resource);
-                Standing::Current
+                Ok(true)
             }
-            (Read::Absent, Standing::Gone { since }) => Standing::Gone { since: since.clone() },
-            (Read::Absent, _) if self.resource.is_some() => Standing::Gone { since: clock() },
-            (Read::Absent, _) => Standing::Absent,
-            (Read::Failed(message), Standing::Lost { since, .. }) => {
-                Standing::Lost { since: since.clone(), message }
-            }
-            (Read::Failed(message), _) => Standing::Lost { since: clock(), message },
+            Read::Absent => Ok(false),
+            Read::Failed(message) => Err(message),
         };
+        let clock = table::clock(Timestamp::now());
+        self.standing = self.standing.after(looked, self.resource.is_some(), clock);
     }
 }
 
@@ -111,33 +107,55 @@ impl Reader {
         Self { connection, access, turns: Semaphore::new(READS_MAX) }
     }
 
+    /// A turn to read something, once there is one.
+    pub(super) async fn turn(&self) -> Part<SemaphorePermit<'_>> {
+        match timeout(TURN_TIME_MAX, self.turns.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err("too many resources are being read; it is tried again".to_owned()),
+        }
+    }
+
+    /// A connection to where it is.
+    pub(super) fn connection(&self, key: &Key) -> Connection {
+        Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() }
+    }
+
+    /// The object itself, if there is one.
+    pub(super) async fn object(&self, key: &Key) -> Part<Option<Deployment>> {
+        let found = within(read::get_value(&self.connection.client, &id(key))).await?;
+        Ok(found.map(Deployment))
+    }
+
     async fn read(&self, key: &Key) -> Read {
-        let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
-            return Read::Failed("too many resources are being read; it is tried again".to_owned());
+        let found = async {
+            let turn = self.turn().await?;
+            Ok((turn, self.object(key).await?))
         };
-        let found = within(read::get_value(&self.connection.client, &id(key))).await;
-        match found {
-            Ok(Some(object)) => Read::There(Box::new(self.around(key, &Deployment(object)).await)),
-            Ok(None) => Read::Absent,
+        match found.await {
+            Ok((_turn, Some(object))) => Read::There(Box::new(self.around(key, &object).await)),
+            Ok((_, None)) => Read::Absent,
             Err(message) => Read::Failed(message),
         }
     }
 
-    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
-    async fn around(&self, key: &Key, object: &Deployment) -> Resource {
-        let connection =
-            Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() };
-        let tree = status::parts(&connection, object, self.access, Timestamp::now());
+    /// What `kubectl flink why` says of an object.
+    pub(super) async fn told(&self, key: &Key, object: &Deployment) -> anyhow::Result<Told> {
         // One of each kind may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
-        let told = why::tell(&connection, &name, self.access);
+        why::tell(&self.connection(key), &name, self.access).await
+    }
+
+    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
+    async fn around(&self, key: &Key, object: &Deployment) -> Resource {
+        let connection = self.connection(key);
+        let tree = status::parts(&connection, object, self.access, Timestamp::now());
         let life = Box::pin(life::of(&connection, object));
         let (tree, told, life, checkpoints) = tokio::join!(
             within(Box::pin(tree)),
-            within(Box::pin(told)),
+            within(Box::pin(self.told(key, object))),
             life,
             within(Box::pin(self.checkpoints(&connection, object))),
         );
