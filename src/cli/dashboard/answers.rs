@@ -1,6 +1,6 @@
 //! The answers over HTTP: pages, their live parts, and files of the program. Each request is judged first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,17 +14,20 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
-use tokio::sync::watch;
 
+use super::known::Known;
 use super::live::{self, LIVE_MAX, Page, Room};
+use super::pod::pace::Pace;
+use super::pod::person::Person;
 use super::resource::{Looked, Reader};
 use crate::cli::table;
 use console::assets;
-use console::fleet::Fleet;
+use console::fleet::{Fleet, View};
 use console::guard::{Asked, Guard, Verdict};
-use console::page::{self, EVENTS, Place};
+use console::page::{self, EVENTS, Place, Visitor};
 use console::query::Query;
-use console::row::Key;
+use console::rights::Rights;
+use console::row::{Key, Kind};
 
 /// Connections at the same time: those of live pages, and as many for all else.
 pub(super) const CONNECTIONS_MAX: usize = 2 * LIVE_MAX;
@@ -47,16 +50,23 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// Of a file whose address changes with what is in it.
 const FOR_EVER: &str = "private, max-age=31536000, immutable";
 
-/// What watches tell and pages show.
+/// What watches tell and pages show to one person.
 pub(super) struct Console {
-    pub(super) guard: Guard,
-    cluster: Cluster,
+    pub(super) door: Door,
+    pub(super) cluster: Cluster,
     pub(super) reader: Reader,
     /// Absent where it is all of them.
-    namespace: Option<String>,
-    fleet: Mutex<Fleet>,
-    pub(super) changed: watch::Sender<()>,
+    pub(super) namespace: Option<String>,
+    pub(super) known: Arc<Known>,
     pub(super) room: Room,
+}
+
+/// Who is let in.
+pub(super) enum Door {
+    /// Whoever runs the console: they may all that the API server lets them.
+    Own(Guard),
+    /// One of those who have signed in to the console of a pod, which changes nothing.
+    Pod(Arc<Person>, Arc<Pace>),
 }
 
 /// The cluster, for a person.
@@ -74,18 +84,48 @@ impl Console {
         reader: Reader,
         namespace: Option<String>,
     ) -> Self {
-        let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        Self { guard, cluster, reader, namespace, fleet, changed, room: Room::default() }
-    }
-
-    /// Changes what is known, and has live pages shown anew.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Fleet)) {
-        change(&mut self.fleet());
-        self.changed.send_replace(());
+        let known = Arc::default();
+        Self { door: Door::Own(guard), cluster, reader, namespace, known, room: Room::default() }
     }
 
     pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
-        self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.fleet()
+    }
+
+    /// What of the fleet is shown.
+    pub(super) fn rights(&self) -> Arc<Rights> {
+        match &self.door {
+            Door::Own(_) => Arc::new(Rights::ALL),
+            Door::Pod(person, _) => person.rights(),
+        }
+    }
+
+    /// Shows what of the fleet may be shown, when there is time for it.
+    pub(super) async fn show<T>(&self, show: impl FnOnce(Place<'_>, View<'_>) -> T) -> T {
+        let show = || {
+            let rights = self.rights();
+            show(self.place(), self.fleet().seen_by(&rights))
+        };
+        match &self.door {
+            Door::Own(_) => show(),
+            Door::Pod(_, pace) => pace.make(show).await,
+        }
+    }
+
+    /// Asks again, where it is time to, whether who sees this is still let in.
+    pub(super) async fn is_let_in(&self) -> bool {
+        match &self.door {
+            Door::Own(_) => true,
+            Door::Pod(person, _) => person.renew().await.is_ok(),
+        }
+    }
+
+    /// Ends when who sees this is not let in any more.
+    pub(super) async fn end(&self) {
+        match &self.door {
+            Door::Own(_) => std::future::pending().await,
+            Door::Pod(person, _) => person.ended().await,
+        }
     }
 
     pub(super) fn place(&self) -> Place<'_> {
@@ -95,6 +135,14 @@ impl Console {
             namespace: self.namespace.as_deref(),
             now: Timestamp::now().as_second(),
             age: table::age,
+            visitor: match &self.door {
+                Door::Own(_) => None,
+                Door::Pod(person, _) => Some(Visitor {
+                    name: person.name(),
+                    may_sign_out: person.is_signed_in,
+                    is_everywhere: person.rights().is_everywhere(Kind::Deployment),
+                }),
+            },
         }
     }
 }
@@ -121,8 +169,12 @@ fn pages_of<P: Page>() -> Router<Arc<Console>> {
 
 /// Answers whom the guard lets in, and says to others what to do.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let verdict = console.guard.judge(&asked(request.uri(), request.headers()));
-    let mut response = match verdict {
+    let verdict = match &console.door {
+        Door::Own(guard) => guard.judge(&asked(request.uri(), request.headers())),
+        // The gate of the pod has let it in.
+        Door::Pod(..) => Verdict::Answer,
+    };
+    let response = match verdict {
         Verdict::Answer => next.run(request).await,
         Verdict::Enter { cookie, address, is_from_elsewhere } => {
             let mut response = if is_from_elsewhere {
@@ -140,6 +192,11 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
             (status, Html(page::refusal(refusal))).into_response()
         }
     };
+    with_headers(response)
+}
+
+/// The answer with the headers that each has.
+pub(super) fn with_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
     // The fleet is nobody's to keep.
@@ -147,7 +204,7 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
     response
 }
 
-fn asked<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
+pub(super) fn asked<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     Asked {
         path: uri.path(),
@@ -162,10 +219,10 @@ fn asked<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
 
 async fn fleet(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -> Html<String> {
     let query = Query::parse(&query.unwrap_or_default());
-    Html(page::fleet(console.place(), &console.fleet(), &query))
+    Html(console.show(|place, fleet| page::fleet(place, fleet, &query)).await)
 }
 
-async fn asset(uri: Uri) -> Response {
+pub(super) async fn asset(uri: Uri) -> Response {
     let Some(asset) = assets::find(uri.path()) else { return no_such_page() };
     let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, FOR_EVER)];
     (headers, asset.text).into_response()

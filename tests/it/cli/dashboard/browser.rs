@@ -1,5 +1,7 @@
 //! What a person sees and does, in a real browser: `tests/browser.sh`.
 
+mod pod;
+
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -41,33 +43,7 @@ impl Seen {
         let flink = job_manager().await;
         let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
         let shown = Shown::behind(fleet(), behind).await;
-        let mut command = Command::from(other("chromedriver"));
-        let folder = tempfile::tempdir().unwrap();
-        command.env("HOME", folder.path()).env("TMPDIR", folder.path());
-        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut chromedriver =
-            command.spawn().expect("chromedriver is installed: tests/browser.sh");
-        let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
-        let port = loop {
-            let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
-            let line = line.expect("it tells its port");
-            if let Some((_, port)) = line.split_once("successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
-            }
-        };
-        let mut wanted = DesiredCapabilities::chrome();
-        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
-        // shown.
-        for argument in [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-dev-shm-usage",
-            "--disable-gpu",
-            "--window-size=1280,800",
-        ] {
-            wanted.add_arg(argument).unwrap();
-        }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+        let (driver, chromedriver, folder) = browser().await;
         driver.goto(&shown.address).await.unwrap();
         let seen =
             Self { shown, driver, _chromedriver: chromedriver, _flink: flink, _folder: folder };
@@ -109,6 +85,37 @@ impl Seen {
     async fn leave(self) {
         self.driver.quit().await.unwrap();
     }
+}
+
+/// A browser, its driver, and the folder of all that it writes.
+async fn browser() -> (WebDriver, Child, TempDir) {
+    let mut command = Command::from(other("chromedriver"));
+    let folder = tempfile::tempdir().unwrap();
+    command.env("HOME", folder.path()).env("TMPDIR", folder.path());
+    command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut chromedriver = command.spawn().expect("chromedriver is installed: tests/browser.sh");
+    let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
+    let port = loop {
+        let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
+        let line = line.expect("it tells its port");
+        if let Some((_, port)) = line.split_once("successfully on port ") {
+            break port.trim_end_matches('.').to_owned();
+        }
+    };
+    let mut wanted = DesiredCapabilities::chrome();
+    // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
+    // shown.
+    for argument in [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--window-size=1280,800",
+    ] {
+        wanted.add_arg(argument).unwrap();
+    }
+    let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+    (driver, chromedriver, folder)
 }
 
 #[tokio::test]
@@ -232,8 +239,6 @@ async fn who_has_no_token_reads_what_to_do() {
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
 async fn everybody_can_read_it() {
-    let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
-    let axe = std::fs::read_to_string(axe).unwrap();
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
@@ -248,26 +253,31 @@ async fn everybody_can_read_it() {
         for (name, address) in
             [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource)]
         {
-            seen.driver.goto(address).await.unwrap();
-            if let Some(folder) = &pictures {
-                let file = std::path::Path::new(folder).join(format!("{name}-{width}-{theme}.png"));
-                seen.driver.screenshot(&file).await.unwrap();
-            }
-            let script = format!(
-                "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
-                 passed: it.passes.length, \
-                 found: it.violations.map(it => it.impact + ' ' + it.id + ' ' + it.nodes[0].html)}}))"
-            );
-            let judged = seen.driver.execute_async(script, Vec::new()).await.unwrap();
-            let Value::Object(judged) = judged.json() else { panic!("axe tells what it found") };
-            assert_eq!(judged["found"], json!([]), "{width} {theme} {address}");
-            assert!(judged["passed"].as_u64().unwrap() > 20, "{judged:?}");
-            let overflow = "return document.documentElement.scrollWidth - innerWidth";
-            assert!(
-                seen.ask(overflow).await.as_i64().unwrap() <= 0,
-                "{width} {address} scrolls sideways"
-            );
+            let picture = format!("{name}-{width}-{theme}.png");
+            judge(&seen.driver, address, width, &picture).await;
         }
     }
     seen.leave().await;
+}
+
+/// Has axe look at a page, which is kept as a picture where that is asked for.
+async fn judge(driver: &WebDriver, address: &str, width: u32, picture: &str) {
+    let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
+    let axe = std::fs::read_to_string(axe).unwrap();
+    driver.goto(address).await.unwrap();
+    if let Some(folder) = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES") {
+        driver.screenshot(&std::path::Path::new(&folder).join(picture)).await.unwrap();
+    }
+    let script = format!(
+        "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
+         passed: it.passes.length, \
+         found: it.violations.map(it => it.impact + ' ' + it.id + ' ' + it.nodes[0].html)}}))"
+    );
+    let judged = driver.execute_async(script, Vec::new()).await.unwrap();
+    let Value::Object(judged) = judged.json() else { panic!("axe tells what it found") };
+    assert_eq!(judged["found"], json!([]), "{picture} {address}");
+    assert!(judged["passed"].as_u64().unwrap() > 20, "{judged:?}");
+    let overflow = "return document.documentElement.scrollWidth - innerWidth";
+    let overflow = driver.execute(overflow, Vec::new()).await.unwrap().json().clone();
+    assert!(overflow.as_i64().unwrap() <= 0, "{width} {address} scrolls sideways");
 }

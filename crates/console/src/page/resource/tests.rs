@@ -3,7 +3,7 @@ use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
-    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age }
+    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age, visitor: None }
 }
 
 fn key() -> Key {
