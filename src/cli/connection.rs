@@ -32,6 +32,9 @@ pub struct Connection {
     pub config: Option<Config>,
     /// `host:port` of a JobManager that stands for every cluster's, for tests.
     pub rest_address: Option<String>,
+    /// It speaks for somebody else than who runs this process: what the environment has for calls of JobManagers stays out
+    /// of theirs.
+    pub is_lent: bool,
 }
 
 impl Connection {
@@ -54,7 +57,13 @@ impl Global {
         let config = self.config().await?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config.clone()).context("while preparing the connection")?;
-        Ok(Connection { client, namespace, config: Some(config), rest_address: None })
+        Ok(Connection {
+            client,
+            namespace,
+            config: Some(config),
+            rest_address: None,
+            is_lent: false,
+        })
     }
 
     /// The resolved configuration.

@@ -7,9 +7,11 @@
 mod act;
 mod answers;
 mod flink_ui;
+mod known;
 mod life;
 mod live;
 mod logs;
+pub(super) mod pod;
 mod resource;
 mod rights;
 mod runs;
@@ -23,6 +25,7 @@ use clap::Args;
 use futures::FutureExt;
 use kube::Client;
 use operator::http::{self, Listener};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::args::{FlinkAccess, Global};
@@ -33,9 +36,10 @@ use super::{signals, ui};
 use act::Acts;
 use anstyle::Style;
 use answers::{Cluster, Console};
+use console::fleet::Fleet;
 use console::guard::Guard;
 use console::resource::{Ink, Span};
-use resource::Reader;
+use resource::{READS_MAX, Reader};
 
 /// Port that is asked for where none is named.
 const PORT: u16 = 8880;
@@ -70,7 +74,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
     // What cannot be shown at all is told here, and not in a browser.
-    let kinds = watch::kinds(&connection, scope).await?;
+    let kinds = watch::kinds(&connection.client, scope).await?;
     let listener = open_port(port).await?;
     let guard = Guard::new(listener.port()?, secret(), secret());
     let namespace = (!all_namespaces).then(|| connection.namespace.clone());
@@ -78,15 +82,17 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     let reader = Reader::new(
         Connection { client: client.clone(), ..connection.clone() },
         access.flink_access,
+        Arc::new(Semaphore::new(READS_MAX)),
     );
     let acts = Acts::new(connection.clone(), access, global).await;
+    let (address, once) = (guard.address(), guard.address_once());
     let cluster = cluster(global, &connection);
     let console = Arc::new(Console::new(guard, cluster, reader, Some(acts), namespace));
-    printer.line(console.guard.address())?;
+    printer.line(address)?;
     printer.note("open until Ctrl-C");
     if !no_browser
         && has_screen(printer)
-        && let Some(address) = console.guard.address_once()
+        && let Some(address) = once
     {
         ui::show_in_browser(&address).unwrap_or_else(|error| {
             printer.warning(format_args!("no browser was started: {error:#}"));
@@ -94,7 +100,9 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     }
     // They end with this.
     let mut watches = JoinSet::new();
-    watch::start(kinds, &client, scope, &console, &mut watches);
+    let what = watch::What { scope, selector: None };
+    console.known.change(|fleet| *fleet = Fleet::told_by(what.feeds()));
+    what.start(kinds, &client, &console.known, &mut watches);
     let routes = answers::routes(&console);
     let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
         let answered = http::converse(stream, routes.clone(), answers::HEAD_TIME_MAX, true);

@@ -14,7 +14,11 @@ pub fn client(
     access: Access,
     deadlines: Deadlines,
 ) -> anyhow::Result<Client> {
-    let options = Options::from_environment(access, connection.rest_address.clone());
+    let options = if connection.is_lent {
+        Options { access, ..Options::default() }
+    } else {
+        Options::from_environment(access, connection.rest_address.clone())
+    };
     let connector = Connector::new(&options, connection.config.as_ref())?;
     let config = deployment.reconciled_config();
     let target = Target {

@@ -1,5 +1,6 @@
 //! `operate`: the operator in the foreground.
 
+mod dashboard;
 mod election;
 mod live;
 mod metrics;
@@ -17,6 +18,7 @@ use clap::Args;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
+use self::dashboard::DashboardArgs;
 use self::election::{ElectionArgs, Role, check_rights, deposed, fence_of, take_part};
 use self::live::Live;
 use self::metrics::{MetricsArgs, Reporting};
@@ -111,6 +113,8 @@ pub struct OperateArgs {
     log_format: Option<LogFormat>,
     #[command(flatten)]
     webhook: WebhookArgs,
+    #[command(flatten)]
+    dashboard: DashboardArgs,
 }
 
 /// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
@@ -170,6 +174,7 @@ async fn operate(
     // Before the election: whoever leads, every replica answers.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
     reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
+    let _console = args.dashboard.serve(&connection, reload.live(), choice.clone()).await;
     let mut role = Role::Alone;
     if let Some(election) = &election {
         let client = connection.client.clone();

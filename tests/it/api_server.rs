@@ -3,6 +3,7 @@
 //! `KUBECTL_FLINK_TEST_KUBECONFIG` names its kubeconfig; etcd and kube-apiserver are enough.
 
 mod crds;
+mod dashboard;
 mod generated;
 mod permissions;
 mod webhook;

@@ -68,6 +68,15 @@ const CASES: &[&[&str]] = &[
     &["webhook.create=true,rbac.create=false,webhook.caBundle=Q0E="],
     &["webhook.create=true,webhook.validator.create=false,webhook.serviceLabels.team=data"],
     &["webhook.create=true,webhook.mutator.create=false"],
+    &["dashboard.enabled=true"],
+    &[
+        "dashboard.enabled=true,dashboard.port=8080,dashboard.clusterName=lab,dashboard.serviceLabels.team=data",
+        "watchNamespaces={shop},nameOverride=mine,webhook.create=true,rbac.operatorRole.create=false",
+    ],
+    &[
+        "dashboard.enabled=true,rbac.operatorRoleBinding.create=false,operatorServiceAccount.name=somebody",
+    ],
+    &["dashboard.enabled=true,rbac.create=false"],
     &["fullnameOverride=mine,rbac.operatorRole.name=,operatorServiceAccount.name="],
     &["jobServiceAccount.create=false,jobServiceAccount.name=,fullnameOverride=mine"],
     &[

@@ -37,6 +37,8 @@ fn the_bases_are_what_an_installation_makes() {
     expect_file![format!("{FOLDER}/base/operator.yaml")].assert_eq(&page(&installed(&[])));
     let webhook = installed(&["webhook.create=true"]);
     expect_file![format!("{FOLDER}/webhook/operator.yaml")].assert_eq(&page(&webhook));
+    let dashboard = installed(&["dashboard.enabled=true"]);
+    expect_file![format!("{FOLDER}/dashboard/operator.yaml")].assert_eq(&page(&dashboard));
     expect_file![format!("{FOLDER}/resource-view/rights.yaml")].assert_eq(&page(&resource_view()));
 }
 
@@ -72,6 +74,7 @@ fn kustomize_makes_of_the_bases_what_is_in_them() {
     for (folder, expected) in [
         ("base", installed(&[])),
         ("webhook", installed(&["webhook.create=true"])),
+        ("dashboard", installed(&["dashboard.enabled=true"])),
         ("resource-view", resource_view()),
     ] {
         let made = kustomized(&format!("{FOLDER}/{folder}"));

@@ -8,4 +8,5 @@ pub(crate) mod fake_sql_gateway;
 pub(crate) mod operating;
 pub(crate) mod program;
 pub(crate) mod rights;
+pub(crate) mod serving;
 pub(crate) mod share;

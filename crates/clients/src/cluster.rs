@@ -11,6 +11,7 @@ pub mod deadline;
 pub mod events;
 pub mod exec;
 mod guarded;
+pub mod identity;
 pub mod lease;
 pub mod leftovers;
 pub mod logs;

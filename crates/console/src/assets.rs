@@ -22,7 +22,8 @@ pub const STYLE: Asset = Asset {
     text: concat!(
         include_str!("assets/console.css"),
         include_str!("assets/act.css"),
-        include_str!("assets/logs.css")
+        include_str!("assets/logs.css"),
+        include_str!("assets/pod.css")
     ),
 };
 /// What keeps a page live.

@@ -6,9 +6,13 @@
 pub mod action;
 pub mod assets;
 pub mod fleet;
+pub mod gate;
 pub mod guard;
 pub mod logs;
 pub mod page;
 pub mod query;
 pub mod resource;
+pub mod review;
+pub mod rights;
 pub mod row;
+pub mod visitors;

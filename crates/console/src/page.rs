@@ -6,13 +6,15 @@
 pub mod act;
 pub mod resource;
 pub mod run;
+pub mod sign_in;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets::{self, ICON, SCRIPT, STYLE};
-use crate::fleet::{self, Fleet, ROWS_MAX, Selection, Source};
+use crate::fleet::{self, ROWS_MAX, Selection, Source, View};
 use crate::guard::Refusal;
 use crate::query::{Column, Query, SIZES, UNSEEN};
+use crate::rights::ASKED_MAX;
 use crate::row::{Key, Row, Tone};
 
 /// Namespaces that are proposed while one is typed.
@@ -35,10 +37,23 @@ pub struct Place<'a> {
     pub now: i64,
     /// Seconds in words, as the commands have them.
     pub age: fn(i64) -> String,
+    /// Who has signed in; absent where whoever runs the console is the one who sees it.
+    pub visitor: Option<Visitor<'a>>,
+}
+
+/// Somebody who sees a console that others run.
+#[derive(Clone, Copy, Debug)]
+pub struct Visitor<'a> {
+    /// As the API server calls them.
+    pub name: &'a str,
+    /// They signed in here, and no proxy does it for them.
+    pub may_sign_out: bool,
+    /// They may list deployments in all namespaces.
+    pub is_everywhere: bool,
 }
 
 /// The page of the fleet.
-pub fn fleet(place: Place<'_>, fleet: &Fleet, query: &Query) -> String {
+pub fn fleet(place: Place<'_>, fleet: View<'_>, query: &Query) -> String {
     let selection = fleet.select(query);
     let body = html! {
         h1.unseen { "Fleet" }
@@ -54,7 +69,7 @@ pub fn fleet(place: Place<'_>, fleet: &Fleet, query: &Query) -> String {
 }
 
 /// The parts of that page which change, by their ids.
-pub fn fragments(place: Place<'_>, fleet: &Fleet, query: &Query) -> [(&'static str, String); 4] {
+pub fn fragments(place: Place<'_>, fleet: View<'_>, query: &Query) -> [(&'static str, String); 4] {
     let selection = fleet.select(query);
     [
         ("counts", counts(query, &selection)),
@@ -107,7 +122,10 @@ fn document(
     body: Markup,
 ) -> Markup {
     let script = html! { script src=(assets::address(SCRIPT)) defer {} };
-    let scope = place.namespace.unwrap_or("all namespaces");
+    let scope = match place.visitor {
+        Some(Visitor { is_everywhere: false, .. }) => "your namespaces",
+        _ => place.namespace.unwrap_or("all namespaces"),
+    };
     let body = html! {
         header {
             a.brand href="/" { (icon()) "Flink" }
@@ -116,6 +134,7 @@ fn document(
                 nav.acts aria-label="Acting" { a href=(act::DEPLOY) { "Deploy" } a href=(run::RUNS) { "Commands" } }
             }
             p #link role="status" { noscript { "Reload to see changes" } }
+            @if let Some(visitor) = place.visitor { (sign_in::visitor(visitor)) }
         }
         main class=(class) data-events=[events] { (body) }
     };
@@ -144,7 +163,7 @@ fn icon() -> Markup {
     PreEscaped(ICON.text.to_owned())
 }
 
-fn filters(place: Place<'_>, fleet: &Fleet, query: &Query) -> Markup {
+fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
     let typed = ["q", "namespace", "labels", "sort", "page"];
     let others = query.fields().into_iter().filter(|(name, _)| !typed.contains(name));
     html! {
@@ -197,7 +216,7 @@ fn state_words(state: &str) -> &str {
 }
 
 /// What keeps the table from being whole or new.
-fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
+fn notes(fleet: View<'_>, selection: &Selection<'_>) -> Markup {
     let open = || fleet.sources().filter(|(_, it)| !matches!(it, Source::Closed { .. }));
     // One says it for all, which mostly go at one moment.
     let is_gone = open().all(|(_, source)| matches!(source, Source::Lost { .. }));
@@ -214,12 +233,20 @@ fn notes(fleet: &Fleet, selection: &Selection<'_>) -> Markup {
             @for (kind, source) in fleet.sources() {
                 @match source {
                     Source::Lost { .. } if is_gone => {}
+                    Source::Current if fleet.rights().is_refused(kind) => p {
+                        (kind) "s are not shown: there are none in the namespaces in which you may list them"
+                    },
                     Source::Current => {}
                     Source::Loading => p { (kind) "s are being listed" },
                     Source::Lost { since, message } => p.bad.lost {
                         (kind) "s are shown as they were at " (since) ", and the API server is asked again: " (message)
                     },
                     Source::Closed { message } => p { (kind) "s are not shown: " (message) },
+                }
+            }
+            @if fleet.rights().is_cut() {
+                p.bad {
+                    "Of namespaces beyond the first " (ASKED_MAX) " it is not known whether you may list them, and they are not shown"
                 }
             }
             @if fleet.is_cut() {

@@ -2,6 +2,7 @@
 //!
 //! The Helm chart in `helm/` takes the same values and makes the same objects.
 
+mod dashboard;
 pub mod from_java;
 pub mod merge;
 pub mod objects;

@@ -133,6 +133,15 @@ flink-conf.yaml
   verbs: [get]
 {{- end }}
 
+{{- define "operator.dashboardRules" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+
 {{- define "operator.leaderRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -12,12 +12,12 @@ use axum::http::header::LOCATION;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::answers::{Console, Parts, Refused, meant};
-use super::live::{self, Fragments, Live, Sent};
+use super::live::{self, Fragments, Live, Permits, Sent};
 use super::resource::PART_TIME_MAX;
 use super::rights::Rights;
 use super::runs::{self, Running, Runs, Wanted};
@@ -243,7 +243,7 @@ fn acts(console: &Console) -> Result<&Acts, Refused> {
 /// Nothing is done for a form that the console has not made.
 fn own_form(console: &Console, body: &str) -> Result<(), Refused> {
     let form = action::value(body, FORM).unwrap_or_default();
-    if console.guard.is_own_form(&form) {
+    if console.is_own_form(&form) {
         return Ok(());
     }
     let text = "Nothing was changed. Load the page again, and send it from there.";
@@ -284,9 +284,9 @@ async fn ask(
         })
     };
     let preview = preview.await?;
-    let row = console.fleet().row(&key).cloned();
+    let row = console.row(&key);
     let (preview, row) = (preview.as_ref(), row.as_ref());
-    let form = console.guard.form();
+    let form = console.form();
     let asked = Asked { key: &key, row, action, values: &values, preview, form };
     Ok(Html(page::act::page(console.place(), asked)).into_response())
 }
@@ -337,7 +337,7 @@ async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
     };
     let manifest = manifest
         .map_err(|why| Refused::new(StatusCode::NOT_FOUND, "There is no manifest to edit", &why))?;
-    let form = console.guard.form();
+    let form = console.form();
     let page = Deploy { manifest: &manifest, preview: None, form, of: of.as_ref() };
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
@@ -358,7 +358,7 @@ async fn look(
         })
     };
     let preview = preview.await?;
-    let (preview, form) = (preview.as_ref(), console.guard.form());
+    let (preview, form) = (preview.as_ref(), console.form());
     let page = Deploy { manifest: &manifest, preview, form, of: of.as_ref() };
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
@@ -397,13 +397,13 @@ fn found(console: &Console, number: u64) -> Result<Arc<Running>, Refused> {
 /// The page of a command that was begun.
 async fn shown(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
     let run = found(&console, number)?.shown();
-    Ok(Html(page::run::page(console.place(), &run, console.guard.form())).into_response())
+    Ok(Html(page::run::page(console.place(), &run, console.form())).into_response())
 }
 
 /// What it says, as it comes.
 async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
     let running = found(&console, number)?;
-    let permit = console.room.live()?;
+    let permits = console.room.live()?;
     let changed = running.changes();
     Ok(live::told(FollowingRun {
         console,
@@ -411,7 +411,7 @@ async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) ->
         changed,
         sent: Sent::default(),
         is_first: true,
-        _permit: permit,
+        _permits: permits,
     }))
 }
 
@@ -434,10 +434,14 @@ struct FollowingRun {
     changed: Receiver<()>,
     sent: Sent,
     is_first: bool,
-    _permit: OwnedSemaphorePermit,
+    _permits: Permits,
 }
 
 impl Live for FollowingRun {
+    fn console(&self) -> &Arc<Console> {
+        &self.console
+    }
+
     async fn next(&mut self) -> Fragments {
         if !std::mem::take(&mut self.is_first) {
             // Its sender is in the command, which lives as long as this.
@@ -445,7 +449,7 @@ impl Live for FollowingRun {
             tokio::time::sleep(live::PAUSE).await;
         }
         self.changed.mark_unchanged();
-        let fragments = page::run::fragments(&self.running.shown(), self.console.guard.form());
+        let fragments = page::run::fragments(&self.running.shown(), self.console.form());
         self.sent.news(fragments)
     }
 }

@@ -1,6 +1,6 @@
 //! The answers over HTTP: pages, their live parts, and files of the program. Each request is judged first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
@@ -9,27 +9,30 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN,
     REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
-use tokio::sync::watch;
 
 use super::act::{self, Acts};
 use super::flink_ui::{self, Proxies};
+use super::known::Known;
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::logs::Logs;
+use super::pod::pace::Pace;
+use super::pod::person::Person;
 use super::resource::{Looked, Reader};
 use crate::cli::table;
 use console::action::Action;
 use console::assets::{self, Asset};
-use console::fleet::Fleet;
+use console::fleet::{Fleet, View};
 use console::guard::{Asked, Guard, Verdict};
 use console::page::resource::FLINK_UI;
-use console::page::{self, EVENTS, Place};
+use console::page::{self, EVENTS, Place, Visitor};
 use console::query::Query;
-use console::row::{Key, Row};
+use console::rights::Rights;
+use console::row::{Key, Kind, Row};
 
 /// Connections at the same time: those of live pages, and as many for all else.
 pub(super) const CONNECTIONS_MAX: usize = 2 * LIVE_MAX;
@@ -56,19 +59,27 @@ const FOR_EVER: &str = "private, max-age=31536000, immutable";
 /// The address of a resource.
 const RESOURCE: &str = "/in/{namespace}/{kind}/{name}";
 
-/// What watches tell and pages show.
+/// What watches tell and pages show to one person.
 pub(super) struct Console {
-    pub(super) guard: Guard,
-    cluster: Cluster,
+    pub(super) door: Door,
+    pub(super) cluster: Cluster,
     pub(super) reader: Reader,
     /// Absent where it only shows.
     pub(super) acts: Option<Acts>,
     /// Absent where it is all of them.
-    namespace: Option<String>,
-    fleet: Mutex<Fleet>,
-    pub(super) changed: watch::Sender<()>,
+    pub(super) namespace: Option<String>,
+    pub(super) known: Arc<Known>,
     pub(super) room: Room,
-    pub(super) proxies: Proxies,
+    /// Of Flink's own interface; absent where no port can be opened for it.
+    pub(super) proxies: Option<Proxies>,
+}
+
+/// Who is let in.
+pub(super) enum Door {
+    /// Whoever runs the console: they may all that the API server lets them.
+    Own(Guard),
+    /// One of those who have signed in to the console of a pod, which changes nothing.
+    Pod(Arc<Person>, Arc<Pace>),
 }
 
 /// The cluster, for a person.
@@ -87,15 +98,8 @@ impl Console {
         acts: Option<Acts>,
         namespace: Option<String>,
     ) -> Self {
-        let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        let (room, proxies) = (Room::default(), Proxies::default());
-        Self { guard, cluster, reader, acts, namespace, fleet, changed, room, proxies }
-    }
-
-    /// Changes what is known, and has live pages shown anew.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Fleet)) {
-        change(&mut self.fleet());
-        self.changed.send_replace(());
+        let (known, room, proxies) = (Arc::default(), Room::default(), Some(Proxies::default()));
+        Self { door: Door::Own(guard), cluster, reader, acts, namespace, known, room, proxies }
     }
 
     /// What the person may have done to a resource.
@@ -107,7 +111,64 @@ impl Console {
     }
 
     pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
-        self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.fleet()
+    }
+
+    /// What a form of this console has; nothing where it changes nothing.
+    pub(super) fn form(&self) -> &str {
+        match &self.door {
+            Door::Own(guard) => guard.form(),
+            Door::Pod(..) => "",
+        }
+    }
+
+    /// Whether a form is of this console, by what it has.
+    pub(super) fn is_own_form(&self, given: &str) -> bool {
+        match &self.door {
+            Door::Own(guard) => guard.is_own_form(given),
+            Door::Pod(..) => false,
+        }
+    }
+
+    /// What is known of a resource, where it may be shown.
+    pub(super) fn row(&self, key: &Key) -> Option<Row> {
+        self.fleet().seen_by(&self.rights()).row(key).cloned()
+    }
+
+    /// What of the fleet is shown.
+    pub(super) fn rights(&self) -> Arc<Rights> {
+        match &self.door {
+            Door::Own(_) => Arc::new(Rights::ALL),
+            Door::Pod(person, _) => person.rights(),
+        }
+    }
+
+    /// Shows what of the fleet may be shown, when there is time for it.
+    pub(super) async fn show<T>(&self, show: impl FnOnce(Place<'_>, View<'_>) -> T) -> T {
+        let show = || {
+            let rights = self.rights();
+            show(self.place(), self.fleet().seen_by(&rights))
+        };
+        match &self.door {
+            Door::Own(_) => show(),
+            Door::Pod(_, pace) => pace.make(show).await,
+        }
+    }
+
+    /// Asks again, where it is time to, whether who sees this is still let in.
+    pub(super) async fn is_let_in(&self) -> bool {
+        match &self.door {
+            Door::Own(_) => true,
+            Door::Pod(person, _) => person.renew().await.is_ok(),
+        }
+    }
+
+    /// Ends when who sees this is not let in any more.
+    pub(super) async fn end(&self) {
+        match &self.door {
+            Door::Own(_) => std::future::pending().await,
+            Door::Pod(person, _) => person.ended().await,
+        }
     }
 
     pub(super) fn place(&self) -> Place<'_> {
@@ -118,6 +179,14 @@ impl Console {
             can_deploy: self.acts.as_ref().is_some_and(|acts| acts.may_deploy),
             now: Timestamp::now().as_second(),
             age: table::age,
+            visitor: match &self.door {
+                Door::Own(_) => None,
+                Door::Pod(person, _) => Some(Visitor {
+                    name: person.name(),
+                    may_sign_out: person.is_signed_in,
+                    is_everywhere: person.rights().is_everywhere(Kind::Deployment),
+                }),
+            },
         }
     }
 }
@@ -147,7 +216,11 @@ fn pages_of<P: Page>() -> Router<Arc<Console>> {
 
 /// Answers whom the guard lets in, and says to others what to do.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let verdict = console.guard.judge(&asked(&request));
+    let verdict = match &console.door {
+        Door::Own(guard) => guard.judge(&asked(request.method(), request.uri(), request.headers())),
+        // The gate of the pod has let it in.
+        Door::Pod(..) => Verdict::Answer,
+    };
     let response = match verdict {
         Verdict::Answer => next.run(request).await,
         Verdict::Enter { cookie, address, is_from_elsewhere } => {
@@ -185,8 +258,7 @@ pub(super) fn dressed(mut response: Response) -> Response {
     response
 }
 
-pub(super) fn asked(request: &Request) -> Asked<'_> {
-    let (uri, headers) = (request.uri(), request.headers());
+pub(super) fn asked<'a>(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     Asked {
         path: uri.path(),
@@ -196,16 +268,16 @@ pub(super) fn asked(request: &Request) -> Asked<'_> {
         fetch_site: text(HeaderName::from_static("sec-fetch-site")),
         fetch_mode: text(HeaderName::from_static("sec-fetch-mode")),
         cookie: text(COOKIE),
-        is_write: !request.method().is_safe(),
+        is_write: !method.is_safe(),
     }
 }
 
 async fn fleet(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -> Html<String> {
     let query = Query::parse(&query.unwrap_or_default());
-    Html(page::fleet(console.place(), &console.fleet(), &query))
+    Html(console.show(|place, fleet| page::fleet(place, fleet, &query)).await)
 }
 
-async fn asset(uri: Uri) -> Response {
+pub(super) async fn asset(uri: Uri) -> Response {
     assets::find(uri.path()).map_or_else(|| Refused::no_such_page().into_response(), file)
 }
 

@@ -90,14 +90,18 @@ pub(super) async fn open(
     parts: Parts,
 ) -> Result<Response, Refused> {
     let key = meant(&console, &parts)?;
-    let address = address(&console, &key).await.map_err(|why| {
+    let proxies = console.proxies.as_ref().ok_or_else(|| {
+        let text = "A pod opens no ports of its own: use `kubectl flink ui`, or `kubectl flink dashboard`.";
+        Refused::new(StatusCode::NOT_FOUND, "Flink's own UI is not shown here", text)
+    })?;
+    let address = address(&console, proxies, &key).await.map_err(|why| {
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, "Flink's own UI cannot be shown", &why)
     })?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response())
 }
 
 /// Where the interface is, with a token and at the job.
-async fn address(console: &Console, key: &Key) -> Result<String, String> {
+async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<String, String> {
     let reader = &console.reader;
     let _turn = reader.turn().await?;
     let Some(object) = reader.object(key).await? else {
@@ -119,7 +123,7 @@ async fn address(console: &Console, key: &Key) -> Result<String, String> {
         let client = job_manager::client(&connection, &cluster, reader.access, deadlines)?;
         let place = (cluster.namespace().to_owned(), cluster.name().to_owned());
         let job = serving.job_id().filter(|_| !serving.is_session());
-        console.proxies.address(place, client.without_retries(), command(key), job).await
+        proxies.address(place, client.without_retries(), command(key), job).await
     };
     within(Box::pin(opened)).await
 }
@@ -229,7 +233,11 @@ impl Door {
 async fn guarded(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let asset = assets::find(request.uri().path());
     let is_worker = request.headers().contains_key("service-worker");
-    let response = match door.guard.judge(&asked(&request)) {
+    let response = match door.guard.judge(&asked(
+        request.method(),
+        request.uri(),
+        request.headers(),
+    )) {
         Verdict::Answer if is_worker => {
             let text = "A script that outlives its page is not given out.";
             said(StatusCode::FORBIDDEN, "Nothing stays behind", text)

@@ -16,7 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::answers::{Console, Parts, Refused, meant};
+use console::fleet::View;
 use console::page;
+use console::page::Place;
 use console::page::resource::{Fragment, Tab};
 use console::query::Query;
 use console::row::{Key, Row};
@@ -38,29 +40,52 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Room for live pages.
 pub(super) struct Room {
-    live: Arc<Semaphore>,
-    followed: Arc<Semaphore>,
+    live: Places,
+    followed: Places,
+    /// That of everybody, where this is one person's.
+    shared: Option<Arc<Self>>,
 }
+
+/// So many at the same time.
+struct Places {
+    most: usize,
+    free: Arc<Semaphore>,
+}
+
+/// Places that a live page takes.
+pub(super) type Permits = Vec<OwnedSemaphorePermit>;
 
 impl Default for Room {
     fn default() -> Self {
-        let room = |most| Arc::new(Semaphore::new(most));
-        Self { live: room(LIVE_MAX), followed: room(FOLLOWED_MAX) }
+        Self::new(LIVE_MAX, FOLLOWED_MAX, None)
     }
 }
 
 impl Room {
+    /// For so many pages, and so many of one resource among them.
+    pub(super) fn new(live: usize, followed: usize, shared: Option<Arc<Self>>) -> Self {
+        let places = |most| Places { most, free: Arc::new(Semaphore::new(most)) };
+        Self { live: places(live), followed: places(followed), shared }
+    }
+
     /// For the fleet, and for what a command says.
-    pub(super) fn live(&self) -> Result<OwnedSemaphorePermit, Refused> {
-        let permit = Arc::clone(&self.live).try_acquire_owned();
-        permit.map_err(|_| too_many("live pages", LIVE_MAX))
+    pub(super) fn live(&self) -> Result<Permits, Refused> {
+        self.take(|room| &room.live, "live pages")
     }
 
     /// For a page of one resource.
-    pub(super) fn followed(&self) -> Result<[OwnedSemaphorePermit; 2], Refused> {
-        let permit = Arc::clone(&self.followed).try_acquire_owned();
-        let permit = permit.map_err(|_| too_many("live pages of resources", FOLLOWED_MAX))?;
-        Ok([self.live()?, permit])
+    pub(super) fn followed(&self) -> Result<Permits, Refused> {
+        let mut permits = self.take(|room| &room.followed, "live pages of resources")?;
+        permits.extend(self.live()?);
+        Ok(permits)
+    }
+
+    fn take(&self, of: fn(&Self) -> &Places, what: &str) -> Result<Permits, Refused> {
+        let places = std::iter::once(self).chain(self.shared.as_deref()).map(of);
+        let take = |Places { most, free }: &Places| {
+            Arc::clone(free).try_acquire_owned().map_err(|_| too_many(what, *most))
+        };
+        places.map(take).collect()
     }
 }
 
@@ -100,7 +125,7 @@ pub(super) trait Page: Default + Send + 'static {
 /// All parts of the page as they are now.
 pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
     let parts = page.look(console, key).await;
-    let row = page.row().cloned().or_else(|| console.fleet().row(key).cloned());
+    let row = page.row().cloned().or_else(|| console.row(key));
     let actions =
         if page.is_there() { console.actions(key, row.as_ref()).await } else { Vec::new() };
     let head = page::resource::head(console.place(), key, P::TAB, row.as_ref(), &actions);
@@ -112,9 +137,9 @@ pub(super) async fn events(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let permit = console.room.live()?;
+    let permits = console.room.live()?;
     let query = Query::parse(&query.unwrap_or_default());
-    Ok(told(Following::new(console, query, permit)))
+    Ok(told(Following::new(console, query, permits)))
 }
 
 /// The live parts of a page of one resource, as events.
@@ -128,7 +153,7 @@ pub(super) async fn resource_events<P: Page>(
     let mut page = P::of(&query.unwrap_or_default());
     let beside = page.beside(&console, &key);
     let following = FollowingOne {
-        changed: console.changed.subscribe(),
+        changed: console.known.changes(),
         console,
         key,
         page,
@@ -161,6 +186,8 @@ impl Sent {
 
 /// A live page.
 pub(super) trait Live: Send + 'static {
+    fn console(&self) -> &Arc<Console>;
+
     /// What there is to tell, as soon as there may be something.
     fn next(&mut self) -> impl Future<Output = Fragments> + Send;
 }
@@ -172,13 +199,13 @@ struct Following {
     changed: watch::Receiver<()>,
     sent: Sent,
     sent_at: Option<Instant>,
-    _permit: OwnedSemaphorePermit,
+    _permits: Permits,
 }
 
 impl Following {
-    fn new(console: Arc<Console>, query: Query, permit: OwnedSemaphorePermit) -> Self {
-        let changed = console.changed.subscribe();
-        Self { console, query, changed, sent: Sent::default(), sent_at: None, _permit: permit }
+    fn new(console: Arc<Console>, query: Query, permits: Permits) -> Self {
+        let changed = console.known.changes();
+        Self { console, query, changed, sent: Sent::default(), sent_at: None, _permits: permits }
     }
 
     /// Until there may be news, and the last ones are old enough.
@@ -194,10 +221,19 @@ impl Following {
 }
 
 impl Live for Following {
+    fn console(&self) -> &Arc<Console> {
+        &self.console
+    }
+
     async fn next(&mut self) -> Fragments {
         self.pause().await;
+        if !self.console.is_let_in().await {
+            return Fragments::default();
+        }
         self.changed.mark_unchanged();
-        let fragments = page::fragments(self.console.place(), &self.console.fleet(), &self.query);
+        let query = &self.query;
+        let show = |place: Place<'_>, fleet: View<'_>| page::fragments(place, fleet, query);
+        let fragments = self.console.show(show).await;
         self.sent_at = Some(Instant::now());
         self.sent.news(fragments)
     }
@@ -213,20 +249,25 @@ struct FollowingOne<P> {
     changed: watch::Receiver<()>,
     looked_at: Option<Instant>,
     sent: Sent,
-    _permits: [OwnedSemaphorePermit; 2],
+    _permits: Permits,
 }
 
 impl<P> FollowingOne<P> {
     fn version(&self) -> Option<u64> {
-        self.console.fleet().version(&self.key)
+        let rights = self.console.rights();
+        self.console.fleet().seen_by(&rights).version(&self.key)
     }
 
     /// Until it has changed, or was not looked at for a while.
     async fn pause(&mut self) {
         let Some(looked_at) = self.looked_at else { return };
         let changed = async {
-            // Its sender is in the console, which lives as long as this.
-            while self.console.fleet().version(&self.key) == self.version {
+            loop {
+                let rights = self.console.rights();
+                if self.console.fleet().seen_by(&rights).version(&self.key) != self.version {
+                    return;
+                }
+                // Its sender is in the console, which lives as long as this.
                 drop(self.changed.changed().await);
             }
         };
@@ -239,8 +280,15 @@ impl<P> FollowingOne<P> {
 }
 
 impl<P: Page> Live for FollowingOne<P> {
+    fn console(&self) -> &Arc<Console> {
+        &self.console
+    }
+
     async fn next(&mut self) -> Fragments {
         self.pause().await;
+        if !self.console.is_let_in().await {
+            return Fragments::default();
+        }
         self.version = self.version();
         let fragments = look(&mut self.page, &self.console, &self.key).await;
         self.looked_at = Some(Instant::now());
@@ -261,8 +309,13 @@ fn told_with(live: impl Live, beside: impl Stream<Item = Event> + Send + 'static
 
 fn events_of(live: impl Live) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(live, |mut live| async move {
+        let console = Arc::clone(live.console());
         loop {
-            let news = live.next().await;
+            let news = tokio::select! {
+                biased;
+                () = console.end() => return None,
+                news = live.next() => news,
+            };
             if !news.is_empty() {
                 // Texts by their names can always be written.
                 let event = Event::default().event("view").retry(RETRY).json_data(news).ok()?;

@@ -1,5 +1,6 @@
 //! What the page of one resource shows: read when somebody looks, in the words of the commands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -30,7 +31,7 @@ use console::resource::{
 use console::row::{Key, Kind, Row, Tone};
 
 /// Resources that are read at the same time; others wait.
-const READS_MAX: usize = 4;
+pub(super) const READS_MAX: usize = 4;
 /// The longest that one waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest that a part may take to be read: a person waits.
@@ -39,11 +40,11 @@ pub(super) const PART_TIME_MAX: Duration = Duration::from_secs(8);
 /// The longest that a JobManager may take.
 const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Reads resources as who runs the console.
+/// Reads resources as who looks at them.
 pub(super) struct Reader {
     connection: Connection,
     pub(super) access: Access,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 /// What reading brought.
@@ -103,8 +104,9 @@ impl Looked {
 }
 
 impl Reader {
-    pub(super) fn new(connection: Connection, access: Access) -> Self {
-        Self { connection, access, turns: Semaphore::new(READS_MAX) }
+    /// Several may share their turns.
+    pub(super) fn new(connection: Connection, access: Access, turns: Arc<Semaphore>) -> Self {
+        Self { connection, access, turns }
     }
 
     /// A turn to read something, once there is one.

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::ListParams;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use strum::IntoEnumIterator;
 use tokio::task::JoinSet;
 
-use super::answers::Console;
-use crate::cli::connection::Connection;
+use super::known::Known;
 use crate::cli::contact::Contact;
 use crate::cli::deployment::Deployment;
 use crate::cli::table;
@@ -23,6 +24,7 @@ use api::session_job::FlinkSessionJob;
 use clients::cluster;
 use clients::cluster::read::{self, Scope, Seen};
 use config::secret;
+use console::fleet::Feed;
 use console::row::{Key, Kind, Row};
 
 /// Each kind, and why it cannot be shown where it cannot.
@@ -32,11 +34,11 @@ pub(super) type Kinds = [(Kind, Option<cluster::Error>); 3];
 ///
 /// # Errors
 /// When deployments may not be listed, and when the API server does not answer.
-pub(super) async fn kinds(connection: &Connection, scope: Scope<'_>) -> cluster::Result<Kinds> {
+pub(super) async fn kinds(client: &Client, scope: Scope<'_>) -> cluster::Result<Kinds> {
     let (deployments, session_jobs, blue_greens) = tokio::join!(
-        ask::<FlinkDeployment>(connection, scope),
-        ask::<FlinkSessionJob>(connection, scope),
-        ask::<FlinkBlueGreenDeployment>(connection, scope),
+        ask::<FlinkDeployment>(client, scope),
+        ask::<FlinkSessionJob>(client, scope),
+        ask::<FlinkBlueGreenDeployment>(client, scope),
     );
     deployments?;
     let closed = |asked: cluster::Result<()>| match asked {
@@ -53,7 +55,7 @@ pub(super) async fn kinds(connection: &Connection, scope: Scope<'_>) -> cluster:
     ])
 }
 
-async fn ask<K>(connection: &Connection, scope: Scope<'_>) -> cluster::Result<()>
+async fn ask<K>(client: &Client, scope: Scope<'_>) -> cluster::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -61,71 +63,100 @@ where
         + DeserializeOwned,
 {
     let one = ListParams::default().limit(1);
-    scope.api::<K>(&connection.client).list_metadata(&one).await?;
+    scope.api::<K>(client).list_metadata(&one).await?;
     Ok(())
 }
 
-/// Begins to watch what can be shown, and says what cannot.
-pub(super) fn start(
-    kinds: Kinds,
-    client: &Client,
-    scope: Scope<'_>,
-    console: &Arc<Console>,
-    watches: &mut JoinSet<()>,
-) {
-    for (kind, closed) in kinds {
-        if let Some(error) = closed {
-            console.change(|fleet| fleet.close(kind, error.to_string()));
-            continue;
-        }
-        let (client, console) = (client.clone(), Arc::clone(console));
-        let seen = match kind {
-            Kind::Deployment => read::watch_values::<FlinkDeployment>(&client, scope, None).boxed(),
-            Kind::SessionJob => read::watch_values::<FlinkSessionJob>(&client, scope, None).boxed(),
-            Kind::BlueGreen => {
-                read::watch_values::<FlinkBlueGreenDeployment>(&client, scope, None).boxed()
+/// What is watched: a scope, and labels where they are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct What<'a> {
+    pub(super) scope: Scope<'a>,
+    pub(super) selector: Option<&'a str>,
+}
+
+impl What<'_> {
+    /// Begins to watch what can be shown, and says what cannot.
+    pub(super) fn start(
+        self,
+        kinds: Kinds,
+        client: &Client,
+        known: &Arc<Known>,
+        watches: &mut JoinSet<()>,
+    ) {
+        for (kind, closed) in kinds {
+            let feed = self.feed(kind);
+            if let Some(error) = closed {
+                known.change(|fleet| fleet.close(feed, error.to_string()));
+                continue;
             }
-        };
-        watches.spawn(follow(kind, seen, client, console));
+            let seen = match kind {
+                Kind::Deployment => self.watch::<FlinkDeployment>(client),
+                Kind::SessionJob => self.watch::<FlinkSessionJob>(client),
+                Kind::BlueGreen => self.watch::<FlinkBlueGreenDeployment>(client),
+            };
+            watches.spawn(follow(feed, seen, client.clone(), Arc::clone(known)));
+        }
+    }
+
+    /// The watch of a kind, to the fleet.
+    pub(super) fn feed(self, kind: Kind) -> Feed {
+        match self.scope {
+            Scope::AllNamespaces => Feed::from(kind),
+            Scope::Namespace(namespace) => Feed { kind, namespace: Some(namespace.into()) },
+        }
+    }
+
+    /// All watches of it, to the fleet.
+    pub(super) fn feeds(self) -> impl Iterator<Item = Feed> {
+        Kind::iter().map(move |kind| self.feed(kind))
+    }
+
+    fn watch<K>(self, client: &Client) -> BoxStream<'static, cluster::Result<Seen>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
+    {
+        read::watch_values::<K>(client, self.scope, self.selector).boxed()
     }
 }
 
 /// Takes in what a watch tells; it tries again by itself, so this does not end.
 async fn follow(
-    kind: Kind,
-    mut watch: impl futures::Stream<Item = cluster::Result<Seen>> + Unpin,
+    feed: Feed,
+    mut watch: BoxStream<'static, cluster::Result<Seen>>,
     client: Client,
-    console: Arc<Console>,
+    known: Arc<Known>,
 ) {
+    let kind = feed.kind;
+    let feed = || feed.clone();
     let mut contact = Contact::default();
     loop {
         let seen = tokio::select! {
             seen = watch.next() => seen,
             () = contact.regained(&client) => {
                 contact.regain();
-                console.change(|fleet| fleet.regain(kind));
+                known.change(|fleet| fleet.regain(feed()));
                 continue;
             }
         };
         let Some(seen) = seen else { return };
         if seen.is_ok() && contact.regain() {
-            console.change(|fleet| fleet.regain(kind));
+            known.change(|fleet| fleet.regain(feed()));
         }
         match seen {
-            Ok(Seen::Restart) => console.change(|fleet| fleet.begin(kind)),
-            Ok(Seen::Complete) => console.change(|fleet| fleet.complete(kind)),
+            Ok(Seen::Restart) => known.change(|fleet| fleet.begin(feed())),
+            Ok(Seen::Complete) => known.change(|fleet| fleet.complete(feed())),
             Ok(Seen::Present(value)) => {
                 let (key, row) = row(kind, &Deployment(value));
-                console.change(|fleet| fleet.put(key, row));
+                known.change(|fleet| fleet.put(key, row));
             }
             Ok(Seen::Gone(value)) => {
                 let (key, _) = row(kind, &Deployment(value));
-                console.change(|fleet| fleet.remove(&key));
+                known.change(|fleet| fleet.remove(&key));
             }
             Err(error) => {
                 contact.lose(&error);
                 let since = table::clock(Timestamp::now());
-                console.change(|fleet| fleet.lose(kind, since, error.to_string()));
+                known.change(|fleet| fleet.lose(feed(), since, error.to_string()));
             }
         }
     }

@@ -144,6 +144,7 @@ async fn ran(line: &str) -> Ran {
         namespace: "default".to_owned(),
         config: None,
         rest_address: None,
+        is_lent: false,
     };
     let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
     let Cli { command, global } = Cli::try_parse_from(words).unwrap();

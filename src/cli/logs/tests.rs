@@ -70,6 +70,7 @@ async fn follow(end: &str, pods: fn(usize) -> Vec<Value>) -> String {
         namespace: "default".to_owned(),
         config: None,
         rest_address: None,
+        is_lent: false,
     };
     let global = Global { connection: Some(connection), ..Global::default() };
     let (printer, transcript) = Printer::in_memory();

@@ -73,6 +73,7 @@ fn operator() -> String {
             rules::webhook_secret(webhook),
         ),
         ("the same", "the cluster", rules::webhook_configurations(webhook)),
+        ("the console in its pods (`dashboard.enabled`)", "the cluster", rules::dashboard()),
         ("what the jobs' own pods need (`init`)", "each namespace of jobs", rules::jobs()),
     ];
     let mut text = "

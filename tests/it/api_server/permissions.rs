@@ -134,7 +134,7 @@ fn orders(namespace: &str) -> Value {
 }
 
 /// A client that is `user`.
-async fn client_of(user: &str) -> Client {
+pub(super) async fn client_of(user: &str) -> Client {
     let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
     let mut config = api_client::config(Path::new(&path)).await;
     config.auth_info.impersonate = Some(user.to_owned());
@@ -142,7 +142,7 @@ async fn client_of(user: &str) -> Client {
 }
 
 impl Server {
-    async fn put(&self, plural: &str, object: &Value) {
+    pub(super) async fn put(&self, plural: &str, object: &Value) {
         let resource = ApiResource {
             group: "rbac.authorization.k8s.io".to_owned(),
             version: "v1".to_owned(),
@@ -188,6 +188,7 @@ impl Server {
             namespace: self.namespace.clone(),
             config: None,
             rest_address: Some("127.0.0.1:1".to_owned()),
+            is_lent: false,
         };
         let global = Global { connection: Some(connection), ..global };
         let (printer, transcript) = Printer::in_memory();

@@ -56,6 +56,7 @@ pub(crate) async fn run_words(
         namespace: "default".to_owned(),
         config: None,
         rest_address,
+        is_lent: false,
     };
     let global = Global { connection: Some(connection), ..global };
     let (printer, transcript) = Printer::in_memory();

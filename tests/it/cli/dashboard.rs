@@ -4,6 +4,7 @@ mod act;
 mod browser;
 mod flink_ui;
 mod logs;
+mod pod;
 mod resource;
 mod showcase;
 

@@ -130,6 +130,25 @@ impl Browser {
         self.driver.screenshot(&file).await.unwrap();
     }
 
+    /// Opens a page, which everybody can read: axe finds nothing at all, and it does not scroll sideways.
+    pub(crate) async fn judge(&self, address: &str, width: u32, picture: &str) {
+        let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
+        let axe = std::fs::read_to_string(axe).unwrap();
+        self.open(address).await;
+        self.picture(picture).await;
+        let script = format!(
+            "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
+             passed: it.passes.length, \
+             found: it.violations.map(it => it.impact + ' ' + it.id + ' ' + it.nodes[0].html)}}))"
+        );
+        let judged = self.driver.execute_async(script, Vec::new()).await.unwrap();
+        let Value::Object(judged) = judged.json() else { panic!("axe tells what it found") };
+        assert_eq!(judged["found"], json!([]), "{picture} {address}");
+        assert!(judged["passed"].as_u64().unwrap() > 20, "{judged:?}");
+        let overflow = self.ask("return document.documentElement.scrollWidth - innerWidth").await;
+        assert!(overflow.as_i64().unwrap() <= 0, "{width} {address} scrolls sideways");
+    }
+
     pub(crate) async fn leave(self) {
         self.driver.quit().await.unwrap();
     }

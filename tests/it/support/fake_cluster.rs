@@ -8,6 +8,7 @@
 
 pub(crate) mod http;
 mod logs;
+mod people;
 mod port_forward;
 mod store;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode};
 use futures::StreamExt;
+use people::Person;
 use serde_json::{Value, json};
 pub(crate) use store::merge;
 use store::{Answer, Store};
@@ -55,6 +57,8 @@ pub(crate) struct Recorded {
     /// With its query.
     pub(crate) uri: String,
     pub(crate) body: Value,
+    /// What it was made with; absent where that is nothing.
+    pub(crate) token: Option<String>,
 }
 
 #[derive(Default)]
@@ -62,8 +66,14 @@ struct State {
     store: Store,
     faults: Vec<Injected>,
     recorded: Vec<Recorded>,
+    /// Questions about people.
+    reviews: Vec<Recorded>,
+    /// To JobManagers.
+    proxied: Vec<Recorded>,
     /// Of pods, by name.
     logs: BTreeMap<String, String>,
+    /// Who has which token.
+    people: BTreeMap<String, Person>,
 }
 
 /// The server; clones are the same server.
@@ -162,6 +172,11 @@ impl FakeCluster {
         self.state().recorded.clone()
     }
 
+    /// All requests to JobManagers, in order; instead of a body they have the names of their headers.
+    pub(crate) fn proxied(&self) -> Vec<Recorded> {
+        self.state().proxied.clone()
+    }
+
     async fn serve(
         &self,
         request: Request<kube::client::Body>,
@@ -176,6 +191,7 @@ impl FakeCluster {
                 method: parts.method.clone(),
                 uri: uri.clone(),
                 body: body.clone(),
+                token: people::token(&parts.headers),
             });
             take_fault(&mut state.faults, &parts.method, &uri)
         };

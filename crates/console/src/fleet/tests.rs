@@ -1,4 +1,7 @@
+use config::label_selector::LabelSelector;
+
 use super::*;
+use crate::query::{Query, UNSEEN};
 
 fn key(kind: Kind, namespace: &str, name: &str) -> Key {
     Key { namespace: namespace.into(), name: name.into(), kind }
@@ -29,7 +32,7 @@ fn shop() -> Fleet {
 fn shown(fleet: &Fleet, query: &str) -> String {
     let query = Query::parse(query);
     let Selection { rows, matching, total, states, page, pages, invalid_labels } =
-        fleet.select(&query);
+        fleet.whole().select(&query);
     let names = rows.iter().map(|(key, _)| format!("{} ", key.name)).collect::<Vec<_>>();
     let states = states.iter().map(|(state, count)| format!(" {state} {count}"));
     let states = states.collect::<Vec<_>>().concat();
@@ -45,8 +48,8 @@ fn all_are_shown_by_namespace_and_name() {
         shown(&fleet, ""),
         "trial bills orders orders of 4, page 1/1; FAILED 1 UPGRADING 1 none 1 STABLE 1"
     );
-    assert_eq!(fleet.namespaces(9), ["lab", "shop"]);
-    assert_eq!(fleet.namespaces(1), ["lab"]);
+    assert_eq!(fleet.whole().namespaces(9), ["lab", "shop"]);
+    assert_eq!(fleet.whole().namespaces(1), ["lab"]);
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn pages_end_with_the_rows() {
     }
     let page = |query: &str| {
         let query = Query::parse(query);
-        let it = fleet.select(&query);
+        let it = fleet.whole().select(&query);
         (it.rows[0].0.name.to_string(), it.rows.len(), it.page, it.pages)
     };
     assert_eq!(page("page=2"), ("050".to_owned(), 50, 1, 3));
@@ -139,7 +142,7 @@ fn rows_and_their_texts_are_bounded() {
     assert_eq!(fleet.len(), ROWS_MAX);
     assert!(fleet.is_cut());
     let query = Query::parse("sort=error");
-    let selection = fleet.select(&query);
+    let selection = fleet.whole().select(&query);
     assert_eq!(selection.rows[0].1.error.as_ref().unwrap().chars().count(), ERROR_MAX + 1);
     assert_eq!(&*selection.rows[0].0.name, "a", "what is known stays");
 }
@@ -177,4 +180,47 @@ fn what_means_nothing_is_named() {
         let error = LabelSelector::parse(&format!("x=y,{text}")).unwrap_err();
         assert_eq!(error.part(), text);
     }
+}
+
+fn source_of(fleet: &Fleet) -> Source {
+    fleet.sources().next().unwrap().1.clone()
+}
+
+#[test]
+fn a_list_of_one_namespace_leaves_the_others_alone() {
+    let feed = |namespace: &str| Feed { kind: Kind::Deployment, namespace: Some(namespace.into()) };
+    let mut fleet = Fleet::told_by([feed("lab"), feed("shop")]);
+    for (namespace, name) in [("lab", "trial"), ("shop", "bills"), ("shop", "orders")] {
+        fleet.begin(feed(namespace));
+        put(&mut fleet, namespace, name, row("STABLE"));
+    }
+    assert_eq!(source_of(&fleet), Source::Loading);
+    fleet.complete(feed("lab"));
+    assert!(
+        source_of(&fleet) == Source::Loading && !fleet.is_listed(),
+        "the other is not listed yet"
+    );
+    fleet.complete(feed("shop"));
+    assert!(source_of(&fleet) == Source::Current && fleet.is_listed());
+    assert_eq!(shown(&fleet, ""), "trial orders of 2, page 1/1; STABLE 2");
+    fleet.close(feed("lab"), "forbidden".to_owned());
+    assert_eq!(source_of(&fleet), Source::Closed { message: "forbidden".to_owned() });
+    fleet.lose(feed("shop"), "10:00:00".to_owned(), "refused".to_owned());
+    assert!(matches!(source_of(&fleet), Source::Lost { .. }));
+}
+
+#[test]
+fn who_may_not_see_a_row_sees_no_trace_of_it() {
+    let fleet = shop();
+    let mut rights = Rights::default();
+    rights.answer(Kind::Deployment, "lab".into(), true);
+    rights.answer(Kind::Deployment, "shop".into(), false);
+    let view = fleet.seen_by(&rights);
+    let query = Query::default();
+    let Selection { rows, total, states, matching, .. } = view.select(&query);
+    assert_eq!((rows.len(), total, matching, states), (1, 1, 1, vec![(UNSEEN, 1)]));
+    assert_eq!(view.namespaces(9), ["lab"]);
+    let orders = key(Kind::Deployment, "shop", "orders");
+    assert!(view.row(&orders).is_none() && view.version(&orders).is_none());
+    assert!(fleet.whole().row(&orders).is_some() && fleet.whole().version(&orders).is_some());
 }

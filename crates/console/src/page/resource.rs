@@ -92,8 +92,10 @@ pub fn head(
                     a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
                 }
                 // It is of another origin, and has nothing of the console.
-                a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
-                    "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " in a tab of its own" }
+                @if place.visitor.is_none() {
+                    a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
+                        "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " in a tab of its own" }
+                    }
                 }
             }
         }

@@ -1,11 +1,21 @@
 use expect_test::expect;
 
 use super::*;
+use crate::fleet::Fleet;
+use crate::rights::Rights;
 use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
-    Place { cluster: "lab", host: "127.0.0.1", namespace: None, can_deploy: false, now: 100, age }
+    Place {
+        cluster: "lab",
+        host: "127.0.0.1",
+        namespace: None,
+        can_deploy: false,
+        now: 100,
+        age,
+        visitor: None,
+    }
 }
 
 fn one(row: Row) -> Fleet {
@@ -16,7 +26,7 @@ fn one(row: Row) -> Fleet {
 }
 
 fn part(fleet: &Fleet, query: &str, wanted: &str) -> String {
-    let fragments = fragments(place(), fleet, &Query::parse(query));
+    let fragments = fragments(place(), fleet.whole(), &Query::parse(query));
     fragments.into_iter().find(|(id, _)| *id == wanted).unwrap().1
 }
 
@@ -57,8 +67,8 @@ fn a_page_is_of_its_fragments() {
     known.lose(Kind::Deployment, "10:00:00".to_owned(), "refused".to_owned());
     known.close(Kind::SessionJob, "not installed".to_owned());
     let query = Query::parse("labels=%3Da&state=STABLE&sort=age");
-    let page = fleet(place(), &known, &query);
-    for (id, fragment) in fragments(place(), &known, &query) {
+    let page = fleet(place(), known.whole(), &query);
+    for (id, fragment) in fragments(place(), known.whole(), &query) {
         assert!(page.contains(&fragment), "{id}");
         assert!(fragment.contains(&format!(" id=\"{id}\"")), "{fragment}");
     }
@@ -90,7 +100,7 @@ fn one_note_says_that_the_api_server_does_not_answer() {
 #[test]
 fn there_is_no_script_and_no_style_in_a_page() {
     let pages = [
-        fleet(place(), &one(Row::default()), &Query::default()),
+        fleet(place(), one(Row::default()).whole(), &Query::default()),
         refusal(Refusal::Token),
         forward("/?q=\"><script>"),
     ];
@@ -104,7 +114,7 @@ fn there_is_no_script_and_no_style_in_a_page() {
 #[test]
 fn a_namespace_alone_is_not_told_in_each_row() {
     let place = Place { namespace: Some("shop"), ..place() };
-    let page = fleet(place, &one(Row::default()), &Query::default());
+    let page = fleet(place, one(Row::default()).whole(), &Query::default());
     assert!(
         !page.contains("class=\"namespace\"") && !page.contains("name=\"namespace\""),
         "{page}"
@@ -132,7 +142,7 @@ fn the_largest_page_is_light() {
         let namespace = format!("namespace-{}", number % 1000).into();
         many.put(Key { namespace, name, kind: Kind::Deployment }, row);
     }
-    let page = fleet(place(), &many, &Query::parse("size=100"));
+    let page = fleet(place(), many.whole(), &Query::parse("size=100"));
     let bytes = page.len() + STYLE.text.len() + SCRIPT.text.len() + ICON.text.len();
     assert!(bytes < 150_000, "{bytes}");
 }
@@ -141,4 +151,28 @@ fn the_largest_page_is_light() {
 fn thousands_are_parted() {
     let all = [0, 999, 1_000, 10_000, 1_234_567].map(number);
     assert_eq!(all, ["0", "999", "1,000", "10,000", "1,234,567"]);
+}
+
+#[test]
+fn kinds_that_somebody_may_not_list_are_named_once_they_are_known() {
+    let mut known = one(Row::default());
+    known.complete(Kind::SessionJob);
+    let mut rights = Rights::default();
+    rights.answer(Kind::BlueGreen, "shop".into(), true);
+    rights.answer(Kind::SessionJob, "shop".into(), false);
+    let fragments = fragments(place(), known.seen_by(&rights), &Query::default());
+    let notes = &fragments.iter().find(|(id, _)| *id == "notes").unwrap().1;
+    expect![[r#"<div id="notes" role="status"><p>FlinkDeployments are being listed</p><p>FlinkSessionJobs are not shown: there are none in the namespaces in which you may list them</p><p>FlinkBlueGreenDeployments are being listed</p></div>"#]]
+        .assert_eq(notes);
+}
+
+#[test]
+fn a_visitor_is_named_and_sees_whose_namespaces_these_are() {
+    let visitor = Visitor { name: "jane", may_sign_out: true, is_everywhere: false };
+    let place = Place { visitor: Some(visitor), ..place() };
+    let known = one(Row::default());
+    let page = fleet(place, known.whole(), &Query::default());
+    let header = page.split_once("<header>").unwrap().1.split_once("</header>").unwrap().0;
+    assert!(header.contains("your namespaces") && header.contains("jane"), "{header}");
+    assert!(header.contains("action=\"/sign-out\" method=\"post\""), "{header}");
 }

@@ -49,12 +49,14 @@ impl Release<'_> {
             objects.extend(self.operator_rights());
             objects.extend(self.node_rights());
             objects.extend(self.webhook_rights());
+            objects.extend(self.dashboard_rights());
             objects.extend(self.job_rights());
         }
         if self.values.default_configuration.create {
             objects.push(self.configuration());
         }
         objects.extend(self.webhook_access());
+        objects.extend(self.dashboard_service());
         objects.push(self.deployment());
         // Last, so that they go first: what nobody answers may hold up everybody.
         objects.extend(self.webhook_configurations());
@@ -354,6 +356,8 @@ impl Release<'_> {
         }
         let of_webhook = self.webhook_arguments();
         arguments.extend(of_webhook.iter().map(String::as_str));
+        let of_dashboard = self.dashboard_arguments();
+        arguments.extend(of_dashboard.iter().map(String::as_str));
         let mut mounts = vec![
             json!({"name": "artifacts", "mountPath": ARTIFACTS}),
             json!({"name": "tmp", "mountPath": "/tmp"}),
@@ -371,6 +375,7 @@ impl Release<'_> {
         mounts.retain(|mount| !is_taken(&mount["mountPath"]));
         mounts.extend(further.iter().map(|it| json!(it)));
         ports.extend(self.webhook_port());
+        ports.extend(self.dashboard_port());
         let mut container = json!({
             "name": self.name(),
             "image": image.reference(self.version),

@@ -127,6 +127,23 @@ pub fn webhook_configurations(name: &str) -> Vec<Value> {
     })]
 }
 
+/// The rights in the cluster of an operator that serves the console: to ask whose token it is, and what that person may
+/// list.
+pub fn dashboard() -> Vec<Value> {
+    vec![
+        json!({
+            "apiGroups": ["authentication.k8s.io"],
+            "resources": ["tokenreviews"],
+            "verbs": ["create"],
+        }),
+        json!({
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["subjectaccessreviews"],
+            "verbs": ["create"],
+        }),
+    ]
+}
+
 /// The rights of a JobManager: TaskManager pods and high availability data.
 pub fn jobs() -> Vec<Value> {
     let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);

@@ -79,6 +79,29 @@ fn watched_namespaces_have_roles_of_their_own_and_the_lease_is_in_the_operators(
 }
 
 #[test]
+fn people_are_asked_about_only_where_they_see_the_console() {
+    let of_console = |sets: &[&str]| {
+        let all = objects(sets);
+        names(
+            &all.into_iter().filter(|it| it.to_string().contains("dashboard")).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(of_console(&[]), [""; 0]);
+    let made = of_console(&["dashboard.enabled=true", "watchNamespaces={shop}"]);
+    expect![[r#"
+        [
+            "ClusterRole /flink-operator-kubectl-flink-operator-dashboard",
+            "ClusterRoleBinding /flink-operator-kubectl-flink-operator-dashboard",
+            "Service flink-operator/kubectl-flink-operator-dashboard",
+            "Deployment flink-operator/kubectl-flink-operator",
+        ]
+    "#]]
+    .assert_debug_eq(&made);
+    let without_rights = of_console(&["dashboard.enabled=true", "rbac.create=false"]);
+    assert_eq!(without_rights, made[2..]);
+}
+
+#[test]
 fn nodes_are_seen_only_where_that_is_asked_for() {
     let rights = |sets: &[&str]| {
         let all = objects(sets);

@@ -47,6 +47,7 @@ pub struct Values {
     pub metrics: Metrics,
     pub flink_rest: FlinkRest,
     pub webhook: Webhook,
+    pub dashboard: Dashboard,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,6 +273,22 @@ pub struct Webhook {
     keystore: WithoutEffect,
 }
 
+/// The console that the operator's pods serve.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Dashboard {
+    /// Show the fleet to people's browsers: they sign in with a token of the cluster, see what they may list,
+    /// and can change nothing.
+    pub enabled: bool,
+    /// Plain HTTP: TLS is for the ingress in front of its Service.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// What the pages call the cluster.
+    pub cluster_name: String,
+    /// Further labels of the Service.
+    pub service_labels: Map<String, Value>,
+}
+
 /// The operator's configuration and the defaults of all jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -409,6 +426,7 @@ impl Default for Values {
             metrics: Metrics::default(),
             flink_rest: FlinkRest::default(),
             webhook: Webhook::default(),
+            dashboard: Dashboard::default(),
             default_configuration: DefaultConfiguration::default(),
             logging: Logging::default(),
             jvm_args: None,
@@ -495,6 +513,12 @@ impl Default for Webhook {
             service_labels: Map::new(),
             keystore: None,
         }
+    }
+}
+
+impl Default for Dashboard {
+    fn default() -> Self {
+        Self { enabled: false, port: 8880, cluster_name: String::new(), service_labels: Map::new() }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a person sees and does, in a real browser: `tests/browser.sh`.
 
+mod pod;
+
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use thirtyfour::Key;
 
 use super::showcase::showcase;
@@ -283,8 +285,6 @@ async fn a_link_leads_to_flinks_own_interface_at_the_job() {
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
 async fn everybody_can_read_it() {
-    let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
-    let axe = std::fs::read_to_string(axe).unwrap();
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
@@ -301,22 +301,7 @@ async fn everybody_can_read_it() {
             ("deploy", &deploy),
             ("logs", &logs),
         ] {
-            seen.driver.goto(address).await.unwrap();
-            seen.picture(&format!("{name}-{width}-{theme}")).await;
-            let script = format!(
-                "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
-                 passed: it.passes.length, \
-                 found: it.violations.map(it => it.impact + ' ' + it.id + ' ' + it.nodes[0].html)}}))"
-            );
-            let judged = seen.driver.execute_async(script, Vec::new()).await.unwrap();
-            let Value::Object(judged) = judged.json() else { panic!("axe tells what it found") };
-            assert_eq!(judged["found"], json!([]), "{width} {theme} {address}");
-            assert!(judged["passed"].as_u64().unwrap() > 20, "{judged:?}");
-            let overflow = "return document.documentElement.scrollWidth - innerWidth";
-            assert!(
-                seen.ask(overflow).await.as_i64().unwrap() <= 0,
-                "{width} {address} scrolls sideways"
-            );
+            seen.judge(address, width, &format!("{name}-{width}-{theme}")).await;
         }
     }
     seen.leave().await;

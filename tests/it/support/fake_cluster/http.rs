@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::{FakeCluster, json_response, port_forward};
+use super::{FakeCluster, Recorded, json_response, people, port_forward};
 
 /// Most of a body that is read.
 const BODY_MAX: usize = 16 << 20;
@@ -55,7 +55,17 @@ impl FakeCluster {
             review["status"] = json!({"allowed": !is_denied});
             return json_response(201, &review);
         }
+        if let Some(answer) = self.review(parts.uri.path(), &bytes) {
+            return answer;
+        }
+        let token = people::token(&parts.headers);
+        if let Some(refusal) = self.refusal(token.as_deref(), parts.uri.path()) {
+            return refusal;
+        }
         if let Some((host, path)) = proxied(&parts.uri) {
+            let (method, uri) = (parts.method.clone(), parts.uri.to_string());
+            let headers: Vec<_> = parts.headers.keys().map(http::HeaderName::as_str).collect();
+            self.state().proxied.push(Recorded { method, uri, body: json!(headers), token });
             let request = reqwest::Client::new()
                 .request(parts.method, format!("http://{}{path}", behind.flink))
                 .headers(passed_on(parts.headers, host))

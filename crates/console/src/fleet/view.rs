@@ -1,0 +1,171 @@
+//! What of the fleet a person sees: rows that they may list, of which a query shows some.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::{Fleet, Known, Source};
+use crate::query::{Column, Query, UNSEEN};
+use crate::rights::Rights;
+use crate::row::{Key, Kind, Row, Tone};
+use config::label_selector::{InvalidSelector, LabelSelector};
+
+/// The rows of a fleet that somebody may see.
+#[derive(Clone, Copy)]
+pub struct View<'f> {
+    pub(super) fleet: &'f Fleet,
+    pub(super) rights: &'f Rights,
+}
+
+/// What a view shows.
+#[derive(Debug)]
+pub struct Selection<'f> {
+    pub rows: Vec<(&'f Key, &'f Row)>,
+    /// How many rows meet the query, on all pages.
+    pub matching: usize,
+    /// How many there are at all.
+    pub total: usize,
+    /// How many rows in each state meet the rest of the query, what wants attention first.
+    pub states: Vec<(&'f str, usize)>,
+    /// Counts from 0.
+    pub page: usize,
+    /// At least one.
+    pub pages: usize,
+    /// The labels that were asked for mean nothing, so that nothing meets them.
+    pub invalid_labels: Option<InvalidSelector>,
+}
+
+impl<'f> View<'f> {
+    fn rows(self) -> impl Iterator<Item = (&'f Key, &'f Known)> {
+        self.fleet.rows.iter().filter(move |(key, _)| self.rights.sees(key))
+    }
+
+    /// How each kind is known.
+    pub fn sources(self) -> impl Iterator<Item = (Kind, &'f Source)> {
+        self.fleet.sources()
+    }
+
+    /// Whether there was no room for all objects.
+    pub fn is_cut(self) -> bool {
+        self.fleet.is_cut
+    }
+
+    /// What the person may see.
+    pub fn rights(self) -> &'f Rights {
+        self.rights
+    }
+
+    /// Another one each time that something was told of the object; absent where there is none.
+    pub fn version(self, key: &Key) -> Option<u64> {
+        self.known(key).map(|known| known.version)
+    }
+
+    /// What is known of the object.
+    pub fn row(self, key: &Key) -> Option<&'f Row> {
+        self.known(key).map(|known| &known.row)
+    }
+
+    fn known(self, key: &Key) -> Option<&'f Known> {
+        self.fleet.rows.get(key).filter(|_| self.rights.sees(key))
+    }
+
+    /// Namespaces that have objects, at most so many.
+    pub fn namespaces(self, max: usize) -> Vec<&'f str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (key, _) in self.rows() {
+            if names.last() != Some(&&*key.namespace) {
+                if names.len() == max {
+                    break;
+                }
+                names.push(&key.namespace);
+            }
+        }
+        names
+    }
+
+    /// What the query shows.
+    pub fn select(self, query: &'f Query) -> Selection<'f> {
+        let labels = LabelSelector::parse(&query.labels);
+        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut rows = Vec::new();
+        let mut total = 0;
+        for (key, Known { row, .. }) in self.rows() {
+            total += 1;
+            let is_in = query.namespace.is_empty() || *query.namespace == *key.namespace;
+            let has_labels =
+                labels.as_ref().is_ok_and(|labels| labels.is_met_by(|name| row.label(name)));
+            if !(is_in && has_labels && is_found(key, row, &query.search)) {
+                continue;
+            }
+            let state = state(row);
+            *states.entry(state).or_default() += 1;
+            if query.states.is_empty() || query.states.contains(state) {
+                rows.push((key, row));
+            }
+        }
+        // One that was chosen stays to be taken back.
+        for chosen in &query.states {
+            states.entry(chosen).or_default();
+        }
+        let mut states: Vec<_> = states.into_iter().collect();
+        states.sort_by_key(|(state, _)| tone(state));
+        // Rows come by namespace and name, and stay so where nothing else tells them apart.
+        rows.sort_by(|one, other| order(query.sort, *one, *other));
+        if query.is_descending {
+            rows.reverse();
+        }
+        let matching = rows.len();
+        let pages = matching.div_ceil(query.size()).max(1);
+        let page = query.page.min(pages - 1);
+        let rows = rows.into_iter().skip(page * query.size()).take(query.size()).collect();
+        Selection { rows, matching, total, states, page, pages, invalid_labels: labels.err() }
+    }
+}
+
+/// The value of `state` in a query that a row has.
+pub fn state(row: &Row) -> &str {
+    row.lifecycle.as_deref().unwrap_or(UNSEEN)
+}
+
+/// That of a value of `state`.
+pub fn tone(state: &str) -> Tone {
+    Tone::of(Some(state).filter(|it| *it != UNSEEN))
+}
+
+fn is_found(key: &Key, row: &Row, search: &str) -> bool {
+    let texts = [Some(&key.name), Some(&key.namespace), row.image.as_ref(), row.error.as_ref()];
+    search.is_empty() || texts.into_iter().flatten().any(|text| contains(text, search))
+}
+
+/// Whether the text has the other in it, whatever the case of its letters; of those beyond ASCII it counts.
+fn contains(text: &str, part: &str) -> bool {
+    text.as_bytes().windows(part.len()).any(|it| it.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn order(column: Column, one: (&Key, &Row), other: (&Key, &Row)) -> Ordering {
+    /// What is not known comes last.
+    fn known_first<T: Ord>(one: Option<T>, other: Option<T>) -> Ordering {
+        (one.is_none(), one).cmp(&(other.is_none(), other))
+    }
+    let ((one_key, one), (other_key, other)) = (one, other);
+    match column {
+        // The order that they come in.
+        Column::Namespace => Ordering::Equal,
+        Column::Name => one_key.name.cmp(&other_key.name),
+        Column::State => {
+            let key = |row: &Row| Tone::of(row.lifecycle.as_deref());
+            key(one).cmp(&key(other)).then_with(|| one.lifecycle.cmp(&other.lifecycle))
+        }
+        Column::Job => {
+            let key = |row: &Row| Tone::of(row.job_state.as_deref());
+            key(one).cmp(&key(other)).then_with(|| one.job_state.cmp(&other.job_state))
+        }
+        Column::Version => known_first(one.version.as_ref(), other.version.as_ref()),
+        Column::Image => known_first(one.image.as_ref(), other.image.as_ref()),
+        // The greatest and the newest are asked for first.
+        Column::Parallelism => other.parallelism.cmp(&one.parallelism),
+        Column::Snapshot => other.snapshot_at.cmp(&one.snapshot_at),
+        Column::Upgrade => known_first(one.upgrade.as_ref(), other.upgrade.as_ref()),
+        Column::Error => known_first(one.error.as_ref(), other.error.as_ref()),
+        Column::Age => other.created_at.cmp(&one.created_at),
+    }
+}

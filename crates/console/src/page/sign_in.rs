@@ -1,0 +1,125 @@
+//! Signing in to a console that a pod serves, and out of it.
+
+use maud::{Markup, html};
+
+use super::{Visitor, bare, icon};
+use crate::gate::{Refusal, SIGN_IN, SIGN_OUT};
+
+/// Why somebody has to sign in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// They have not yet.
+    New,
+    /// The API server does not know the token, or not any more.
+    Wrong,
+    /// What was typed is no token.
+    Malformed,
+    /// They are not known any more: signed out, for too long, or the pod was replaced.
+    Ended,
+    /// Too many others have signed in.
+    Full,
+}
+
+impl Reason {
+    fn text(self) -> Option<&'static str> {
+        Some(match self {
+            Self::New => return None,
+            Self::Wrong => {
+                "The API server does not accept this token. It may have expired: make another one."
+            }
+            Self::Malformed => "This is not a token: it has spaces in it, or nothing at all.",
+            Self::Ended => "You are not signed in any more.",
+            Self::Full => "Too many people are signed in. Try again in some minutes.",
+        })
+    }
+}
+
+/// The page that asks for a token, and leads to `to` afterwards.
+pub fn page(cluster: &str, to: &str, reason: Reason) -> String {
+    let body = html! {
+        main.message.sign-in {
+            h1 { (icon()) "Sign in to " (cluster) }
+            @if let Some(text) = reason.text() { p.wrong role="alert" { (text) } }
+            form action=(SIGN_IN) method="post" {
+                input type="hidden" name="to" value=(to);
+                label for="token" { "Token of the cluster" }
+                input #token type="password" name="token" required autocomplete="off" autofocus;
+                button { "Sign in" }
+            }
+            p {
+                "A token of a ServiceAccount comes from " code { "kubectl create token NAME -n NAMESPACE" }
+                ". You see what it may see, and can change nothing here."
+            }
+        }
+    };
+    bare("Sign in", html! {}, body).into_string()
+}
+
+/// The page of a request that is not answered.
+pub fn refusal(refusal: Refusal) -> String {
+    let (title, text) = match refusal {
+        Refusal::Host => (
+            "The request names no host",
+            "Open the console by the address of its Service or ingress, or by a forwarded port.",
+        ),
+        Refusal::Site => (
+            "Another page asked for this",
+            "The console answers its own pages alone. Copy the address into the address bar to open it. Behind a proxy, \
+             keep the host that the browser asks for.",
+        ),
+        Refusal::Method => (
+            "Nothing can be changed here",
+            "This console only shows. To act, run kubectl flink dashboard, which does it as you.",
+        ),
+    };
+    super::message(title, text)
+}
+
+/// Who is signed in, in the header of all pages.
+pub(super) fn visitor(Visitor { name, may_sign_out, .. }: Visitor<'_>) -> Markup {
+    html! {
+        div.visitor {
+            span title=(name) { (short(name)) }
+            @if may_sign_out { form action=(SIGN_OUT) method="post" { button { "Sign out" } } }
+        }
+    }
+}
+
+/// A ServiceAccount by its namespace and name.
+fn short(name: &str) -> String {
+    let account = name.strip_prefix("system:serviceaccount:");
+    account.map_or_else(|| name.to_owned(), |account| account.replacen(':', "/", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use strum::IntoEnumIterator;
+
+    use super::*;
+
+    #[test]
+    fn where_it_leads_to_and_the_cluster_are_escaped() {
+        let page = page("<lab>", "/?q=\"><script>", Reason::Wrong);
+        assert!(!page.contains("<lab>") && !page.contains("<script>"), "{page}");
+        assert!(page.contains("value=\"/?q=&quot;&gt;&lt;script&gt;\""), "{page}");
+        assert!(page.contains("role=\"alert\""), "{page}");
+        assert!(!super::page("lab", "/", Reason::New).contains("alert"));
+    }
+
+    #[test]
+    fn who_a_proxy_signs_in_cannot_sign_out() {
+        let shown = |may_sign_out| {
+            let name = "system:serviceaccount:shop:jane";
+            visitor(Visitor { name, may_sign_out, is_everywhere: true }).into_string()
+        };
+        assert!(shown(true).contains(">shop/jane<"), "{}", shown(true));
+        assert!(shown(true).contains("Sign out") && !shown(false).contains("button"));
+    }
+
+    #[test]
+    fn each_refusal_says_what_to_do() {
+        for refusal in Refusal::iter() {
+            assert!(super::refusal(refusal).contains("<main class=\"message\">"));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Who is known to a console that a pod serves, and for how long.
+//!
+//! Somebody who has signed in is known by the id of a session, until a fixed time; whom a proxy or a program brings is known
+//! by the token, as long as it asks. Both are kept by a hash, so that what is looked for tells nothing by its time. There is
+//! room for a fixed number, and of it for a few of one person, so that nobody keeps all others out. Times count from when
+//! the console began.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::gate::Credential;
+
+/// Visitors that are known at the same time.
+pub const VISITORS_MAX: usize = 256;
+/// Visits of one person among them, each in a browser of its own.
+pub const OF_ONE_MAX: usize = 8;
+/// The longest that somebody stays signed in.
+pub const SESSION_MAX: Duration = Duration::from_hours(8);
+/// Whom a token brings is forgotten after this time without a request.
+const IDLE_MAX: Duration = Duration::from_mins(10);
+
+/// By what a visitor is found.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Mark([u8; 32]);
+
+impl Mark {
+    /// That of a credential.
+    pub fn of(credential: Credential<'_>) -> Self {
+        let (kind, secret) = match credential {
+            Credential::Token(token) => ("token", token),
+            Credential::Session(id) => ("session", id),
+        };
+        let digest = Sha256::new().chain_update(kind).chain_update([0]).chain_update(secret);
+        Self(digest.finalize().into())
+    }
+}
+
+struct Known<V> {
+    /// Who it is to the API server.
+    person: String,
+    is_session: bool,
+    since: Duration,
+    seen: Duration,
+    visitor: V,
+}
+
+impl<V> Known<V> {
+    fn is_over(&self, now: Duration) -> bool {
+        if self.is_session {
+            now.saturating_sub(self.since) >= SESSION_MAX
+        } else {
+            now.saturating_sub(self.seen) >= IDLE_MAX
+        }
+    }
+}
+
+/// Everybody who is known, with what is kept of each.
+pub struct Visitors<V> {
+    known: HashMap<Mark, Known<V>>,
+}
+
+impl<V> Default for Visitors<V> {
+    fn default() -> Self {
+        Self { known: HashMap::new() }
+    }
+}
+
+/// There is no room.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Full;
+
+impl<V> Visitors<V> {
+    /// Whoever has this credential, if they are known.
+    pub fn find(&mut self, mark: Mark, now: Duration) -> Option<&V> {
+        let known = self.known.get_mut(&mark).filter(|known| !known.is_over(now))?;
+        known.seen = now;
+        Some(&known.visitor)
+    }
+
+    /// Lets somebody in, and returns whose place they take: one of their own.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn enter(
+        &mut self,
+        credential: Credential<'_>,
+        person: &str,
+        visitor: V,
+        now: Duration,
+    ) -> Result<Option<V>, Full> {
+        let of_one = self.known.iter().filter(|(_, it)| it.person == person);
+        let is_many = of_one.clone().count() >= OF_ONE_MAX;
+        let oldest = of_one.min_by_key(|(_, it)| it.seen).map(|(mark, _)| *mark);
+        let left = oldest.filter(|_| is_many).and_then(|mark| self.leave(mark));
+        if self.known.len() >= VISITORS_MAX {
+            return Err(Full);
+        }
+        let is_session = matches!(credential, Credential::Session(_));
+        let person = person.to_owned();
+        let known = Known { person, is_session, since: now, seen: now, visitor };
+        let before = self.known.insert(Mark::of(credential), known);
+        Ok(left.or(before.map(|known| known.visitor)))
+    }
+
+    /// Forgets somebody.
+    pub fn leave(&mut self, mark: Mark) -> Option<V> {
+        self.known.remove(&mark).map(|known| known.visitor)
+    }
+
+    /// Forgets those whose time is over, and returns them.
+    pub fn sweep(&mut self, now: Duration) -> Vec<V> {
+        let over = self.known.extract_if(|_, known| known.is_over(now));
+        over.map(|(_, known)| known.visitor).collect()
+    }
+
+    /// When somebody last asked.
+    pub fn last_seen(&self) -> Option<Duration> {
+        self.known.values().map(|known| known.seen).max()
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nobody is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn session(id: &str) -> Credential<'_> {
+        Credential::Session(id)
+    }
+
+    #[test]
+    fn a_session_ends_at_its_time_however_much_it_is_used() {
+        let mut visitors = Visitors::default();
+        let mark = Mark::of(session("one"));
+        assert_eq!(visitors.enter(session("one"), "jane", 1, MINUTE), Ok(None));
+        for minutes in 1..=480 {
+            assert_eq!(visitors.find(mark, minutes * MINUTE), Some(&1), "{minutes}");
+        }
+        assert_eq!(visitors.last_seen(), Some(480 * MINUTE));
+        assert_eq!(visitors.find(mark, 481 * MINUTE), None);
+        assert_eq!(visitors.sweep(480 * MINUTE), [] as [i32; 0]);
+        assert_eq!(visitors.sweep(481 * MINUTE), [1]);
+        assert!(visitors.is_empty());
+    }
+
+    #[test]
+    fn whom_a_token_brings_is_known_as_long_as_it_asks() {
+        let mut visitors = Visitors::default();
+        let token = Credential::Token("one");
+        visitors.enter(token, "jane", 1, MINUTE).unwrap();
+        assert_eq!(visitors.find(Mark::of(session("one")), MINUTE), None, "it is no session");
+        for minutes in (1..2_000).step_by(9) {
+            assert_eq!(visitors.find(Mark::of(token), minutes * MINUTE), Some(&1));
+        }
+        assert_eq!(visitors.find(Mark::of(token), 2_009 * MINUTE), None);
+    }
+
+    #[test]
+    fn who_leaves_is_known_no_more() {
+        let mut visitors = Visitors::default();
+        visitors.enter(session("one"), "jane", 1, MINUTE).unwrap();
+        assert_eq!(visitors.leave(Mark::of(session("two"))), None);
+        assert_eq!(visitors.leave(Mark::of(session("one"))), Some(1));
+        assert_eq!(visitors.find(Mark::of(session("one")), MINUTE), None);
+    }
+
+    #[test]
+    fn nobody_takes_the_place_of_another_person() {
+        let mut visitors = Visitors::default();
+        let now = |number: usize| Duration::from_secs(number.try_into().unwrap());
+        for number in 0..20 {
+            let left = visitors.enter(session(&format!("j{number}")), "jane", number, now(number));
+            assert_eq!(
+                left,
+                Ok(number.checked_sub(OF_ONE_MAX)),
+                "the one not seen for longest goes"
+            );
+        }
+        assert_eq!(visitors.len(), OF_ONE_MAX);
+        for number in OF_ONE_MAX..VISITORS_MAX {
+            let person = number.to_string();
+            visitors.enter(session(&person), &person, number, now(30)).unwrap();
+        }
+        assert_eq!(visitors.enter(session("x"), "x", 0, now(31)), Err(Full));
+        assert_eq!(visitors.enter(session("j"), "jane", 0, now(31)), Ok(Some(12)));
+    }
+}

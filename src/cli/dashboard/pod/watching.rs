@@ -1,0 +1,128 @@
+//! The watches of a console in a pod: while somebody looks, and for a while after it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use operator::run::Watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::cli::dashboard::known::Known;
+use crate::cli::dashboard::watch::{self, What};
+use crate::cli::table;
+use clients::cluster::read::Scope;
+use console::fleet::Fleet;
+
+/// Pause until what could not be listed is asked for again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What the operator operates.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::cli) struct Operated {
+    pub(in crate::cli) watch: Watch,
+    pub(in crate::cli) selector: Option<String>,
+}
+
+impl Operated {
+    fn parts(&self) -> Vec<Part> {
+        let scopes = self.watch.scopes().into_iter();
+        scopes.map(|namespace| Part { namespace, selector: self.selector.clone() }).collect()
+    }
+}
+
+/// A namespace of it, or all.
+#[derive(Clone)]
+struct Part {
+    namespace: Option<String>,
+    selector: Option<String>,
+}
+
+impl Part {
+    fn what(&self) -> What<'_> {
+        let scope = self.namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
+        What { scope, selector: self.selector.as_deref() }
+    }
+
+    /// Does not end.
+    async fn follow(self, client: Client, known: Arc<Known>) {
+        let kinds = loop {
+            match watch::kinds(&client, self.what().scope).await {
+                Ok(kinds) => break kinds,
+                Err(error) => {
+                    let since = table::clock(Timestamp::now());
+                    known.change(|fleet| {
+                        for feed in self.what().feeds() {
+                            fleet.lose(feed, since.clone(), error.to_string());
+                        }
+                    });
+                    sleep(RETRY).await;
+                }
+            }
+        };
+        let mut watches = JoinSet::new();
+        self.what().start(kinds, &client, &known, &mut watches);
+        drop(watches.join_all().await);
+    }
+}
+
+/// Watches that begin when they are needed.
+pub(super) struct Watching {
+    client: Client,
+    known: Arc<Known>,
+    operated: Box<dyn Fn() -> Option<Operated> + Send + Sync>,
+    /// What is watched; it ends with this.
+    under_way: Mutex<Option<(Operated, JoinSet<()>)>>,
+}
+
+impl Watching {
+    pub(super) fn new(
+        client: Client,
+        known: Arc<Known>,
+        operated: Box<dyn Fn() -> Option<Operated> + Send + Sync>,
+    ) -> Self {
+        Self { client, known, operated, under_way: Mutex::default() }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, Option<(Operated, JoinSet<()>)>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins, unless it is under way.
+    pub(super) fn begin(&self) {
+        let mut under_way = self.under_way();
+        if under_way.is_none() {
+            *under_way = self.start();
+        }
+    }
+
+    /// Goes on with what is operated now, where that has changed.
+    pub(super) fn keep_up(&self) {
+        let mut under_way = self.under_way();
+        let Some((watched, _)) = &*under_way else { return };
+        if (self.operated)().is_some_and(|operated| operated != *watched) {
+            *under_way = self.start();
+        }
+    }
+
+    /// Keeps nothing.
+    pub(super) fn stop(&self) {
+        if self.under_way().take().is_some() {
+            self.known.change(|fleet| *fleet = Fleet::default());
+        }
+    }
+
+    fn start(&self) -> Option<(Operated, JoinSet<()>)> {
+        // A configuration that cannot come into force is told by the operator.
+        let operated = (self.operated)()?;
+        let parts = operated.parts();
+        let feeds = parts.iter().flat_map(|part| part.what().feeds());
+        self.known.change(|fleet| *fleet = Fleet::told_by(feeds));
+        let mut watches = JoinSet::new();
+        for part in parts {
+            watches.spawn(part.follow(self.client.clone(), Arc::clone(&self.known)));
+        }
+        Some((operated, watches))
+    }
+}
