@@ -131,7 +131,7 @@ fn form(key: &Key, choice: &Choice) -> Markup {
             }
             input type="search" name="q" value=(choice.text) placeholder="Text" aria-label="Text in a line" autocomplete="off"
                 spellcheck="false";
-            label { input type="checkbox" name="previous" value="1" checked[choice.is_previous]; " Run before" }
+            label { input type="checkbox" name="previous" value="1" checked[choice.is_previous]; " Previous run" }
             button { "Show" }
         }
     }
