@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strum::IntoEnumIterator;
 
 use crate::rights::Rights;
-use crate::row::{Key, Kind, Row};
+use crate::row::{Figures, Key, Kind, Row};
 
 pub use view::{Selection, View, state, tone};
 
@@ -135,7 +135,16 @@ impl Fleet {
             return;
         }
         self.told += 1;
+        // A watch tells nothing of them.
+        row.figures = self.rows.get_mut(&key).and_then(|known| known.row.figures.take());
         self.rows.insert(key, Known { list, version: self.told, row });
+    }
+
+    /// What the job of an object does, where it was measured; nothing where it could not be.
+    pub fn measure(&mut self, key: &Key, figures: Option<Figures>) {
+        if let Some(known) = self.rows.get_mut(key) {
+            known.row.figures = figures.map(Box::new);
+        }
     }
 
     /// The object is gone.

@@ -15,7 +15,7 @@ use crate::fleet::{self, ROWS_MAX, Selection, Source, View};
 use crate::guard::Refusal;
 use crate::query::{Column, Query, SIZES, UNSEEN};
 use crate::rights::ASKED_MAX;
-use crate::row::{Key, Row, Tone};
+use crate::row::{Figures, Key, Row, Tone};
 
 /// Namespaces that are proposed while one is typed.
 const NAMESPACES_MAX: usize = 200;
@@ -58,7 +58,7 @@ pub fn fleet(place: Place<'_>, fleet: View<'_>, query: &Query) -> String {
     let body = html! {
         h1.unseen { "Fleet" }
         (filters(place, fleet, query))
-        (counts(query, &selection))
+        (counts(place, query, &selection))
         (notes(fleet, &selection))
         section.table tabindex="0" aria-label="Deployments and jobs" {
             (table(place, query, &selection))
@@ -72,7 +72,7 @@ pub fn fleet(place: Place<'_>, fleet: View<'_>, query: &Query) -> String {
 pub fn fragments(place: Place<'_>, fleet: View<'_>, query: &Query) -> [(&'static str, String); 4] {
     let selection = fleet.select(query);
     [
-        ("counts", counts(query, &selection)),
+        ("counts", counts(place, query, &selection)),
         ("notes", notes(fleet, &selection)),
         ("fleet", table(place, query, &selection)),
         ("pager", pager(query, &selection)),
@@ -181,7 +181,7 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
                 autocomplete="off" spellcheck="false";
             // The head of the table does this where there is one.
             select name="sort" aria-label="Order" {
-                @for (column, title) in columns(place) {
+                @for (column, title) in columns(place, query) {
                     // What is so by default stays out of the address.
                     @let value = if column == Column::default() { String::new() } else { column.to_string() };
                     option value=(value) selected[column == query.sort] { "By " (title.to_lowercase()) }
@@ -194,7 +194,7 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
 }
 
 /// How many are in each state; each is a filter.
-fn counts(query: &Query, selection: &Selection<'_>) -> Markup {
+fn counts(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
     let all: usize = selection.states.iter().map(|(_, count)| count).sum();
     let without = query.in_any_state();
     html! {
@@ -205,6 +205,9 @@ fn counts(query: &Query, selection: &Selection<'_>) -> Markup {
                     aria-current=[query.states.contains(*name).then_some("true")] {
                     i {} (state_words(name)) " " b { (number(*count)) }
                 }
+            }
+            @if place.visitor.is_none() {
+                a.switch href=(query.with_figures_toggled().address()) aria-current=[query.figures.then_some("true")] { "Live figures" }
             }
             @if query.is_filtered() { a.clear href=(query.unfiltered().address()) { "Clear filters" } }
         }
@@ -256,7 +259,7 @@ fn notes(fleet: View<'_>, selection: &Selection<'_>) -> Markup {
     }
 }
 
-fn columns(place: Place<'_>) -> impl Iterator<Item = (Column, &'static str)> {
+fn columns(place: Place<'_>, query: &Query) -> impl Iterator<Item = (Column, &'static str)> {
     let all = [
         (Column::Namespace, "Namespace"),
         (Column::Name, "Name"),
@@ -270,17 +273,29 @@ fn columns(place: Place<'_>) -> impl Iterator<Item = (Column, &'static str)> {
         (Column::Error, "Error"),
         (Column::Age, "Age"),
     ];
-    all.into_iter().filter(move |(it, _)| *it != Column::Namespace || place.namespace.is_none())
+    let has_figures = query.figures;
+    all.into_iter().filter(move |(it, _)| match it {
+        Column::Namespace => place.namespace.is_none(),
+        // They make room.
+        Column::Image | Column::Version | Column::Upgrade => !has_figures,
+        _ => true,
+    })
 }
+
+/// Columns of what jobs do, which have no order: only those on the page are measured.
+const FIGURES: [&str; 5] = ["In/s", "Lag", "Busy", "Backpressure", "Checkpoint"];
 
 fn table(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
     html! {
         table #fleet {
             thead {
                 tr {
-                    @for (column, title) in columns(place) {
+                    @for (column, title) in columns(place, query) {
                         th class=(column) scope="col" aria-sort=[sorted(query, column)] {
                             a href=(query.sorted(column).address()) { (title) }
+                        }
+                        @if column == Column::Parallelism && query.figures {
+                            @for title in FIGURES { th.figure scope="col" { (title) } }
                         }
                     }
                 }
@@ -288,7 +303,7 @@ fn table(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
             tbody {
                 @for (key, row) in &selection.rows { (line(place, query, key, row)) }
                 @if selection.rows.is_empty() {
-                    tr.none { td colspan=(columns(place).count()) { (nothing(query, selection)) } }
+                    tr.none { td colspan=(columns(place, query).count() + if query.figures { FIGURES.len() } else { 0 }) { (nothing(query, selection)) } }
                 }
             }
         }
@@ -322,11 +337,14 @@ fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
             }
             td.state { (state(row.lifecycle.as_deref())) }
             td.job { @if row.job_state.is_some() { (state(row.job_state.as_deref())) } }
-            td.version { (text(row.version.as_deref())) }
-            td.image { @if let Some(image) = &row.image { span title=(image) { (short(image)) } } }
+            @if !query.figures {
+                td.version { (text(row.version.as_deref())) }
+                td.image { @if let Some(image) = &row.image { span title=(image) { (short(image)) } } }
+            }
             td.parallelism { @if let Some(parallelism) = row.parallelism { (parallelism) } }
+            @if query.figures { (figures(row)) }
             td.snapshot { (time(place, row.snapshot_at)) }
-            td.upgrade { (text(row.upgrade.as_deref())) }
+            @if !query.figures { td.upgrade { (text(row.upgrade.as_deref())) } }
             td.error {
                 // Its line is cut by the style, and whole where it is open.
                 @if let Some(error) = &row.error { details { summary { (error) } } }
@@ -334,6 +352,13 @@ fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
             td.age { (time(place, row.created_at)) }
         }
     }
+}
+
+fn figures(row: &Row) -> Markup {
+    let Figures { records_in, lag, busy, backpressure, checkpoint } =
+        row.figures.as_deref().cloned().unwrap_or_default();
+    let all = [records_in, lag, busy, backpressure, checkpoint];
+    html! { @for (title, figure) in FIGURES.iter().zip(&all) { td.figure data-title=(title) { (figure) } } }
 }
 
 fn text(text: Option<&str>) -> &str {

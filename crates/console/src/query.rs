@@ -51,6 +51,8 @@ pub struct Query {
     size: usize,
     /// Counts from 0.
     pub page: usize,
+    /// Whether JobManagers are asked for what their jobs do.
+    pub figures: bool,
 }
 
 impl Query {
@@ -69,6 +71,7 @@ impl Query {
                     query.states.insert(value.to_owned());
                 }
                 "labels" => value.clone_into(&mut query.labels),
+                "figures" => query.figures = value == "on",
                 "sort" => query.sort = value.parse().unwrap_or_default(),
                 "order" => query.is_descending = value == "desc",
                 "size" => {
@@ -95,7 +98,8 @@ impl Query {
 
     /// Names and values, without what is so by default.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
-        let Self { search, namespace, states, labels, sort, is_descending, size: _, page } = self;
+        let Self { search, namespace, states, labels, sort, is_descending, size: _, page, figures } =
+            self;
         let mut fields = Vec::new();
         let texts = [("q", search), ("namespace", namespace), ("labels", labels)];
         fields.extend(texts.map(|(name, text)| (name, text.clone())));
@@ -105,6 +109,9 @@ impl Query {
         }
         if *is_descending {
             fields.push(("order", "desc".to_owned()));
+        }
+        if *figures {
+            fields.push(("figures", "on".to_owned()));
         }
         if self.size() != SIZES[0] {
             fields.push(("size", self.size().to_string()));
@@ -167,6 +174,12 @@ impl Query {
         Self { namespace: namespace.to_owned(), ..self.first() }
     }
 
+    /// With figures of what jobs do, or without them where there are some.
+    #[must_use]
+    pub fn with_figures_toggled(&self) -> Self {
+        Self { figures: !self.figures, ..self.clone() }
+    }
+
     /// With pages of this size.
     #[must_use]
     pub fn sized(&self, size: usize) -> Self {
@@ -181,6 +194,7 @@ impl Query {
             sort: self.sort,
             is_descending: self.is_descending,
             size: self.size,
+            figures: self.figures,
             ..Self::default()
         }
     }
@@ -195,7 +209,7 @@ mod tests {
         for address in [
             "/",
             "/?q=a+b%26c&namespace=shop&labels=team%3Da%2Cstage%21%3Dtest&state=FAILED&state=none",
-            "/?sort=age&order=desc&size=100&page=7",
+            "/?sort=age&order=desc&figures=on&size=100&page=7",
         ] {
             let query = Query::parse(address.trim_start_matches("/?"));
             assert_eq!(query.address(), address);

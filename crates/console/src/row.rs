@@ -60,6 +60,21 @@ impl Key {
     }
 }
 
+/// What the JobManager said of a running job at the last look, in words; what it has no number for is empty.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Figures {
+    /// Records per second that the sources read.
+    pub records_in: Box<str>,
+    /// Records that wait in the sources.
+    pub lag: Box<str>,
+    /// Part of its time that the busiest subtask works.
+    pub busy: Box<str>,
+    /// Part of its time that the worst subtask waits for others.
+    pub backpressure: Box<str>,
+    /// Duration of the newest completed checkpoint.
+    pub checkpoint: Box<str>,
+}
+
 /// What the table shows of an object; what is not known is absent.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Row {
@@ -77,6 +92,8 @@ pub struct Row {
     pub created_at: Option<i64>,
     pub is_session: bool,
     pub is_being_deleted: bool,
+    /// Of a job that was measured, see [`crate::query::Query::figures`].
+    pub figures: Option<Box<Figures>>,
     /// `name=value`, a line each, by name.
     pub labels: Box<str>,
 }

@@ -176,3 +176,28 @@ fn a_visitor_is_named_and_sees_whose_namespaces_these_are() {
     assert!(header.contains("your namespaces") && header.contains("jane"), "{header}");
     assert!(header.contains("action=\"/sign-out\" method=\"post\""), "{header}");
 }
+
+#[test]
+fn figures_are_shown_where_they_are_asked_for() {
+    let mut known = one(Row { image: Some("a:1".into()), ..Row::default() });
+    let key = known.whole().select(&Query::default()).rows[0].0.clone();
+    let figures = Figures { lag: "1.2M".into(), checkpoint: "340 ms".into(), ..Figures::default() };
+    known.measure(&key, Some(figures));
+    let with = part(&known, "figures=on", "fleet");
+    for told in [
+        "<td class=\"figure\" data-title=\"Lag\">1.2M</td>",
+        "<td class=\"figure\" data-title=\"Checkpoint\">340 ms</td>",
+        "<td class=\"figure\" data-title=\"Busy\"></td>",
+        "<th class=\"figure\" scope=\"col\">Backpressure</th>",
+    ] {
+        assert!(with.contains(told), "{told}: {with}");
+    }
+    assert!(!with.contains("a:1"), "it makes room: {with}");
+    let without = part(&known, "", "fleet");
+    assert!(without.contains("a:1") && !without.contains("1.2M"), "{without}");
+    // A watch tells of the object again.
+    known.put(key.clone(), Row::default());
+    assert!(part(&known, "figures=on", "fleet").contains("1.2M"));
+    known.measure(&key, None);
+    assert!(!part(&known, "figures=on", "fleet").contains("1.2M"));
+}
