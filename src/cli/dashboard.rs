@@ -5,9 +5,11 @@
 //! whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
+mod job;
 mod life;
 mod live;
 mod resource;
+mod seen;
 mod watch;
 
 use std::net::Ipv4Addr;

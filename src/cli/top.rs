@@ -5,6 +5,7 @@
 
 mod sample;
 mod screen;
+pub(super) mod vertices;
 mod view;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use super::printer::{Printer, ValueFormat};
 use clients::cluster;
 use sample::{Sample, Sampler};
 use screen::{Key, Screen};
+pub(super) use view::short;
 use view::{Histories, View};
 
 /// Shorter pauses would measure what Flink has not measured again: it gathers metrics every 10 s.

@@ -6,6 +6,8 @@
 pub mod assets;
 pub mod fleet;
 pub mod guard;
+pub mod job;
+pub mod layers;
 pub mod page;
 pub mod query;
 pub mod resource;

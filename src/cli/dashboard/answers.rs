@@ -16,6 +16,7 @@ use axum::routing::get;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use super::job;
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::resource::{Looked, Reader};
 use crate::cli::table;
@@ -105,6 +106,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .route("/", get(fleet))
         .route(EVENTS, get(live::events))
         .merge(pages_of::<Looked>())
+        .merge(pages_of::<job::Looked>())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
         .layer(middleware::from_fn_with_state(Arc::clone(console), guarded))

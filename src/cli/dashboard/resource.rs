@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::answers::Console;
 use super::live::Page;
+use super::seen::Seen;
 use super::{life, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
@@ -27,7 +28,7 @@ use config::secret;
 use console::page;
 use console::page::resource::{Fragment, Tab, View};
 use console::resource::{
-    Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Standing, Verdict,
+    Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Verdict,
 };
 use console::row::{Key, Kind, Row, Tone};
 
@@ -44,65 +45,37 @@ const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 /// Reads resources as who runs the console.
 pub(super) struct Reader {
     connection: Connection,
-    access: Access,
+    pub(super) access: Access,
     turns: Semaphore,
 }
 
-/// What reading brought.
-enum Read {
-    There(Box<Resource>),
-    Absent,
-    Failed(String),
+/// A resource that is looked at, and a connection in its namespace.
+pub(super) struct Subject {
+    pub(super) object: Deployment,
+    pub(super) connection: Connection,
 }
 
 /// What the overview knows, from one look to the next.
-pub(super) struct Looked {
-    resource: Option<Resource>,
-    standing: Standing,
-}
-
-impl Default for Looked {
-    fn default() -> Self {
-        Self { resource: None, standing: Standing::Absent }
-    }
-}
+#[derive(Default)]
+pub(super) struct Looked(Seen<Resource>);
 
 impl Page for Looked {
     const TAB: Tab = Tab::Overview;
 
     async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
-        self.again(&console.reader, key).await;
-        let Self { resource, standing } = self;
-        let view = View { key, resource: resource.as_ref(), standing };
+        let reader = &console.reader;
+        let read = reader.look(key, async |subject| reader.around(key, subject).await);
+        self.0.again(read.await);
+        let view = View { key, resource: self.0.shown(), standing: &self.0.standing };
         page::resource::overview(console.place(), view)
     }
 
     fn row(&self) -> Option<&Row> {
-        self.resource.as_ref().map(|it| &it.row)
+        self.0.row()
     }
 
     fn is_there(&self) -> bool {
-        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
-    }
-}
-
-impl Looked {
-    /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
-    async fn again(&mut self, reader: &Reader, key: &Key) {
-        let clock = || table::clock(Timestamp::now());
-        self.standing = match (reader.read(key).await, &self.standing) {
-            (Read::There(resource), _) => {
-                self.resource = Some(*resource);
-                Standing::Current
-            }
-            (Read::Absent, Standing::Gone { since }) => Standing::Gone { since: since.clone() },
-            (Read::Absent, _) if self.resource.is_some() => Standing::Gone { since: clock() },
-            (Read::Absent, _) => Standing::Absent,
-            (Read::Failed(message), Standing::Lost { since, .. }) => {
-                Standing::Lost { since: since.clone(), message }
-            }
-            (Read::Failed(message), _) => Standing::Lost { since: clock(), message },
-        };
+        self.0.is_there()
     }
 }
 
@@ -111,9 +84,14 @@ impl Reader {
         Self { connection, access, turns: Semaphore::new(READS_MAX) }
     }
 
-    async fn read(&self, key: &Key) -> Read {
+    /// Reads the object in its turn, and with it what a page shows of it; nothing where there is no such object.
+    pub(super) async fn look<T>(
+        &self,
+        key: &Key,
+        show: impl AsyncFnOnce(&Subject) -> T,
+    ) -> Part<Option<(Row, T)>> {
         let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
-            return Read::Failed("too many resources are being read; it is tried again".to_owned());
+            return Err("too many resources are being read; it is tried again".to_owned());
         };
         let (namespace, name) = (&*key.namespace, &*key.name);
         let id = match key.kind {
@@ -121,31 +99,29 @@ impl Reader {
             Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
             Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
         };
-        let found = within(read::get_value(&self.connection.client, &id)).await;
-        match found {
-            Ok(Some(object)) => Read::There(Box::new(self.around(key, &Deployment(object)).await)),
-            Ok(None) => Read::Absent,
-            Err(message) => Read::Failed(message),
-        }
+        let found = within(read::get_value(&self.connection.client, &id)).await?;
+        let Some(object) = found.map(Deployment) else { return Ok(None) };
+        let connection = Connection { namespace: namespace.into(), ..self.connection.clone() };
+        let subject = Subject { object, connection };
+        let (_, row) = watch::row(key.kind, &subject.object);
+        Ok(Some((row, show(&subject).await)))
     }
 
     /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
-    async fn around(&self, key: &Key, object: &Deployment) -> Resource {
-        let connection =
-            Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() };
-        let tree = status::parts(&connection, object, self.access, Timestamp::now());
+    async fn around(&self, key: &Key, Subject { object, connection }: &Subject) -> Resource {
+        let tree = status::parts(connection, object, self.access, Timestamp::now());
         // One of each kind may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
-        let told = why::tell(&connection, &name, self.access);
-        let life = Box::pin(life::of(&connection, object));
+        let told = why::tell(connection, &name, self.access);
+        let life = Box::pin(life::of(connection, object));
         let (tree, told, life, checkpoints) = tokio::join!(
             within(Box::pin(tree)),
             within(Box::pin(told)),
             life,
-            within(Box::pin(self.checkpoints(&connection, object))),
+            within(Box::pin(self.checkpoints(connection, object))),
         );
         let (_, row) = watch::row(key.kind, object);
         Resource {
@@ -164,22 +140,31 @@ impl Reader {
         connection: &Connection,
         object: &Deployment,
     ) -> anyhow::Result<Checkpoints> {
-        if object.is_session() {
-            bail!("a session cluster has no job of its own");
-        }
-        let present = deployment::serving(connection, object).await?;
-        let present = present.context("no colour has been made yet")?;
-        let cluster = deployment::cluster_of(connection, &present).await?;
-        let status = cluster.job_manager_status().unwrap_or("not deployed");
-        if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
-            bail!("there is no JobManager to ask: it is {status}");
-        }
+        let (present, _) = job_manager_of(connection, object).await?;
         let patience = Some(FLINK_TIME_MAX);
         let statistics =
             checkpoints::remembered(connection, &present, self.access, patience).await?;
         let newest = statistics.history.iter().map(|it| checkpoint(checkpoints::line(it)));
         Ok(Checkpoints { summary: checkpoints::summary(&statistics), newest: newest.collect() })
     }
+}
+
+/// What has a job, of a blue/green deployment the colour that serves, and the deployment whose JobManager knows the job.
+pub(super) async fn job_manager_of(
+    connection: &Connection,
+    object: &Deployment,
+) -> anyhow::Result<(Deployment, Deployment)> {
+    if object.is_session() {
+        bail!("a session cluster has no job of its own");
+    }
+    let present = deployment::serving(connection, object).await?;
+    let present = present.context("no colour has been made yet")?;
+    let cluster = deployment::cluster_of(connection, &present).await?;
+    let status = cluster.job_manager_status().unwrap_or("not deployed");
+    if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
+        bail!("there is no JobManager to ask: it is {status}");
+    }
+    Ok((present, cluster))
 }
 
 fn checkpoint(line: Line) -> Checkpoint {

@@ -248,7 +248,7 @@ fn part(part: Option<f64>) -> String {
 }
 
 /// `1.2k`, `3.4M`.
-fn short(number: f64) -> String {
+pub(in crate::cli) fn short(number: f64) -> String {
     match number.abs() {
         size if size < 10.0 => format!("{number:.1}"),
         size if size < 1_000.0 => format!("{number:.0}"),

@@ -1,6 +1,7 @@
 //! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
 
 mod browser;
+mod job;
 mod resource;
 
 use std::process::Stdio;
@@ -21,7 +22,8 @@ use super::commands::JOB_ID;
 use super::transcripts::{kubeconfig, stage};
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_cluster::{FakeCluster, Fault};
-use crate::support::fake_flink::{FakeFlink, Job, Snapshot};
+use crate::support::fake_flink::load::{SOURCE, WINDOW};
+use crate::support::fake_flink::{FakeFlink, Job, Metrics, Snapshot};
 use crate::support::program::program;
 
 /// Everything here takes a second or two.
@@ -332,6 +334,22 @@ async fn job_manager() -> FakeFlink {
                 is_discarded: id < 9,
             })
             .collect();
+        let metrics = |of: &[(&str, f64)]| -> Metrics {
+            of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        let source = metrics(&[
+            ("busyTimeMsPerSecond", 120.0),
+            ("backPressuredTimeMsPerSecond", 640.0),
+            ("Source__Car_data.numRecordsInPerSecond", 12_500.0),
+            ("Source__Car_data.pendingRecords", 48_000.0),
+            ("numRecordsOutPerSecond", 12_500.0),
+        ]);
+        let window = metrics(&[
+            ("busyTimeMsPerSecond", 970.0),
+            ("backPressuredTimeMsPerSecond", 0.0),
+            ("numRecordsInPerSecond", 12_500.0),
+        ]);
+        job.metrics = [(SOURCE.to_owned(), source), (WINDOW.to_owned(), window)].into();
         cluster.jobs.insert(JOB_ID.to_owned(), job);
     });
     flink

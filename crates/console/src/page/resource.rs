@@ -4,6 +4,8 @@ use maud::{Markup, PreEscaped, html};
 use strum::{EnumIter, IntoEnumIterator};
 
 mod chart;
+mod graph;
+pub mod job;
 
 use super::{Place, document, state, text, time};
 use crate::resource::{
@@ -19,6 +21,7 @@ pub const EVENTS: &str = "/events";
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Tab {
     Overview,
+    Job,
 }
 
 impl Tab {
@@ -26,12 +29,14 @@ impl Tab {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => "",
+            Self::Job => "/job",
         }
     }
 
     fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Job => "Job",
         }
     }
 }
@@ -95,7 +100,7 @@ pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
     let resource = view.resource;
     let checkpoint = resource.and_then(|it| it.checkpoints.as_ref());
     let parts = [
-        ("notes", notes(view)),
+        ("notes", notes(view.key, view.standing)),
         ("facts", facts(place, resource)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
@@ -134,7 +139,7 @@ fn fact(name: &str, value: Markup) -> Markup {
     }
 }
 
-fn notes(View { key, standing, .. }: View<'_>) -> Markup {
+fn notes(key: &Key, standing: &Standing) -> Markup {
     let Key { namespace, name, kind } = key;
     html! {
         div #notes role="status" {

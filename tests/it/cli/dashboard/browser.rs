@@ -237,6 +237,7 @@ async fn everybody_can_read_it() {
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
+    let job = format!("{resource}/job");
     let devtools = seen.driver.cdp();
     // To look at by eye.
     let pictures = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES");
@@ -246,7 +247,7 @@ async fn everybody_can_read_it() {
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
         for (name, address) in
-            [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource)]
+            [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource), ("job", &job)]
         {
             seen.driver.goto(address).await.unwrap();
             if let Some(folder) = &pictures {
