@@ -5,6 +5,7 @@
 //! whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
+mod config;
 mod job;
 mod life;
 mod live;
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use super::args::{FlinkAccess, Global};
 use super::connection::Connection;
 use super::failure::Failure;
+use super::operator::NAMESPACE;
 use super::printer::Printer;
 use super::{signals, ui};
 use answers::{Cluster, Console};
@@ -54,13 +56,16 @@ pub struct DashboardArgs {
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
+    /// Namespace of the operator's installation, whose configuration applies to all resources
+    #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE", default_value = NAMESPACE)]
+    operator_namespace: String,
     #[command(flatten)]
     access: FlinkAccess,
 }
 
 /// Serves the console until it is asked to end.
 pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let DashboardArgs { all_namespaces, port, no_browser, access } = args;
+    let DashboardArgs { all_namespaces, port, no_browser, operator_namespace, access } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
     // What cannot be shown at all is told here, and not in a browser.
@@ -72,6 +77,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     let reader = Reader::new(
         Connection { client: client.clone(), ..connection.clone() },
         access.flink_access,
+        operator_namespace,
     );
     let console = Arc::new(Console::new(guard, cluster(global, &connection), reader, namespace));
     printer.line(console.guard.address())?;

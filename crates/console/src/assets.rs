@@ -19,7 +19,11 @@ pub struct Asset {
 pub const STYLE: Asset = Asset {
     name: "console.css",
     content_type: "text/css; charset=utf-8",
-    text: concat!(include_str!("assets/console.css"), include_str!("assets/job.css")),
+    text: concat!(
+        include_str!("assets/console.css"),
+        include_str!("assets/job.css"),
+        include_str!("assets/config.css"),
+    ),
 };
 /// What keeps a page live.
 pub const SCRIPT: Asset = Asset {

@@ -8,6 +8,7 @@ pub mod fleet;
 pub mod guard;
 pub mod job;
 pub mod layers;
+pub mod options;
 pub mod page;
 pub mod query;
 pub mod resource;

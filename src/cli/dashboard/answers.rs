@@ -16,9 +16,9 @@ use axum::routing::get;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::job;
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::resource::{Looked, Reader};
+use super::{config, job};
 use crate::cli::table;
 use console::assets;
 use console::fleet::Fleet;
@@ -107,6 +107,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .route(EVENTS, get(live::events))
         .merge(pages_of::<Looked>())
         .merge(pages_of::<job::Looked>())
+        .merge(pages_of::<config::Looked>())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
         .layer(middleware::from_fn_with_state(Arc::clone(console), guarded))
@@ -201,12 +202,17 @@ pub(super) fn meant(
 }
 
 /// A page of one resource.
-async fn resource<P: Page>(State(console): State<Arc<Console>>, parts: Parts) -> Response {
+async fn resource<P: Page>(
+    State(console): State<Arc<Console>>,
+    parts: Parts,
+    RawQuery(query): RawQuery,
+) -> Response {
     let key = match meant(&console, &parts) {
         Ok(key) => key,
         Err(refusal) => return *refusal,
     };
     let mut page = P::default();
+    page.ask(&query.unwrap_or_default());
     let fragments = live::look(&mut page, &console, &key).await;
     let status = if page.is_there() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     (status, Html(page::resource::page(console.place(), &key, P::TAB, &fragments))).into_response()

@@ -73,6 +73,9 @@ fn too_many(what: &str, most: usize) -> Box<Response> {
 pub(super) trait Page: Default + Send + 'static {
     const TAB: Tab;
 
+    /// What the address says after its `?`.
+    fn ask(&mut self, _query: &str) {}
+
     /// Its parts as they are now, below the head.
     fn look(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
 
@@ -114,6 +117,7 @@ pub(super) async fn events(
 pub(super) async fn resource_events<P: Page>(
     State(console): State<Arc<Console>>,
     parts: Parts,
+    RawQuery(query): RawQuery,
 ) -> Response {
     let key = match meant(&console, &parts) {
         Ok(key) => key,
@@ -123,11 +127,13 @@ pub(super) async fn resource_events<P: Page>(
         Ok(permits) => permits,
         Err(refusal) => return *refusal,
     };
+    let mut page = P::default();
+    page.ask(&query.unwrap_or_default());
     told(FollowingOne {
         changed: console.changed.subscribe(),
         console,
         key,
-        page: P::default(),
+        page,
         version: None,
         looked_at: None,
         sent: Sent::default(),

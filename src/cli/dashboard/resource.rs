@@ -46,6 +46,7 @@ const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 pub(super) struct Reader {
     connection: Connection,
     pub(super) access: Access,
+    pub(super) operator_namespace: String,
     turns: Semaphore,
 }
 
@@ -80,8 +81,8 @@ impl Page for Looked {
 }
 
 impl Reader {
-    pub(super) fn new(connection: Connection, access: Access) -> Self {
-        Self { connection, access, turns: Semaphore::new(READS_MAX) }
+    pub(super) fn new(connection: Connection, access: Access, operator_namespace: String) -> Self {
+        Self { connection, access, operator_namespace, turns: Semaphore::new(READS_MAX) }
     }
 
     /// Reads the object in its turn, and with it what a page shows of it; nothing where there is no such object.

@@ -1,6 +1,7 @@
 //! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
 
 mod browser;
+mod config;
 mod job;
 mod resource;
 

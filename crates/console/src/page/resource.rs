@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use strum::{EnumIter, IntoEnumIterator};
 
 mod chart;
+pub mod config;
 mod graph;
 pub mod job;
 
@@ -22,6 +23,7 @@ pub const EVENTS: &str = "/events";
 pub enum Tab {
     Overview,
     Job,
+    Config,
 }
 
 impl Tab {
@@ -30,6 +32,7 @@ impl Tab {
         match self {
             Self::Overview => "",
             Self::Job => "/job",
+            Self::Config => "/config",
         }
     }
 
@@ -37,6 +40,7 @@ impl Tab {
         match self {
             Self::Overview => "Overview",
             Self::Job => "Job",
+            Self::Config => "Configuration",
         }
     }
 }

@@ -238,6 +238,7 @@ async fn everybody_can_read_it() {
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
     let job = format!("{resource}/job");
+    let config = format!("{resource}/config?set=false");
     let devtools = seen.driver.cdp();
     // To look at by eye.
     let pictures = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES");
@@ -246,9 +247,13 @@ async fn everybody_can_read_it() {
         devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
         devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
-        for (name, address) in
-            [("fleet", seen.shown.base()), ("note", &page), ("resource", &resource), ("job", &job)]
-        {
+        for (name, address) in [
+            ("fleet", seen.shown.base()),
+            ("note", &page),
+            ("resource", &resource),
+            ("job", &job),
+            ("config", &config),
+        ] {
             seen.driver.goto(address).await.unwrap();
             if let Some(folder) = &pictures {
                 let file = std::path::Path::new(folder).join(format!("{name}-{width}-{theme}.png"));
