@@ -5,6 +5,7 @@
 //! whom it lets in is decided by the crate `console`; here are its server and its watches.
 
 mod answers;
+mod autoscaler;
 mod config;
 mod job;
 mod life;

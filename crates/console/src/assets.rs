@@ -23,6 +23,7 @@ pub const STYLE: Asset = Asset {
         include_str!("assets/console.css"),
         include_str!("assets/job.css"),
         include_str!("assets/config.css"),
+        include_str!("assets/autoscaler.css"),
     ),
 };
 /// What keeps a page live.

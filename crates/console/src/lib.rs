@@ -13,3 +13,4 @@ pub mod page;
 pub mod query;
 pub mod resource;
 pub mod row;
+pub mod scaling;

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::resource::{Looked, Reader};
-use super::{config, job};
+use super::{autoscaler, config, job};
 use crate::cli::table;
 use console::assets;
 use console::fleet::Fleet;
@@ -108,6 +108,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .merge(pages_of::<Looked>())
         .merge(pages_of::<job::Looked>())
         .merge(pages_of::<config::Looked>())
+        .merge(pages_of::<autoscaler::Looked>())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
         .layer(middleware::from_fn_with_state(Arc::clone(console), guarded))

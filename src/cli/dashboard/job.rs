@@ -6,9 +6,8 @@ use anyhow::Context;
 
 use super::answers::Console;
 use super::live::Page;
-use super::resource::{Reader, Subject, job_manager_of, within};
+use super::resource::{Reader, Subject, job_manager_of, session_jobs, within};
 use super::seen::Seen;
-use crate::cli::deployment;
 use crate::cli::top::short;
 use crate::cli::top::vertices::{Known, Reading};
 use clients::flink::jobs::JobDetails;
@@ -16,7 +15,7 @@ use console::job::{Job, Shown, VERTICES_MAX, Vertex};
 use console::page;
 use console::page::resource::{Fragment, Tab};
 use console::resource::Part;
-use console::row::{Key, Kind, Row};
+use console::row::{Key, Row};
 
 /// What the page knows, from one look to the next.
 #[derive(Default)]
@@ -47,7 +46,7 @@ impl Page for Looked {
 
 async fn of(reader: &Reader, subject: &Subject, known: &mut Option<Known>) -> Part<Shown> {
     if subject.object.is_session() {
-        return within(session(subject)).await;
+        return within(session_jobs(subject)).await.map(Shown::Session);
     }
     let details = within(Box::pin(async {
         let met = meet(reader, subject, known.take()).await?;
@@ -58,16 +57,6 @@ async fn of(reader: &Reader, subject: &Subject, known: &mut Option<Known>) -> Pa
     // A job is shown although its vertices do not answer.
     let measured = within(known.measure(&details)).await;
     Ok(Shown::Job(Box::new(job(&details, measured))))
-}
-
-async fn session(Subject { object, connection }: &Subject) -> anyhow::Result<Shown> {
-    let jobs = deployment::session_jobs_of(connection, object.name()).await?;
-    let key = |job: &deployment::Deployment| Key {
-        namespace: job.namespace().into(),
-        name: job.name().into(),
-        kind: Kind::SessionJob,
-    };
-    Ok(Shown::Session(jobs.iter().map(key).collect()))
 }
 
 /// The job, as it was met before where it is the same one.

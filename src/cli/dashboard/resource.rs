@@ -168,6 +168,14 @@ pub(super) async fn job_manager_of(
     Ok((present, cluster))
 }
 
+/// The jobs of a session cluster, which have pages of their own.
+pub(super) async fn session_jobs(
+    Subject { object, connection }: &Subject,
+) -> anyhow::Result<Vec<Key>> {
+    let jobs = deployment::session_jobs_of(connection, object.name()).await?;
+    Ok(jobs.iter().map(|job| watch::row(Kind::SessionJob, job).0).collect())
+}
+
 fn checkpoint(line: Line) -> Checkpoint {
     let Line { id, kind, status, triggered, duration_milliseconds, state_bytes, .. } = line;
     let path =

@@ -189,6 +189,15 @@ pub(in crate::cli) async fn in_force(
     Ok(InForce { options: source.options(&operator, namespace, version, Some(resource)), remarks })
 }
 
+/// Reads the operator's own options, or why they cannot be read.
+pub(in crate::cli) async fn operator(
+    client: &Client,
+    namespace: &str,
+) -> (OperatorConfig, Option<String>) {
+    let source = installed_if_seen(client, namespace).await;
+    (source.operator(), source.unread)
+}
+
 impl Source {
     fn operator(&self) -> OperatorConfig {
         OperatorConfig::new(self.files.merged())

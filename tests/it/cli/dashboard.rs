@@ -1,5 +1,6 @@
 //! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
 
+mod autoscaler;
 mod browser;
 mod config;
 mod job;
@@ -24,7 +25,7 @@ use super::transcripts::{kubeconfig, stage};
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::load::{SOURCE, WINDOW};
-use crate::support::fake_flink::{FakeFlink, Job, Metrics, Snapshot};
+use crate::support::fake_flink::{FakeFlink, Job, Metrics, READ_RECORDS, Snapshot};
 use crate::support::program::program;
 
 /// Everything here takes a second or two.
@@ -316,6 +317,7 @@ fn fleet() -> FakeCluster {
         }));
     }
     tell_of(&cluster, "job-01");
+    autoscaler::remember(&cluster, "job-01");
     cluster
 }
 
@@ -343,13 +345,19 @@ async fn job_manager() -> FakeFlink {
             ("backPressuredTimeMsPerSecond", 640.0),
             ("Source__Car_data.numRecordsInPerSecond", 12_500.0),
             ("Source__Car_data.pendingRecords", 48_000.0),
+            ("Source__Car_data.numRecordsIn", 27_000_000.0),
             ("numRecordsOutPerSecond", 12_500.0),
         ]);
         let window = metrics(&[
             ("busyTimeMsPerSecond", 970.0),
             ("backPressuredTimeMsPerSecond", 0.0),
             ("numRecordsInPerSecond", 12_500.0),
+            (READ_RECORDS, 27_000_000.0),
         ]);
+        let process = ["Memory.Heap.Max", "Memory.Heap.Used", "Memory.Metaspace.Used"];
+        let process = process.map(|name| (format!("Status.JVM.{name}"), 1.0));
+        let managed = ("Status.Flink.Memory.Managed.Used".to_owned(), 1.0);
+        cluster.process_metrics = process.into_iter().chain([managed]).collect();
         job.metrics = [(SOURCE.to_owned(), source), (WINDOW.to_owned(), window)].into();
         cluster.jobs.insert(JOB_ID.to_owned(), job);
     });

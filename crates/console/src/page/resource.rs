@@ -7,6 +7,7 @@ mod chart;
 pub mod config;
 mod graph;
 pub mod job;
+pub mod scaling;
 
 use super::{Place, document, state, text, time};
 use crate::resource::{
@@ -24,6 +25,7 @@ pub enum Tab {
     Overview,
     Job,
     Config,
+    Autoscaler,
 }
 
 impl Tab {
@@ -33,6 +35,7 @@ impl Tab {
             Self::Overview => "",
             Self::Job => "/job",
             Self::Config => "/config",
+            Self::Autoscaler => "/autoscaler",
         }
     }
 
@@ -41,6 +44,7 @@ impl Tab {
             Self::Overview => "Overview",
             Self::Job => "Job",
             Self::Config => "Configuration",
+            Self::Autoscaler => "Autoscaler",
         }
     }
 }
@@ -179,6 +183,17 @@ fn section<T>(
                     Err(why) => p.unread { "Not known: " (why) },
                 }
             }
+        }
+    }
+}
+
+/// A session cluster has no job of its own.
+fn jobs(jobs: &[Key], tab: Tab) -> Markup {
+    html! {
+        p.unread { "A session cluster has no job of its own. Each of its session jobs has this page." }
+        @if jobs.is_empty() { p.unread { "There is none yet." } }
+        ul.links {
+            @for job in jobs { li { a href={ (job.address()) (tab.path()) } { (job.name) } } }
         }
     }
 }

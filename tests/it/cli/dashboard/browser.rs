@@ -238,6 +238,7 @@ async fn everybody_can_read_it() {
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
     let job = format!("{resource}/job");
+    let autoscaler = format!("{resource}/autoscaler");
     let config = format!("{resource}/config?set=false");
     let devtools = seen.driver.cdp();
     // To look at by eye.
@@ -253,6 +254,7 @@ async fn everybody_can_read_it() {
             ("resource", &resource),
             ("job", &job),
             ("config", &config),
+            ("autoscaler", &autoscaler),
         ] {
             seen.driver.goto(address).await.unwrap();
             if let Some(folder) = &pictures {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Fragment, Place, fact, graph, notes, section, text, time};
+use super::{Fragment, Place, Tab, fact, graph, jobs, notes, section, text, time};
 use crate::job::{Job, Shown, VERTICES_MAX, Vertex};
 use crate::resource::{Part, Standing};
 use crate::row::Key;
@@ -16,20 +16,9 @@ pub fn parts(
 ) -> Vec<Fragment> {
     let job = section("job", "Job", shown, |shown| match shown {
         Shown::Job(job) => of(place, job),
-        Shown::Session(jobs) => session(jobs),
+        Shown::Session(keys) => jobs(keys, Tab::Job),
     });
     [("notes", notes(key, standing)), ("job", job)].map(|(id, it)| (id, it.into_string())).into()
-}
-
-/// A session cluster has no job of its own.
-fn session(jobs: &[Key]) -> Markup {
-    html! {
-        p.unread { "A session cluster has no job of its own. Each of its session jobs has this page." }
-        @if jobs.is_empty() { p.unread { "There is none yet." } }
-        ul.links {
-            @for job in jobs { li { a href={ (job.address()) "/job" } { (job.name) } } }
-        }
-    }
 }
 
 fn of(place: Place<'_>, job: &Job) -> Markup {
