@@ -108,9 +108,9 @@ fn follow(
             let (own, other) = if is_forward { (to, from) } else { (from, to) };
             (own == item).then(|| place_of(*other)).flatten()
         });
-        let (sum, count) =
+        let (sum, count): (usize, usize) =
             neighbours.fold((0, 0), |(sum, count), place| (sum + place * 1_000, count + 1));
-        (if count == 0 { index * 1_000 } else { sum / count }, *item)
+        (sum.checked_div(count).unwrap_or(index * 1_000), *item)
     };
     let mut wishes: Vec<(usize, Item)> = own.iter().enumerate().map(wish).collect();
     wishes.sort_by_key(|(wish, _)| *wish);

@@ -68,7 +68,7 @@ impl Filter {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "q" if value.len() <= SEARCH_BYTES_MAX => {
-                    value.trim().clone_into(&mut filter.search)
+                    value.trim().clone_into(&mut filter.search);
                 }
                 "set" => filter.is_all = value == "false",
                 _ => {}

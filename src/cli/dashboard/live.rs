@@ -52,21 +52,22 @@ impl Room {
     /// For the fleet.
     fn live(&self) -> Result<OwnedSemaphorePermit, Box<Response>> {
         let permit = Arc::clone(&self.live).try_acquire_owned();
-        permit.map_err(|_| too_many("live pages", LIVE_MAX))
+        permit.map_err(|_| Box::new(too_many("live pages", LIVE_MAX)))
     }
 
     /// For a page of one resource.
     pub(super) fn followed(&self) -> Result<[OwnedSemaphorePermit; 2], Box<Response>> {
         let permit = Arc::clone(&self.followed).try_acquire_owned();
-        let permit = permit.map_err(|_| too_many("live pages of resources", FOLLOWED_MAX))?;
+        let permit =
+            permit.map_err(|_| Box::new(too_many("live pages of resources", FOLLOWED_MAX)))?;
         Ok([self.live()?, permit])
     }
 }
 
-fn too_many(what: &str, most: usize) -> Box<Response> {
+fn too_many(what: &str, most: usize) -> Response {
     let text = format!("At most {most} are live at the same time. Close some of them.");
     let page = page::message(&format!("Too many {what}"), &text);
-    Box::new((StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response())
+    (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
 }
 
 /// A page of one resource, which is looked at anew while somebody has it open.

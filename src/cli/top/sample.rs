@@ -255,8 +255,8 @@ fn figures(job: &JobDetails, by_vertex: &BTreeMap<String, Reading>) -> Figures {
             if has_input(&vertex.id) { reading.task_in } else { comes_in(reading) }
         })),
         lag: total(sources().map(|source| source.pending)),
-        busy: worst(|reading| reading.busy()),
-        backpressure: worst(|reading| reading.backpressure()),
+        busy: worst(|reading| reading.busy),
+        backpressure: worst(|reading| reading.backpressure),
         ..Figures::default()
     }
 }

@@ -144,9 +144,10 @@ pub(in crate::cli) struct Reading {
     pub(in crate::cli) source_in: Option<f64>,
     /// Records that wait in a source.
     pub(in crate::cli) pending: Option<f64>,
-    /// Milliseconds per second, of the worst subtask.
-    busy: Option<f64>,
-    backpressure: Option<f64>,
+    /// Part of its time that the busiest subtask works, from 0 to 1.
+    pub(in crate::cli) busy: Option<f64>,
+    /// Part of its time that the worst subtask waits for others, from 0 to 1.
+    pub(in crate::cli) backpressure: Option<f64>,
 }
 
 impl Reading {
@@ -157,25 +158,15 @@ impl Reading {
             })
         };
         let sum = |figure| total(of(figure).map(|value| value.sum));
-        let max = |figure| of(figure).filter_map(|value| value.max).reduce(f64::max);
+        let worst = |figure| of(figure).filter_map(|value| value.max).reduce(f64::max).map(part);
         Self {
             task_in: sum(Figure::TaskIn),
             task_out: sum(Figure::TaskOut),
             source_in: sum(Figure::SourceIn),
             pending: sum(Figure::Pending),
-            busy: max(Figure::Busy),
-            backpressure: max(Figure::Backpressure),
+            busy: worst(Figure::Busy),
+            backpressure: worst(Figure::Backpressure),
         }
-    }
-
-    /// Part of its time that the busiest subtask works, from 0 to 1.
-    pub(in crate::cli) fn busy(&self) -> Option<f64> {
-        self.busy.map(part)
-    }
-
-    /// Part of its time that the worst subtask waits for others, from 0 to 1.
-    pub(in crate::cli) fn backpressure(&self) -> Option<f64> {
-        self.backpressure.map(part)
     }
 }
 

@@ -77,6 +77,7 @@ async fn decisions_are_shown_and_what_would_be_decided_now() {
     for wanted in [
         "<dt>Autoscaler</dt><dd>on</dd>",
         "Now: ",
+        "<td class=\"path\">computed parallelism: 2.00</td>",
         "<th class=\"path\" scope=\"row\">Source: Car data</th><td class=\"number\" data-name=\"decided\">3</td>",
         "kubectl flink autoscaler explain job-01 -n shop -o wide",
         "Decisions about GlobalWindows -&gt; Sink",

@@ -214,6 +214,30 @@ async fn a_row_leads_to_its_page_and_back() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
+async fn options_are_searched_in_the_address_and_what_is_typed_stays() {
+    const FIRST: &str = "return document.querySelector('tbody th').textContent";
+    let seen = Seen::new().await;
+    let config = "/in/shop/deployment/job-01/config";
+    seen.driver.goto(format!("{}{config}", seen.shown.base())).await.unwrap();
+    seen.shows(LINK, &json!("Live")).await;
+    seen.click("#filter [name=q]").await;
+    seen.press("autoscaler.enab").await;
+    // The resource changes meanwhile, and the options in force with it.
+    let mut job = seen.shown.cluster.object("flinkdeployments", "shop", "job-01").unwrap();
+    job["spec"]["flinkConfiguration"] = json!({"a.first": "1", "job.autoscaler.enabled": "true"});
+    seen.shown.cluster.insert(job);
+    seen.shows("return document.body.textContent.includes('a.first')", &json!(true)).await;
+    seen.press("led" + Key::Enter).await;
+    seen.shows(FIRST, &json!("job.autoscaler.enabled")).await;
+    assert_eq!(seen.path().await, format!("{config}?q=autoscaler.enabled"));
+    seen.click(".switch a:last-child").await;
+    seen.shows("return location.search", &json!("?q=autoscaler.enabled&set=false")).await;
+    seen.shows(FIRST, &json!("job.autoscaler.enabled")).await;
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
 async fn who_has_no_token_reads_what_to_do() {
     let seen = Seen::new().await;
     seen.driver.delete_all_cookies().await.unwrap();

@@ -106,15 +106,15 @@ mod tests {
         }
     }
 
-    fn options() -> Part<Options> {
+    fn options() -> Options {
         let old = Line { set_as: Some("b.old".to_owned()), ..line("b.new", "<1>", "orders") };
         let lines = vec![line("a.interval", "5 s", "default"), old, line("log", "x\ny", "file")];
-        Ok(Options { lines, remarks: vec!["no configuration".to_owned()] })
+        Options { lines, remarks: vec!["no configuration".to_owned()] }
     }
 
     #[test]
     fn what_somebody_sets_is_shown_with_where_it_comes_from() {
-        let page = shown("", Some(&options()));
+        let page = shown("", Some(&Ok(options())));
         for told in [
             "<form id=\"filter\" action=\"/in/shop/deployment/orders/config\" role=\"search\">",
             "<a href=\"/in/shop/deployment/orders/config\" aria-current=\"true\">Set <b>2</b></a>",
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_search_and_all_options_are_in_the_address() {
-        let page = shown("q=INTERVAL&set=false", Some(&options()));
+        let page = shown("q=INTERVAL&set=false", Some(&Ok(options())));
         assert!(page.contains("<code>a.interval</code>") && !page.contains("b.new"), "{page}");
         assert!(page.contains("<input type=\"hidden\" name=\"set\" value=\"false\">"), "{page}");
         assert!(page.contains("config?q=INTERVAL\">Set <b>0</b>"), "{page}");
-        let nothing = shown("q=INTERVAL", Some(&options()));
+        let nothing = shown("q=INTERVAL", Some(&Ok(options())));
         assert!(nothing.contains("No option matches this search"), "{nothing}");
         assert!(shown("", Some(&Ok(Options::default()))).contains("Nothing is set."));
     }

@@ -1,6 +1,8 @@
 //! The graph of a job as a picture, from sources on the left to sinks on the right. What it shows to eyes stands below
 //! it in a table.
 
+use std::fmt::Write as _;
+
 use maud::{Markup, html};
 
 use crate::job::{Job, Vertex};
@@ -86,11 +88,9 @@ fn line(from: Place, passing: &[Place], to: Place) -> String {
     let mut line = format!("M{right} {height}");
     let mut curve = |left: usize, middle: usize| {
         let half = left.saturating_sub(right) / 2;
-        line.push_str(&format!(
-            "C{} {height} {} {middle} {left} {middle}",
-            right + half,
-            left - half
-        ));
+        let (out, into) = (right + half, left - half);
+        // Writing to a string does not fail.
+        let _written = write!(line, "C{out} {height} {into} {middle} {left} {middle}");
         (right, height) = (left, middle);
     };
     for Place { left, middle } in passing {

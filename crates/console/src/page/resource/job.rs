@@ -93,7 +93,7 @@ mod tests {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    fn job(count: usize) -> Part<Shown> {
+    fn job(count: usize) -> Shown {
         let vertex = |index| Vertex {
             name: format!("Map <{index}>"),
             status: "RUNNING".to_owned(),
@@ -103,7 +103,7 @@ mod tests {
             records_in: Some("1.5k".to_owned()),
             ..Vertex::default()
         };
-        Ok(Shown::Job(Box::new(Job {
+        Shown::Job(Box::new(Job {
             id: "abc".to_owned(),
             state: "RUNNING".to_owned(),
             started_at: Some(40),
@@ -111,12 +111,12 @@ mod tests {
             count,
             unmeasured: Some("refused".to_owned()),
             ..Job::default()
-        })))
+        }))
     }
 
     #[test]
     fn a_job_is_a_graph_and_a_table() {
-        let page = shown(Some(&job(2)));
+        let page = shown(Some(&Ok(job(2))));
         for told in [
             "<svg",
             "<th class=\"path\" scope=\"row\">Map &lt;1&gt;</th><td><span class=\"s bad\"><i></i>busy</span></td>",
@@ -128,9 +128,9 @@ mod tests {
             assert!(page.contains(told), "{told}: {page}");
         }
         assert!(!page.contains("Only the first") && !page.contains("style="), "{page}");
-        let large = shown(Some(&job(83)));
+        let large = shown(Some(&Ok(job(83))));
         assert!(large.contains("Only the first 60 of 83 vertices are shown"), "{large}");
-        assert!(shown(Some(&job(0))).contains("It has no vertices yet"));
+        assert!(shown(Some(&Ok(job(0)))).contains("It has no vertices yet"));
     }
 
     #[test]
