@@ -1,8 +1,9 @@
 //! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
 //!
 //! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
-//! somebody looks at its page, in the words of `status`, `why`, `checkpoints`, `history` and `events`. What it shows and
-//! whom it lets in is decided by the crate `console`; here are its server and its watches.
+//! somebody looks at one of its pages, in the words of `status`, `why`, `checkpoints`, `history`, `events`, `top`, `config`
+//! and `autoscaler`. What it shows and whom it lets in is decided by the crate `console`; here are its server and its
+//! watches.
 
 mod answers;
 mod autoscaler;

@@ -22,9 +22,8 @@ pub enum Shown {
 pub struct Job {
     pub id: String,
     pub name: String,
-    /// Names and values in words: its state, since when it runs.
     pub state: String,
-    /// Seconds since the epoch.
+    /// Since when it runs, in seconds since the epoch.
     pub started_at: Option<i64>,
     /// Sources first, at most [`VERTICES_MAX`].
     pub vertices: Vec<Vertex>,

@@ -155,15 +155,17 @@ fn autoscaler(
     };
     let mut facts = vec![("Autoscaler", on.to_owned())];
     let told = status::facts(&known, Timestamp::now());
-    facts.extend(told.into_iter().filter(|(name, _)| !["Job", "Autoscaler"].contains(name)));
+    let told = told.into_iter().filter(|(name, _)| !["Job", "Autoscaler"].contains(name));
+    facts.extend(told.map(|(name, value)| (name, secret::hide_in(&value))));
     let mut remarks: Vec<String> = known.set_aside.iter().map(ToString::to_string).collect();
     if is_enabled && let Err(error) = Settings::read(config) {
         remarks.push(format!("the job is not scaled: {error}"));
     }
+    let remarks = remarks.iter().map(|remark| secret::hide_in(remark)).collect();
     let measured = explained.and_then(Result::ok);
     let name_of = |id: &str| {
         let name = measured.and_then(|it| it.names.get(id)).filter(|name| !name.is_empty());
-        name.map_or_else(|| id.to_owned(), Clone::clone)
+        name.map_or_else(|| id.to_owned(), |name| secret::hide_in(name))
     };
     // In the order of the graph, and then those that the job has no more.
     let present = measured.iter().flat_map(|it| &it.report.vertices);

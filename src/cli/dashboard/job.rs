@@ -11,6 +11,7 @@ use super::seen::Seen;
 use crate::cli::top::short;
 use crate::cli::top::vertices::{Known, Reading};
 use clients::flink::jobs::JobDetails;
+use config::secret;
 use console::job::{Job, Shown, VERTICES_MAX, Vertex};
 use console::page;
 use console::page::resource::{Fragment, Tab};
@@ -92,7 +93,7 @@ fn job(details: &JobDetails, measured: Part<BTreeMap<String, Reading>>) -> Job {
         // The task of a source reads nothing.
         let records_in = if is_source(&vertex.id) { reading.source_in } else { reading.task_in };
         Vertex {
-            name: vertex.name.clone(),
+            name: secret::hide_in(&vertex.name),
             status: vertex.status.clone(),
             parallelism: vertex.parallelism,
             running: vertex.tasks.get("RUNNING").copied().unwrap_or_default(),
@@ -105,7 +106,7 @@ fn job(details: &JobDetails, measured: Part<BTreeMap<String, Reading>>) -> Job {
     });
     Job {
         id: details.id.clone(),
-        name: details.name.clone(),
+        name: secret::hide_in(&details.name),
         state: details.state.to_string(),
         started_at: details.start_time.map(|milliseconds| milliseconds / 1_000),
         vertices: shown.collect(),
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn vertices_are_those_of_the_job_with_the_edges_of_its_plan() {
         let details: JobDetails = serde_json::from_value(json!({
-            "jid": "j", "name": "orders", "state": "RUNNING", "start-time": 5_000,
+            "jid": "j", "name": "orders, password: hush", "state": "RUNNING", "start-time": 5_000,
             "vertices": [
                 {"id": "a", "name": "Source", "status": "RUNNING", "parallelism": 2, "tasks": {"RUNNING": 2}},
                 {"id": "b", "name": "Sink", "status": "FINISHED", "parallelism": 1, "tasks": {"FINISHED": 1}},
@@ -147,6 +148,7 @@ mod tests {
             ..Reading::default()
         };
         let job = job(&details, Ok(BTreeMap::from([("a".to_owned(), reading)])));
+        assert!(!job.name.contains("hush"), "{}", job.name);
         assert_eq!((job.edges, job.count, job.started_at), (vec![(0, 1)], 2, Some(5)));
         let [source, sink] = &job.vertices[..] else { panic!("there are two") };
         assert_eq!((source.running, source.records_in.as_deref()), (2, Some("1.5k")));
