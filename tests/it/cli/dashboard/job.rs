@@ -50,3 +50,36 @@ async fn a_session_cluster_leads_to_the_pages_of_its_jobs() {
     let (status, text) = page(&shown, &cookie, "/in/default/deployment/nothing/job").await;
     assert!(status == 404 && text.contains("There is no FlinkDeployment `nothing`"), "{text}");
 }
+
+#[tokio::test]
+async fn a_blue_green_deployment_shows_the_job_of_the_colour_that_serves() {
+    let flink = FakeFlink::start().await;
+    let now = flink.now();
+    flink.with("default/shop-blue", |cluster| {
+        cluster.jobs.insert(JOB_ID.to_owned(), Job::running(JOB_ID, now));
+    });
+    let cluster = stage();
+    let path = "/in/default/bluegreen/shop";
+    let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
+    let parent = cluster.object("flinkbluegreendeployments", "default", "shop").unwrap();
+    let shown = Shown::behind(cluster, behind).await;
+    let cookie = shown.cookie().await;
+    let (status, text) = page(&shown, &cookie, &format!("{path}/job")).await;
+    assert!(status == 200 && text.contains("no colour has been made yet"), "{text}");
+    let owner = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
+        "name": "shop", "uid": parent["metadata"]["uid"], "controller": true});
+    shown.cluster.insert(json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "shop-blue", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"flinkVersion": "v1_20", "flinkConfiguration": {"a.colour": "blue"},
+            "job": {"jarURI": "local:///job.jar", "parallelism": 1}},
+        "status": {"lifecycleState": "STABLE", "jobManagerDeploymentStatus": "READY",
+            "jobStatus": {"state": "RUNNING", "jobId": JOB_ID}},
+    }));
+    let (_, text) = page(&shown, &cookie, &format!("{path}/job")).await;
+    assert!(text.contains("<title>Source: Car data</title>"), "{text}");
+    let (_, text) = page(&shown, &cookie, &format!("{path}/config")).await;
+    assert!(text.contains("a.colour"), "{text}");
+    let (_, text) = page(&shown, &cookie, &format!("{path}/autoscaler")).await;
+    assert!(text.contains("set config bluegreen/shop job.autoscaler.enabled=true"), "{text}");
+}
