@@ -8,20 +8,15 @@ cd "$(dirname "$0")/.."
 version=4.14.1
 sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
-# The lists of packages may be old, or missing.
-install() {
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install --yes --no-install-recommends "$@" >&2 \
-        || { apt-get update >&2 && apt-get install --yes --no-install-recommends "$@" >&2; }
-}
-
-if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
-    # Without a font nothing is as wide as a person sees it.
-    install chromium chromium-driver fonts-dejavu-core
-fi
+tests/chromium.sh
 axe=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/axe-$version/axe.min.js
 if [ ! -f "$axe" ]; then
-    if ! command -v npm >/dev/null; then install npm; fi
+    if ! command -v npm >/dev/null; then
+        export DEBIAN_FRONTEND=noninteractive
+        # The lists of packages may be old, or missing.
+        apt-get install --yes --no-install-recommends npm >&2 \
+            || { apt-get update >&2 && apt-get install --yes --no-install-recommends npm >&2; }
+    fi
     new=$(mktemp -d)
     trap 'rm -rf "$new"' EXIT
     (cd "$new" && npm pack --silent "axe-core@$version" >/dev/null)

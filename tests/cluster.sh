@@ -32,6 +32,7 @@ unset KUBECTL_FLINK_SANDBOX_STATE
 case "${1:-}" in
 api_server* | faults*) ;;
 *)
+    tests/chromium.sh
     tests/stores/s3.sh
     tests/stores/hadoop.sh >/dev/null
     tests/kdc.sh

@@ -257,6 +257,9 @@ pub struct Global {
     /// Used instead of the flags above where the caller is connected already, as tests are.
     #[arg(skip)]
     pub connection: Option<Connection>,
+    /// Taken for stdin, by commands that read a manifest.
+    #[arg(skip)]
+    pub input: Option<String>,
 }
 
 /// When texts are coloured.

@@ -5,6 +5,7 @@
 //! and `autoscaler`. What it shows and whom it lets in is decided by the crate `console`; here are its server and its
 //! watches.
 
+mod act;
 mod answers;
 mod autoscaler;
 mod config;
@@ -12,6 +13,8 @@ mod job;
 mod life;
 mod live;
 mod resource;
+mod rights;
+mod runs;
 mod seen;
 mod watch;
 
@@ -29,10 +32,13 @@ use super::args::{FlinkAccess, Global};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::operator::NAMESPACE;
-use super::printer::Printer;
+use super::printer::{BOLD, DIM, GREEN, Printer, RED, YELLOW, pieces};
 use super::{signals, ui};
+use act::Acts;
+use anstyle::Style;
 use answers::{Cluster, Console};
 use console::guard::Guard;
+use console::resource::{Ink, Span};
 use resource::Reader;
 
 /// Port that is asked for where none is named.
@@ -81,7 +87,9 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
         access.flink_access,
         operator_namespace,
     );
-    let console = Arc::new(Console::new(guard, cluster(global, &connection), reader, namespace));
+    let acts = Acts::new(connection.clone(), access, global).await;
+    let cluster = cluster(global, &connection);
+    let console = Arc::new(Console::new(guard, cluster, reader, Some(acts), namespace));
     printer.line(console.guard.address())?;
     printer.note("open until Ctrl-C");
     if !no_browser
@@ -137,6 +145,21 @@ fn cluster(global: &Global, connection: &Connection) -> Cluster {
     let host = config.and_then(|config| config.cluster_url.host().map(str::to_owned));
     let host = host.unwrap_or_else(|| "cluster".to_owned());
     Cluster { name: global.context_name().unwrap_or_else(|| host.clone()), host }
+}
+
+/// What a command prints, for a page.
+fn spans(text: &str) -> Vec<Span> {
+    let inks = [
+        (BOLD, Ink::Strong),
+        (DIM, Ink::Dim),
+        (GREEN, Ink::Good),
+        (YELLOW, Ink::Moving),
+        (RED, Ink::Bad),
+    ];
+    let ink = |style: Style| {
+        inks.into_iter().find(|(it, _)| *it == style).map_or(Ink::Plain, |(_, ink)| ink)
+    };
+    pieces(text).into_iter().map(|(style, text)| Span { ink: ink(style), text }).collect()
 }
 
 /// 128 bits that nobody can guess.

@@ -455,7 +455,7 @@ fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str 
 
 /// The manifests in a file; anything but these kinds is refused, because it would be left out.
 pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
-    let documents = manifest::read(file)?;
+    let documents = manifest::read(file, global.input.as_deref())?;
     for document in &documents {
         let metadata = match &document.resource {
             Resource::Deployment(deployment) => Some(&deployment.metadata),

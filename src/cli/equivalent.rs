@@ -91,7 +91,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn quoted_where_needed(text: &str) -> String {
+pub(super) fn quoted_where_needed(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
     if text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
 }

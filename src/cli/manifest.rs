@@ -5,9 +5,12 @@ use std::path::Path;
 use super::failure::Failure;
 use api::manifest::{self, Document, Problem};
 
-/// Reads a manifest strictly; `-` is stdin. All that is wrong with it is told at once.
-pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Document>> {
-    let (documents, problems) = read_what_can_be(file)?;
+/// Reads a manifest strictly; `-` is stdin, or `input` where there is one. All that is wrong with it is told at once.
+pub(super) fn read(file: &Path, input: Option<&str>) -> anyhow::Result<Vec<Document>> {
+    let (documents, problems) = match input {
+        Some(text) => manifest::read(&shown(file), text),
+        None => read_what_can_be(file)?,
+    };
     if problems.is_empty() {
         return Ok(documents);
     }

@@ -129,6 +129,25 @@ fn rights(is_meant: impl Fn(&Needs) -> bool) -> Vec<Right> {
     rights
 }
 
+/// What a command needs for one kind of resource, `plural` of ours: the table names those of all kinds that it takes.
+pub(super) fn to_run(command: &str, plural: &'static str) -> Vec<Operation> {
+    let kinds = table::KINDS;
+    let needs = all().into_iter().filter(|needs| needs.command == command);
+    let grants = needs.flat_map(|needs| needs.grants).filter(|it| it.is_needed);
+    let mut operations = Vec::new();
+    for Grant { verbs, group, resource, subresource, .. } in grants {
+        // Blue/green deployments are taken as the two others are.
+        let resource = if kinds.contains(&resource) { plural } else { resource };
+        for verb in verbs.iter().copied() {
+            let operation = Operation { verb, group, resource, subresource };
+            if !operations.contains(&operation) {
+                operations.push(operation);
+            }
+        }
+    }
+    operations
+}
+
 impl Needs {
     /// Rules of a Role with exactly what the command needs in a namespace, and those of a `ClusterRole`
     /// with what it needs in the whole cluster. `with_wishes`: with what only makes it fuller, too.

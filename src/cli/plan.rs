@@ -139,7 +139,6 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
         Some(path) => operator_config::load(Some(&path), printer)?,
         None => OperatorConfig::default(),
     };
-    let extensions = Extensions::online(&operator)?;
     let documents = filename.as_deref().map(|file| deploy::manifests(file, global)).transpose()?;
     let mut connection = global.connect().await?;
     let requests = if let Some(documents) = documents {
@@ -152,8 +151,47 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
         vec![Request::Manifest { manifest: with(&present, &set), source: None }]
     };
     let is_manifest = filename.is_some();
+    let plans = plans(requests, is_manifest, &mut connection, operator, access, printer).await?;
+    match output {
+        Some(format) => printer.value(&json!({ "plans": plans }), format)?,
+        None => printer.line(text(&plans))?,
+    }
+    if plans.iter().all(Plan::is_empty) { Ok(()) } else { Err(Failure::differs().into()) }
+}
+
+/// What the operator would do about an object that is written as it is here, as `plan` prints it.
+///
+/// # Errors
+/// When it would be refused, and when what it depends on cannot be read.
+pub(super) async fn of_object(
+    object: Value,
+    connection: &Connection,
+    access: FlinkAccess,
+    printer: &Printer,
+) -> anyhow::Result<String> {
+    let operator = OperatorConfig::default();
+    let requests = vec![Request::Manifest { manifest: object, source: None }];
+    let plans = plans(requests, false, &mut connection.clone(), operator, access, printer).await?;
+    Ok(text(&plans))
+}
+
+fn text(plans: &[Plan]) -> String {
+    let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Checks the requests, and rehearses each.
+async fn plans(
+    requests: Vec<Request>,
+    is_manifest: bool,
+    connection: &mut Connection,
+    operator: OperatorConfig,
+    access: FlinkAccess,
+    printer: &Printer,
+) -> anyhow::Result<Vec<Plan>> {
+    let extensions = Extensions::online(&operator)?;
     let rules = (&operator, &extensions, printer);
-    let (checked, violations) = deploy::check_all(requests, &mut connection, rules).await?;
+    let (checked, violations) = deploy::check_all(requests, connection, rules).await?;
     if !violations.is_empty() {
         return Err(deploy::refusal(
             "the operator would refuse this, and what runs would go on as it is",
@@ -161,18 +199,12 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
         )
         .into());
     }
-    let context = context(&connection, operator, access)?;
+    let context = context(connection, operator, access)?;
     let mut plans = Vec::new();
     for checked in checked {
-        plans.push(Box::pin(plan(checked, is_manifest, &connection, &context, access)).await?);
+        plans.push(Box::pin(plan(checked, is_manifest, connection, &context, access)).await?);
     }
-    if let Some(format) = output {
-        printer.value(&json!({ "plans": plans }), format)?;
-    } else {
-        let texts = plans.iter().map(|plan| show::plan(plan, Timestamp::now()));
-        printer.line(texts.collect::<Vec<_>>().join("\n\n"))?;
-    }
-    if plans.iter().all(Plan::is_empty) { Ok(()) } else { Err(Failure::differs().into()) }
+    Ok(plans)
 }
 
 /// The stored object with the fields set.

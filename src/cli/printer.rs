@@ -48,6 +48,7 @@ pub fn pieces(text: &str) -> Vec<(Style, String)> {
     let styles = [BOLD, DIM, GREEN, YELLOW, RED];
     let mut pieces = Vec::new();
     let mut add = |style: Style, text: &str| {
+        let text = anstream::adapter::strip_str(text).to_string();
         let text: String = text.chars().filter(|it| !it.is_control() || *it == '\n').collect();
         if !text.is_empty() {
             pieces.push((style, text));
@@ -63,7 +64,10 @@ pub fn pieces(text: &str) -> Vec<(Style, String)> {
             continue;
         };
         add(Style::new(), &part[..at]);
-        add(style, &part[at + length..]);
+        // Of a text that is bold and has a colour, the colour counts.
+        let rest = &part[at + length..];
+        let second = styles.into_iter().find(|it| rest.starts_with(&it.render().to_string()));
+        add(second.unwrap_or(style), rest);
     }
     pieces
 }
@@ -76,6 +80,9 @@ pub struct Terminals {
     pub error: bool,
 }
 
+/// Asks a person who is not at the terminal of this process.
+pub type Ask = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// Writes what commands have to say.
 pub struct Printer {
     output: Mutex<Box<dyn Write + Send>>,
@@ -86,6 +93,8 @@ pub struct Printer {
     terminals: Terminals,
     /// Notes, hints and progress are left out.
     is_quiet: bool,
+    /// Absent where the person is at the terminal.
+    ask: Option<Ask>,
 }
 
 impl Printer {
@@ -102,6 +111,7 @@ impl Printer {
             bare_output: Mutex::new(Box::new(io::stdout())),
             bare_error: Mutex::new(Box::new(io::stderr())),
             is_quiet,
+            ask: None,
             terminals: Terminals {
                 input: io::stdin().is_terminal(),
                 output: io::stdout().is_terminal(),
@@ -110,7 +120,22 @@ impl Printer {
         }
     }
 
-    /// A printer that keeps what it is given, without colours, for tests.
+    /// A printer for a person elsewhere: all that is said goes to one place, with its styles. Without `ask` nobody can be asked.
+    pub fn elsewhere(all: impl Write + Send + Clone + 'static, ask: Option<Ask>) -> Self {
+        let stream = || Mutex::new(Box::new(all.clone()) as Box<dyn Write + Send>);
+        let terminals = Terminals { input: ask.is_some(), ..Terminals::default() };
+        Self {
+            output: stream(),
+            error: stream(),
+            bare_output: stream(),
+            bare_error: stream(),
+            terminals,
+            is_quiet: false,
+            ask,
+        }
+    }
+
+    /// A printer that keeps what it is given, without colours.
     pub fn in_memory() -> (Self, Transcript) {
         let transcript = Transcript::default();
         let printer = Self {
@@ -120,6 +145,7 @@ impl Printer {
             bare_error: Mutex::new(Box::new(transcript.error.clone())),
             terminals: Terminals::default(),
             is_quiet: false,
+            ask: None,
         };
         (printer, transcript)
     }
@@ -249,6 +275,12 @@ impl Printer {
     ///
     /// The caller makes sure that stdin is a terminal, and offers a flag to everybody else.
     pub fn confirm(&self, question: impl Display) -> io::Result<bool> {
+        if let Some(ask) = &self.ask {
+            let question = question.to_string();
+            let answer = ask(&question);
+            self.to_error(&format!("{question} {}", if answer { "yes" } else { "no" }));
+            return Ok(answer);
+        }
         {
             let mut error = lock(&self.error);
             write!(error, "{question} [y/N] ")?;
@@ -338,6 +370,11 @@ impl Transcript {
         self.output.text()
     }
 
+    /// Returns that text with its styles, see [`pieces`].
+    pub fn styled_output(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.output.0)).into_owned()
+    }
+
     /// Returns the text that went to stderr.
     pub fn error(&self) -> String {
         self.error.text()
@@ -377,11 +414,19 @@ mod tests {
     #[test]
     fn a_text_comes_apart_as_it_was_put_together() {
         let foreign = "\u{1b}[99m\u{7}!";
-        let text = format!("a {} {}{foreign}", styled(GREEN, "good"), styled(DIM, "dim"));
+        let (good, dim) = (styled(GREEN, "good"), styled(DIM, "dim"));
+        let text = format!("a {good} {dim}{foreign}{}", styled(RED.bold(), "bad"));
         let pieces = pieces(&text);
         let pieces = pieces.iter().map(|(style, text)| (*style, text.as_str())).collect::<Vec<_>>();
         let plain = Style::new();
-        let wanted = [(plain, "a "), (GREEN, "good"), (plain, " "), (DIM, "dim"), (plain, "[99m!")];
+        let wanted = [
+            (plain, "a "),
+            (GREEN, "good"),
+            (plain, " "),
+            (DIM, "dim"),
+            (plain, "!"),
+            (RED, "bad"),
+        ];
         assert_eq!(pieces, wanted);
     }
 }

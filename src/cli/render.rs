@@ -102,7 +102,7 @@ fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> 
 
 fn read(filename: &std::path::Path, printer: &Printer) -> anyhow::Result<Vec<Value>> {
     let mut deployments = Vec::new();
-    for document in manifest::read(filename)? {
+    for document in manifest::read(filename, None)? {
         let is_canary = document.is_canary();
         match document.resource {
             Resource::Deployment(_) if !is_canary => deployments.push(document.value),

@@ -8,6 +8,7 @@ mod autoscaler;
 mod blue_green;
 mod care;
 mod cluster;
+mod console;
 mod crashes;
 mod examples;
 mod flink;

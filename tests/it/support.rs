@@ -1,6 +1,7 @@
 //! Stand-ins for the systems outside, and what tests share.
 
 pub(crate) mod api_client;
+pub(crate) mod browser;
 pub(crate) mod fake_cluster;
 pub(crate) mod fake_flink;
 pub(crate) mod fake_sql_gateway;

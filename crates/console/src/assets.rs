@@ -21,6 +21,7 @@ pub const STYLE: Asset = Asset {
     content_type: "text/css; charset=utf-8",
     text: concat!(
         include_str!("assets/console.css"),
+        include_str!("assets/act.css"),
         include_str!("assets/job.css"),
         include_str!("assets/config.css"),
         include_str!("assets/autoscaler.css"),

@@ -22,6 +22,8 @@ pub struct Guard {
     once: Mutex<Option<String>>,
     /// What a browser shows once it was let in: who reads the one does not know the other.
     session: String,
+    /// What its own forms have, which a page of another site cannot know.
+    form: String,
 }
 
 impl fmt::Debug for Guard {
@@ -40,6 +42,8 @@ pub struct Asked<'a> {
     pub fetch_site: Option<&'a str>,
     pub fetch_mode: Option<&'a str>,
     pub cookie: Option<&'a str>,
+    /// It may change something: a form was sent.
+    pub is_write: bool,
 }
 
 /// What is done with a request.
@@ -80,9 +84,22 @@ impl Refusal {
 impl Guard {
     /// Guards the port with a token that nobody can guess, and another one that counts once.
     pub fn new(port: u16, token: String, once: String) -> Self {
-        let digest = Sha256::digest(format!("session of {token}"));
-        let session = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-        Self { port, token, once: Mutex::new(Some(once)), session }
+        let derived = |of: &str| {
+            let digest = Sha256::digest(format!("{of} of {token}"));
+            digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+        };
+        let (session, form) = (derived("session"), derived("forms"));
+        Self { port, token, once: Mutex::new(Some(once)), session, form }
+    }
+
+    /// What a form of the console itself has.
+    pub fn form(&self) -> &str {
+        &self.form
+    }
+
+    /// Whether a form is of the console itself, by what it has.
+    pub fn is_own_form(&self, given: &str) -> bool {
+        is_same(given, &self.form)
     }
 
     /// The address that lets in whoever opens it.
@@ -108,20 +125,23 @@ impl Guard {
 
     /// Judges one request.
     pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
-        let Asked { path, query, host, origin, fetch_site, fetch_mode, cookie } = *asked;
+        let Asked { path, query, host, origin, fetch_site, fetch_mode, cookie, is_write } = *asked;
         let port = self.port;
         let Some(host) = host.filter(|host| {
             *host == format!("127.0.0.1:{port}") || *host == format!("localhost:{port}")
         }) else {
             return Verdict::Refuse(Refusal::Host);
         };
-        if origin.is_some_and(|origin| origin != format!("http://{host}")) {
+        // Browsers name the origin of every form that is sent.
+        let is_own = origin.map_or(!is_write, |origin| origin == format!("http://{host}"));
+        if !is_own {
             return Verdict::Refuse(Refusal::Site);
         }
         let (token, rest) = without_token(query.unwrap_or_default());
         // Ports of one host are one site, so that a page of another port is `same-site`.
         let is_from_elsewhere = !matches!(fetch_site, None | Some("same-origin" | "none"));
-        let may_enter = path == "/" && (!is_from_elsewhere || fetch_mode == Some("navigate"));
+        let may_enter =
+            path == "/" && !is_write && (!is_from_elsewhere || fetch_mode == Some("navigate"));
         let enters = may_enter && token.is_some_and(|token| self.lets_in(&token));
         if is_from_elsewhere && !enters {
             return Verdict::Refuse(Refusal::Site);
@@ -232,6 +252,19 @@ mod tests {
             let asset = judged(|it| (it.path, it.fetch_site) = ("/assets/x/y", Some(site)));
             assert_eq!(asset, refused, "{site}");
         }
+    }
+
+    #[test]
+    fn what_changes_something_names_its_origin() {
+        let own = Some("http://127.0.0.1:8880");
+        assert_eq!(judged(|it| (it.is_write, it.origin) = (true, own)), Verdict::Answer);
+        for origin in [None, Some("null"), Some("http://127.0.0.1:3000")] {
+            let judged = judged(|it| (it.is_write, it.origin) = (true, origin));
+            assert_eq!(judged, Verdict::Refuse(Refusal::Site), "{origin:?}");
+        }
+        let guard = guard();
+        assert!(guard.is_own_form(guard.form()) && !guard.is_own_form(""));
+        assert!(!guard.is_own_form(&guard.session), "who reads a cookie cannot make a form");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Pure: the shell gives rows, requests and the time, and gets pages and verdicts back. Of each object
 //! only what a row shows is kept, so that a fleet of ten thousand takes a few megabytes.
 
+pub mod action;
 pub mod assets;
 pub mod fleet;
 pub mod guard;

@@ -3,7 +3,9 @@
 //! A page is whole without its script, which only puts newer fragments in the places of older ones, each
 //! found by its id.
 
+pub mod act;
 pub mod resource;
+pub mod run;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -27,6 +29,8 @@ pub struct Place<'a> {
     pub host: &'a str,
     /// Absent where it is all of them.
     pub namespace: Option<&'a str>,
+    /// Whether the person may deploy something new.
+    pub can_deploy: bool,
     /// Seconds since the epoch.
     pub now: i64,
     /// Seconds in words, as the commands have them.
@@ -108,6 +112,9 @@ fn document(
         header {
             a.brand href="/" { (icon()) "Flink" }
             p.place { span title=(place.host) { (place.cluster) } span { (scope) } }
+            @if place.can_deploy {
+                nav.acts aria-label="Acting" { a href=(act::DEPLOY) { "Deploy" } a href=(run::RUNS) { "Commands" } }
+            }
             p #link role="status" { noscript { "Reload to see changes" } }
         }
         main class=(class) data-events=[events] { (body) }

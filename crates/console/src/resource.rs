@@ -1,5 +1,6 @@
 //! What the page of one resource shows: facts in words, as the shell has read them.
 
+use crate::action::Action;
 use crate::row::{Row, Tone};
 
 /// A part of the page, or why it is not known.
@@ -76,12 +77,24 @@ pub struct Moment {
     pub source: &'static str,
     pub title: String,
     pub text: String,
+    /// What can be done with it.
+    pub next: Option<Next>,
+    /// Of the routine of pods and their controllers: shown on demand.
+    pub is_routine: bool,
+}
+
+/// An action that a moment is good for, and the value of its field.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Next {
+    pub action: Action,
+    pub value: String,
 }
 
 impl Life {
     /// Of moments in any order.
     pub fn new(mut moments: Vec<Moment>, unread: Vec<String>) -> Self {
         moments.sort_by_key(|moment| std::cmp::Reverse(moment.at));
+        tell_downtimes(&mut moments);
         let is_cut = moments.len() > MOMENTS_MAX;
         moments.truncate(MOMENTS_MAX);
         for Moment { text, .. } in &mut moments {
@@ -98,9 +111,28 @@ impl Life {
         &self.moments
     }
 
+    /// Those that follow each other and are routine, or are not, the newest first.
+    pub fn stretches(&self) -> impl Iterator<Item = &[Moment]> {
+        self.moments.chunk_by(|one, other| one.is_routine == other.is_routine)
+    }
+
     /// Whether there are older ones than those that are shown.
     pub fn is_cut(&self) -> bool {
         self.is_cut
+    }
+}
+
+/// Adds to each moment in which the job runs again how long it did not. They are sorted, the newest first.
+fn tell_downtimes(moments: &mut [Moment]) {
+    let mut stopped_at = None;
+    for moment in moments.iter_mut().rev().filter(|it| it.source == "event") {
+        let runs = moment.title == "JobStatusChanged" && moment.text.contains("to RUNNING");
+        if moment.title == "Suspended" {
+            stopped_at = Some(moment.at);
+        } else if runs && let Some(stopped_at) = stopped_at.take() {
+            let seconds = moment.at - stopped_at;
+            moment.text.push_str(&format!(", after {seconds} s without it"));
+        }
     }
 }
 

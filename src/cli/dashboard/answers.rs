@@ -9,23 +9,25 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN,
     REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use super::act::{self, Acts};
 use super::live::{self, LIVE_MAX, Page, Room};
 use super::resource::{Looked, Reader};
 use super::{autoscaler, config, job};
 use crate::cli::table;
+use console::action::Action;
 use console::assets;
 use console::fleet::Fleet;
 use console::guard::{Asked, Guard, Verdict};
 use console::page::{self, EVENTS, Place};
 use console::query::Query;
-use console::row::Key;
+use console::row::{Key, Row};
 
 /// Connections at the same time: those of live pages, and as many for all else.
 pub(super) const CONNECTIONS_MAX: usize = 2 * LIVE_MAX;
@@ -41,7 +43,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const HEADERS: [(HeaderName, &str); 5] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (REFERRER_POLICY, "no-referrer"),
+    // Without one a browser would not name the origin of a form.
+    (REFERRER_POLICY, "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
@@ -53,6 +56,8 @@ pub(super) struct Console {
     pub(super) guard: Guard,
     cluster: Cluster,
     pub(super) reader: Reader,
+    /// Absent where it only shows.
+    pub(super) acts: Option<Acts>,
     /// Absent where it is all of them.
     namespace: Option<String>,
     fleet: Mutex<Fleet>,
@@ -73,16 +78,25 @@ impl Console {
         guard: Guard,
         cluster: Cluster,
         reader: Reader,
+        acts: Option<Acts>,
         namespace: Option<String>,
     ) -> Self {
         let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        Self { guard, cluster, reader, namespace, fleet, changed, room: Room::default() }
+        Self { guard, cluster, reader, acts, namespace, fleet, changed, room: Room::default() }
     }
 
     /// Changes what is known, and has live pages shown anew.
     pub(super) fn change(&self, change: impl FnOnce(&mut Fleet)) {
         change(&mut self.fleet());
         self.changed.send_replace(());
+    }
+
+    /// What the person may have done to a resource.
+    pub(super) async fn actions(&self, key: &Key, row: Option<&Row>) -> Vec<Action> {
+        match &self.acts {
+            Some(acts) => acts.of(key, row).await,
+            None => Vec::new(),
+        }
     }
 
     pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
@@ -94,6 +108,7 @@ impl Console {
             cluster: &self.cluster.name,
             host: &self.cluster.host,
             namespace: self.namespace.as_deref(),
+            can_deploy: self.acts.as_ref().is_some_and(|acts| acts.may_deploy),
             now: Timestamp::now().as_second(),
             age: table::age,
         }
@@ -109,6 +124,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .merge(pages_of::<job::Looked>())
         .merge(pages_of::<config::Looked>())
         .merge(pages_of::<autoscaler::Looked>())
+        .merge(act::routes())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
         .layer(middleware::from_fn_with_state(Arc::clone(console), guarded))
@@ -125,7 +141,7 @@ fn pages_of<P: Page>() -> Router<Arc<Console>> {
 
 /// Answers whom the guard lets in, and says to others what to do.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    let verdict = console.guard.judge(&asked(request.uri(), request.headers()));
+    let verdict = console.guard.judge(&asked(&request));
     let mut response = match verdict {
         Verdict::Answer => next.run(request).await,
         Verdict::Enter { cookie, address, is_from_elsewhere } => {
@@ -151,7 +167,8 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
     response
 }
 
-fn asked<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
+fn asked(request: &Request) -> Asked<'_> {
+    let (uri, headers) = (request.uri(), request.headers());
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     Asked {
         path: uri.path(),
@@ -161,6 +178,7 @@ fn asked<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Asked<'a> {
         fetch_site: text(HeaderName::from_static("sec-fetch-site")),
         fetch_mode: text(HeaderName::from_static("sec-fetch-mode")),
         cookie: text(COOKIE),
+        is_write: !request.method().is_safe(),
     }
 }
 
@@ -170,15 +188,33 @@ async fn fleet(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
 }
 
 async fn asset(uri: Uri) -> Response {
-    let Some(asset) = assets::find(uri.path()) else { return no_such_page() };
+    let Some(asset) = assets::find(uri.path()) else {
+        return Refused::no_such_page().into_response();
+    };
     let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, FOR_EVER)];
     (headers, asset.text).into_response()
 }
 
-fn no_such_page() -> Response {
-    let page =
-        page::message("There is no such page", "The fleet is at the address / of the console.");
-    (StatusCode::NOT_FOUND, Html(page)).into_response()
+/// An answer that says why there is no other one.
+pub(super) struct Refused(Box<Response>);
+
+impl Refused {
+    /// A page that says one thing.
+    pub(super) fn new(status: StatusCode, title: &str, text: &str) -> Self {
+        Self(Box::new((status, Html(page::message(title, text))).into_response()))
+    }
+
+    /// There is nothing at the address.
+    pub(super) fn no_such_page() -> Self {
+        let text = "The fleet is at the address / of the console.";
+        Self::new(StatusCode::NOT_FOUND, "There is no such page", text)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        *self.0
+    }
 }
 
 /// The parts of the address of a resource.
@@ -188,16 +224,14 @@ pub(super) type Parts = Path<(String, String, String)>;
 pub(super) fn meant(
     console: &Console,
     Path((namespace, kind, name)): &Parts,
-) -> Result<Key, Box<Response>> {
-    let key = Key::parse(namespace, kind, name).ok_or_else(|| Box::new(no_such_page()))?;
+) -> Result<Key, Refused> {
+    let key = Key::parse(namespace, kind, name).ok_or_else(Refused::no_such_page)?;
     match &console.namespace {
-        Some(shown) if **shown != *key.namespace => {
-            let page = page::message(
-                &format!("Only namespace {shown} is shown"),
-                "To see others as well, end the command and run it again: kubectl flink dashboard -A",
-            );
-            Err(Box::new((StatusCode::NOT_FOUND, Html(page)).into_response()))
-        }
+        Some(shown) if **shown != *key.namespace => Err(Refused::new(
+            StatusCode::NOT_FOUND,
+            &format!("Only namespace {shown} is shown"),
+            "To see others as well, end the command and run it again: kubectl flink dashboard -A",
+        )),
         _ => Ok(key),
     }
 }
@@ -207,14 +241,12 @@ async fn resource<P: Page>(
     State(console): State<Arc<Console>>,
     parts: Parts,
     RawQuery(query): RawQuery,
-) -> Response {
-    let key = match meant(&console, &parts) {
-        Ok(key) => key,
-        Err(refusal) => return *refusal,
-    };
+) -> Result<Response, Refused> {
+    let key = meant(&console, &parts)?;
     let mut page = P::default();
     page.ask(&query.unwrap_or_default());
     let fragments = live::look(&mut page, &console, &key).await;
     let status = if page.is_there() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    (status, Html(page::resource::page(console.place(), &key, P::TAB, &fragments))).into_response()
+    let page = page::resource::page(console.place(), &key, P::TAB, &fragments);
+    Ok((status, Html(page)).into_response())
 }

@@ -11,7 +11,8 @@ use crate::cli::status;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::read::{self, Scope};
 use config::secret;
-use console::resource::{Life, Moment, Part};
+use console::action::Action;
+use console::resource::{Life, Moment, Next, Part};
 use console::row::Tone;
 
 use super::resource::within;
@@ -49,6 +50,8 @@ fn own(object: &Deployment) -> Vec<Moment> {
         source: "resource",
         title: "Created".to_owned(),
         text: String::new(),
+        next: None,
+        is_routine: false,
     });
     let conditions = status("/status/conditions").filter_map(|it| {
         let at: Timestamp = it["lastTransitionTime"].as_str()?.parse().ok()?;
@@ -60,6 +63,8 @@ fn own(object: &Deployment) -> Vec<Moment> {
             source: "condition",
             title: format!("{kind} {value}"),
             text: secret::hide_in(&format!("{} {}", text("reason"), text("message"))),
+            next: None,
+            is_routine: false,
         })
     });
     let savepoints = status("/status/jobStatus/savepointInfo/savepointHistory").filter_map(|it| {
@@ -69,6 +74,8 @@ fn own(object: &Deployment) -> Vec<Moment> {
             source: "savepoint",
             title: "Savepoint".to_owned(),
             text: it["location"].as_str()?.to_owned(),
+            next: Some(restore_from(it["location"].as_str()?)),
+            is_routine: false,
         })
     });
     created.into_iter().chain(conditions).chain(savepoints).collect()
@@ -103,6 +110,8 @@ fn revision(entry: Entry) -> Option<Moment> {
         source: "revision",
         title: revision.map_or_else(|| "Present spec".to_owned(), |it| format!("Revision {it}")),
         text: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        next: revision.map(|it| Next { action: Action::Rollback, value: it.to_string() }),
+        is_routine: false,
     })
 }
 
@@ -131,7 +140,13 @@ fn snapshot(snapshot: &Value) -> Option<Moment> {
         source: if is_savepoint { "savepoint" } else { "checkpoint" },
         title: format!("{} {state}", text("/metadata/name")),
         text: secret::hide_in(&format!("{} {}", text("/status/path"), text("/status/error"))),
+        next: (state == "COMPLETED").then(|| restore_from(text("/metadata/name"))),
+        is_routine: false,
     })
+}
+
+fn restore_from(state: &str) -> Next {
+    Next { action: Action::Restore, value: state.to_owned() }
 }
 
 fn event(line: Line) -> Option<Moment> {
@@ -142,6 +157,8 @@ fn event(line: Line) -> Option<Moment> {
         tone: if event_type == "Warning" { Tone::Bad } else { Tone::Quiet },
         source: "event",
         title: reason,
+        is_routine: event_type != "Warning" && !object.starts_with("Flink"),
         text: format!("{object}: {message}{times}"),
+        next: None,
     })
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::answers::{Console, Parts, meant};
+use super::answers::{Console, Parts, Refused, meant};
 use console::page;
 use console::page::resource::{Fragment, Tab};
 use console::query::Query;
@@ -25,7 +25,7 @@ pub(super) const LIVE_MAX: usize = 32;
 /// Pages of one resource among them, each of which asks for a dozen things every few seconds.
 const FOLLOWED_MAX: usize = 8;
 /// Pause between two changes of a live page: a person sees no more.
-const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// Ages grow although nothing changes.
 const AGING: Duration = Duration::from_secs(5);
 /// Pause between two looks at one resource that changes.
@@ -49,25 +49,23 @@ impl Default for Room {
 }
 
 impl Room {
-    /// For the fleet.
-    fn live(&self) -> Result<OwnedSemaphorePermit, Box<Response>> {
+    /// For the fleet, and for what a command says.
+    pub(super) fn live(&self) -> Result<OwnedSemaphorePermit, Refused> {
         let permit = Arc::clone(&self.live).try_acquire_owned();
-        permit.map_err(|_| Box::new(too_many("live pages", LIVE_MAX)))
+        permit.map_err(|_| too_many("live pages", LIVE_MAX))
     }
 
     /// For a page of one resource.
-    pub(super) fn followed(&self) -> Result<[OwnedSemaphorePermit; 2], Box<Response>> {
+    pub(super) fn followed(&self) -> Result<[OwnedSemaphorePermit; 2], Refused> {
         let permit = Arc::clone(&self.followed).try_acquire_owned();
-        let permit =
-            permit.map_err(|_| Box::new(too_many("live pages of resources", FOLLOWED_MAX)))?;
+        let permit = permit.map_err(|_| too_many("live pages of resources", FOLLOWED_MAX))?;
         Ok([self.live()?, permit])
     }
 }
 
-fn too_many(what: &str, most: usize) -> Response {
+fn too_many(what: &str, most: usize) -> Refused {
     let text = format!("At most {most} are live at the same time. Close some of them.");
-    let page = page::message(&format!("Too many {what}"), &text);
-    (StatusCode::SERVICE_UNAVAILABLE, Html(page)).into_response()
+    Refused::new(StatusCode::SERVICE_UNAVAILABLE, &format!("Too many {what}"), &text)
 }
 
 /// A page of one resource, which is looked at anew while somebody has it open.
@@ -94,10 +92,10 @@ pub(super) trait Page: Default + Send + 'static {
 /// All parts of the page as they are now.
 pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
     let parts = page.look(console, key).await;
-    let head = {
-        let fleet = console.fleet();
-        page::resource::head(console.place(), key, P::TAB, page.row().or_else(|| fleet.row(key)))
-    };
+    let row = page.row().cloned().or_else(|| console.fleet().row(key).cloned());
+    let actions =
+        if page.is_there() { console.actions(key, row.as_ref()).await } else { Vec::new() };
+    let head = page::resource::head(console.place(), key, P::TAB, row.as_ref(), &actions);
     std::iter::once(head).chain(parts).collect()
 }
 
@@ -105,13 +103,10 @@ pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) ->
 pub(super) async fn events(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
-) -> Response {
-    let permit = match console.room.live() {
-        Ok(permit) => permit,
-        Err(refusal) => return *refusal,
-    };
+) -> Result<Response, Refused> {
+    let permit = console.room.live()?;
     let query = Query::parse(&query.unwrap_or_default());
-    told(Following::new(console, query, permit))
+    Ok(told(Following::new(console, query, permit)))
 }
 
 /// The live parts of a page of one resource, as events.
@@ -119,18 +114,12 @@ pub(super) async fn resource_events<P: Page>(
     State(console): State<Arc<Console>>,
     parts: Parts,
     RawQuery(query): RawQuery,
-) -> Response {
-    let key = match meant(&console, &parts) {
-        Ok(key) => key,
-        Err(refusal) => return *refusal,
-    };
-    let permits = match console.room.followed() {
-        Ok(permits) => permits,
-        Err(refusal) => return *refusal,
-    };
+) -> Result<Response, Refused> {
+    let key = meant(&console, &parts)?;
+    let permits = console.room.followed()?;
     let mut page = P::default();
     page.ask(&query.unwrap_or_default());
-    told(FollowingOne {
+    Ok(told(FollowingOne {
         changed: console.changed.subscribe(),
         console,
         key,
@@ -139,18 +128,18 @@ pub(super) async fn resource_events<P: Page>(
         looked_at: None,
         sent: Sent::default(),
         _permits: permits,
-    })
+    }))
 }
 
 /// The fragments that a page has.
 #[derive(Default)]
-struct Sent(BTreeMap<&'static str, u64>);
+pub(super) struct Sent(BTreeMap<&'static str, u64>);
 
-type Fragments = BTreeMap<&'static str, String>;
+pub(super) type Fragments = BTreeMap<&'static str, String>;
 
 impl Sent {
     /// Those that it does not have.
-    fn news(&mut self, fragments: impl IntoIterator<Item = Fragment>) -> Fragments {
+    pub(super) fn news(&mut self, fragments: impl IntoIterator<Item = Fragment>) -> Fragments {
         let is_new = |(id, text): &Fragment| {
             let mut hasher = DefaultHasher::new();
             text.hash(&mut hasher);
@@ -162,7 +151,7 @@ impl Sent {
 }
 
 /// A live page.
-trait Live: Send + 'static {
+pub(super) trait Live: Send + 'static {
     /// What there is to tell, as soon as there may be something.
     fn next(&mut self) -> impl Future<Output = Fragments> + Send;
 }
@@ -251,7 +240,7 @@ impl<P: Page> Live for FollowingOne<P> {
 }
 
 /// What a live page is told, as events.
-fn told(live: impl Live) -> Response {
+pub(super) fn told(live: impl Live) -> Response {
     Sse::new(events_of(live)).keep_alive(KeepAlive::default()).into_response()
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anstyle::Style;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -11,11 +10,10 @@ use tokio::time::timeout;
 use super::answers::Console;
 use super::live::Page;
 use super::seen::Seen;
-use super::{life, watch};
+use super::{life, spans, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
-use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, pieces};
 use crate::cli::why::{self, Told, Weight};
 use crate::cli::{deployment, status, table};
 use api::blue_green::FlinkBlueGreenDeployment;
@@ -27,9 +25,7 @@ use clients::flink::access::Access;
 use config::secret;
 use console::page;
 use console::page::resource::{Fragment, Tab, View};
-use console::resource::{
-    Branch, Checkpoint, Checkpoints, Ink, Measure, Part, Resource, Span, Verdict,
-};
+use console::resource::{Branch, Checkpoint, Checkpoints, Measure, Part, Resource, Verdict};
 use console::row::{Key, Kind, Row, Tone};
 
 /// Resources that are read at the same time; others wait.
@@ -37,7 +33,7 @@ const READS_MAX: usize = 4;
 /// The longest that one waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest that a part may take to be read: a person waits.
-const PART_TIME_MAX: Duration = Duration::from_secs(8);
+pub(super) const PART_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The longest that a JobManager may take.
 const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
@@ -67,7 +63,9 @@ impl Page for Looked {
         let reader = &console.reader;
         let read = reader.look(key, async |subject| reader.around(key, subject).await);
         self.0.again(read.await);
-        let view = View { key, resource: self.0.shown(), standing: &self.0.standing };
+        let actions = console.actions(key, self.0.row()).await;
+        let (resource, standing) = (self.0.shown(), &self.0.standing);
+        let view = View { key, resource, standing, actions: &actions };
         page::resource::overview(console.place(), view)
     }
 
@@ -94,15 +92,10 @@ impl Reader {
         let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
             return Err("too many resources are being read; it is tried again".to_owned());
         };
-        let (namespace, name) = (&*key.namespace, &*key.name);
-        let id = match key.kind {
-            Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),
-            Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
-            Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
-        };
-        let found = within(read::get_value(&self.connection.client, &id)).await?;
+        let found = within(read::get_value(&self.connection.client, &id(key))).await?;
         let Some(object) = found.map(Deployment) else { return Ok(None) };
-        let connection = Connection { namespace: namespace.into(), ..self.connection.clone() };
+        let connection =
+            Connection { namespace: (*key.namespace).into(), ..self.connection.clone() };
         let subject = Subject { object, connection };
         let (_, row) = watch::row(key.kind, &subject.object);
         Ok(Some((row, show(&subject).await)))
@@ -249,20 +242,15 @@ fn verdict(told: Told, namespace: &str) -> Verdict {
 
 fn branch(node: status::Node) -> Branch {
     let status::Node { label, children } = node;
-    let spans = pieces(&secret::hide_in(&label)).into_iter();
-    Branch {
-        label: spans.map(|(style, text)| Span { ink: ink(style), text }).collect(),
-        children: children.into_iter().map(branch).collect(),
-    }
+    let label = spans(&secret::hide_in(&label));
+    Branch { label, children: children.into_iter().map(branch).collect() }
 }
 
-fn ink(style: Style) -> Ink {
-    let inks = [
-        (BOLD, Ink::Strong),
-        (DIM, Ink::Dim),
-        (GREEN, Ink::Good),
-        (YELLOW, Ink::Moving),
-        (RED, Ink::Bad),
-    ];
-    inks.into_iter().find(|(it, _)| *it == style).map_or(Ink::Plain, |(_, ink)| ink)
+/// Which object it is for the API server.
+pub(super) fn id(Key { namespace, name, kind }: &Key) -> ObjectId {
+    match kind {
+        Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),
+        Kind::SessionJob => ObjectId::of::<FlinkSessionJob>(namespace, name),
+        Kind::BlueGreen => ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name),
+    }
 }

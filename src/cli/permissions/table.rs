@@ -9,6 +9,9 @@ const BLUE_GREENS: &str = "flinkbluegreendeployments";
 const SNAPSHOTS: &str = "flinkstatesnapshots";
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
+/// Kinds that a name on the command line may mean.
+pub(super) const KINDS: [&str; 3] = [DEPLOYMENTS, SESSION_JOBS, BLUE_GREENS];
+
 /// A name on the command line is looked for among both kinds.
 const NAMED: [Grant; 2] =
     [grant(&["get"], GROUP, DEPLOYMENTS), grant(&["get"], GROUP, SESSION_JOBS)];

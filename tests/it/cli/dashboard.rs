@@ -1,10 +1,12 @@
 //! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
 
+mod act;
 mod autoscaler;
 mod browser;
 mod config;
 mod job;
 mod resource;
+mod showcase;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -113,8 +115,10 @@ async fn status(request: RequestBuilder) -> u16 {
 /// Reads events until what came has all of this.
 async fn told(mut events: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
+    let end = tokio::time::Instant::now() + LIMIT;
     while !wanted.iter().all(|it| text.contains(it)) {
-        let chunk = timeout(LIMIT, events.chunk()).await;
+        // One that is kept alive never ends by itself.
+        let chunk = tokio::time::timeout_at(end, events.chunk()).await;
         let chunk = chunk.unwrap_or_else(|_| panic!("{wanted:?} does not come: {text}")).unwrap();
         text.push_str(&String::from_utf8_lossy(&chunk.expect("it goes on")));
     }
@@ -131,7 +135,7 @@ async fn who_has_the_token_is_let_in_and_nobody_else() {
     assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
     assert_eq!(page.headers()["cache-control"], "no-store");
     assert_eq!(page.headers()["x-content-type-options"], "nosniff");
-    assert_eq!(page.headers()["referrer-policy"], "no-referrer");
+    assert_eq!(page.headers()["referrer-policy"], "same-origin");
     let page = page.text().await.unwrap();
 
     let stranger = shown.get("/").send().await.unwrap();
@@ -150,6 +154,7 @@ async fn who_has_the_token_is_let_in_and_nobody_else() {
     let port = shown.base().rsplit_once(':').unwrap().1;
     assert_eq!(status(with("/").header(HOST, format!("localhost:{port}"))).await, 200);
     let posted = client().post(format!("{}/", shown.base())).header(COOKIE, &cookie);
+    let posted = posted.header(ORIGIN, shown.base());
     assert_eq!(status(posted).await, 405);
 
     let style = page.split('"').find(|it| it.ends_with("console.css")).unwrap();

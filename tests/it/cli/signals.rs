@@ -39,7 +39,7 @@ impl World {
     async fn new(flink: String) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
-        let behind = Behind { flink, sql_gateway: gateway.address() };
+        let behind = Behind { flink, sql_gateway: gateway.address(), ..Behind::default() };
         let kubeconfig = kubeconfig(cluster.listen(behind).await);
         Self { cluster, gateway, kubeconfig, home: tempfile::tempdir().unwrap() }
     }

@@ -128,7 +128,11 @@ impl Set {
         };
         let gateway = FakeSqlGateway::start().await;
         let kubelet = Kubelet::start(&cluster, sql::READY);
-        let behind = Behind { flink: flink.address().to_owned(), sql_gateway: gateway.address() };
+        let behind = Behind {
+            flink: flink.address().to_owned(),
+            sql_gateway: gateway.address(),
+            ..Behind::default()
+        };
         let kubeconfig = kubeconfig(cluster.listen(behind).await);
         Self { _flink: flink, _kubelet: kubelet, kubeconfig }
     }

@@ -67,7 +67,8 @@ function show(fragments) {
 
 function follow() {
   if (source) source.close();
-  if (document.hidden) return;
+  // A page that asks for something does not change by itself.
+  if (document.hidden || !main.dataset.events) return;
   source = new EventSource(main.dataset.events + location.search);
   source.onopen = tell;
   source.addEventListener("view", (event) => {

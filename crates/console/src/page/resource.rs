@@ -9,9 +9,10 @@ mod graph;
 pub mod job;
 pub mod scaling;
 
-use super::{Place, document, state, text, time};
+use super::{Place, act, document, state, text, time};
+use crate::action::Action;
 use crate::resource::{
-    Branch, Checkpoint, Checkpoints, Ink, Life, MOMENTS_MAX, Measure, Moment, Part, Resource, Span,
+    Branch, Checkpoint, Checkpoints, Ink, MOMENTS_MAX, Measure, Moment, Next, Part, Resource, Span,
     Standing, Verdict,
 };
 use crate::row::{Key, Row, Tone};
@@ -62,17 +63,26 @@ pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> St
 }
 
 /// What stands above all pages of a resource; `row` is what is known of it.
-pub fn head(place: Place<'_>, key: &Key, tab: Tab, row: Option<&Row>) -> Fragment {
-    let Key { namespace, name, kind } = key;
+pub fn head(
+    place: Place<'_>,
+    key: &Key,
+    tab: Tab,
+    row: Option<&Row>,
+    actions: &[Action],
+) -> Fragment {
     let head = html! {
         section #head {
-            nav aria-label="Place" {
-                a href="/" { "Fleet" }
-                @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
-                span { (kind) }
-            }
-            h1 { (name) }
+            (path(place, key))
+            h1 { (key.name) }
             @if let Some(row) = row { (states(row)) }
+            @if !actions.is_empty() {
+                nav.actions aria-label="Actions" {
+                    @for action in actions.iter().filter(|it| it.is_offered_above()) {
+                        a href=(action.address(key)) { (action.title()) }
+                    }
+                    a href=(act::edit(key)) { "Edit" }
+                }
+            }
             nav.tabs aria-label="Pages of this resource" {
                 @for it in Tab::iter() {
                     a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
@@ -81,6 +91,17 @@ pub fn head(place: Place<'_>, key: &Key, tab: Tab, row: Option<&Row>) -> Fragmen
         }
     };
     ("head", head.into_string())
+}
+
+/// The way to it from the fleet.
+pub(super) fn path(place: Place<'_>, Key { namespace, kind, .. }: &Key) -> Markup {
+    html! {
+        nav aria-label="Place" {
+            a href="/" { "Fleet" }
+            @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
+            span { (kind) }
+        }
+    }
 }
 
 fn states(row: &Row) -> Markup {
@@ -101,6 +122,8 @@ pub struct View<'a> {
     pub key: &'a Key,
     pub resource: Option<&'a Resource>,
     pub standing: &'a Standing,
+    /// What the person may have done to it.
+    pub actions: &'a [Action],
 }
 
 /// The parts of the overview, below the head.
@@ -116,7 +139,7 @@ pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
             "checkpoints",
             section("checkpoints", "Checkpoints", checkpoint, |it| checkpoints(place, it)),
         ),
-        ("life", life(place, resource.map(|it| &it.life))),
+        ("life", life(place, view)),
     ];
     parts.map(|(id, part)| (id, part.into_string())).into()
 }
@@ -200,10 +223,10 @@ fn jobs(jobs: &[Key], tab: Tab) -> Markup {
 
 fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> Markup {
     html! {
-        p.what { span class={ "s " (tone) } { i {} (what) } }
+        p.what { span class={ "s " (tone) } { i {} (act::coded(what)) } }
         @if *tone != Tone::Good {
             p.evidence { (evidence) }
-            p { (remedy) }
+            p { (act::coded(remedy)) }
             p.next { span.dim { "next: " } code { (next) } }
         }
         @if !unread.is_empty() {
@@ -253,24 +276,46 @@ fn checkpoints(place: Place<'_>, Checkpoints { summary, newest }: &Checkpoints) 
     }
 }
 
-fn life(place: Place<'_>, life: Option<&Life>) -> Markup {
+fn life(place: Place<'_>, View { key, resource, actions, .. }: View<'_>) -> Markup {
     html! {
         section #life {
-            @if let Some(life) = life {
+            @if let Some(Resource { life, .. }) = resource {
                 h2 { "Timeline" }
                 @for why in &life.unread { p.unread { "Not known: " (why) } }
                 @if life.moments().is_empty() { p.unread { "Nothing is on record" } }
                 ol {
-                    @for Moment { at, tone, source, title, text } in life.moments() {
-                        li class=(tone) {
-                            (time(place, Some(*at)))
-                            span.at { (exact(*at)) }
-                            i {}
-                            p { b { (title) } " " small { (source) } " " (text) }
+                    @for stretch in life.stretches() {
+                        @if stretch.len() > 1 && stretch.iter().all(|it| it.is_routine) {
+                            // It stays open when older ones go: its end is what it is known by.
+                            li.routine id={ "routine-" (stretch.last().map_or(0, |it| it.at)) } {
+                                details {
+                                    summary { (stretch.len()) " events of its pods" }
+                                    ol { @for it in stretch { (moment(place, key, it, actions)) } }
+                                }
+                            }
+                        } @else {
+                            @for it in stretch { (moment(place, key, it, actions)) }
                         }
                     }
                 }
                 @if life.is_cut() { p.unread { "Only the newest " (MOMENTS_MAX) " are shown" } }
+            }
+        }
+    }
+}
+
+fn moment(place: Place<'_>, key: &Key, moment: &Moment, actions: &[Action]) -> Markup {
+    let Moment { at, tone, source, title, text, next, is_routine: _ } = moment;
+    html! {
+        li class=(tone) {
+            (time(place, Some(*at)))
+            span.at { (exact(*at)) }
+            i {}
+            p {
+                b { (title) } " " small { (source) } " " (text)
+                @if let Some(Next { action, value }) = next && actions.contains(action) {
+                    " " a.next href=(action.address_with(key, value)) { (action.title_of_moment()) }
+                }
             }
         }
     }
@@ -296,7 +341,7 @@ fn branches(branches: &[Branch]) -> Markup {
     }
 }
 
-fn inked(Span { ink, text }: &Span) -> Markup {
+pub(super) fn inked(Span { ink, text }: &Span) -> Markup {
     html! {
         @if *ink == Ink::Plain { (text) } @else { span class=(ink) { (text) } }
     }

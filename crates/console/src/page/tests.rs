@@ -5,7 +5,7 @@ use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
-    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age }
+    Place { cluster: "lab", host: "127.0.0.1", namespace: None, can_deploy: false, now: 100, age }
 }
 
 fn one(row: Row) -> Fleet {

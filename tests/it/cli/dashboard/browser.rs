@@ -1,22 +1,17 @@
 //! What a person sees and does, in a real browser: `tests/browser.sh`.
 
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::ops::Deref;
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use thirtyfour::prelude::*;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use thirtyfour::Key;
 
-use super::{LIMIT, Shown, fleet, job_manager};
+use super::showcase::showcase;
+use super::{Shown, fleet, job_manager};
+use crate::support::browser::Browser;
+use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_flink::FakeFlink;
-use crate::support::program::other;
-
-/// Between two looks at a page.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Names in the first rows of the table.
 const NAMES: &str =
@@ -26,74 +21,34 @@ const LINK: &str = "return document.getElementById('link').textContent";
 /// What has the focus.
 const FOCUS: &str = "return document.activeElement.name || document.activeElement.textContent";
 
-/// A console, and a browser that shows it, which goes before its driver.
+/// A console, and a browser that shows it.
 struct Seen {
+    browser: Browser,
     shown: Shown,
-    driver: WebDriver,
-    _chromedriver: Child,
     _flink: FakeFlink,
-    /// All that the browser writes.
-    _folder: TempDir,
+}
+
+impl Deref for Seen {
+    type Target = Browser;
+
+    fn deref(&self) -> &Browser {
+        &self.browser
+    }
 }
 
 impl Seen {
     async fn new() -> Self {
+        Self::of(fleet()).await
+    }
+
+    async fn of(cluster: FakeCluster) -> Self {
         let flink = job_manager().await;
         let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
-        let shown = Shown::behind(fleet(), behind).await;
-        let mut command = Command::from(other("chromedriver"));
-        let folder = tempfile::tempdir().unwrap();
-        command.env("HOME", folder.path()).env("TMPDIR", folder.path());
-        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut chromedriver =
-            command.spawn().expect("chromedriver is installed: tests/browser.sh");
-        let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
-        let port = loop {
-            let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
-            let line = line.expect("it tells its port");
-            if let Some((_, port)) = line.split_once("successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
-            }
-        };
-        let mut wanted = DesiredCapabilities::chrome();
-        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
-        // shown.
-        for argument in [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-dev-shm-usage",
-            "--disable-gpu",
-            "--window-size=1280,800",
-        ] {
-            wanted.add_arg(argument).unwrap();
-        }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
-        driver.goto(&shown.address).await.unwrap();
-        let seen =
-            Self { shown, driver, _chromedriver: chromedriver, _flink: flink, _folder: folder };
-        seen.shows(LINK, &json!("Live")).await;
-        seen
-    }
-
-    async fn ask(&self, script: &str) -> Value {
-        self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
-    }
-
-    /// Waits until a script answers this.
-    async fn shows(&self, script: &str, wanted: &Value) {
-        let started = Instant::now();
-        loop {
-            let answer = self.ask(script).await;
-            if answer == *wanted {
-                return;
-            }
-            assert!(started.elapsed() < LIMIT, "{script}: {answer} and not {wanted}");
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    async fn click(&self, css: &str) {
-        self.driver.find(By::Css(css)).await.unwrap().click().await.unwrap();
+        let shown = Shown::behind(cluster, behind).await;
+        let browser = Browser::start().await;
+        browser.open(&shown.address).await;
+        browser.shows(LINK, &json!("Live")).await;
+        Self { browser, shown, _flink: flink }
     }
 
     /// The address below the console's own.
@@ -102,13 +57,24 @@ impl Seen {
         address.strip_prefix(self.shown.base()).expect("it is the console").to_owned()
     }
 
-    async fn press(&self, keys: impl Into<TypingData>) {
-        self.driver.action_chain().send_keys(keys).perform().await.unwrap();
-    }
-
     async fn leave(self) {
-        self.driver.quit().await.unwrap();
+        self.browser.leave().await;
     }
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_fleet_tells_at_a_glance_what_wants_attention() {
+    let seen = Seen::of(showcase()).await;
+    seen.resize(1280, 820, "light").await;
+    let first = "return document.querySelector('#counts a + a').textContent.trim()";
+    seen.shows(first, &json!("FAILED 1")).await;
+    seen.picture("console-fleet").await;
+    seen.resize(1280, 820, "dark").await;
+    seen.picture("console-fleet-dark").await;
+    seen.choose("FAILED 1").await;
+    seen.shows(NAMES, &json!(["device-graph"])).await;
+    seen.leave().await;
 }
 
 #[tokio::test]
@@ -264,14 +230,10 @@ async fn everybody_can_read_it() {
     let job = format!("{resource}/job");
     let autoscaler = format!("{resource}/autoscaler");
     let config = format!("{resource}/config?set=false");
-    let devtools = seen.driver.cdp();
-    // To look at by eye.
-    let pictures = std::env::var_os("KUBECTL_FLINK_TEST_PICTURES");
+    let scale = format!("{resource}/do/scale?parallelism=3");
+    let deploy = format!("{}/deploy?namespace=shop&kind=deployment&name=job-01", seen.shown.base());
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
-        let size = json!({"width": width, "height": if pictures.is_some() { 1900 } else { 844 }, "deviceScaleFactor": 1, "mobile": width < 500});
-        devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
-        devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
+        seen.resize(width, 844, theme).await;
         for (name, address) in [
             ("fleet", seen.shown.base()),
             ("note", &page),
@@ -279,12 +241,11 @@ async fn everybody_can_read_it() {
             ("job", &job),
             ("config", &config),
             ("autoscaler", &autoscaler),
+            ("scale", &scale),
+            ("deploy", &deploy),
         ] {
             seen.driver.goto(address).await.unwrap();
-            if let Some(folder) = &pictures {
-                let file = std::path::Path::new(folder).join(format!("{name}-{width}-{theme}.png"));
-                seen.driver.screenshot(&file).await.unwrap();
-            }
+            seen.picture(&format!("{name}-{width}-{theme}")).await;
             let script = format!(
                 "{axe}; const done = arguments[arguments.length - 1]; axe.run().then(it => done({{\
                  passed: it.passes.length, \

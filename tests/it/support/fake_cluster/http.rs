@@ -1,5 +1,5 @@
 //! The server on a port of 127.0.0.1, for the program itself: with JobManagers behind its service proxy and
-//! its port-forwards, and every right given.
+//! its port-forwards, and every right given that is not denied.
 
 use std::net::SocketAddr;
 
@@ -14,13 +14,15 @@ use super::{FakeCluster, json_response, port_forward};
 /// Most of a body that is read.
 const BODY_MAX: usize = 16 << 20;
 
-/// `host:port` of the fakes that pods and services lead to.
+/// `host:port` of the fakes that pods and services lead to, and what the person may not do.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behind {
     /// Every JobManager.
     pub(crate) flink: String,
     /// Every SQL gateway.
     pub(crate) sql_gateway: String,
+    /// Verbs and kinds, in the plural.
+    pub(crate) denied: Vec<(&'static str, &'static str)>,
 }
 
 impl FakeCluster {
@@ -45,7 +47,12 @@ impl FakeCluster {
         let bytes = axum::body::to_bytes(body, BODY_MAX).await.unwrap();
         if parts.uri.path().ends_with("/selfsubjectaccessreviews") {
             let mut review: Value = serde_json::from_slice(&bytes).unwrap();
-            review["status"] = json!({"allowed": true});
+            let asked = &review["spec"]["resourceAttributes"];
+            let is_denied = behind
+                .denied
+                .iter()
+                .any(|(verb, resource)| asked["verb"] == *verb && asked["resource"] == *resource);
+            review["status"] = json!({"allowed": !is_denied});
             return json_response(201, &review);
         }
         if let Some((host, path)) = proxied(&parts.uri) {

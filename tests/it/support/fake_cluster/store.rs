@@ -64,7 +64,7 @@ impl Request {
             namespace = parts.drain(..2).nth(1).unwrap();
         }
         let mut parts = parts.into_iter();
-        let query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self {
             method,
             api_version,

@@ -85,6 +85,7 @@ mod tests {
             cluster: "lab",
             host: "127.0.0.1",
             namespace: None,
+            can_deploy: false,
             now: 100,
             age: |it| format!("{it}s"),
         };

@@ -163,7 +163,14 @@ mod tests {
 
     fn shown(kind: Kind, shown: Option<&Part<Shown>>) -> String {
         let age = |seconds| format!("{seconds}s");
-        let place = Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age };
+        let place = Place {
+            cluster: "lab",
+            host: "127.0.0.1",
+            namespace: None,
+            can_deploy: false,
+            now: 100,
+            age,
+        };
         let key = Key { namespace: "shop".into(), name: "orders".into(), kind };
         let parts = parts(place, &key, &Standing::Current, shown);
         parts.into_iter().map(|(_, part)| part).collect()

@@ -1,9 +1,10 @@
 use super::*;
+use crate::resource::Life;
 use crate::row::Kind;
 
 fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
-    Place { cluster: "lab", host: "127.0.0.1", namespace: None, now: 100, age }
+    Place { cluster: "lab", host: "127.0.0.1", namespace: None, can_deploy: false, now: 100, age }
 }
 
 fn key() -> Key {
@@ -56,6 +57,8 @@ fn moment(at: i64) -> Moment {
         source: "event",
         title: format!("Number{at}"),
         text: "<i>".to_owned(),
+        next: None,
+        is_routine: false,
     }
 }
 
@@ -108,9 +111,10 @@ fn a_verdict_has_its_evidence_and_what_to_do_and_one_line_where_all_is_well() {
 
 fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
     let key = key();
-    let view = View { key: &key, resource, standing };
+    let actions = [Action::Suspend, Action::Rollback];
+    let view = View { key: &key, resource, standing, actions: &actions };
     let row = resource.map(|it| &it.row);
-    let mut fragments = vec![head(place(), &key, Tab::Overview, row)];
+    let mut fragments = vec![head(place(), &key, Tab::Overview, row, &actions)];
     fragments.extend(overview(place(), view));
     let page = page(place(), &key, Tab::Overview, &fragments);
     for (id, fragment) in fragments {
@@ -177,4 +181,40 @@ fn what_is_not_there_is_told() {
     let lost = Standing::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
     let lost = shown(None, &lost);
     assert!(lost.contains("<p class=\"bad lost\">All is shown as it was at 10:00:00"), "{lost}");
+}
+
+#[test]
+fn a_moment_leads_to_what_can_be_done_with_it() {
+    let next = Some(Next { action: Action::Rollback, value: "3".to_owned() });
+    let restore = Some(Next { action: Action::Restore, value: "s3://a/b".to_owned() });
+    let moments = vec![Moment { next, ..moment(1) }, Moment { next: restore, ..moment(2) }];
+    let life = Life::new(moments, vec![]);
+    let page = shown(Some(&Resource { life, ..resource() }), &Standing::Current);
+    let link = "<a class=\"next\" href=\"/in/shop/sessionjob/orders/do/rollback?revision=3\">Roll back to this</a>";
+    assert!(page.contains(link), "{page}");
+    assert!(!page.contains("Restore from this"), "only what the person may do: {page}");
+}
+
+#[test]
+fn routine_is_folded_and_downtimes_are_told() {
+    let event = |at, title: &str, text: &str, is_routine| Moment {
+        title: title.to_owned(),
+        text: text.to_owned(),
+        is_routine,
+        ..moment(at)
+    };
+    let moments = vec![
+        event(100, "Suspended", "Suspending existing deployment.", false),
+        event(110, "Pulled", "", true),
+        event(111, "Started", "", true),
+        event(142, "JobStatusChanged", "Job status changed from CREATED to RUNNING", false),
+        event(200, "JobStatusChanged", "Job status changed from RESTARTING to RUNNING", false),
+    ];
+    let page = shown(
+        Some(&Resource { life: Life::new(moments, vec![]), ..resource() }),
+        &Standing::Current,
+    );
+    let told = "to RUNNING, after 42 s without it</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
+    assert!(page.contains(told), "{page}");
+    assert!(page.contains("from RESTARTING to RUNNING</p>"), "nobody stopped it: {page}");
 }

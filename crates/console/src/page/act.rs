@@ -1,0 +1,219 @@
+//! Pages where a person has something done: what it would do, and then that it is done.
+
+use maud::{Markup, html};
+
+use super::{Place, document, resource};
+use crate::action::{Action, Field, Input, Values};
+use crate::resource::Span;
+use crate::row::{Key, Row};
+
+/// Name of the field that shows that a form is the console's own.
+pub const FORM: &str = "form";
+/// Where a manifest is deployed.
+pub const DEPLOY: &str = "/deploy";
+/// Where a manifest that was looked at is sent.
+pub const DEPLOY_RUN: &str = "/deploy/run";
+
+/// Where the manifest of a resource is edited.
+pub fn edit(key: &Key) -> String {
+    of_manifest(DEPLOY, Some(key))
+}
+
+/// The address with the resource whose manifest it is about.
+fn of_manifest(address: &str, of: Option<&Key>) -> String {
+    let of = of.map(|Key { namespace, name, kind }| {
+        format!("?namespace={namespace}&kind={}&name={name}", kind.word())
+    });
+    format!("{address}{}", of.unwrap_or_default())
+}
+
+/// What a command would do, before it is run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Preview {
+    /// The command, as a person would type it.
+    pub command: String,
+    pub plan: Plan,
+}
+
+/// What would come of a command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Plan {
+    /// It writes no spec.
+    None,
+    /// As `plan` says it.
+    Known(Vec<Span>),
+    /// Why it cannot be said.
+    Unknown(String),
+    /// Why the command would change nothing.
+    Refused(String),
+}
+
+/// One action on one resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub key: &'a Key,
+    pub row: Option<&'a Row>,
+    pub action: Action,
+    pub values: &'a Values,
+    /// Absent while a field is missing.
+    pub preview: Option<&'a Preview>,
+    /// See [`FORM`].
+    pub form: &'a str,
+}
+
+/// The page that asks, shows what would be done, and has it done.
+pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
+    let Asked { key, row, action, values, preview, form } = asked;
+    let address = action.address(key);
+    let body = html! {
+        section #head {
+            (resource::path(place, key))
+            h1 { (action.title()) ": " (key.name) }
+            p.told { (coded(action.text())) }
+        }
+        @if !action.fields().is_empty() {
+            section #fields {
+                form action=(address) {
+                    @for field in action.fields() { (input(field, row, values)) }
+                    button { @if preview.is_some() { "Look again" } @else { "See what it would do" } }
+                }
+            }
+        }
+        @if let Some(preview) = preview {
+            section #preview {
+                (command(&preview.command))
+                (planned(&preview.plan))
+                @if !matches!(preview.plan, Plan::Refused(_)) {
+                    form method="post" action=(address) {
+                        (secret(form))
+                        @for field in action.fields() {
+                            @if let Some(value) = values.typed(field) { input type="hidden" name=(field.name) value=(value); }
+                        }
+                        button.go { (action.title()) }
+                        a href=(key.address()) { "Cancel" }
+                    }
+                }
+            }
+        }
+    };
+    document(&format!("{} {}", action.title(), key.name), place, "resource act", None, body)
+        .into_string()
+}
+
+/// A manifest on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Deploy<'a> {
+    /// As it was typed, or as it is stored.
+    pub manifest: &'a str,
+    /// What deploying it would do; absent before anybody asked.
+    pub preview: Option<&'a Preview>,
+    pub form: &'a str,
+    /// The resource whose manifest it was.
+    pub of: Option<&'a Key>,
+}
+
+/// The page that takes a manifest, shows what it would do, and has it deployed.
+pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
+    let Deploy { manifest, preview, form, of } = deploy;
+    let title = if of.is_some() { "Edit" } else { "Deploy" };
+    let lines = manifest.lines().count().clamp(12, 36);
+    let body = html! {
+        section #head {
+            @match of {
+                Some(key) => (resource::path(place, key)),
+                None => nav aria-label="Place" { a href="/" { "Fleet" } },
+            }
+            h1 { (title) @if let Some(key) = of { ": " (key.name) } }
+            p.told { (coded("Nothing is changed before you have seen the plan. Fields that the manifest does not name are kept.")) }
+        }
+        section #fields {
+            form method="post" action=(of_manifest(DEPLOY, of)) {
+                (secret(form))
+                label for="manifest" { "Manifest" }
+                textarea #manifest name="manifest" rows=(lines) required spellcheck="false" autocomplete="off"
+                    placeholder="apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment" { "\n" (manifest) }
+                button { @if preview.is_some() { "Plan again" } @else { "See what it would do" } }
+            }
+        }
+        @if let Some(preview) = preview {
+            section #preview {
+                (command(&preview.command))
+                (planned(&preview.plan))
+                @if !matches!(preview.plan, Plan::Refused(_)) {
+                    form method="post" action=(of_manifest(DEPLOY_RUN, of)) {
+                        (secret(form))
+                        input type="hidden" name="manifest" value=(manifest);
+                        button.go { "Deploy" }
+                        a href=(of.map_or_else(|| "/".to_owned(), Key::address)) { "Cancel" }
+                    }
+                }
+            }
+        }
+    };
+    document(title, place, "resource act", None, body).into_string()
+}
+
+fn planned(plan: &Plan) -> Markup {
+    html! {
+        @match plan {
+            Plan::None => {}
+            Plan::Known(plan) => {
+                h2 { "What the operator would do" }
+                pre.plan tabindex="0" { @for span in plan { (resource::inked(span)) } }
+            }
+            Plan::Unknown(why) => {
+                h2 { "What the operator would do is not known" }
+                pre.plan tabindex="0" { (why) }
+            }
+            Plan::Refused(why) => {
+                h2 { "It would be refused" }
+                pre.error tabindex="0" { (why) }
+            }
+        }
+    }
+}
+
+/// The command that does the same.
+pub(super) fn command(command: &str) -> Markup {
+    html! {
+        p.command { span.dim { "The same on the command line" } code { (command) } }
+    }
+}
+
+/// Shows that the console itself made the form.
+pub(super) fn secret(form: &str) -> Markup {
+    html! { input type="hidden" name=(FORM) value=(form); }
+}
+
+fn input(field: &Field, row: Option<&Row>, values: &Values) -> Markup {
+    let Field { name, label, hint, input, is_required } = *field;
+    let present = || match name {
+        "parallelism" => row?.parallelism.map(|it| it.to_string()),
+        "image" => row?.image.as_deref().map(str::to_owned),
+        _ => None,
+    };
+    let value = values.typed(field).map(str::to_owned).or_else(present).unwrap_or_default();
+    let hint_id = format!("{name}-hint");
+    let is_wrong = values.is_wrong(field).then_some("true");
+    html! {
+        label for=(name) { (label) }
+        @match input {
+            Input::Lines => textarea id=(name) name=(name) rows="5" required[is_required] spellcheck="false" autocomplete="off"
+                aria-describedby=(hint_id) aria-invalid=[is_wrong] { "\n" (value) },
+            Input::Number => input id=(name) name=(name) type="number" min="1" value=(value) required[is_required]
+                aria-describedby=(hint_id) aria-invalid=[is_wrong];,
+            Input::Text => input id=(name) name=(name) value=(value) required[is_required] spellcheck="false" autocomplete="off"
+                aria-describedby=(hint_id) aria-invalid=[is_wrong];,
+        }
+        p id=(hint_id) class=[is_wrong.map(|_| "bad")] { @if is_wrong.is_some() { "This cannot be used. " } (coded(hint)) }
+    }
+}
+
+/// What stands between backticks as code.
+pub(super) fn coded(text: &str) -> Markup {
+    html! {
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}

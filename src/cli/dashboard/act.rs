@@ -1,0 +1,451 @@
+//! Acting: a person is shown what a command would do, and has it run.
+//!
+//! Every change is a command of the command line, with its checks and its questions. Nothing is written before a form of the
+//! console itself is sent, with a plan of what it does on the same page.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::Value;
+use tokio::sync::watch::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::answers::{Console, Parts, Refused, meant};
+use super::live::{self, Fragments, Live, Sent};
+use super::resource::PART_TIME_MAX;
+use super::rights::Rights;
+use super::runs::{self, Running, Runs, Wanted};
+use super::spans;
+use crate::cli::args::{FlinkAccess, Global};
+use crate::cli::change::without_managed_fields;
+use crate::cli::connection::Connection;
+use crate::cli::equivalent::{quoted_where_needed, spec_without_secrets};
+use crate::cli::failure;
+use crate::cli::plan;
+use crate::cli::printer::Printer;
+use clients::cluster::read;
+use config::secret;
+use console::action::{self, Action, Values};
+use console::page;
+use console::page::act::{Asked, DEPLOY, DEPLOY_RUN, Deploy, FORM, Plan, Preview};
+use console::page::run::{ANSWER, EVENTS, RUNS, address};
+use console::resource::Part;
+use console::row::{Key, Row};
+
+/// Bytes of a form; etcd has no room for larger objects either.
+const FORM_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Plans that are made at the same time; others wait.
+const PLANS_MAX: usize = 2;
+
+/// What acting takes. A console without it only shows.
+pub(super) struct Acts {
+    connection: Connection,
+    access: FlinkAccess,
+    /// The flags that the console was started with, for commands to be typed elsewhere.
+    flags: Vec<String>,
+    rights: Rights,
+    runs: Runs,
+    /// For plans that are being made.
+    turns: Arc<Semaphore>,
+    /// Whether the person may deploy something new.
+    pub(super) may_deploy: bool,
+}
+
+impl Acts {
+    pub(super) async fn new(connection: Connection, access: FlinkAccess, global: &Global) -> Self {
+        let may_deploy = super::rights::may_deploy(&connection.client, &connection.namespace).await;
+        let flags = [
+            ("context", &global.context),
+            ("cluster", &global.cluster),
+            ("user", &global.user),
+            ("as", &global.impersonate),
+        ];
+        let flags = flags
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
+        Self {
+            connection,
+            access,
+            flags: flags.collect(),
+            rights: Rights::default(),
+            runs: Runs::default(),
+            turns: Arc::new(Semaphore::new(PLANS_MAX)),
+            may_deploy,
+        }
+    }
+
+    /// What may be done to a resource, as far as its state allows any of it.
+    pub(super) async fn of(&self, key: &Key, row: Option<&Row>) -> Vec<Action> {
+        let may = self.rights.of(&self.connection.client, &key.namespace, key.kind).await;
+        Action::of(key, row).filter(|action| may.contains(action)).collect()
+    }
+
+    fn global(&self, namespace: &str, input: Option<String>) -> Global {
+        Global {
+            namespace: Some(namespace.to_owned()),
+            connection: Some(self.connection.clone()),
+            input,
+            ..Global::default()
+        }
+    }
+
+    /// The command as a person would type it.
+    fn typed(&self, arguments: &[String], namespace: Option<&str>) -> String {
+        let namespace = namespace.map(|namespace| ["-n", namespace].map(str::to_owned));
+        let flags = namespace.into_iter().flatten().chain(self.flags.iter().cloned());
+        let words = arguments.iter().cloned().chain(flags);
+        let words = words.map(|word| secret::hide_in(&quoted_where_needed(&word)));
+        std::iter::once("kubectl flink".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What an action would do; `None` while one of its fields is missing.
+    async fn preview(&self, action: Action, key: &Key, values: &Values) -> Option<Preview> {
+        let command = self.typed(&action.run(key, values)?, Some(&key.namespace));
+        let dry_run = action.dry_run(key, values).filter(|_| action.has_plan());
+        let plan = match dry_run {
+            Some(dry_run) => in_time(self.plan(&dry_run, key)).await,
+            None => Plan::None,
+        };
+        Some(Preview { command, plan })
+    }
+
+    async fn plan(&self, dry_run: &[String], key: &Key) -> Plan {
+        let output = match runs::output(dry_run, &self.global(&key.namespace, None)).await {
+            Ok(output) => output,
+            Err(why) => return Plan::Refused(why),
+        };
+        let object: Value = match serde_json::from_str(&output) {
+            Ok(object) => object,
+            Err(error) => {
+                return Plan::Unknown(format!("what it would write cannot be read: {error}"));
+            }
+        };
+        let connection =
+            Connection { namespace: key.namespace.to_string(), ..self.connection.clone() };
+        let (printer, transcript) = Printer::in_memory();
+        match Box::pin(plan::of_object(object, &connection, self.access, &printer)).await {
+            Ok(text) => Plan::Known(spans(&secret::hide_in(&text))),
+            Err(error) => {
+                failure::report(&error, failure::FAILED, &printer);
+                Plan::Unknown(secret::hide_in(transcript.error().trim()))
+            }
+        }
+    }
+
+    /// What deploying a manifest would do.
+    async fn preview_of(&self, manifest: &str, of: Option<&Key>) -> Preview {
+        let file = of.map_or_else(|| "FILE".to_owned(), |key| format!("{}.yaml", key.name));
+        let command = self.typed(&deploy(&file), Some(&self.namespace_of(of)));
+        let global = self.global(&self.namespace_of(of), Some(manifest.to_owned()));
+        let planned = async {
+            let checked = ["deploy", "-f", "-", "--dry-run=server"].map(str::to_owned);
+            if let Err(why) = runs::output(&checked, &global).await {
+                return Plan::Refused(why);
+            }
+            match runs::output(&["plan", "-f", "-"].map(str::to_owned), &global).await {
+                Ok(text) => Plan::Known(spans(&secret::hide_in(&text))),
+                Err(why) => Plan::Unknown(why),
+            }
+        };
+        Preview { command, plan: in_time(planned).await }
+    }
+
+    fn namespace_of(&self, of: Option<&Key>) -> String {
+        of.map_or_else(|| self.connection.namespace.clone(), |key| key.namespace.to_string())
+    }
+
+    /// The manifest of a resource that is there, as somebody would write it.
+    async fn manifest(&self, key: &Key) -> Part<String> {
+        let id = super::resource::id(key);
+        let found = read::get_value(&self.connection.client, &id).await;
+        let found = found.map_err(|error| error.to_string())?;
+        let object = found.ok_or_else(|| format!("there is no {} `{}`", key.kind, key.name))?;
+        let mut object = without_managed_fields(object);
+        if spec_without_secrets(&object["spec"]) != object["spec"] {
+            return Err("its spec has a secret, which is not shown here: edit it with kubectl, or better have it read from a Secret".to_owned());
+        }
+        if let Some(it) = object.as_object_mut() {
+            it.remove("status");
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|name, _| ["name", "namespace", "labels"].contains(&name.as_str()));
+        }
+        serde_yaml::to_string(&object).map_err(|error| error.to_string())
+    }
+}
+
+/// The arguments that deploy a file, and wait.
+fn deploy(file: &str) -> Vec<String> {
+    ["deploy", "-f", file, "--wait", "--timeout=10m"].map(str::to_owned).into()
+}
+
+/// Prepares a preview; only a few at the same time, as each asks for much.
+async fn prepared<F: Future<Output = Option<Preview>>>(
+    console: Arc<Console>,
+    prepare: impl FnOnce(Arc<Console>) -> F + Send + 'static,
+) -> Result<Option<Preview>, Refused> {
+    let busy = || {
+        let text = "Plans for others are being made. Load the page again in a moment.";
+        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "There is too much to do", text)
+    };
+    let turn = Arc::clone(&acts(&console)?.turns);
+    let Ok(Ok(turn)) = timeout(PLAN_TIME_MAX, turn.acquire_owned()).await else {
+        return Err(busy());
+    };
+    let preview = runs::apart(move || async move {
+        let preview = prepare(console).await;
+        drop(turn);
+        preview
+    });
+    preview.await.map_err(|_| busy())
+}
+
+/// A person waits for a plan.
+async fn in_time(plan: impl Future<Output = Plan>) -> Plan {
+    let late = || format!("there was no answer within {} seconds", PLAN_TIME_MAX.as_secs());
+    timeout(PLAN_TIME_MAX, plan).await.unwrap_or_else(|_| Plan::Unknown(late()))
+}
+
+/// The longest that a plan may take: it asks for as much as the operator would.
+const PLAN_TIME_MAX: std::time::Duration = PART_TIME_MAX.saturating_mul(4);
+
+/// The pages that act.
+pub(super) fn routes() -> Router<Arc<Console>> {
+    let run = format!("{RUNS}/{{number}}");
+    Router::new()
+        .route("/in/{namespace}/{kind}/{name}/do/{action}", get(ask).post(act))
+        .route(DEPLOY, get(write).post(look))
+        .route(DEPLOY_RUN, post(send))
+        .route(RUNS, get(list))
+        .route(&run, get(shown))
+        .route(&format!("{run}{EVENTS}"), get(events))
+        .route(&format!("{run}{ANSWER}"), post(answer))
+        .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
+}
+
+type Answered = Result<Response, Refused>;
+type ActionParts = Path<(String, String, String, String)>;
+
+fn acts(console: &Console) -> Result<&Acts, Refused> {
+    console.acts.as_ref().ok_or_else(|| {
+        let text = "Use the command line, or `kubectl flink dashboard`, to change something.";
+        Refused::new(StatusCode::METHOD_NOT_ALLOWED, "This console only shows", text)
+    })
+}
+
+/// Nothing is done for a form that the console has not made.
+fn own_form(console: &Console, body: &str) -> Result<(), Refused> {
+    let form = action::value(body, FORM).unwrap_or_default();
+    if console.guard.is_own_form(&form) {
+        return Ok(());
+    }
+    let text = "Nothing was changed. Load the page again, and send it from there.";
+    Err(Refused::new(StatusCode::FORBIDDEN, "The form is not of this console", text))
+}
+
+/// The action of an address, on a resource that is shown, if the person may have it done.
+async fn wanted(console: &Console, parts: ActionParts) -> Result<(Key, Action), Refused> {
+    let acts = acts(console)?;
+    let Path((namespace, kind, name, action)) = parts;
+    let key = meant(console, &Path((namespace, kind, name)) as &Parts)?;
+    let action: Action = action.parse().map_err(|_| Refused::no_such_page())?;
+    let may = acts.rights.of(&acts.connection.client, &key.namespace, key.kind).await;
+    if may.contains(&action) {
+        return Ok((key, action));
+    }
+    let text = format!(
+        "It takes the rights of `{}` in namespace `{}`, which the API server does not grant you: \
+         `kubectl flink check -n {1}` lists those that are missing.",
+        action.command(),
+        key.namespace
+    );
+    Err(Refused::new(StatusCode::FORBIDDEN, "You may not do this", &text))
+}
+
+/// What an action would do.
+async fn ask(
+    State(console): State<Arc<Console>>,
+    parts: ActionParts,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let (key, action) = wanted(&console, parts).await?;
+    let values = Values::parse(&query.unwrap_or_default());
+    let preview = {
+        let (key, values) = (key.clone(), values.clone());
+        prepared(Arc::clone(&console), move |console| async move {
+            acts(&console).ok()?.preview(action, &key, &values).await
+        })
+    };
+    let preview = preview.await?;
+    let row = console.fleet().row(&key).cloned();
+    let (preview, row) = (preview.as_ref(), row.as_ref());
+    let form = console.guard.form();
+    let asked = Asked { key: &key, row, action, values: &values, preview, form };
+    Ok(Html(page::act::page(console.place(), asked)).into_response())
+}
+
+/// Has it done.
+async fn act(State(console): State<Arc<Console>>, parts: ActionParts, body: String) -> Answered {
+    own_form(&console, &body)?;
+    let (key, action) = wanted(&console, parts).await?;
+    let values = Values::parse(&body);
+    let Some(arguments) = action.run(&key, &values) else {
+        let text = "Nothing was changed. Fill in the form again.";
+        return Err(Refused::new(StatusCode::BAD_REQUEST, "Something is missing", text));
+    };
+    let acts = acts(&console)?;
+    let command = acts.typed(&arguments, Some(&key.namespace));
+    let title = format!("{}: {}", action.title(), key.name);
+    let global = acts.global(&key.namespace, None);
+    start(acts, Wanted { title, key: Some(key), arguments, command }, global)
+}
+
+fn start(acts: &Acts, wanted: Wanted, global: Global) -> Answered {
+    match acts.runs.start(wanted, global) {
+        Ok(number) => Ok((StatusCode::SEE_OTHER, [(LOCATION, address(number))]).into_response()),
+        Err(error) => {
+            let text = format!("Nothing was changed: {error:#}");
+            Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "It was not begun", &text))
+        }
+    }
+}
+
+/// The resource that is edited, by the query of the address.
+fn edited(console: &Console, query: &str) -> Result<Option<Key>, Refused> {
+    let value = |name| action::value(query, name).unwrap_or_default();
+    let parts = (value("namespace"), value("kind"), value("name"));
+    if parts.2.is_empty() {
+        return Ok(None);
+    }
+    meant(console, &Path(parts)).map(Some)
+}
+
+/// An empty manifest, or that of a resource.
+async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -> Answered {
+    let acts = acts(&console)?;
+    let of = edited(&console, &query.unwrap_or_default())?;
+    let manifest = match &of {
+        Some(key) => acts.manifest(key).await,
+        None => Ok(String::new()),
+    };
+    let manifest = manifest
+        .map_err(|why| Refused::new(StatusCode::NOT_FOUND, "There is no manifest to edit", &why))?;
+    let form = console.guard.form();
+    let page = Deploy { manifest: &manifest, preview: None, form, of: of.as_ref() };
+    Ok(Html(page::act::deploy(console.place(), page)).into_response())
+}
+
+/// What a manifest would do.
+async fn look(
+    State(console): State<Arc<Console>>,
+    RawQuery(query): RawQuery,
+    body: String,
+) -> Answered {
+    own_form(&console, &body)?;
+    let of = edited(&console, &query.unwrap_or_default())?;
+    let manifest = action::value(&body, "manifest").unwrap_or_default();
+    let preview = {
+        let (of, manifest) = (of.clone(), manifest.clone());
+        prepared(Arc::clone(&console), move |console| async move {
+            Some(acts(&console).ok()?.preview_of(&manifest, of.as_ref()).await)
+        })
+    };
+    let preview = preview.await?;
+    let (preview, form) = (preview.as_ref(), console.guard.form());
+    let page = Deploy { manifest: &manifest, preview, form, of: of.as_ref() };
+    Ok(Html(page::act::deploy(console.place(), page)).into_response())
+}
+
+/// Has a manifest deployed.
+async fn send(
+    State(console): State<Arc<Console>>,
+    RawQuery(query): RawQuery,
+    body: String,
+) -> Answered {
+    own_form(&console, &body)?;
+    let acts = acts(&console)?;
+    let of = edited(&console, &query.unwrap_or_default())?;
+    let manifest = action::value(&body, "manifest").unwrap_or_default();
+    let file = of.as_ref().map_or_else(|| "FILE".to_owned(), |key| format!("{}.yaml", key.name));
+    let namespace = acts.namespace_of(of.as_ref());
+    let command = acts.typed(&deploy(&file), Some(&namespace));
+    let title =
+        of.as_ref().map_or_else(|| "Deploy".to_owned(), |key| format!("Edit: {}", key.name));
+    let global = acts.global(&namespace, Some(manifest));
+    start(acts, Wanted { title, key: of, arguments: deploy("-"), command }, global)
+}
+
+async fn list(State(console): State<Arc<Console>>) -> Answered {
+    let runs = acts(&console)?.runs.all();
+    Ok(Html(page::run::list(console.place(), &runs)).into_response())
+}
+
+fn found(console: &Console, number: u64) -> Result<Arc<Running>, Refused> {
+    let text = "The newest ones are at the address /runs of the console.";
+    acts(console)?.runs.find(number).ok_or_else(|| {
+        Refused::new(StatusCode::NOT_FOUND, "There is no such command any more", text)
+    })
+}
+
+/// The page of a command that was begun.
+async fn shown(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
+    let run = found(&console, number)?.shown();
+    Ok(Html(page::run::page(console.place(), &run, console.guard.form())).into_response())
+}
+
+/// What it says, as it comes.
+async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
+    let running = found(&console, number)?;
+    let permit = console.room.live()?;
+    let changed = running.changes();
+    Ok(live::told(FollowingRun {
+        console,
+        running,
+        changed,
+        sent: Sent::default(),
+        is_first: true,
+        _permit: permit,
+    }))
+}
+
+/// Yes or no.
+async fn answer(
+    State(console): State<Arc<Console>>,
+    Path(number): Path<u64>,
+    body: String,
+) -> Answered {
+    own_form(&console, &body)?;
+    let running = found(&console, number)?;
+    running.answer(action::value(&body, "answer").as_deref() == Some("yes"));
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, address(number))]).into_response())
+}
+
+/// The live page of a command.
+struct FollowingRun {
+    console: Arc<Console>,
+    running: Arc<Running>,
+    changed: Receiver<()>,
+    sent: Sent,
+    is_first: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Live for FollowingRun {
+    async fn next(&mut self) -> Fragments {
+        if !std::mem::take(&mut self.is_first) {
+            // Its sender is in the command, which lives as long as this.
+            drop(self.changed.changed().await);
+            tokio::time::sleep(live::PAUSE).await;
+        }
+        self.changed.mark_unchanged();
+        let fragments = page::run::fragments(&self.running.shown(), self.console.guard.form());
+        self.sent.news(fragments)
+    }
+}

@@ -1,0 +1,155 @@
+//! The console with a job that runs: a person upgrades it, goes back on the timeline, and is refused what he may not do.
+//!
+//! `KUBECTL_FLINK_TEST_PICTURES=DIR` has pictures of the pages made on the way: those of `docs/images`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::cluster::{Cluster, JOB};
+use crate::support::browser::Browser;
+
+/// A job starts in half a minute, and takes several times that where others want the machine, too.
+const PATIENCE: Duration = Duration::from_mins(4);
+/// Size of the pictures.
+const WIDTH: u32 = 1280;
+const HEIGHT: u32 = 860;
+
+/// A console of a namespace, with more words on its command line.
+struct Console {
+    child: Child,
+    /// With the token.
+    address: String,
+}
+
+impl Console {
+    fn start(cluster: &Cluster, words: &[&str]) -> Self {
+        let mut command = cluster.command(&["dashboard", "--port", "0", "--no-browser"]);
+        let mut child = command.args(words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { child, address: address.trim().to_owned() }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.address.split_once("/?token=").expect("it has a token").0)
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_person_upgrades_and_goes_back_in_the_console() {
+    let mut cluster = Cluster::new("console");
+    let job = cluster.job();
+    cluster.start(&job);
+    cluster.wait_until_writing();
+    for object in viewer(&cluster.namespace) {
+        cluster.create(&object);
+    }
+    let console = Console::start(&cluster, &[]);
+    let viewer = Console::start(&cluster, &["--as", "viewer"]);
+    cluster.wait_for(async {
+        let browser = Browser::start().await;
+        browser.resize(WIDTH, HEIGHT, "light").await;
+        browser.open(&console.address).await;
+        upgrade(&browser).await;
+        go_back(&browser).await;
+        browser.leave().await;
+    });
+    let back = cluster.wait_until_stable();
+    assert_eq!(back["spec"]["job"]["parallelism"], 1, "the spec is that of revision 1");
+    let restored = back["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
+    assert!(restored.is_some_and(|it| it.contains("savepoint")), "with its state: {back:#}");
+    cluster.wait_for(async {
+        let browser = Browser::start().await;
+        browser.open(&viewer.address).await;
+        look(&browser, &viewer, &cluster.namespace).await;
+        browser.leave().await;
+    });
+    drop((console, viewer));
+    cluster.delete_and_count();
+}
+
+/// From the fleet to a plan, and from there until the job is stable.
+async fn upgrade(browser: &Browser) {
+    browser.tells_within(PATIENCE, "STABLE").await;
+    browser.choose(JOB).await;
+    let is_well = "return Boolean(document.querySelector('#why .s.good'))";
+    browser.shows_within(PATIENCE, is_well, &json!(true)).await;
+    browser.tells_within(PATIENCE, "TaskManager").await;
+    browser.picture("console-deployment").await;
+    browser.choose("Scale").await;
+    let field = "const it = document.getElementById('parallelism'); it.value = '2'; return it.name";
+    assert_eq!(browser.ask(field).await, json!("parallelism"));
+    browser.choose("See what it would do").await;
+    for told in ["What the operator would do", "job.parallelism", "savepoint", "--parallelism=2"] {
+        browser.tells_within(PATIENCE, told).await;
+    }
+    browser.picture("console-plan").await;
+    browser.choose("Scale").await;
+    browser.tells_within(PATIENCE, "scaled").await;
+    browser.tells_within(PATIENCE, "UPGRADING").await;
+    browser.picture("console-run").await;
+    let state = "return document.querySelector('#run .s').textContent";
+    browser.shows_within(PATIENCE, state, &json!("Done")).await;
+    browser.tells_within(PATIENCE, "STABLE").await;
+    browser.choose(&format!("Back to {JOB}")).await;
+    let state = "return document.querySelector('#head .s').textContent";
+    browser.shows_within(PATIENCE, state, &json!("STABLE")).await;
+}
+
+/// To the revision that the upgrade left on the timeline.
+async fn go_back(browser: &Browser) {
+    browser.tells_within(PATIENCE, "Revision 1").await;
+    browser.ask("document.getElementById('life').scrollIntoView()").await;
+    browser.picture("console-timeline").await;
+    browser.choose("Roll back to this").await;
+    for told in ["What the operator would do", "job.parallelism", "--to-revision=1"] {
+        browser.tells_within(PATIENCE, told).await;
+    }
+    browser.choose("Roll back").await;
+    browser.tells_within(PATIENCE, "rolled back to revision 1").await;
+    let state = "return document.querySelector('#run .s').textContent";
+    browser.shows_within(PATIENCE, state, &json!("Done")).await;
+}
+
+/// Who may only look is offered nothing, and refused what he asks for all the same.
+async fn look(browser: &Browser, console: &Console, namespace: &str) {
+    browser.tells_within(PATIENCE, "STABLE").await;
+    let links = "return document.querySelectorAll('.acts a').length";
+    assert_eq!(browser.ask(links).await, json!(0));
+    browser.choose(JOB).await;
+    browser.tells_within(PATIENCE, "Timeline").await;
+    let actions = "return document.querySelectorAll('.actions a, #life a.next').length";
+    assert_eq!(browser.ask(actions).await, json!(0));
+    let path = format!("/in/{namespace}/deployment/{JOB}/do/suspend");
+    browser.open(&console.at(&path)).await;
+    browser.tells_within(Duration::from_mins(1), "You may not do this").await;
+}
+
+/// A user who may see all that the console shows, and change nothing.
+fn viewer(namespace: &str) -> [serde_json::Value; 2] {
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": "viewer", "namespace": namespace});
+    let verbs = ["get", "list", "watch"];
+    let resources = ["pods", "pods/log", "events", "configmaps"];
+    [
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": [
+            {"apiGroups": ["flink.apache.org"], "resources": ["*"], "verbs": verbs},
+            {"apiGroups": [""], "resources": resources, "verbs": verbs},
+            {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"]},
+            {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": verbs}]}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "viewer"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "viewer"}]}),
+    ]
+}

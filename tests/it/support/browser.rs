@@ -1,0 +1,136 @@
+//! A real browser without a window, driven by its own driver: `tests/browser.sh` installs both.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thirtyfour::prelude::*;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::program::other;
+
+/// What needs no cluster takes a second or two.
+const LIMIT: Duration = Duration::from_mins(1);
+/// Between two looks at a page.
+const LOOK: Duration = Duration::from_millis(20);
+/// Where pictures go, if any are wanted.
+const PICTURES: &str = "KUBECTL_FLINK_TEST_PICTURES";
+
+/// It goes before its driver.
+pub(crate) struct Browser {
+    pub(crate) driver: WebDriver,
+    _chromedriver: Child,
+    /// All that the browser writes.
+    _folder: TempDir,
+}
+
+impl Browser {
+    pub(crate) async fn start() -> Self {
+        let mut command = Command::from(other("chromedriver"));
+        let folder = tempfile::tempdir().unwrap();
+        command.env("HOME", folder.path()).env("TMPDIR", folder.path());
+        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut chromedriver =
+            command.spawn().expect("chromedriver is installed: tests/browser.sh");
+        let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
+            let line = line.expect("it tells its port");
+            if let Some((_, port)) = line.split_once("successfully on port ") {
+                break port.trim_end_matches('.').to_owned();
+            }
+        };
+        let mut wanted = DesiredCapabilities::chrome();
+        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
+        // shown.
+        for argument in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--window-size=1280,800",
+        ] {
+            wanted.add_arg(argument).unwrap();
+        }
+        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+        Self { driver, _chromedriver: chromedriver, _folder: folder }
+    }
+
+    pub(crate) async fn open(&self, address: &str) {
+        self.driver.goto(address).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&self, script: &str) -> Value {
+        self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
+    }
+
+    /// Waits until a script answers this.
+    pub(crate) async fn shows(&self, script: &str, wanted: &Value) {
+        self.shows_within(LIMIT, script, wanted).await;
+    }
+
+    /// Waits so long.
+    pub(crate) async fn shows_within(&self, limit: Duration, script: &str, wanted: &Value) {
+        let started = Instant::now();
+        loop {
+            let answer = self.ask(script).await;
+            if answer == *wanted {
+                return;
+            }
+            if started.elapsed() > limit {
+                let page = self.ask("return document.body.innerText").await;
+                panic!(
+                    "{script}: {answer} and not {wanted}\n{}",
+                    page.as_str().unwrap_or_default()
+                );
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the page has this text.
+    pub(crate) async fn tells_within(&self, limit: Duration, text: &str) {
+        let script = format!("return document.body.innerText.includes({})", json!(text));
+        self.shows_within(limit, &script, &json!(true)).await;
+    }
+
+    pub(crate) async fn click(&self, css: &str) {
+        self.driver.find(By::Css(css)).await.unwrap().click().await.unwrap();
+    }
+
+    /// Follows the first link, or presses the first button, with these words.
+    pub(crate) async fn choose(&self, words: &str) {
+        let path =
+            format!("//a[normalize-space()={0}] | //button[normalize-space()={0}]", json!(words));
+        let found = self.driver.find(By::XPath(&path)).await;
+        found.unwrap_or_else(|error| panic!("`{words}`: {error}")).click().await.unwrap();
+    }
+
+    pub(crate) async fn press(&self, keys: impl Into<TypingData>) {
+        self.driver.action_chain().send_keys(keys).perform().await.unwrap();
+    }
+
+    /// So wide and high, in the light or dark theme.
+    pub(crate) async fn resize(&self, width: u32, height: u32, theme: &str) {
+        let devtools = self.driver.cdp();
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+        devtools.send_raw("Emulation.setDeviceMetricsOverride", size).await.unwrap();
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+        devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
+    }
+
+    /// A picture of what is seen, for a person to look at, where pictures are wanted.
+    pub(crate) async fn picture(&self, name: &str) {
+        let Some(folder) = std::env::var_os(PICTURES) else { return };
+        let file = Path::new(&folder).join(format!("{name}.png"));
+        self.driver.screenshot(&file).await.unwrap();
+    }
+
+    pub(crate) async fn leave(self) {
+        self.driver.quit().await.unwrap();
+    }
+}
