@@ -2,8 +2,8 @@
 //!
 //! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
 //! somebody looks at one of its pages, in the words of `status`, `why`, `checkpoints`, `history`, `events`, `top`, `config`
-//! and `autoscaler`. What it shows and whom it lets in is decided by the crate `console`; here are its server and its
-//! watches.
+//! and `autoscaler`. To act it runs the commands. What it shows and whom it lets in is decided by the crate `console`; here
+//! are its server and its watches.
 
 mod act;
 mod answers;
@@ -47,8 +47,8 @@ const PORT: u16 = 8880;
 /// Arguments of `dashboard`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is open on this machine only, and the address has a token: whoever has it sees what you may list. Ctrl-C ends
-it, and nothing is left behind.
+The port is open on this machine only, and the address has a token: whoever has it sees what you may see, and can do
+what you may do. Ctrl-C ends it, and nothing is left behind.
 
 Examples:
   kubectl flink dashboard -A

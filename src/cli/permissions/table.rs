@@ -160,8 +160,8 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
                 grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
             ]],
-            "kinds that may not be listed are named on the page; all but `list` and `watch` is for the pages of one resource, for \
-             its configuration also `configmaps` in the operator's namespace",
+            "kinds that may not be listed are named on the page; all but `list` and `watch` is for the pages of one resource, for its \
+             configuration also `configmaps` in the operator's namespace. An action needs what its command needs, and is offered only to who has it",
         ),
         needs("events", &[&NAMED, &[NAMES, EVENTS]], "`--watch` also needs `watch` of events"),
         needs(
