@@ -1,5 +1,7 @@
 //! What the page of one resource shows: facts in words, as the shell has read them.
 
+use std::fmt::Write as _;
+
 use crate::action::Action;
 use crate::row::{Row, Tone};
 
@@ -131,7 +133,8 @@ fn tell_downtimes(moments: &mut [Moment]) {
             stopped_at = Some(moment.at);
         } else if runs && let Some(stopped_at) = stopped_at.take() {
             let seconds = moment.at - stopped_at;
-            moment.text.push_str(&format!(", after {seconds} s without it"));
+            // Writing to a string does not fail.
+            let _written = write!(moment.text, ", after {seconds} s without it");
         }
     }
 }
