@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist docs release test test-all test-fast demo bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
+.PHONY: help build dist docs release test test-all test-fast demo recording bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-all: ## those with all points of the crash matrix, new seeds, long runs, do
 
 demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there
 	CONTEXT="$(CONTEXT)" examples/demo.sh
+
+recording: build ## the terminal in README.md, recorded in the sandbox of `make demo` or with CONTEXT=name
+	CONTEXT="$(CONTEXT)" examples/recording.sh
 
 docs: ## the documents as a book with search: target/book
 	CARGO="$(CARGO)" book/build.sh

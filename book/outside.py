@@ -14,7 +14,7 @@ def target(link, folder, code):
     path = posixpath.normpath(posixpath.join(folder, path))
     if path == "README.md":
         path = "docs/" + INTRODUCTION
-    inside = posixpath.dirname(path) == "docs"
+    inside = path.startswith("docs/")
     return (path.removeprefix("docs/") if inside else f"{code}/{path}") + hash_ + anchor
 
 

@@ -21,9 +21,9 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    failed: the cause is on stderr, after `error:`
-  2    the command line is wrong
-  124  the time given by --timeout ran out
-  130  Ctrl-C while waiting: the change goes on in the cluster";
+  2    invalid command line
+  124  --timeout expired
+  130  Ctrl-C while waiting: the change continues in the cluster";
 
 /// Run Apache Flink on Kubernetes: deploy, watch, upgrade and repair jobs.
 #[derive(Parser)]
@@ -45,78 +45,78 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Prepare a namespace: definitions, service account and rights of its jobs
+    /// Prepare a namespace for jobs: CRDs, service account and permissions
     Init(init::InitArgs),
-    /// Deploy a job from a manifest, from flags or from a dialogue
+    /// Deploy a job from a manifest, from flags or interactively
     #[command(alias = "apply")]
     Deploy(Box<deploy::DeployArgs>),
-    /// Run a jar, of this machine or from a URI, as a job of a session cluster
+    /// Run a local or remote jar as a job in a session cluster
     Run(Box<run::RunArgs>),
-    /// Run SQL in a session cluster: typed, from a file, or from flags
+    /// Run SQL in a session cluster, interactively, from a file or from flags
     Sql(Box<sql::SqlArgs>),
     /// List deployments and session jobs
     List(list::ListArgs),
     /// Show deployments, or everything about one
     Status(status::StatusArgs),
-    /// Show live figures of jobs: records, lag, backpressure and checkpoints
+    /// Show live metrics of jobs: records, lag, backpressure and checkpoints
     Top(top::TopArgs),
     /// Show the events of a deployment and of its pods
     Events(events::EventsArgs),
     /// Show the options that apply to a deployment, and where each comes from
     Config(config::ConfigArgs),
-    /// Stop a job and keep its state as spec.job.upgradeMode says
+    /// Stop a job and keep its state according to spec.job.upgradeMode
     Suspend(desired_state::SuspendArgs),
     /// Start a suspended job from the state it left
     Resume(desired_state::ResumeArgs),
-    /// Stop a job or a session cluster, and start it again with its state
+    /// Restart a job or a session cluster with its state
     Restart(restart::RestartArgs),
     /// Change the parallelism of a job or its vertices, or the number of TaskManagers
     Scale(scale::ScaleArgs),
     /// Change the image, options or arguments of a job
     Set(Box<set::SetArgs>),
-    /// End the wait of a blue/green deployment for its other colour, or try it again
+    /// Switch a blue/green deployment to its other colour without the delay, or retry
     Promote(promote::PromoteArgs),
-    /// Give up the switch of a blue/green deployment that is under way
+    /// Abort the switch of a blue/green deployment
     Abort(promote::AbortArgs),
     /// Explain what is wrong with a deployment and what to run next
     Why(why::WhyArgs),
-    /// Show what a change would do, step by step, and change nothing
+    /// Show what a change would do, step by step, without making it
     Plan(Box<plan::PlanArgs>),
-    /// Show earlier specs of a deployment, with the state that each left
+    /// Show earlier specs of a deployment, with the state each left
     History(history::HistoryArgs),
-    /// Go back to an earlier spec, with the present state
+    /// Return to an earlier spec, with the current state
     Rollback(rollback::RollbackArgs),
-    /// Start a job again from a savepoint, a snapshot or the state that a revision left
+    /// Restart a job from a savepoint, a snapshot or the state of a revision
     Restore(restore::RestoreArgs),
-    /// Take a savepoint of a running job and print its path, or look into one
+    /// Take a savepoint of a running job and print its path, or inspect one
     Savepoint(Box<savepoint::SavepointCommand>),
     /// List savepoints and checkpoints, and what still refers to each
     Snapshots(snapshots::SnapshotsArgs),
-    /// List the checkpoints that a running job has taken
+    /// List the checkpoints of a running job
     Checkpoints(checkpoints::CheckpointsArgs),
     /// Show all deployments in the browser, live, as long as it runs
     Dashboard(dashboard::DashboardArgs),
-    /// Open Flink's web interface on a port of this machine
+    /// Forward Flink's web UI to a local port
     Ui(ui::UiArgs),
-    /// Make one request to a JobManager's REST API
+    /// Send a request to a JobManager's REST API
     Rest(rest::RestArgs),
     /// Print the logs of JobManager and TaskManagers
     Logs(logs::LogsArgs),
     /// Run a command, or a shell, in a pod of a cluster
     Exec(exec::ExecArgs),
-    /// Show what the autoscaler of a job knows and decides, and try its options out
+    /// Inspect the autoscaler of a job, and try out its options
     Autoscaler(Box<autoscaler::AutoscalerArgs>),
-    /// Delete a deployment, by default after saving the state of its job
+    /// Delete a deployment, by default after saving its job's state
     Delete(delete::DeleteArgs),
     /// Collect objects, events, logs and diagnostics into an archive, with secrets redacted
     Report(report::ReportArgs),
-    /// Remove what former clusters and jobs left behind, unless something still refers to it
+    /// Remove leftovers of former clusters and jobs that nothing refers to
     Gc(gc::GcArgs),
-    /// Check whether the cluster is ready for Flink, and which rights you have
+    /// Check whether the cluster is ready for Flink, and which permissions you have
     Check(check::CheckArgs),
     /// Run the operator in the foreground
     Operate(Box<operate::OperateArgs>),
-    /// Install, upgrade and remove the operator as pods of the cluster
+    /// Install, upgrade and remove the operator in the cluster
     Operator(Box<operator::OperatorArgs>),
     /// Print the custom resource definitions, or apply them
     Crds(crds::CrdsArgs),
@@ -124,13 +124,13 @@ pub enum Command {
     Lint(lint::LintArgs),
     /// Explain a code of `lint`
     Explain(lint::ExplainArgs),
-    /// Print the objects that the operator would create for a manifest, offline
+    /// Print, offline, the objects the operator would create for a manifest
     Render(render::RenderArgs),
     /// Start, inspect and remove a one-node Kubernetes to try Flink on
     Sandbox(sandbox::SandboxArgs),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
-    /// Print the versions of this program and of what is installed in the cluster
+    /// Print the versions of this program and of the installation in the cluster
     Version(version::VersionArgs),
     /// Writes man pages, for packages
     #[command(name = "__man", hide = true)]
@@ -231,16 +231,16 @@ pub struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP", hide_short_help = true)]
     pub impersonate_groups: Vec<String>,
-    /// Do not check the API server's certificate: the connection can be read and changed by others
+    /// Do not verify the API server's certificate: others can read and change the traffic
     #[arg(long, global = true, hide_short_help = true)]
     pub insecure_skip_tls_verify: bool,
     /// File with the certificate authority of the API server
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub certificate_authority: Option<PathBuf>,
-    /// Give up one request after this time, such as `30s` or `2m`; 0 waits for ever
+    /// Timeout of a single request, such as `30s` or `2m`; 0 waits forever
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
     pub request_timeout: Option<Duration>,
-    /// When to colour: auto does on terminals, unless `NO_COLOR` is set
+    /// When to use colours: auto means on terminals, unless `NO_COLOR` is set
     #[arg(
         long,
         global = true,
@@ -251,7 +251,7 @@ pub struct Global {
         help_heading = "Appearance"
     )]
     pub color: Colour,
-    /// Say only what was asked for, warnings and errors: no hints, notes and progress
+    /// Print only results, warnings and errors: no hints, notes or progress
     #[arg(short, long, global = true, hide_short_help = true, help_heading = "Appearance")]
     pub quiet: bool,
     /// Used instead of the flags above where the caller is connected already, as tests are.
@@ -274,7 +274,7 @@ pub enum Colour {
 /// `-o`, with the forms that the command has.
 #[derive(Args, Clone, Copy)]
 pub struct Output<F: ValueEnum + Send + Sync + 'static = OutputFormat> {
-    /// Print in this form
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_parser = EnumValueParser::<F>::new())]
     pub output: Option<F>,
 }
@@ -292,7 +292,7 @@ pub enum Format<const WIDE: bool, const NAME: bool> {
     Wide,
     /// All that there is to tell
     Value(ValueFormat),
-    /// `kind/name`, one a line
+    /// `kind/name`, one per line
     Name,
 }
 
@@ -325,7 +325,7 @@ impl<const WIDE: bool, const NAME: bool> ValueEnum for Format<WIDE, NAME> {
 /// `--dry-run`, where a command changes something.
 #[derive(Args, Clone, Copy, Default)]
 pub struct DryRun {
-    /// Change nothing: `client` only shows what would be sent, `server` lets the API server check it
+    /// Change nothing: `client` shows what would be sent, `server` has the API server validate it
     #[arg(long, value_name = "WHERE", default_value = "none", hide_default_value = true)]
     pub dry_run: DryRunMode,
 }
@@ -338,7 +338,7 @@ pub enum DryRunMode {
     None,
     /// Show what would be sent
     Client,
-    /// Send it to be checked, not stored
+    /// Have it validated, but not stored
     Server,
 }
 
@@ -356,10 +356,10 @@ impl DryRunMode {
 /// `--wait` and `--timeout`, where the operator carries a change out.
 #[derive(Args, Clone, Copy)]
 pub struct Wait {
-    /// Wait until the change is carried out; without it the command ends when it is accepted
+    /// Wait until the change is carried out, not only accepted
     #[arg(short, long)]
     pub wait: bool,
-    /// How long to wait; exit code 124 afterwards
+    /// How long to wait before exiting with code 124
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
     pub timeout: Duration,
 }
@@ -388,7 +388,7 @@ impl ChangeFlags {
 /// What commands take that may have the operator stop a running job for another spec.
 #[derive(Args, Clone, Copy)]
 pub struct Untried {
-    /// Have the operator stop what runs without trying first whether the new spec would start
+    /// Stop the running job without first trying whether the new spec would start
     #[arg(long)]
     no_preflight: bool,
 }
@@ -396,7 +396,7 @@ pub struct Untried {
 /// How a JobManager is reached.
 #[derive(Args, Clone, Copy, Default)]
 pub struct FlinkAccess {
-    /// Way to the JobManager's REST API
+    /// How to reach the JobManager's REST API
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub flink_access: Access,
 }

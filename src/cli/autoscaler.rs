@@ -42,17 +42,17 @@ impl AutoscalerArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what is in force of a job, since when, and how much was measured
+    /// Show what is in force for a job, since when, and how much was measured
     Status(status::StatusArgs),
-    /// Measure a running job, and show what would be decided of each vertex, and by which rule
+    /// Measure a running job, and show the decision for each vertex and the rule behind it
     Explain(explain::ExplainArgs),
-    /// Show what was scaled, when, and by which rates
+    /// Show past scalings with the rates behind them
     History(history::HistoryArgs),
-    /// Have the operator forget what it knows of a job, and begin anew
+    /// Make the operator forget its data about a job and start over
     Reset(reset::ResetArgs),
-    /// Record what a job measures, and try options out on what was recorded
+    /// Record a job's metrics, and try options on the recording
     Backtest(backtest::BacktestArgs),
-    /// Show what would be decided about a job on paper, or about a job that runs, in virtual time
+    /// Simulate the decisions for a described or a running job, in virtual time
     Simulate(simulate::SimulateArgs),
     /// Scale the jobs of Flink clusters anywhere, without Kubernetes, until Ctrl-C
     Run(run::RunArgs),

@@ -20,8 +20,8 @@ use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 /// Shown below the flags.
 const EXAMPLES: &str = "\
 Exit codes:
-  0  everything that must hold holds
-  1  something does not: see its hint
+  0  all required checks passed
+  1  a check failed: see its hint
 
 Examples:
   kubectl flink check --pre        # before an installation
@@ -32,7 +32,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// Check what an installation needs, not what it leaves
+    /// Check only what an installation requires, before you install
     #[arg(long)]
     pre: bool,
     #[command(flatten)]

@@ -21,7 +21,7 @@ use clients::flink::checkpoints::{Checkpoint, CheckpointStatistics, Checkpoints}
 /// Arguments of `checkpoints`.
 #[derive(Args)]
 #[command(after_help = "\
-The JobManager remembers the last ten (web.checkpoints.history) since it started; the newest comes first.
+The JobManager remembers the last ten (web.checkpoints.history) since it started. The newest comes first.
 
 Examples:
   kubectl flink checkpoints orders

@@ -25,22 +25,22 @@ const KUBECTL_SCRIPT: &str = include_str!("../../completions/kubectl_complete-fl
 #[command(
     subcommand_negates_reqs = true,
     after_help = "\
-`kubectl flink completion install` puts the script where your shell looks for it, and for `kubectl flink <TAB>` a
-program `kubectl_complete-flink` into ~/.local/bin, which kubectl asks when it is on the PATH. By hand:
+`kubectl flink completion install` puts the script where your shell looks for it. For `kubectl flink <TAB>` it also puts
+`kubectl_complete-flink` into ~/.local/bin, which kubectl runs if it is on the PATH. By hand:
   kubectl flink completion kubectl > ~/.local/bin/kubectl_complete-flink
   chmod +x ~/.local/bin/kubectl_complete-flink"
 )]
 pub struct CompletionArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// For this shell, or `kubectl` for completion through kubectl
+    /// Shell, or `kubectl` for completion through kubectl
     #[arg(required = true)]
     shell: Option<Target>,
 }
 
 #[derive(Subcommand)]
 enum Action {
-    /// Write the scripts where the shell and kubectl look for them
+    /// Install the scripts where the shell and kubectl look for them
     Install(install::InstallArgs),
 }
 

@@ -10,12 +10,12 @@ use super::printer::Printer;
 /// Arguments of `config`.
 #[derive(Args)]
 #[command(after_help = "\
-FROM is the layer that an option comes from: its default, a file of the operator, its defaults for the
-namespace or the Flink version, the session cluster, the job. A later layer wins. Secrets are not shown.
+FROM is the layer an option comes from: its default, a file of the operator, the operator's defaults for the
+namespace or the Flink version, the session cluster, the job. Later layers override. Secrets are hidden.
 
 Examples:
   kubectl flink config orders --set-only
-  kubectl flink config orders -o wide      # values whole, and when a change of each option counts
+  kubectl flink config orders -o wide      # full values, and when a change of each takes effect
   kubectl flink config orders -o json | jq '.options[] | select(.option == \"state.savepoints.dir\")'")]
 pub struct ConfigArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME

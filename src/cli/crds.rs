@@ -20,7 +20,7 @@ Examples:
   kubectl flink crds > crds.yaml
   kubectl flink crds --apply")]
 pub struct CrdsArgs {
-    /// Put them into the cluster and wait until the API server serves them
+    /// Apply them to the cluster and wait until the API server serves them
     #[arg(long, conflicts_with = "output")]
     apply: bool,
     #[command(flatten)]

@@ -31,11 +31,11 @@ Examples:
   # Stop the job with a savepoint, print its path and delete the deployment
   kubectl flink delete orders
 
-  # Why does it not go? Changes nothing
+  # What holds up the deletion? Changes nothing
   kubectl flink delete orders --explain
   kubectl flink delete snapshot/orders-1 --explain -o json
 
-  # What may the operator not do that it would have to?
+  # Which permissions does the operator lack for it?
   kubectl flink delete orders --explain --as system:serviceaccount:flink:flink-operator")]
 pub struct DeleteArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
@@ -56,11 +56,11 @@ pub struct DeleteArgs {
     access: FlinkAccess,
     #[command(flatten)]
     dry_run: DryRun,
-    /// Change nothing: say what keeps it from going, until when, and what helps. Also for
+    /// Change nothing: say what holds up the deletion, until when, and what helps. Also for
     /// snapshot/NAME
     #[arg(long, conflicts_with_all = ["no_savepoint", "yes", "savepoint_path", "wait", "dry_run"])]
     explain: bool,
-    /// With --explain: file or directory with the operator's configuration
+    /// With --explain: the operator's configuration, a file or a directory
     #[arg(long, value_name = "PATH", env = "FLINK_CONF_DIR", requires = "explain")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]

@@ -53,11 +53,11 @@ pub struct DeployArgs {
     filename: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags,
-    /// Configuration of the operator, whose defaults count in the checks: a file, or a directory
-    /// with flink-conf.yaml or config.yaml
+    /// The operator's configuration, for its defaults: a file, or a directory with flink-conf.yaml
+    /// or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
-    /// Take fields that other field managers own
+    /// Take over fields owned by other field managers
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]

@@ -17,8 +17,8 @@ const SUSPENDED: &str = "suspended";
 /// Arguments of `suspend`.
 #[derive(Args)]
 #[command(after_help = "\
-The job stops as spec.job.upgradeMode says: with a savepoint, with its last checkpoint, or, where it
-is stateless, without its state; then somebody has to agree.
+The job stops according to spec.job.upgradeMode: with a savepoint, with its last checkpoint or, if it
+is stateless, without its state; that needs confirmation.
 
 Examples:
   kubectl flink suspend orders --wait

@@ -27,7 +27,7 @@ use validation::{ValidationInput, Violation, validate};
 /// Flags of commands that make the job stop and start.
 #[derive(Args, Clone, Copy)]
 pub struct EditFlags {
-    /// Agree that the job stops without its state, where it would: nobody is asked then
+    /// Accept that the job stops without its state if it would; do not ask
     #[arg(long)]
     lose_state: bool,
     #[command(flatten)]

@@ -26,8 +26,8 @@ const NARROW: usize = 80;
 /// Arguments of `events`.
 #[derive(Args)]
 #[command(after_help = "\
-Shown are the events of the deployment, its pods, Deployments and snapshots, the latest last. Kubernetes keeps
-events for an hour, unless it is told otherwise.
+Shows the events of the deployment and its pods, Deployments and snapshots, latest last. By default Kubernetes keeps
+events for an hour.
 
 Examples:
   kubectl flink events orders
@@ -36,7 +36,7 @@ pub struct EventsArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Only what went wrong
+    /// Only warnings
     #[arg(long)]
     warnings: bool,
     #[command(flatten)]

@@ -38,8 +38,8 @@ const BY_SIGNAL: u8 = 128;
 /// Arguments of `exec`.
 #[derive(Args)]
 #[command(after_help = "\
-The exit code is that of COMMAND. Without COMMAND it is a shell, with a terminal where there is one. It goes through
-the API server (permission: pods/exec).
+Exits with the code of COMMAND. Without COMMAND it runs a shell, with a terminal if there is one. The connection goes
+through the API server (permission: pods/exec).
 
 Examples:
   kubectl flink exec orders                                         # a shell in the JobManager
@@ -48,25 +48,25 @@ Examples:
   kubectl flink exec orders -- cat conf/config.yaml > config.yaml
   kubectl flink exec sessionjob/clicks -- jcmd 1 Thread.print       # threads of its session cluster")]
 pub struct ExecArgs {
-    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
+    /// The FlinkDeployment; for sessionjob/NAME, the cluster it runs in
     #[arg(add = complete::deployments())]
     name: String,
-    /// In a pod of this part, one that is ready; default: jm
+    /// In a ready pod of this role; default: jm
     #[arg(long, value_enum, conflicts_with = "pod")]
     role: Option<RoleArg>,
     /// In this pod of the cluster
     #[arg(long, value_name = "NAME")]
     pod: Option<String>,
-    /// In this container; default: the one that runs Flink
+    /// In this container; default: Flink's
     #[arg(short, long, value_name = "NAME")]
     container: Option<String>,
-    /// Give COMMAND the input of this program
+    /// Pass stdin to COMMAND
     #[arg(short = 'i', long)]
     stdin: bool,
-    /// Give COMMAND a terminal; with -i
+    /// Allocate a terminal for COMMAND; with -i
     #[arg(short, long, requires = "stdin")]
     tty: bool,
-    /// What to run, with its arguments, after --
+    /// Command to run, with its arguments, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -26,42 +26,41 @@ use state::garbage::{Finding, Rules, garbage};
 /// Remove what former clusters and jobs left behind, and nothing that is still named anywhere
 #[derive(Args)]
 #[command(after_help = "\
-Looked at are ConfigMaps of Flink, ZooKeeper nodes and files in the places that clusters are configured with.
-What a status, spec, stored revision, snapshot, HA metadata, or the metadata of a checkpoint that stays
-names is never removed, nor anything of a cluster that runs.
-What is state or leads to it is only shown, unless --include-state is given. Files and nodes that another
-Kubernetes cluster may have made are only shown, unless --sole-user-of names their place.
+Looks at Flink's ConfigMaps, ZooKeeper nodes and files in the places that clusters are configured with. Never removes
+anything of a running cluster, or anything that a status, spec, stored revision, snapshot, HA metadata or the metadata
+of a remaining checkpoint refers to. State, and references to it, are only shown unless --include-state is given. Files
+and nodes that another Kubernetes cluster may have created are only shown unless --sole-user-of names their place.
 
 Examples:
-  # Show what could go, in all namespaces
+  # Show what could be removed, in all namespaces
   kubectl flink gc -A --dry-run
 
-  # Remove what was not written for a month
+  # Remove what was last written more than a month ago
   kubectl flink gc --older-than 720h --yes
 
-  # Savepoints and checkpoints that nothing names, too, where nobody else keeps any
+  # Also unreferenced savepoints and checkpoints, in a place nobody else uses
   kubectl flink gc -A --include-state --sole-user-of s3://lake/flink")]
 #[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub struct GcArgs {
-    /// Look into all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// Leave alone what was written since
+    /// Keep what was written more recently than this
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "168h")]
     older_than: Duration,
-    /// Also remove state that nothing names, and what may be the only way to state
+    /// Also remove unreferenced state, and what may be the only reference to state
     #[arg(long)]
     include_state: bool,
-    /// Nobody but this Kubernetes cluster keeps anything there; may be repeated
+    /// Place that no other Kubernetes cluster uses; may be repeated
     #[arg(long, value_name = "URI", value_parser = place)]
     sole_user_of: Vec<String>,
-    /// Look at ConfigMaps only
+    /// Only ConfigMaps
     #[arg(long)]
     skip_storage: bool,
-    /// Configuration of the operator, which may say where state is: a file, or a directory with
+    /// The operator's configuration, which may say where state is: a file, or a directory with
     /// flink-conf.yaml or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,

@@ -26,18 +26,18 @@ const SERVICE_ACCOUNT: &str = "flink";
 #[command(after_help = "\
 Examples:
   kubectl flink init -n shop
-  kubectl flink init -n shop --skip-crds --yes     # where somebody else installed the definitions")]
+  kubectl flink init -n shop --skip-crds --yes     # if somebody else installed the CRDs")]
 pub struct InitArgs {
-    /// Leave the definitions of the Flink resources as they are, for people who may not change them
+    /// Do not install or change the CRDs, for example because you may not
     #[arg(long)]
     skip_crds: bool,
-    /// Name of the service account, Role and `RoleBinding` of the jobs
+    /// Name of the jobs' service account, Role and `RoleBinding`
     #[arg(long, value_name = "NAME", default_value = SERVICE_ACCOUNT)]
     service_account: String,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// How long to wait until the API server serves the definitions
+    /// How long to wait for the API server to serve the CRDs
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
     timeout: Duration,
     #[command(flatten)]

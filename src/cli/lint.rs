@@ -29,9 +29,9 @@ const FILES_MAX: usize = 1000;
 /// Shown below the flags.
 const EXAMPLES: &str = "\
 Exit codes:
-  0  nothing was found that reaches --failure-threshold
-  1  something was
-  2  the command line is wrong
+  0  no finding reaches --failure-threshold
+  1  some do
+  2  invalid command line
 
 Examples:
   kubectl flink lint -f orders.yaml
@@ -46,11 +46,11 @@ pub struct LintArgs {
     /// Manifests, or directories of .yaml, .yml and .json files; - reads stdin
     #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
     filename: Vec<PathBuf>,
-    /// Fail when something of this severity is found, or worse
+    /// Fail for findings of at least this severity
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t)]
     failure_threshold: Threshold,
-    /// Configuration of the operator, whose defaults count: a file, or a directory with
-    /// flink-conf.yaml or config.yaml
+    /// The operator's configuration, for its defaults: a file, or a directory with flink-conf.yaml
+    /// or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]
@@ -60,10 +60,10 @@ pub struct LintArgs {
 /// From which severity on findings are a failure.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 enum Threshold {
-    /// What the operator would refuse
+    /// What the operator would reject
     #[default]
     Error,
-    /// Also what will go wrong one day
+    /// Also what is likely to go wrong
     Warning,
     /// Anything at all
     Info,
@@ -302,7 +302,7 @@ Examples:
   kubectl flink explain
   kubectl flink explain FK0011")]
 pub struct ExplainArgs {
-    /// Code of a rule, such as FK0011; without it all are listed
+    /// Code of a rule, such as FK0011; default: list all
     code: Option<String>,
     #[command(flatten)]
     output: Output<ValueFormat>,
@@ -361,8 +361,8 @@ pub fn reference() -> String {
 
 <!-- Made from crates/validation/src/rule.rs by a test; UPDATE_EXPECT=1 cargo test --lib lint -->
 
-`kubectl flink lint -f FILE…` says what is wrong with manifests, without a cluster. What is an *error* here the operator, its
-webhook and `deploy` refuse in the same words; the rest is advice. A code never changes its meaning.
+`kubectl flink lint -f FILE…` checks manifests without a cluster. The operator, its webhook and `deploy` reject what is an
+*error* here, with the same message; the rest is advice. A code never changes its meaning.
 
 | code | severity | what | why | remedy |
 |---|---|---|---|---|

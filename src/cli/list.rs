@@ -36,27 +36,27 @@ Examples:
   kubectl flink list -l team=payments -o wide
   kubectl flink list --watch
 
-  # The wave of upgrades after an image was changed everywhere: what is under way, waits or is paused
+  # Upgrades after an image was changed everywhere: in progress, waiting or paused
   kubectl flink list -A --upgrading
 
   kubectl flink list -A -o json | jq -r '.items[] | select(.status.lifecycleState != \"STABLE\") | .metadata.name'")]
 pub struct ListArgs {
-    /// List those of all namespaces
+    /// All namespaces
     #[arg(short = 'A', long)]
     pub(super) all_namespaces: bool,
-    /// List those with these labels, such as `team=a,stage!=test`
+    /// Only those with these labels, such as `team=a,stage!=test`
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(super) selector: Option<String>,
     /// Order of the lines
     #[arg(long, value_name = "COLUMN", value_enum, default_value_t)]
     pub(super) sort: Sort,
-    /// The other way round
+    /// Reverse the order
     #[arg(long)]
     pub(super) reverse: bool,
-    /// List those alone whose upgrade is under way, waits for its turn or was refused, and how far it is
+    /// Only those with an upgrade in progress, waiting for its turn or refused, and how far it is
     #[arg(long, conflicts_with = "watch")]
     pub(super) upgrading: bool,
-    /// Stay and show changes: redrawn on a terminal, else one line per change
+    /// Keep showing changes: redrawn on a terminal, otherwise one line per change
     #[arg(short, long, conflicts_with_all = ["sort", "reverse"])]
     pub(super) watch: bool,
     #[command(flatten)]
@@ -69,11 +69,11 @@ pub enum Sort {
     /// Namespace, then name
     #[default]
     Name,
-    /// The newest first
+    /// Newest first
     Age,
     /// State of the job
     Job,
-    /// State of the resource: what is not STABLE first
+    /// State of the resource, those that are not STABLE first
     Lifecycle,
     /// Version of Flink
     Version,

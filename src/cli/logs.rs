@@ -1,25 +1,21 @@
 //! `logs`: of all pods of a deployment, each line marked with its pod.
 
-mod level;
+pub(super) mod level;
+pub(super) mod reading;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::args::{Global, duration};
 use super::complete;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::{MARKS, Printer, styled};
-use clients::cluster::logs::{self, LogRequest};
-use clients::cluster::{self, pods};
+use clients::cluster::pods;
 use level::{Filter, Level};
+use reading::{Line, Message, Readers, Wanted};
 
 /// Pods that are read at the same time; the others are named and left out.
 const PODS_MAX: usize = 50;
@@ -33,32 +29,32 @@ pub(super) const MAIN_CONTAINER: &str = "flink-main-container";
 /// Arguments of `logs`.
 #[derive(Args)]
 #[command(after_help = "\
-Lines of several pods bear the name of theirs, on a terminal in a colour of its own.
+Lines of several pods are prefixed with the pod's name, on a terminal in its own colour.
 
 Examples:
   kubectl flink logs orders -f
   kubectl flink logs orders --role tm --level warn --since 1h --tail -1
   kubectl flink logs orders --role jm --previous      # why did the JobManager restart?")]
 pub struct LogsArgs {
-    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
+    /// The FlinkDeployment; for sessionjob/NAME, the cluster it runs in
     #[arg(add = complete::deployments())]
     name: String,
     /// Only these pods
     #[arg(long, value_enum)]
     role: Option<RoleArg>,
-    /// Stay and print what comes, from new pods too
+    /// Follow the logs, also of new pods
     #[arg(short, long, conflicts_with = "previous")]
     follow: bool,
-    /// Of the containers' run before the present one
+    /// Logs of the previous run of the containers
     #[arg(short, long)]
     previous: bool,
     /// Last lines of each pod; -1 for all
     #[arg(long, value_name = "LINES", default_value_t = 200, allow_negative_numbers = true)]
     tail: i64,
-    /// Only lines that are at least so grave, with their stack traces
+    /// Only lines of at least this level, with their stack traces
     #[arg(long, value_enum)]
     level: Option<Level>,
-    /// Not older than this, such as `10m`
+    /// Only lines newer than this, such as `10m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
     /// Container to read
@@ -75,12 +71,6 @@ pub enum RoleArg {
     /// TaskManager
     #[value(alias = "taskmanager")]
     Tm,
-}
-
-/// A line, or the end of a pod's log, on its way to the printer.
-enum Message {
-    Line(String),
-    Trouble { pod: String, error: cluster::Error },
 }
 
 /// Prints the logs.
@@ -125,28 +115,33 @@ async fn show(
         found.truncate(PODS_MAX);
     }
     let is_prefixed = args.follow || found.len() > 1;
-    let mut readers = Readers {
-        client: client.clone(),
+    let (sender, mut messages) = mpsc::channel(LINES_WAITING);
+    let wanted = Wanted {
         namespace: namespace.clone(),
-        args: &args,
-        is_prefixed,
-        seen: HashSet::new(),
-        tasks: JoinSet::new(),
+        container: args.container.clone(),
+        is_following: args.follow,
+        is_previous: args.previous,
+        tail: (args.tail >= 0).then_some(args.tail),
+        kept: None,
+        since: args.since,
+        filter: Filter::new(args.level),
+        pods_max: PODS_MAX,
     };
-    let (sender, mut lines) = mpsc::channel(LINES_WAITING);
-    readers.start(&found, &sender);
-    // Without `follow` the channel closes with the last reader.
-    let keep_open = args.follow.then(|| sender.clone());
-    drop(sender);
+    let mut readers = Readers::new(client.clone(), wanted, sender);
+    readers.start(&found);
+    if !args.follow {
+        readers.finish();
+    }
     let mut failed = None;
     // Not a pause between two lines: a pod that always has something to say would put it off.
     let mut looks = tokio::time::interval(look_again);
     loop {
         tokio::select! {
-            message = lines.recv() => match message {
+            message = messages.recv() => match message {
                 None => break,
-                Some(Message::Line(line)) => printer.line(line)?,
-                Some(Message::Trouble { pod, error }) => {
+                Some(Message::Line(line)) => printer.line(marked(&line, is_prefixed))?,
+                Some(Message::End { error: None, .. }) => {}
+                Some(Message::End { pod, error: Some(error) }) => {
                     if args.follow || is_prefixed {
                         printer.warning(format_args!("{pod}: {error}"));
                     }
@@ -155,10 +150,8 @@ async fn show(
             },
             _ = looks.tick(), if args.follow => {
                 // A missed look is made up for by the next one.
-                if let Ok(present) = pods::list(client, namespace, &cluster_id, role).await
-                    && let Some(sender) = &keep_open
-                {
-                    readers.start(&present, sender);
+                if let Ok(present) = pods::list(client, namespace, &cluster_id, role).await {
+                    readers.start(&present);
                 }
             }
         }
@@ -190,96 +183,14 @@ fn say_empty(
     Ok(())
 }
 
-/// One task per pod.
-struct Readers<'a> {
-    client: Client,
-    namespace: String,
-    args: &'a LogsArgs,
-    is_prefixed: bool,
-    /// Incarnations of the present pods that are, or were, read: see [`incarnation`].
-    seen: HashSet<String>,
-    tasks: JoinSet<()>,
-}
-
-impl Readers<'_> {
-    /// Reads those that are not read already and have something to read.
-    fn start(&mut self, present: &[Pod], sender: &mpsc::Sender<Message>) {
-        let container = &self.args.container;
-        let present: Vec<(&Pod, String)> =
-            present.iter().filter_map(|pod| Some((pod, incarnation(pod, container)?))).collect();
-        // Those that are gone make room for others.
-        self.seen.retain(|seen| present.iter().any(|(_, incarnation)| incarnation == seen));
-        for (pod, incarnation) in present {
-            let is_waiting = self.args.follow
-                && pod.status.as_ref().and_then(|status| status.phase.as_deref())
-                    == Some("Pending");
-            if !is_waiting && self.seen.len() < PODS_MAX && self.seen.insert(incarnation) {
-                self.read(pod, sender);
-            }
-        }
+/// The line behind the name of its pod, if it is one of several.
+fn marked(line: &Line, is_prefixed: bool) -> String {
+    if !is_prefixed {
+        return line.text.clone();
     }
-
-    fn read(&mut self, pod: &Pod, sender: &mpsc::Sender<Message>) {
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        let request = LogRequest {
-            namespace: self.namespace.clone(),
-            pod: name.clone(),
-            container: Some(self.args.container.clone()),
-            is_following: self.args.follow,
-            is_previous: self.args.previous,
-            tail_lines: (self.args.tail >= 0).then_some(self.args.tail),
-            since_seconds: self.args.since.map(whole_seconds),
-        };
-        let prefix = if self.is_prefixed {
-            let colour = MARKS[self.tasks.len() % MARKS.len()];
-            format!("{} ", styled(colour, format_args!("[{name}]")))
-        } else {
-            String::new()
-        };
-        let filter = Filter::new(self.args.level);
-        let (client, sender) = (self.client.clone(), sender.clone());
-        self.tasks.spawn(async move {
-            if let Err(error) = read(&client, &request, &prefix, filter, &sender).await {
-                // The printer is gone only when the command is over.
-                drop(sender.send(Message::Trouble { pod: name, error }).await);
-            }
-        });
-    }
-}
-
-/// The API server takes whole seconds, and no less than one.
-fn whole_seconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX).max(1)
-}
-
-/// One run of the container: another one has a log of its own, in the same pod or the next.
-fn incarnation(pod: &Pod, container: &str) -> Option<String> {
-    let uid = pod.metadata.uid.as_deref()?;
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    let id = statuses
-        .and_then(|statuses| statuses.iter().find(|status| status.name == container))
-        .and_then(|status| status.container_id.as_deref());
-    Some(format!("{uid} {}", id.unwrap_or_default()))
-}
-
-async fn read(
-    client: &Client,
-    request: &LogRequest,
-    prefix: &str,
-    mut filter: Filter,
-    sender: &mpsc::Sender<Message>,
-) -> cluster::Result<()> {
-    let mut lines = Box::pin(logs::lines(client, request).await?);
-    while let Some(line) = lines.next().await {
-        let line = line?;
-        if !filter.lets(&line) {
-            continue;
-        }
-        if sender.send(Message::Line(format!("{prefix}{line}"))).await.is_err() {
-            return Ok(());
-        }
-    }
-    Ok(())
+    let mark = format_args!("[{}]", line.pod);
+    let mark = styled(MARKS[line.reader % MARKS.len()], mark);
+    format!("{mark} {}", line.text)
 }
 
 #[cfg(test)]

@@ -69,34 +69,34 @@ Examples:
   # Operate the whole cluster and log JSON, as a pod does
   kubectl flink operate -A --log-format json
 
-  # One of several replicas: the one that holds the Lease operates, another takes over when it ends
+  # One of several replicas: the holder of the Lease operates, another takes over when it exits
   kubectl flink operate -A --lease-name flink-operator
 
-  # One of several replicas that share the namespaces: each operates some of four shards
+  # One of several replicas that divide the namespaces: each operates some of four shards
   kubectl flink operate -A --lease-name flink-operator --shards 4
 
-  # In CI: leave with 0 once everything is STABLE or SUSPENDED, 1 when something FAILED, 124 on timeout
+  # In CI: exit with 0 once everything is STABLE or SUSPENDED, 1 when something FAILED, 124 on timeout
   kubectl flink operate -n shop --until-stable --timeout 5m")]
 pub struct OperateArgs {
     /// Operate all namespaces
     #[arg(short = 'A', long, conflicts_with_all = ["watch_namespaces", "namespace"])]
     all_namespaces: bool,
-    /// Operate these namespaces, instead of those that the operator's configuration names
+    /// Operate these namespaces, instead of those in the operator's configuration
     #[arg(long, value_name = "NAMES", value_delimiter = ',', env = "WATCH_NAMESPACES")]
     watch_namespaces: Vec<String>,
-    /// Operate only resources with these labels
+    /// Only operate resources with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
     /// File or directory with the operator's configuration
     #[arg(long, value_name = "PATH", env = "FLINK_CONF_DIR")]
     operator_config: Option<std::path::PathBuf>,
-    /// How JobManagers are reached
+    /// How to reach JobManagers
     #[arg(long, value_enum, value_name = "WAY", default_value = "auto")]
     flink_access: Access,
     /// `host:port` that answers for every JobManager; the Host header names the cluster
     #[arg(long, value_name = "ADDRESS", hide = true)]
     flink_rest_address: Option<String>,
-    /// Leave once every resource is STABLE or SUSPENDED (0) or one FAILED (1)
+    /// Exit once every resource is STABLE or SUSPENDED (0) or one is FAILED (1)
     #[arg(long)]
     until_stable: bool,
     /// With --until-stable: give up after this time (124)
@@ -106,7 +106,7 @@ pub struct OperateArgs {
     election: ElectionArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
-    /// Form of the log, text unless the operator's configuration says otherwise
+    /// Format of the log; default: text, or what the operator's configuration says
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     #[command(flatten)]

@@ -36,17 +36,17 @@ pub struct OperatorArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install the operator into the cluster, with the definitions and the rights it needs
+    /// Install the operator with its CRDs and permissions
     Install(install::InstallArgs),
-    /// Bring an installation to this version, with the values that it has
+    /// Upgrade an installation to this version, keeping its values
     Upgrade(install::UpgradeArgs),
-    /// Remove the operator; jobs run on, and what they need stays
+    /// Remove the operator; jobs and what they need stay
     Uninstall(uninstall::UninstallArgs),
-    /// Show the options in force, and where each comes from: default, file, namespace, version, resource
+    /// Show the options in force and the layer each comes from
     Config(config::ConfigArgs),
-    /// Let the upgrades go on that wait because others failed
+    /// Continue upgrades that are paused because others failed
     Continue(go_on::ContinueArgs),
-    /// Write the operator's image, made of this program alone, without a container engine
+    /// Write the operator's image, with just this program, without a container engine
     Image(image::ImageArgs),
 }
 

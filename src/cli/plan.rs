@@ -47,31 +47,31 @@ const EXAMPLES: &str = "\
 Exit codes:
   0  nothing would change
   1  there are changes
-  2  it failed: the cause is on stderr, after `error:`
+  2  failed: the cause is on stderr, after `error:`
 
 Examples:
   kubectl flink plan -f orders.yaml
   kubectl flink plan orders --set job.parallelism=8
   kubectl flink plan orders --set image=orders:2 --set flinkConfiguration.state.backend.type=rocksdb
   kubectl flink plan sessionjob/orders --set job.state=suspended -o json
-  kubectl flink plan bluegreen/orders --set job.parallelism=8    # of spec.template.spec";
+  kubectl flink plan bluegreen/orders --set job.parallelism=8    # in spec.template.spec";
 
 /// Arguments of `plan`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PlanArgs {
-    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME, that --set changes; without --set: what
-    /// the stored spec still waits for
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME that --set changes; without --set:
+    /// what is still pending for the stored spec
     #[arg(add = complete::deployments(), conflicts_with = "filename", required_unless_present = "filename")]
     name: Option<String>,
     /// Manifest with deployments, session jobs and blue/green deployments; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
-    /// Field of the spec and its new value; null takes it away. May be repeated
+    /// Field of the spec and its new value; null removes it. May be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = assignment::parse, conflicts_with = "filename")]
     set: Vec<Assignment>,
-    /// Configuration of the operator, whose defaults count: a file, or a directory with
-    /// flink-conf.yaml or config.yaml
+    /// The operator's configuration, for its defaults: a file, or a directory with flink-conf.yaml
+    /// or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]

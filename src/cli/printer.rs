@@ -351,7 +351,7 @@ impl Drop for Progress<'_> {
 /// Formats that show a whole value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ValueFormat {
-    /// JSON, a contract for programs
+    /// JSON, a stable contract for programs
     Json,
     /// YAML
     Yaml,

@@ -32,8 +32,8 @@ struct Target {
 /// Arguments of `promote`.
 #[derive(Args)]
 #[command(after_help = "\
-The other colour takes over as soon as it is ready, without the time that it has to stay so
-(kubernetes.operator.bluegreen.deployment-deletion.delay). It never takes over before it is ready.
+The other colour takes over as soon as it is ready, without waiting for
+kubernetes.operator.bluegreen.deployment-deletion.delay. It never takes over before it is ready.
 
 Examples:
   kubectl flink promote orders
@@ -41,7 +41,7 @@ Examples:
 pub struct PromoteArgs {
     #[command(flatten)]
     target: Target,
-    /// Try the spec again that was given up
+    /// Retry the aborted spec
     #[arg(long)]
     retry: bool,
 }
@@ -49,8 +49,8 @@ pub struct PromoteArgs {
 /// Arguments of `abort`.
 #[derive(Args)]
 #[command(after_help = "\
-The colour that serves goes on as it is; the other one is deleted. The spec that was given up is not
-tried again before it is changed, or until: kubectl flink promote NAME --retry
+The serving colour continues unchanged, and the other one is deleted. The aborted spec is not tried
+again until it is changed, or until you run: kubectl flink promote NAME --retry
 
 Examples:
   kubectl flink abort orders")]

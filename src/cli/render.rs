@@ -33,7 +33,7 @@ pub struct RenderArgs {
     /// Manifest with one or more FlinkDeployments; - reads stdin
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
-    /// Configuration of the operator: a file, or a directory with flink-conf.yaml or config.yaml
+    /// The operator's configuration: a file, or a directory with flink-conf.yaml or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]

@@ -40,7 +40,7 @@ pub struct ReportArgs {
     /// Last lines of each container's log
     #[arg(long, value_name = "COUNT", default_value_t = 2000, value_parser = clap::value_parser!(i64).range(0..=100_000))]
     log_lines: i64,
-    /// How long to collect; what is not there by then is left out
+    /// How long to collect; what is missing by then is left out
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
     timeout: Duration,
     #[command(flatten)]

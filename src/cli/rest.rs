@@ -13,7 +13,7 @@ use clients::flink::Deadlines;
 /// Arguments of `rest`.
 #[derive(Args)]
 #[command(after_help = "\
-In PATH, {job} stands for the id of the job. What it prints is Flink's answer; JSON is set in lines.
+In PATH, {job} stands for the job's id. Prints Flink's answer, with JSON formatted.
 
 Examples:
   kubectl flink rest orders GET /jobs/overview
@@ -23,15 +23,15 @@ pub struct RestArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// GET asks; the other methods change something behind the operator's back
+    /// HTTP method; all but GET make changes behind the operator's back
     #[arg(value_parser = method)]
     method: Method,
-    /// Path with its query, from the first slash on
+    /// Path with query, starting with a slash
     path: String,
     /// Body, as JSON
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
-    /// Change something, without being asked
+    /// Make changes without asking
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
 }
 
 /// True if the request does more than ask. Flink ends jobs by GET below `yarn-cancel` and `yarn-stop`.
-fn changes(method: &Method, path: &str) -> bool {
+pub(super) fn changes(method: &Method, path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     method != Method::GET || path.contains('%') || path.split('/').any(|it| it.starts_with("yarn-"))
 }
@@ -93,12 +93,17 @@ fn body(text: &str) -> Result<Value, Failure> {
     })
 }
 
+/// True for a path, with its query, that leads to nothing but Flink's own interface.
+pub(super) fn is_path(path: &str) -> bool {
+    path.starts_with('/')
+        // URLs take `\\` for a slash.
+        && path.chars().all(|c| c.is_ascii_graphic() && c != '\\')
+        && !path.split(['/', '?']).any(|part| part == "..")
+}
+
 /// The path with the job's id in it.
 fn resolved(path: &str, job_id: Option<&str>, name: &str) -> Result<String, Failure> {
-    let is_path = path.starts_with('/')
-        && path.chars().all(|c| c.is_ascii_graphic())
-        && !path.split(['/', '?']).any(|part| part == "..");
-    if !is_path {
+    if !is_path(path) {
         return Err(Failure::usage(format!("`{path}` is no path of Flink's REST API"))
             .hint("it begins with a slash, such as /jobs/overview; encode blanks as %20"));
     }
@@ -122,7 +127,7 @@ mod tests {
         assert_eq!(of("/jobs/{job}/plan", Some("abc")).unwrap(), "/jobs/abc/plan");
         assert_eq!(of("/overview?a=b", None).unwrap(), "/overview?a=b");
         assert!(of("/jobs/{job}", None).unwrap_err().contains("has no job"));
-        for wrong in ["jobs", "", "/a b", "/../x", "http://x/y"] {
+        for wrong in ["jobs", "", "/a b", "/../x", "http://x/y", "/jobs/x\\yarn-cancel"] {
             assert!(of(wrong, None).is_err(), "{wrong}");
         }
     }

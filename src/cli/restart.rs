@@ -12,7 +12,7 @@ use super::{complete, deployment};
 /// Arguments of `restart`.
 #[derive(Args)]
 #[command(after_help = "\
-The job is stopped and started again as in an upgrade: with its state, as spec.job.upgradeMode says.
+The job is stopped and started as in an upgrade: with its state, according to spec.job.upgradeMode.
 
 Examples:
   kubectl flink restart orders --wait

@@ -32,9 +32,8 @@ const METADATA: &str = "_metadata";
 /// Arguments of `restore`.
 #[derive(Args)]
 #[command(after_help = "\
-What the job has done since is left behind, and records since then are read again: take a savepoint first,
-with `kubectl flink savepoint NAME`, to be able to come back. The job starts at once, unless it is suspended:
-then it starts from there when it is resumed.
+Everything the job has done since is lost, and later records are read again. To be able to return, first take a savepoint
+with `kubectl flink savepoint NAME`. The job restarts immediately; a suspended one starts from there when it is resumed.
 
 Examples:
   kubectl flink restore orders --from s3://bucket/savepoints/savepoint-0a1b2c-3d4e5f --wait
@@ -45,7 +44,7 @@ pub struct RestoreArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Path of a savepoint or checkpoint, a FlinkStateSnapshot, or the number of a revision
+    /// Path of a savepoint or checkpoint, name of a FlinkStateSnapshot, or number of a revision
     #[arg(long, value_name = "PATH|SNAPSHOT|REVISION", add = complete::restore_points())]
     from: String,
     #[command(flatten)]
@@ -68,13 +67,13 @@ pub struct SnapshotArgs {
 /// An answer to each question, and how the change is made.
 #[derive(Args, Clone, Copy)]
 pub struct RestoreFlags {
-    /// Leave behind what the job has done since that state: nobody is asked then
+    /// Accept losing what the job has done since that state; do not ask
     #[arg(long)]
     leave_newer_state: bool,
-    /// Do not look whether there is a savepoint at the path: nobody is asked then
+    /// Do not check that there is a savepoint at the path; do not ask
     #[arg(long)]
     unverified: bool,
-    /// Take a snapshot of another job: nobody is asked then
+    /// Accept a snapshot of another job; do not ask
     #[arg(long)]
     of_another_job: bool,
     #[command(flatten)]

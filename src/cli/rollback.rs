@@ -34,7 +34,7 @@ pub struct RollbackArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Revision to go back to, see `history`; default: the newest that differs from the present spec
+    /// Revision to return to, see `history`; default: the newest that differs from the current spec
     #[arg(long, value_name = "NUMBER", add = complete::revisions())]
     to_revision: Option<i64>,
     /// Do not ask

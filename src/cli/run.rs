@@ -41,46 +41,46 @@ const SUM_BYTES: usize = 6;
 /// Arguments of `run`.
 #[derive(Args)]
 #[command(after_help = "\
-JAR is a URI that the operator can fetch from, or a file of this machine, which --stage puts where it can. What is run
-is a FlinkSessionJob: with the same name and another jar it is upgraded, and what is not given stays as it is.
+JAR is a URI the operator can fetch from, or a local file that --stage uploads. It runs as a FlinkSessionJob: run again
+with the same name and another jar, it is upgraded, and anything not given stays as it is.
 
 Examples:
   kubectl flink run https://repo.example.com/clicks-1.4.jar --on session --parallelism 4 -- --topic clicks
   kubectl flink run target/clicks.jar --on session --stage s3://lake/jars --upgrade-mode savepoint --wait
-  kubectl flink run target/try.jar --on session --direct      # at once, and nobody looks after it")]
+  kubectl flink run target/try.jar --on session --direct      # immediately, and unmanaged")]
 pub struct RunArgs {
     /// The jar
     #[arg(value_name = "JAR")]
     jar: String,
-    /// FlinkDeployment that it runs in, a session cluster
+    /// The session cluster (FlinkDeployment) to run it in
     #[arg(long, value_name = "NAME", add = complete::deployments())]
     on: String,
-    /// Name of the FlinkSessionJob; default: that of the jar
+    /// Name of the FlinkSessionJob; default: the jar's name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Main class; default: the one that the jar names
+    /// Main class; default: the one named in the jar
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
-    /// Subtasks of each vertex
+    /// Parallelism of the job
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     parallelism: Option<i32>,
-    /// How the state is carried over an upgrade
+    /// How state is carried over in an upgrade
     #[arg(long, value_name = "MODE")]
     upgrade_mode: Option<Mode>,
-    /// Savepoint or checkpoint that a new job starts from
+    /// Savepoint or checkpoint to start a new job from
     #[arg(long, value_name = "PATH")]
     from_savepoint: Option<String>,
-    /// Put the jar of this machine into this folder of S3, GCS or Azure, from where the operator fetches it
+    /// Upload a local jar to this folder in S3, GCS or Azure, from where the operator fetches it
     #[arg(long, value_name = "URI")]
     stage: Option<String>,
-    /// Hand the jar of this machine to Flink, without a FlinkSessionJob
+    /// Submit a local jar directly to Flink, without a FlinkSessionJob
     #[arg(long, conflicts_with_all = ["stage", "name", "upgrade_mode", "dry_run", "wait", "force_conflicts"])]
     direct: bool,
-    /// Configuration of the operator, whose defaults count in the checks: a file, or a directory
-    /// with flink-conf.yaml or config.yaml
+    /// The operator's configuration, for its defaults: a file, or a directory with flink-conf.yaml
+    /// or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
-    /// Take fields that other field managers own
+    /// Take over fields owned by other field managers
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]

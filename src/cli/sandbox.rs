@@ -24,10 +24,10 @@ Examples:
   kubectl flink sandbox down
 
 Environment:
-  KUBECTL_FLINK_SANDBOX_STATE  folder of all that sandboxes are and have, instead of
+  KUBECTL_FLINK_SANDBOX_STATE  folder that holds all sandboxes, instead of
                                /var/lib/kubectl-flink for root and
-                               ~/.local/state/kubectl-flink for others; no command
-                               sees, or touches, the sandboxes of two folders")]
+                               ~/.local/state/kubectl-flink for others; each command
+                               only sees the sandboxes of one folder")]
 pub struct SandboxArgs {
     #[command(subcommand)]
     command: SandboxCommand,
@@ -35,15 +35,15 @@ pub struct SandboxArgs {
 
 #[derive(Subcommand)]
 enum SandboxCommand {
-    /// Start the sandbox, or what is missing of it, and write its context into the kubeconfig
+    /// Start the sandbox, or the missing parts of it, and add its context to the kubeconfig
     Up(UpArgs),
     /// Remove the sandbox: processes, network, files and kubeconfig entry
     Down(DownArgs),
     /// Show the sandbox's parts, addresses, node and images
     Status(StatusArgs),
-    /// Bring the images of an archive (of `docker save`, or an OCI layout) into the sandbox
+    /// Load the images of an archive (from `docker save`, or an OCI layout) into the sandbox
     LoadImage(LoadImageArgs),
-    /// Pull a Flink image, or build it from packages, and bring it into the sandbox
+    /// Pull a Flink image, or build it from packages, and load it into the sandbox
     FlinkImage(FlinkImageArgs),
 }
 
@@ -67,13 +67,13 @@ struct UpArgs {
     /// ports: takes seconds, needs no root, runs no pods
     #[arg(long)]
     control_plane_only: bool,
-    /// Install what is missing: Debian packages by apt-get, Go by pip
+    /// Install missing tools: Debian packages with apt-get, Go with pip
     #[arg(long)]
     install: bool,
-    /// Make the sandbox the current context, also where another one is current
+    /// Make the sandbox the current context, even if another one is
     #[arg(long)]
     switch_context: bool,
-    /// Give up after this time, not counting what is installed and built
+    /// Timeout, not counting installation and builds
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -126,10 +126,10 @@ Examples:
 struct FlinkImageArgs {
     #[command(flatten)]
     name: Name,
-    /// Version of Flink: `1.20` for the newest of its kind, or `1.20.1`
+    /// Flink version: `1.20` for the newest patch release, or `1.20.1`
     #[arg(long, value_name = "VERSION", default_value = "1.20", value_parser = version)]
     version: String,
-    /// Name of the image in the sandbox, by default `flink:1.20` with the version wanted
+    /// Name of the image in the sandbox; default: `flink:` with the version
     #[arg(long, value_name = "NAME:TAG", value_parser = tag)]
     tag: Option<String>,
     /// Where the image comes from
@@ -144,10 +144,10 @@ struct FlinkImageArgs {
     /// Registry to pull from
     #[arg(long, value_name = "URL", default_value = DEFAULT_REGISTRY, hide_short_help = true)]
     registry: String,
-    /// Only make the archive in the cache; no sandbox has to run
+    /// Only build the archive in the cache; needs no running sandbox
     #[arg(long)]
     no_import: bool,
-    /// Install what is missing: Debian packages by apt-get
+    /// Install missing Debian packages with apt-get
     #[arg(long)]
     install: bool,
     #[command(flatten)]
@@ -161,7 +161,7 @@ enum From {
     Auto,
     /// The official image
     Registry,
-    /// Packages of Debian and Python, through apt's and pip's configuration
+    /// Debian and Python packages, with apt's and pip's configuration
     Packages,
 }
 

@@ -34,7 +34,7 @@ const POLL_MAX: Duration = Duration::from_secs(2);
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-A deployment with the name of a command is written flinkdeployment/NAME.
+Write a deployment that is named like a command as flinkdeployment/NAME.
 
 Examples:
   kubectl flink savepoint orders
@@ -51,7 +51,7 @@ pub struct SavepointCommand {
 /// What else is done with savepoints; without it one is taken.
 #[derive(Subcommand)]
 enum Action {
-    /// Print what is in a savepoint or checkpoint: its operators, their state, the files it needs
+    /// Show the contents of a savepoint or checkpoint: operators, state, required files
     Inspect(inspect::InspectArgs),
 }
 
@@ -79,19 +79,19 @@ pub struct SavepointArgs {
     /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
     #[arg(long, value_name = "DIRECTORY")]
     path: Option<String>,
-    /// Layout of the savepoint
+    /// Format of the savepoint
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Take a checkpoint, which Flink keeps and deletes as its own; needs an operator
+    /// Take a checkpoint, which Flink manages and deletes itself; needs an operator
     #[arg(long, conflicts_with_all = ["path", "format", "dispose_on_delete", "direct"])]
     checkpoint: bool,
-    /// Let the savepoint go with its FlinkStateSnapshot, should that be deleted; needs an operator
+    /// Delete the savepoint together with its FlinkStateSnapshot; needs an operator
     #[arg(long, conflicts_with = "direct")]
     dispose_on_delete: bool,
-    /// Ask Flink itself, without an operator and without a FlinkStateSnapshot
+    /// Ask Flink directly, without an operator or a FlinkStateSnapshot
     #[arg(long)]
     direct: bool,
-    /// How long to wait; the savepoint itself is not stopped then
+    /// How long to wait; the savepoint itself continues
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
     timeout: Duration,
     #[command(flatten)]
@@ -103,10 +103,10 @@ pub struct SavepointArgs {
 /// Savepoint layouts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Format {
-    /// The same for every state backend: can be restored with another one
+    /// The same for every state backend, so another one can restore it
     #[default]
     Canonical,
-    /// That of the state backend: faster
+    /// The state backend's own, which is faster
     Native,
 }
 

@@ -24,8 +24,8 @@ const VERTEX_ID_LENGTH: usize = 32;
 #[derive(Args)]
 #[command(group = ArgGroup::new("to").required(true).multiple(true))]
 #[command(after_help = "\
-A vertex is named by its id, or by its name where only one has it; `kubectl flink status NAME` shows them.
-With the adaptive scheduler a job is scaled while it runs; otherwise it is stopped and started again.
+Give a vertex by its id, or by its name if that is unique; `kubectl flink status NAME` shows both.
+With the adaptive scheduler a job is scaled while it runs; otherwise it is restarted.
 
 Examples:
   kubectl flink scale orders --parallelism 8 --wait
@@ -36,13 +36,13 @@ pub struct ScaleArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Subtasks of each vertex that has no number of its own
+    /// Parallelism of each vertex that has none of its own
     #[arg(long, value_name = "NUMBER", group = "to", value_parser = clap::value_parser!(i32).range(1..))]
     parallelism: Option<i32>,
-    /// Subtasks of this vertex; may be repeated
+    /// Parallelism of this vertex; may be repeated
     #[arg(long, value_name = "ID=NUMBER", group = "to", value_parser = vertex)]
     vertex: Vec<(String, i32)>,
-    /// TaskManagers; the parallelism of an application follows from them
+    /// Number of TaskManagers; an application's parallelism follows from it
     #[arg(long, value_name = "NUMBER", group = "to", conflicts_with = "parallelism", value_parser = clap::value_parser!(i32).range(1..))]
     task_managers: Option<i32>,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub struct SetArgs {
 enum What {
     /// Change the image of JobManager and TaskManagers
     Image(ImageArgs),
-    /// Set options of Flink or the operator, and remove them
+    /// Set or remove options of Flink or the operator
     Config(ConfigArgs),
     /// Replace the arguments of the job
     Args(ArgsArgs),
@@ -58,7 +58,7 @@ struct ConfigArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Options to set, and with a minus at the end those to remove
+    /// Options to set, or with a trailing minus to remove
     #[arg(required = true, value_name = "KEY=VALUE|KEY-", value_parser = setting)]
     settings: Vec<Setting>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ struct ArgsArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// All arguments of the job, after `--`; none removes them
+    /// All arguments of the job, after `--`; without any they are removed
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]

@@ -18,25 +18,26 @@ use super::{restore, savepoint};
 /// Arguments of `snapshots`.
 #[derive(Args)]
 #[command(after_help = "\
-REFERENCES counts who could still start from a snapshot: specs, statuses, stored revisions and other snapshots.
-A savepoint without any may be deleted; the operator never disposes of one with any. Checkpoints are Flink's to delete.
+REFERENCES counts the specs, statuses, stored revisions and other snapshots that could still start from a snapshot.
+A savepoint without references may be deleted; the operator never disposes of one with references. Flink itself
+deletes checkpoints.
 
-Without a command, `list` is meant.
+The default command is `list`.
 
 Examples:
   # All snapshots of the namespace, or of all namespaces
   kubectl flink snapshots list
   kubectl flink snapshots list -A
 
-  # Those of one job, with its last checkpoint and who refers to each
+  # Those of one job, with its last checkpoint and the references to each
   kubectl flink snapshots list orders -o wide
 
-  # Take one, go back to it, delete it with its savepoint
+  # Take one, return to it, delete it with its savepoint
   kubectl flink snapshots trigger orders
   kubectl flink snapshots restore orders-savepoint-manual-1767225600000
   kubectl flink snapshots dispose orders-savepoint-manual-1767225600000
 
-  # Delete old ones that nothing refers to
+  # Delete old ones without references
   kubectl flink snapshots gc --keep 5 --older-than 720h")]
 pub struct SnapshotsArgs {
     #[command(subcommand)]
@@ -49,7 +50,7 @@ pub struct SnapshotsArgs {
 /// is listed by `snapshots list NAME`.
 #[derive(Subcommand)]
 enum Action {
-    /// List savepoints and checkpoints, and who still refers to each
+    /// List savepoints and checkpoints, and what still refers to each
     #[command(after_help = "\
 Examples:
   kubectl flink snapshots list
@@ -62,11 +63,11 @@ Examples:
   kubectl flink snapshots trigger orders
   kubectl flink snapshots trigger sessionjob/clicks --checkpoint")]
     Trigger(savepoint::SavepointArgs),
-    /// Start the job that it was taken of again, from there
+    /// Restart the job of a snapshot from it
     Restore(restore::SnapshotArgs),
     /// Delete a snapshot together with its savepoint, if nothing refers to it
     Dispose(dispose::DisposeArgs),
-    /// Delete snapshots that are old and that nothing refers to, with their savepoints
+    /// Delete old, unreferenced snapshots with their savepoints
     Gc(gc::GcArgs),
 }
 

@@ -43,47 +43,47 @@ const NO_DRY_RUN: DryRunMode = DryRunMode::None;
 /// Arguments of `sql`.
 #[derive(Args)]
 #[command(after_help = "\
-Without -f and -e statements are typed, or read from the input where that is no terminal. The gateway is a pod with
-the image, configuration and mounts of the JobManager, reached by a port-forward (permission: pods/portforward), and
-deleted at the end. Queries end with the session; jobs of INSERT go on in the cluster.
+Without -f and -e you type statements, or they are read from stdin if it is not a terminal. The gateway is a pod with the
+image, configuration and mounts of the JobManager. It is reached by a port-forward (permission: pods/portforward) and
+deleted at the end. Queries end with the session; INSERT jobs keep running in the cluster.
 
-With -o json each row is an object in a line of its own: {\"statement\":1,\"op\":\"+I\",\"row\":{\"id\":7}}; op is +I, -U, +U
-or -D. A statement that starts a job gives {\"statement\":2,\"jobId\":\"…\"} instead. The first statement that fails ends a script.
+With -o json each row is an object on its own line: {\"statement\":1,\"op\":\"+I\",\"row\":{\"id\":7}}; op is +I, -U, +U
+or -D. A statement that starts a job gives {\"statement\":2,\"jobId\":\"…\"} instead. A script ends at the first statement that fails.
 
 Examples:
   kubectl flink sql session
   kubectl flink sql session -f orders.sql
   kubectl flink sql session -e \"SET 'execution.runtime-mode' = 'batch'\" -e 'SELECT COUNT(*) FROM orders' -o json
-  kubectl flink sql session --keep-gateway      # it serves later sessions, too, for --gateway-lifetime")]
+  kubectl flink sql session --keep-gateway      # serves later sessions for --gateway-lifetime")]
 pub struct SqlArgs {
-    /// FlinkDeployment that the statements run in, a session cluster
+    /// The session cluster (FlinkDeployment) to run the statements in
     #[arg(value_name = "SESSION_CLUSTER", add = complete::session_clusters())]
     session_cluster: String,
-    /// Carry out the statements of this file; - for the input
+    /// Run the statements of this file; - reads stdin
     #[arg(short, long, value_name = "FILE", conflicts_with = "execute")]
     file: Option<String>,
-    /// Carry out this statement, or several; may be repeated
+    /// Run this statement, or several; may be repeated
     #[arg(short, long, value_name = "STATEMENT")]
     execute: Vec<String>,
-    /// Print results in this form
+    /// Output format of results
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: ResultFormat,
-    /// How long one statement may take, such as 10m; exit code 124 afterwards. Default: for ever
+    /// Timeout of a statement, such as 10m, after which it exits with code 124; default: none
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Image of the gateway, of the same Flink version; default: that of the cluster
+    /// Image of the gateway, with the same Flink version; default: the cluster's
     #[arg(long, value_name = "IMAGE")]
     gateway_image: Option<String>,
-    /// Leave the gateway there for later sessions
+    /// Keep the gateway for later sessions
     #[arg(long)]
     keep_gateway: bool,
-    /// Kubernetes ends the gateway after this time, whatever has become of the session
+    /// Kubernetes stops the gateway after this time, even if the session is still open
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "8h")]
     gateway_lifetime: Duration,
-    /// How long the gateway may take to start; exit code 124 afterwards
+    /// How long to wait for the gateway to start before exiting with code 124
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m")]
     start_timeout: Duration,
-    /// Show all that Flink says of an error
+    /// Show Flink's complete error messages
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]

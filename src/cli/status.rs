@@ -12,6 +12,7 @@ mod tree;
 use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::args::{FlinkAccess, Global, Output, OutputFormat};
 use super::connection::Connection;
@@ -36,9 +37,9 @@ const DISPENSABLE: [&str; 6] =
 /// Arguments of `status`.
 #[derive(Args)]
 #[command(after_help = "\
-Shown of one: JobManager, TaskManagers, pods, job and vertices, the last checkpoint and where a next start would go on,
-session jobs, snapshots, what its autoscaler only advises, the last error and events. What may not be read is left out
-or named.
+For one deployment it shows JobManager, TaskManagers, pods, job and vertices, the last checkpoint and the next restore
+point, session jobs, snapshots, autoscaler advice, the last error and events. What you may not read is left out or
+named.
 
 Examples:
   kubectl flink status
@@ -46,16 +47,16 @@ Examples:
   kubectl flink status sessionjob/clicks --watch
   kubectl flink status orders -o json | jq .status.lifecycleState")]
 pub struct StatusArgs {
-    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME; without it all are listed
+    /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME; default: list all
     #[arg(add = complete::deployments())]
     name: Option<String>,
-    /// List those of all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
-    /// List those with these labels, such as `team=a,stage!=test`
+    /// Only those with these labels, such as `team=a,stage!=test`
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
     selector: Option<String>,
-    /// Stay and show changes: redrawn on a terminal, else one line per change
+    /// Keep showing changes: redrawn on a terminal, otherwise one line per change
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -177,6 +178,11 @@ pub(super) async fn parts(
         Node::with(tree::headline(&facts.deployment, now), tree::parts(facts, false, now).nodes)
     }));
     Ok(nodes)
+}
+
+/// A pod as it stands in a tree: name, state and age.
+pub(super) fn pod(pod: &Pod, now: Timestamp) -> String {
+    tree::pod_node(pod, false, now).label
 }
 
 /// What is above the colours: which one serves, and what is waited for.

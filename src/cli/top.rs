@@ -35,14 +35,14 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Arguments of `top`.
 #[derive(Args)]
 #[command(after_help = "\
-IN/S and OUT/S are records per second of the job's sources and sinks; LAG is what waits in the sources; BUSY and
-BACKPRESSURE are those of the worst vertex; CHECKPOINTS are the durations of the last ones, the newest on the right.
-Where the output is no terminal it is one table.
+IN/S and OUT/S are records per second of the job's sources and sinks; LAG is the records waiting in the sources; BUSY and
+BACKPRESSURE are those of the worst vertex; CHECKPOINTS are the last durations, the newest on the right. Without a
+terminal it prints one table.
 
 Keys:
-  q, Esc, Ctrl-C     leave
-  s                  order by the next column
-  Up, Down, j, k     go through the jobs
+  q, Esc, Ctrl-C     quit
+  s                  sort by the next column
+  Up, Down, j, k     select a job
 
 Examples:
   kubectl flink top
@@ -50,7 +50,7 @@ Examples:
   kubectl flink top -A -l team=payments
   kubectl flink top -A -o json | jq '.jobs[] | select(.backpressure > 0.5) | .name'")]
 pub struct TopArgs {
-    /// Only these FlinkDeployments, sessionjob/NAME or bluegreen/NAME; without them all jobs
+    /// Only these FlinkDeployments, sessionjob/NAME or bluegreen/NAME; default: all jobs
     #[arg(add = complete::deployments(), conflicts_with_all = ["all_namespaces", "selector"])]
     names: Vec<String>,
     /// Jobs of all namespaces
@@ -62,7 +62,7 @@ pub struct TopArgs {
     /// Pause between two samples, at least 1s
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
     interval: Duration,
-    /// One table, on a terminal too
+    /// Print one table, even on a terminal
     #[arg(long)]
     once: bool,
     #[command(flatten)]

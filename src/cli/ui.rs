@@ -21,19 +21,19 @@ const TROUBLES_WAITING: usize = 16;
 /// Arguments of `ui`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is open on this machine only, until Ctrl-C. It goes through the API server (permission: pods/portforward).
+The port is only open locally, until Ctrl-C. The connection goes through the API server (permission: pods/portforward).
 
 Examples:
   kubectl flink ui orders
   kubectl flink ui sessionjob/clicks --open     # at its job, in the browser")]
 pub struct UiArgs {
-    /// The FlinkDeployment; of sessionjob/NAME the cluster that it runs in
+    /// The FlinkDeployment; for sessionjob/NAME, the cluster it runs in
     #[arg(add = complete::deployments())]
     name: String,
-    /// Port of this machine; default: 8081, or a free one where that is taken
+    /// Local port; default: 8081, or a free one if that is taken
     #[arg(long, value_name = "NUMBER")]
     port: Option<u16>,
-    /// Show it in the browser
+    /// Open it in the browser
     #[arg(long)]
     open: bool,
 }

@@ -32,19 +32,18 @@ const DISPENSABLE: [&str; 2] = ["EXPECTED", "FOUND"];
 /// Arguments of `version`.
 #[derive(Args)]
 #[command(after_help = "\
-With --check the exit code is 1 where something does not fit: Kubernetes is too old, definitions are missing or
-have drifted, or the operator in the cluster is of another version. What may not be read is unknown, which is no
-failure.
+With --check the exit code is 1 if something is incompatible: Kubernetes is too old, CRDs are missing or have drifted,
+or the operator in the cluster has another version. What you may not read is unknown, which is not a failure.
 
 Examples:
   kubectl flink version
   kubectl flink version --check
   kubectl flink version --check -o json | jq '.components[] | select(.result != \"passed\")'")]
 pub struct VersionArgs {
-    /// Only the version of this program; the cluster is not asked
+    /// Only print the version of this program, without asking the cluster
     #[arg(long)]
     client: bool,
-    /// Compare this program with Kubernetes, the definitions and the operator; fail where they do not fit
+    /// Check that program, Kubernetes, CRDs and operator are compatible; fail if not
     #[arg(long, conflicts_with = "client")]
     check: bool,
     #[command(flatten)]

@@ -59,5 +59,5 @@ pub mod sql_gateway;
 mod triggers;
 mod wire;
 
-pub use client::{Client, Deadlines, new_trigger_id};
+pub use client::{Client, Deadlines, Page, new_trigger_id};
 pub use error::{Effect, Error};

@@ -25,6 +25,7 @@ pub const STYLE: Asset = Asset {
         include_str!("assets/job.css"),
         include_str!("assets/config.css"),
         include_str!("assets/autoscaler.css"),
+        include_str!("assets/logs.css")
     ),
 };
 /// What keeps a page live.
@@ -33,6 +34,12 @@ pub const SCRIPT: Asset = Asset {
     content_type: "text/javascript; charset=utf-8",
     text: include_str!("assets/console.js"),
 };
+/// What puts lines behind others.
+pub const LOGS_SCRIPT: Asset = Asset {
+    name: "logs.js",
+    content_type: "text/javascript; charset=utf-8",
+    text: include_str!("assets/logs.js"),
+};
 /// What a tab shows.
 pub const ICON: Asset = Asset {
     name: "icon.svg",
@@ -40,7 +47,7 @@ pub const ICON: Asset = Asset {
     text: include_str!("assets/icon.svg"),
 };
 
-const ALL: [Asset; 3] = [STYLE, SCRIPT, ICON];
+const ALL: [Asset; 4] = [STYLE, SCRIPT, LOGS_SCRIPT, ICON];
 
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut digest = Sha256::new();

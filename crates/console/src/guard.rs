@@ -24,6 +24,8 @@ pub struct Guard {
     session: String,
     /// What its own forms have, which a page of another site cannot know.
     form: String,
+    /// Nothing is given to those who are not let in.
+    is_closed: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -89,7 +91,13 @@ impl Guard {
             digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
         };
         let (session, form) = (derived("session"), derived("forms"));
-        Self { port, token, once: Mutex::new(Some(once)), session, form }
+        Self { port, token, once: Mutex::new(Some(once)), session, form, is_closed: false }
+    }
+
+    /// For what is not of the program: all of it only for those who are let in.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        Self { is_closed: true, ..self }
     }
 
     /// What a form of the console itself has.
@@ -151,7 +159,8 @@ impl Guard {
             return Verdict::Enter { cookie: self.cookie(), address, is_from_elsewhere };
         }
         // Style, script and icon are of the program, and the page for those who are not let in has them.
-        if path.starts_with(crate::assets::PLACE) || self.is_known(cookie.unwrap_or_default()) {
+        let is_open = !self.is_closed && path.starts_with(crate::assets::PLACE);
+        if is_open || self.is_known(cookie.unwrap_or_default()) {
             return Verdict::Answer;
         }
         Verdict::Refuse(Refusal::Token)
@@ -318,6 +327,7 @@ mod tests {
         }
         let asked = Asked { path: "/assets/x/console.css", host, ..Asked::default() };
         assert_eq!(guard().judge(&asked), Verdict::Answer);
+        assert_eq!(guard().closed().judge(&asked), Verdict::Refuse(Refusal::Token));
     }
 
     #[test]

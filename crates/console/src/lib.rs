@@ -9,6 +9,7 @@ pub mod fleet;
 pub mod guard;
 pub mod job;
 pub mod layers;
+pub mod logs;
 pub mod options;
 pub mod page;
 pub mod query;

@@ -95,7 +95,7 @@ pub fn message(title: &str, text: &str) -> String {
 /// Goes on at another address of the console as its own page does, and not as one that another site led to.
 pub fn forward(address: &str) -> String {
     let refresh = html! { meta http-equiv="refresh" content={ "0;url=" (address) }; };
-    let body = html! { main.message { p { a href=(address) { "Go on to the console" } } } };
+    let body = html! { main.message { p { a href=(address) { "Go on" } } } };
     bare("Console", refresh, body).into_string()
 }
 

@@ -196,3 +196,20 @@ pub enum Standing {
         message: String,
     },
 }
+
+impl Standing {
+    /// After another look, which says whether the resource is there, or why that is not known.
+    #[must_use]
+    pub fn after(&self, looked: Result<bool, String>, was_seen: bool, clock: String) -> Self {
+        match (looked, self) {
+            (Ok(true), _) => Self::Current,
+            (Ok(false), Self::Gone { since }) => Self::Gone { since: since.clone() },
+            (Ok(false), _) if was_seen => Self::Gone { since: clock },
+            (Ok(false), _) => Self::Absent,
+            (Err(message), Self::Lost { since, .. }) => {
+                Self::Lost { since: since.clone(), message }
+            }
+            (Err(message), _) => Self::Lost { since: clock, message },
+        }
+    }
+}

@@ -19,13 +19,13 @@ use autoscaler::trace::{Trace, reversals, subtask_hours};
 
 const EXAMPLES: &str = "\
 Examples:
-  Record an hour of the job `orders`, whether or not it has an autoscaler
+  Record an hour of the job `orders`, with or without an autoscaler
     kubectl flink autoscaler backtest --record orders.jsonl --for 1h orders
 
-  What would the autoscaler have done, with the options that the job has?
+  What would the autoscaler have done with the job's options?
     kubectl flink autoscaler backtest orders.jsonl
 
-  And with others?
+  And with other options?
     kubectl flink autoscaler backtest orders.jsonl --set utilization.target=0.6 --set metrics.window='5 min'";
 
 /// Arguments of `autoscaler backtest`.
@@ -35,7 +35,7 @@ pub(super) struct BacktestArgs {
     /// The file to replay; with --record, the FlinkDeployment, or sessionjob/NAME, to measure
     #[arg(value_name = "FILE|NAME")]
     target: String,
-    /// Write what the job measures to this file, which must not be there yet
+    /// Write the job's metrics to this file, which must not exist
     #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "svg", "operator_config", "output"])]
     record: Option<PathBuf>,
     #[command(flatten)]

@@ -49,16 +49,16 @@ use operator::scaling_rules::ScalingRules;
 /// Arguments of `autoscaler explain`.
 #[derive(Args)]
 #[command(after_help = "\
-The job is measured once, and judged with the samples that the operator has stored. Nothing is written.
+The job is measured once, and evaluated with the samples the operator has stored. Nothing is written.
 
 Examples:
-  # Each vertex: its rates, the rule that decided, and all numbers on the way
+  # Each vertex: its rates, the rule that decided, and all intermediate numbers
   kubectl flink autoscaler explain orders -o wide")]
 pub(super) struct ExplainArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Directory or file of the operator's configuration, where that has defaults or rules for the autoscaler
+    /// The operator's configuration, for its autoscaler defaults and rules: a file or a directory
     #[arg(long, value_name = "PATH")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]

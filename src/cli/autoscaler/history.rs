@@ -17,20 +17,20 @@ use autoscaler::state::Stored;
 /// Arguments of `autoscaler history`.
 #[derive(Args)]
 #[command(after_help = "\
-As many scalings of a vertex are kept as job.autoscaler.history.max.count and .max.age say.
-The JobManager remembers as many rescales as web.adaptive-scheduler.rescale-history.size says; the newest comes first.
+job.autoscaler.history.max.count and .max.age limit how many scalings of a vertex are kept.
+web.adaptive-scheduler.rescale-history.size limits how many rescales the JobManager remembers, newest first.
 
 Examples:
-  # What was scaled, and by which rates
+  # Past scalings, with the rates behind them
   kubectl flink autoscaler history orders
 
-  # What became of it: whether and when Flink followed
+  # Whether and when Flink followed
   kubectl flink autoscaler history orders --rescales")]
 pub(super) struct HistoryArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Ask the JobManager for its last rescales instead: Flink 2.3 and newer, adaptive scheduler
+    /// Show the JobManager's last rescales instead: Flink 2.3 and later, adaptive scheduler
     #[arg(long)]
     rescales: bool,
     #[command(flatten)]

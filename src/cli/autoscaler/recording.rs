@@ -37,10 +37,10 @@ pub(super) struct RecordFlags {
     /// How long to record
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, default_value = "1h", hide_default_value = true, requires = "record")]
     length: Duration,
-    /// Time between two measurements; the operator takes one each minute
+    /// Time between two measurements; the operator takes one per minute
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s", hide_default_value = true, requires = "record")]
     interval: Duration,
-    /// Stop when the file has so many MiB
+    /// Stop when the file has this many MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, hide_default_value = true, requires = "record", value_parser = clap::value_parser!(u64).range(1..=FILE_BYTES_MAX >> 20))]
     max_size: u64,
 }

@@ -12,11 +12,11 @@ use crate::cli::{complete, edit};
 /// Arguments of `autoscaler reset`.
 #[derive(Args)]
 #[command(after_help = "\
-It writes spec.job.autoscalerResetNonce. The operator then clears samples, history and what is in force: the job
-goes back to the parallelism of its spec by an upgrade, with its state, and is measured anew.
+This sets spec.job.autoscalerResetNonce. The operator then clears the samples, the history and the current decision. An
+upgrade, with state, returns the job to the parallelism of its spec, and it is measured again.
 
 Examples:
-  # Forget everything, without asking
+  # Reset without asking
   kubectl flink autoscaler reset orders --yes")]
 pub(super) struct ResetArgs {
     /// The FlinkDeployment, or sessionjob/NAME

@@ -63,23 +63,23 @@ const EVENTS: &str = "events are told in the log";
 /// Arguments of `autoscaler run`.
 #[derive(Args)]
 #[command(after_help = "\
-Jobs are measured over Flink's REST API and scaled in place, where jobmanager.scheduler is adaptive (Flink 1.18 and
-later); other jobs are only advised, in the log and under /jobs. A job that is new is scaled after its first window;
---set advice.first-window=true only advises it for its first two, and with --store memory every job is new after a
-restart. A job whose own configuration has job.autoscaler.enabled: false is left alone.
+Jobs are measured over Flink's REST API and scaled in place if jobmanager.scheduler is adaptive (Flink 1.18 and later);
+other jobs are only advised, in the log and under /jobs. A new job is scaled after its first window; --set
+advice.first-window=true only advises it for its first two. With --store memory every job is new after a restart.
+Jobs whose own configuration has job.autoscaler.enabled: false are left alone.
 
-Options are taken from --config, over it from the job's own configuration, and over that from --set.
-Of the environment count FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE, FLINK_REST_TLS_DIR and FLINK_REST_CHECK_HOST_NAME.
+The job's own configuration overrides --config, and --set overrides both. These environment variables are used:
+FLINK_REST_CLIENT_HEADERS, FLINK_REST_CA_FILE, FLINK_REST_TLS_DIR and FLINK_REST_CHECK_HOST_NAME.
 
 Examples:
-  # Say what would be done about the jobs of a cluster, and do nothing
+  # Only advise the jobs of a cluster
   kubectl flink autoscaler run --flink http://flink.example:8081 --set scaling.enabled=false
 
-  # Scale the jobs of two clusters, keep what is known of them in a file, and show it over HTTP
+  # Scale the jobs of two clusters, keep their data in a file, and serve it over HTTP
   kubectl flink autoscaler run --flink http://a:8081 --flink http://b:8081 --store sqlite:autoscaler.db \\
     --listen 127.0.0.1:8090
 
-  # The same with a database server; the password is in a file
+  # The same with a database server, and the password in a file
   kubectl flink autoscaler run --flink http://a:8081 --store postgres://flink@db/autoscaler \\
     --store-password-file /run/secrets/db")]
 pub(super) struct RunArgs {
@@ -90,11 +90,11 @@ pub(super) struct RunArgs {
         long,
         value_name = "PLACE",
         default_value = "memory",
-        help = "Where to keep what is known: memory, sqlite:PATH, postgres://USER@HOST/DATABASE or \
+        help = "Where to keep data: memory, sqlite:PATH, postgres://USER@HOST/DATABASE or \
                 mysql://USER@HOST/DATABASE"
     )]
     store: String,
-    /// Variable of the environment with the password of the database
+    /// Environment variable with the database password
     #[arg(
         long,
         value_name = "NAME",
@@ -102,25 +102,25 @@ pub(super) struct RunArgs {
         conflicts_with = "store_password_file"
     )]
     store_password_env: String,
-    /// File with the password of the database
+    /// File with the database password
     #[arg(long, value_name = "FILE")]
     store_password_file: Option<PathBuf>,
-    /// File with options, as a config.yaml or flink-conf.yaml of Flink's
+    /// File with options: a config.yaml or flink-conf.yaml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set an option of the autoscaler, such as utilization.target=0.6, for all jobs; may be repeated
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = option)]
     set: Vec<(String, String)>,
-    /// Pause between two looks at a cluster
+    /// Pause between two checks of a cluster
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s", hide_default_value = true)]
     interval: Duration,
-    /// Jobs that are measured at the same time
+    /// Number of jobs measured concurrently
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
     parallelism: u16,
-    /// Answer /healthz, /jobs and /metrics at this address, such as 127.0.0.1:8090
+    /// Serve /healthz, /jobs and /metrics at this address, such as 127.0.0.1:8090
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Form of the log
+    /// Format of the log
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }

@@ -32,10 +32,10 @@ const START_SECOND: i64 = 1_767_225_600;
 
 const EXAMPLES: &str = "\
 Examples:
-  A job on paper: its vertices, how much a subtask of each manages, and how many records come in
+  A described job: its vertices, the capacity of their subtasks, and the incoming records
     kubectl flink autoscaler simulate -f job.yaml
 
-  The job `orders` as it is measured now, if three times as much came in
+  The job `orders` as measured now, with three times the load
     kubectl flink autoscaler simulate orders --load 3 --set utilization.target=0.8
 
 A file looks like this; `at` is the time since the start:
@@ -48,29 +48,29 @@ A file looks like this; `at` is the time since the start:
     recordsPerSubtask: 400
     inputs:
     - {from: source, ship: HASH, ratio: 1}
-Beside them there may be name, interval, duration, restart and options (job.autoscaler.*), and of a
-vertex parallelism, maxParallelism, share (of a source in all records) and backlog.";
+Optional are also name, interval, duration, restart and options (job.autoscaler.*), and for a vertex
+parallelism, maxParallelism, share (of a source in all records) and backlog.";
 
 /// Arguments of `autoscaler simulate`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct SimulateArgs {
-    /// The FlinkDeployment, or sessionjob/NAME, to take the figures of
+    /// The FlinkDeployment, or sessionjob/NAME, whose metrics to use
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     name: Option<String>,
-    /// YAML file with a job on paper
+    /// YAML file that describes a job
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How many times as much comes in
+    /// Multiply the load by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, hide_default_value = true)]
     load: f64,
     /// How long to simulate
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     length: Option<Duration>,
-    /// How long a job that runs is measured first
+    /// How long to measure a running job first
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s", hide_default_value = true, conflicts_with = "file")]
     measure: Duration,
-    /// Write what the job would have measured to this file, to be replayed by `backtest`
+    /// Write the simulated metrics to this file, for `backtest`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]

@@ -22,10 +22,10 @@ use config::options::autoscaler::ENABLED;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  # What is in force of a job, and how much was measured
+  # What is in force for a job, and how much was measured
   kubectl flink autoscaler status orders
 
-  # The same of a job in a session cluster, for a program
+  # The same for a job in a session cluster, as JSON
   kubectl flink autoscaler status sessionjob/clicks -o json")]
 pub(super) struct StatusArgs {
     /// The FlinkDeployment, or sessionjob/NAME

@@ -44,7 +44,7 @@ pub(super) struct TrialFlags {
     /// Write a chart of lag, rates and parallelism to this file
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
-    /// Directory or file of the operator's configuration, where that has rules that the job names
+    /// The operator's configuration, for the rules that the job names: a file or a directory
     #[arg(long, value_name = "PATH")]
     pub(super) operator_config: Option<PathBuf>,
     #[command(flatten)]

@@ -21,13 +21,13 @@ Examples:
   kubectl flink completion install
   kubectl flink completion install zsh kubectl --dry-run")]
 pub(super) struct InstallArgs {
-    /// For this shell; default: the one that $SHELL names, and kubectl
+    /// Shells to install for; default: $SHELL and kubectl
     #[arg(value_enum)]
     targets: Vec<Target>,
-    /// Only print what would be written where
+    /// Only print what would be written, and where
     #[arg(long)]
     dry_run: bool,
-    /// Replace files that others wrote
+    /// Replace files written by others
     #[arg(long)]
     force: bool,
 }

@@ -17,14 +17,17 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::act::{self, Acts};
+use super::flink_ui::{self, Proxies};
 use super::live::{self, LIVE_MAX, Page, Room};
+use super::logs::Logs;
 use super::resource::{Looked, Reader};
 use super::{autoscaler, config, job};
 use crate::cli::table;
 use console::action::Action;
-use console::assets;
+use console::assets::{self, Asset};
 use console::fleet::Fleet;
 use console::guard::{Asked, Guard, Verdict};
+use console::page::resource::FLINK_UI;
 use console::page::{self, EVENTS, Place};
 use console::query::Query;
 use console::row::{Key, Row};
@@ -51,6 +54,9 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// Of a file whose address changes with what is in it.
 const FOR_EVER: &str = "private, max-age=31536000, immutable";
 
+/// The address of a resource.
+const RESOURCE: &str = "/in/{namespace}/{kind}/{name}";
+
 /// What watches tell and pages show.
 pub(super) struct Console {
     pub(super) guard: Guard,
@@ -63,6 +69,7 @@ pub(super) struct Console {
     fleet: Mutex<Fleet>,
     pub(super) changed: watch::Sender<()>,
     pub(super) room: Room,
+    pub(super) proxies: Proxies,
 }
 
 /// The cluster, for a person.
@@ -82,7 +89,8 @@ impl Console {
         namespace: Option<String>,
     ) -> Self {
         let (fleet, changed) = (Mutex::default(), watch::Sender::new(()));
-        Self { guard, cluster, reader, acts, namespace, fleet, changed, room: Room::default() }
+        let (room, proxies) = (Room::default(), Proxies::default());
+        Self { guard, cluster, reader, acts, namespace, fleet, changed, room, proxies }
     }
 
     /// Changes what is known, and has live pages shown anew.
@@ -124,6 +132,8 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .merge(pages_of::<job::Looked>())
         .merge(pages_of::<config::Looked>())
         .merge(pages_of::<autoscaler::Looked>())
+        .merge(pages_of::<Logs>())
+        .route(&format!("{RESOURCE}{FLINK_UI}"), get(flink_ui::open))
         .merge(act::routes())
         .fallback(get(asset))
         .method_not_allowed_fallback(|| async { StatusCode::METHOD_NOT_ALLOWED })
@@ -133,7 +143,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
 
 /// A page of a resource, and its events.
 fn pages_of<P: Page>() -> Router<Arc<Console>> {
-    let address = format!("/in/{{namespace}}/{{kind}}/{{name}}{}", P::TAB.path());
+    let address = format!("{RESOURCE}{}", P::TAB.path());
     Router::new()
         .route(&format!("{address}{}", page::resource::EVENTS), get(live::resource_events::<P>))
         .route(&address, get(resource::<P>))
@@ -142,32 +152,44 @@ fn pages_of<P: Page>() -> Router<Arc<Console>> {
 /// Answers whom the guard lets in, and says to others what to do.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     let verdict = console.guard.judge(&asked(&request));
-    let mut response = match verdict {
+    let response = match verdict {
         Verdict::Answer => next.run(request).await,
         Verdict::Enter { cookie, address, is_from_elsewhere } => {
-            let mut response = if is_from_elsewhere {
-                Html(page::forward(&address)).into_response()
-            } else {
-                (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
-            };
-            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-                response.headers_mut().insert(SET_COOKIE, cookie);
-            }
-            response
+            entered(&cookie, &address, is_from_elsewhere)
         }
         Verdict::Refuse(refusal) => {
             let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::FORBIDDEN);
             (status, Html(page::refusal(refusal))).into_response()
         }
     };
+    dressed(response)
+}
+
+/// Gives the cookie to who has shown the token, and leads on.
+pub(super) fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> Response {
+    let mut response = if is_from_elsewhere {
+        Html(page::forward(address)).into_response()
+    } else {
+        (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
+    };
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// With the headers of every answer, where it has none of its own.
+pub(super) fn dressed(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    for (name, value) in HEADERS {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
     // The fleet is nobody's to keep.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
-fn asked(request: &Request) -> Asked<'_> {
+pub(super) fn asked(request: &Request) -> Asked<'_> {
     let (uri, headers) = (request.uri(), request.headers());
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     Asked {
@@ -188,9 +210,11 @@ async fn fleet(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
 }
 
 async fn asset(uri: Uri) -> Response {
-    let Some(asset) = assets::find(uri.path()) else {
-        return Refused::no_such_page().into_response();
-    };
+    assets::find(uri.path()).map_or_else(|| Refused::no_such_page().into_response(), file)
+}
+
+/// A file of the program.
+pub(super) fn file(asset: Asset) -> Response {
     let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, FOR_EVER)];
     (headers, asset.text).into_response()
 }
@@ -243,8 +267,7 @@ async fn resource<P: Page>(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
     let key = meant(&console, &parts)?;
-    let mut page = P::default();
-    page.ask(&query.unwrap_or_default());
+    let mut page = P::of(&query.unwrap_or_default());
     let fragments = live::look(&mut page, &console, &key).await;
     let status = if page.is_there() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     let page = page::resource::page(console.place(), &key, P::TAB, &fragments);

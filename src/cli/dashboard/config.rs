@@ -27,8 +27,8 @@ pub(super) struct Looked {
 impl Page for Looked {
     const TAB: Tab = Tab::Config;
 
-    fn ask(&mut self, query: &str) {
-        self.filter = Filter::parse(query);
+    fn of(query: &str) -> Self {
+        Self { filter: Filter::parse(query), seen: Seen::default() }
     }
 
     async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {

@@ -10,7 +10,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::Stream;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -72,11 +73,18 @@ fn too_many(what: &str, most: usize) -> Refused {
 pub(super) trait Page: Default + Send + 'static {
     const TAB: Tab;
 
-    /// What the address says after its `?`.
-    fn ask(&mut self, _query: &str) {}
+    /// As the query of its address wants it.
+    fn of(_query: &str) -> Self {
+        Self::default()
+    }
 
     /// Its parts as they are now, below the head.
     fn look(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
+
+    /// What is told beside its parts while somebody has it open.
+    fn beside(&mut self, _console: &Console, _key: &Key) -> BoxStream<'static, Event> {
+        stream::empty().boxed()
+    }
 
     /// What the look has shown of the resource; absent where the fleet knows as much.
     fn row(&self) -> Option<&Row> {
@@ -117,9 +125,9 @@ pub(super) async fn resource_events<P: Page>(
 ) -> Result<Response, Refused> {
     let key = meant(&console, &parts)?;
     let permits = console.room.followed()?;
-    let mut page = P::default();
-    page.ask(&query.unwrap_or_default());
-    Ok(told(FollowingOne {
+    let mut page = P::of(&query.unwrap_or_default());
+    let beside = page.beside(&console, &key);
+    let following = FollowingOne {
         changed: console.changed.subscribe(),
         console,
         key,
@@ -128,7 +136,8 @@ pub(super) async fn resource_events<P: Page>(
         looked_at: None,
         sent: Sent::default(),
         _permits: permits,
-    }))
+    };
+    Ok(told_with(following, beside))
 }
 
 /// The fragments that a page has.
@@ -241,11 +250,17 @@ impl<P: Page> Live for FollowingOne<P> {
 
 /// What a live page is told, as events.
 pub(super) fn told(live: impl Live) -> Response {
-    Sse::new(events_of(live)).keep_alive(KeepAlive::default()).into_response()
+    told_with(live, stream::empty())
+}
+
+/// The same, with others beside them.
+fn told_with(live: impl Live, beside: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = stream::select(events_of(live), beside.map(Ok));
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 
 fn events_of(live: impl Live) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures::stream::unfold(live, |mut live| async move {
+    stream::unfold(live, |mut live| async move {
         loop {
             let news = live.next().await;
             if !news.is_empty() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::answers::Console;
@@ -83,37 +83,55 @@ impl Reader {
         Self { connection, access, operator_namespace, turns: Semaphore::new(READS_MAX) }
     }
 
+    /// A turn to read something, once there is one.
+    pub(super) async fn turn(&self) -> Part<SemaphorePermit<'_>> {
+        match timeout(TURN_TIME_MAX, self.turns.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err("too many resources are being read; it is tried again".to_owned()),
+        }
+    }
+
+    /// A connection to where it is.
+    pub(super) fn connection(&self, key: &Key) -> Connection {
+        Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() }
+    }
+
+    /// The object itself, if there is one.
+    pub(super) async fn object(&self, key: &Key) -> Part<Option<Deployment>> {
+        let found = within(read::get_value(&self.connection.client, &id(key))).await?;
+        Ok(found.map(Deployment))
+    }
+
     /// Reads the object in its turn, and with it what a page shows of it; nothing where there is no such object.
     pub(super) async fn look<T>(
         &self,
         key: &Key,
         show: impl AsyncFnOnce(&Subject) -> T,
     ) -> Part<Option<(Row, T)>> {
-        let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, self.turns.acquire()).await else {
-            return Err("too many resources are being read; it is tried again".to_owned());
-        };
-        let found = within(read::get_value(&self.connection.client, &id(key))).await?;
-        let Some(object) = found.map(Deployment) else { return Ok(None) };
-        let connection =
-            Connection { namespace: (*key.namespace).into(), ..self.connection.clone() };
-        let subject = Subject { object, connection };
+        let _turn = self.turn().await?;
+        let Some(object) = self.object(key).await? else { return Ok(None) };
+        let subject = Subject { object, connection: self.connection(key) };
         let (_, row) = watch::row(key.kind, &subject.object);
         Ok(Some((row, show(&subject).await)))
     }
 
-    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
-    async fn around(&self, key: &Key, Subject { object, connection }: &Subject) -> Resource {
-        let tree = status::parts(connection, object, self.access, Timestamp::now());
+    /// What `kubectl flink why` says of an object.
+    pub(super) async fn told(&self, key: &Key, object: &Deployment) -> anyhow::Result<Told> {
         // One of each kind may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
-        let told = why::tell(connection, &name, self.access);
+        why::tell(&self.connection(key), &name, self.access).await
+    }
+
+    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
+    async fn around(&self, key: &Key, Subject { object, connection }: &Subject) -> Resource {
+        let tree = status::parts(connection, object, self.access, Timestamp::now());
         let life = Box::pin(life::of(connection, object));
         let (tree, told, life, checkpoints) = tokio::join!(
             within(Box::pin(tree)),
-            within(Box::pin(told)),
+            within(Box::pin(self.told(key, object))),
             life,
             within(Box::pin(self.checkpoints(connection, object))),
         );

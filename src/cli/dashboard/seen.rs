@@ -21,20 +21,15 @@ impl<T> Default for Seen<T> {
 impl<T> Seen<T> {
     /// Takes what a look has brought. What is not there any more, or cannot be read, is shown as it was, with the time.
     pub(super) fn again(&mut self, read: Part<Option<(Row, T)>>) {
-        let clock = || table::clock(Timestamp::now());
-        self.standing = match (read, &self.standing) {
-            (Ok(Some(found)), _) => {
+        let looked = read.map(|found| match found {
+            Some(found) => {
                 self.last = Some(found);
-                Standing::Current
+                true
             }
-            (Ok(None), Standing::Gone { since }) => Standing::Gone { since: since.clone() },
-            (Ok(None), _) if self.last.is_some() => Standing::Gone { since: clock() },
-            (Ok(None), _) => Standing::Absent,
-            (Err(message), Standing::Lost { since, .. }) => {
-                Standing::Lost { since: since.clone(), message }
-            }
-            (Err(message), _) => Standing::Lost { since: clock(), message },
-        };
+            None => false,
+        });
+        let clock = table::clock(Timestamp::now());
+        self.standing = self.standing.after(looked, self.last.is_some(), clock);
     }
 
     pub(super) fn shown(&self) -> Option<&T> {

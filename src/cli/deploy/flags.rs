@@ -18,28 +18,28 @@ const SERVICE_ACCOUNT: &str = "flink";
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Instead of a manifest")]
 pub(super) struct Flags {
-    /// Name of the deployment; where it exists, only what the flags say is changed
+    /// Name of the deployment; if it exists, only what the flags say is changed
     #[arg(add = complete::deployments(), conflicts_with = "filename")]
     pub name: Option<String>,
     /// Image of JobManager and TaskManagers
     #[arg(long, requires = "name")]
     pub image: Option<String>,
-    /// Jar of the job inside the image, such as `local:///opt/flink/usrlib/job.jar`
+    /// Jar inside the image, such as `local:///opt/flink/usrlib/job.jar`
     #[arg(long, value_name = "URI", requires = "name")]
     pub jar: Option<String>,
-    /// Main class; default: the one that the jar names
+    /// Main class; default: the one named in the jar
     #[arg(long, value_name = "NAME", requires = "name")]
     pub class: Option<String>,
     /// Argument of the job; may be repeated
     #[arg(long = "args", value_name = "ARGUMENT", requires = "name", allow_hyphen_values = true)]
     pub args: Vec<String>,
     #[arg(long, value_name = "NUMBER", requires = "name", value_parser = clap::value_parser!(i32).range(1..))]
-    /// Subtasks of each vertex
+    /// Parallelism of the job
     pub parallelism: Option<i32>,
-    /// Version of Flink in the image, such as `v1_20`; default: read from the tag of a flink image
+    /// Flink version of the image, such as `v1_20`; default: from the tag of a flink image
     #[arg(long, value_name = "VERSION", requires = "name", value_parser = flink_version)]
     pub flink_version: Option<FlinkVersion>,
-    /// How the state is carried over an upgrade
+    /// How state is carried over in an upgrade
     #[arg(long, value_name = "MODE", requires = "name")]
     pub upgrade_mode: Option<Mode>,
     /// Option of Flink or of the operator; may be repeated
@@ -54,7 +54,7 @@ pub(super) struct Flags {
     /// Memory of each TaskManager; default for a new deployment: 1728Mi
     #[arg(long, value_name = "SIZE", requires = "name")]
     pub task_manager_memory: Option<String>,
-    /// Savepoint or checkpoint that a new deployment starts from
+    /// Savepoint or checkpoint to start a new deployment from
     #[arg(long, value_name = "PATH", requires = "name")]
     pub from_savepoint: Option<String>,
 }

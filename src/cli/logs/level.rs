@@ -12,7 +12,7 @@ const FIELDS: [&str; 4] = ["\"level\":\"", "\"log.level\":\"", "\"severity\":\""
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
-pub(super) enum Level {
+pub(in crate::cli) enum Level {
     Trace,
     Debug,
     Info,
@@ -48,26 +48,49 @@ impl Level {
     }
 }
 
-/// Lets the lines of one pod through that are grave enough.
-#[derive(Clone, Debug)]
-pub(super) struct Filter {
+/// Lets the lines of one pod through that are grave enough and have a text.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cli) struct Filter {
     least: Option<Level>,
-    /// The level that lines without one go on with; such at the very beginning are shown.
-    present: Level,
+    /// In lower case; empty where any line will do.
+    text: String,
+    /// The level that lines without one go on with.
+    present: Option<Level>,
+    /// Whether the line before had the text.
+    is_found: bool,
 }
 
 impl Filter {
-    pub(super) fn new(least: Option<Level>) -> Self {
-        Self { least, present: Level::Error }
+    pub(in crate::cli) fn new(least: Option<Level>) -> Self {
+        Self { least, ..Self::default() }
+    }
+
+    /// With only those lines that have the text, in any case, and the stack traces that follow them.
+    #[must_use]
+    pub(in crate::cli) fn finding(self, text: &str) -> Self {
+        Self { text: text.to_lowercase(), ..self }
+    }
+
+    /// Whether there are lines that it does not let through.
+    pub(in crate::cli) fn is_strict(&self) -> bool {
+        self.least.is_some() || !self.text.is_empty()
     }
 
     /// True if the line is to be shown.
-    pub(super) fn lets(&mut self, line: &str) -> bool {
-        let Some(least) = self.least else { return true };
-        if let Some(level) = Level::of(line) {
-            self.present = level;
+    pub(in crate::cli) fn lets(&mut self, line: &str) -> bool {
+        self.present = Level::of(line).or(self.present);
+        if !self.text.is_empty() {
+            let goes_on = line.starts_with([' ', '\t']) || line.starts_with("Caused by: ");
+            self.is_found = self.is_found && goes_on || line.to_lowercase().contains(&self.text);
         }
-        self.present >= least
+        // Without any level yet, as of a shell before Flink starts, lines are shown.
+        let is_grave = self.present.is_none_or(|level| self.least.is_none_or(|it| level >= it));
+        is_grave && (self.text.is_empty() || self.is_found)
+    }
+
+    /// Level of the line that was judged last, or of the one that it goes on with.
+    pub(in crate::cli) fn level(&self) -> Option<Level> {
+        self.present
     }
 }
 
@@ -99,5 +122,23 @@ mod tests {
         assert!(filter.lets("2026-01-01 00:00:00,000 TRACE x"));
         assert_eq!(Level::of(&"ä".repeat(200)), None);
         assert_eq!(Level::of(""), None);
+    }
+    #[test]
+    fn a_text_is_found_in_any_case_with_the_stack_trace_that_follows() {
+        let mut filter = Filter::new(Some(Level::Info)).finding("Because");
+        let shown = [
+            "2026-01-01 00:00:00,000 DEBUG a.A [] - because",
+            "2026-01-01 00:00:01,000 WARN  a.A [] - careful",
+            "java.lang.RuntimeException: BECAUSE",
+            "\tat a.A.b(A.java:1)",
+            "Caused by: java.io.IOException",
+            "\t... 3 more",
+            "2026-01-01 00:00:02,000 INFO  a.A [] - on it goes",
+            "\tbut not here",
+        ]
+        .map(|line| filter.lets(line));
+        assert_eq!(shown, [false, false, true, true, true, true, false, false]);
+        assert_eq!(filter.level(), Some(Level::Info));
+        assert!(filter.is_strict() && !Filter::new(None).is_strict());
     }
 }

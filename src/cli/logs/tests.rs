@@ -3,11 +3,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use clap::Parser;
-use futures::stream;
+use futures::{StreamExt, stream};
 use http::{Request, Response};
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Frame;
+use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 

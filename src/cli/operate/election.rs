@@ -18,14 +18,14 @@ use operator::sharding::{self, Sharding};
 /// Flags of leader election; the rest is in the operator's configuration.
 #[derive(Args)]
 pub(super) struct ElectionArgs {
-    /// Operate only while holding this Lease, so that several replicas may run: one leads
+    /// Only operate while holding this Lease, so that one of several replicas leads
     #[arg(long, value_name = "NAME")]
     lease_name: Option<String>,
-    /// Divide the namespaces into so many shards, which the replicas share; 0 for one that leads.
-    /// Instead of `kubernetes.operator.sharding.shards`
+    /// Divide the namespaces into this many shards among the replicas; 0 means one leader.
+    /// Overrides `kubernetes.operator.sharding.shards`
     #[arg(long, value_name = "NUMBER")]
     shards: Option<u16>,
-    /// Namespace of the Lease; that of the pod or of the kubeconfig's context unless given
+    /// Namespace of the Lease; default: that of the pod or of the kubeconfig's context
     #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE")]
     lease_namespace: Option<String>,
 }

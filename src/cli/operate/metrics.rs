@@ -13,7 +13,7 @@ use operator::{exposition, report};
 /// Flags of metrics; the rest is in the operator's configuration.
 #[derive(Args)]
 pub(super) struct MetricsArgs {
-    /// Port that Prometheus scrapes; closed unless this or the configuration names one
+    /// Port for Prometheus; closed unless set here or in the configuration
     #[arg(long, value_name = "PORT")]
     metrics_port: Option<u16>,
 }

@@ -23,19 +23,18 @@ use operator::{mutator, validator};
 #[command(next_help_heading = "Admission webhook")]
 #[allow(clippy::struct_field_names, reason = "flags of a command that has others")]
 pub(super) struct WebhookArgs {
-    /// Answer the API server's questions about resources on this port, over TLS, as /validate and
-    /// /mutate
+    /// Serve the admission webhook on this port, over TLS, at /validate and /mutate
     #[arg(long, value_name = "PORT")]
     webhook_port: Option<u16>,
-    /// Service by which the API server calls, in the namespace of the pod or of the kubeconfig's
+    /// Service that the API server calls, in the namespace of the pod or of the kubeconfig's
     /// context
     #[arg(long, value_name = "NAME", requires = "webhook_port")]
     webhook_service: Option<String>,
-    /// Name or address by which the API server calls, where it is no Service; may be repeated
+    /// Name or address that the API server calls, if it is not a Service; may be repeated
     #[arg(long, value_name = "HOST", requires = "webhook_port")]
     webhook_host: Vec<String>,
-    /// Directory with tls.crt, tls.key and maybe ca.crt, such as a mounted Secret; read again when it
-    /// changes
+    /// Directory with tls.crt, tls.key and optionally ca.crt, such as a mounted Secret; reloaded
+    /// when it changes
     #[arg(
         long,
         value_name = "DIRECTORY",
@@ -43,10 +42,10 @@ pub(super) struct WebhookArgs {
         conflicts_with_all = ["webhook_secret", "webhook_configuration"]
     )]
     webhook_certificate: Option<PathBuf>,
-    /// Make the certificate, and keep it in this Secret, which all replicas share
+    /// Create the certificate, and keep it in this Secret, shared by all replicas
     #[arg(long, value_name = "NAME", requires = "webhook_port")]
     webhook_secret: Option<String>,
-    /// Make the webhook configurations of this name, validating and mutating, trust the certificate
+    /// Make the validating and mutating webhook configurations of this name trust the certificate
     #[arg(long, value_name = "NAME", requires = "webhook_secret")]
     webhook_configuration: Option<String>,
 }

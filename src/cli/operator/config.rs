@@ -41,23 +41,23 @@ const ALL_NAMESPACES: [&str; 2] = ["--all-namespaces", "-A"];
 /// Arguments of `operator config`.
 #[derive(Args)]
 #[command(after_help = "\
-FROM is the layer that an option comes from: its default, a file, defaults of a namespace or Flink version,
-the environment or the command line of the operator, a resource. Secrets are not shown.
+FROM is the layer an option comes from: its default, a file, the defaults of a namespace or Flink version, the
+operator's environment or command line, a resource. Secrets are hidden.
 
 Examples:
-  # All options of the installation, and what they are without anybody setting them
+  # All options of the installation, including defaults
   kubectl flink operator config
 
-  # What a change of a file would mean for jobs of Flink 1.20 in a namespace, without a cluster
+  # What a file would mean for jobs of Flink 1.20 in a namespace, without a cluster
   kubectl flink operator config --operator-config config.yaml -n shop --flink-version v1_20 --set-only
 
-  # What applies to one job, and when a change of it counts
+  # What applies to one job, and when a change takes effect
   kubectl flink operator config orders -n shop -o wide")]
 pub(super) struct ConfigArgs {
-    /// Show what applies to this FlinkDeployment, or sessionjob/NAME
+    /// Show the options of this FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: Option<String>,
-    /// Show what applies to clusters of this version of Flink
+    /// Show the options of clusters with this Flink version
     #[arg(long, value_name = "VERSION", value_parser = flink_version, conflicts_with = "name")]
     flink_version: Option<FlinkVersion>,
     #[command(flatten)]
@@ -69,14 +69,14 @@ pub(super) struct ConfigArgs {
 /// Where the operator's options are, and which are shown.
 #[derive(Args)]
 pub(in crate::cli) struct Shown {
-    /// Configuration of the operator: a file, or a directory with flink-conf.yaml or config.yaml;
-    /// without it the ConfigMap of the installation is read
+    /// The operator's configuration: a file, or a directory with flink-conf.yaml or config.yaml;
+    /// default: the installation's ConfigMap
     #[arg(long, value_name = "PATH")]
     operator_config: Option<PathBuf>,
     /// Namespace of the installation
     #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE", default_value = NAMESPACE)]
     operator_namespace: String,
-    /// Leave out what nobody sets
+    /// Only options that are set
     #[arg(long)]
     set_only: bool,
 }
@@ -381,7 +381,7 @@ fn line(effective: Effective) -> Line {
 fn render(lines: &[Line], is_wide: bool, width: Option<usize>) -> String {
     let mut headers = vec!["OPTION", "VALUE", "FROM"];
     if is_wide {
-        headers.extend(["COUNTS", "SET AS"]);
+        headers.extend(["APPLIES", "SET AS"]);
     }
     let row = |line: &Line| {
         let or_none = |text: Option<&str>| text.unwrap_or(NONE).to_owned();

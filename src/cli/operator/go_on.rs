@@ -25,18 +25,18 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Arguments of `operator continue`.
 #[derive(Args)]
 #[command(after_help = "\
-After kubernetes.operator.upgrade.pause-after-failures failed upgrades in a row, the others wait. They go on by
-themselves once one of them is changed and becomes stable; this lets them go on as they are.
+After kubernetes.operator.upgrade.pause-after-failures consecutive failures, other upgrades wait. They continue once one of
+them is changed and becomes stable; this command continues them as they are.
 
-One waiting FlinkDeployment of each namespace is annotated, by which its operator hears of it. Without -n, that is in
-all namespaces.
+It notifies the operator by annotating one waiting FlinkDeployment in each namespace. Without -n it does so in all
+namespaces.
 
 Examples:
   kubectl flink list -A --upgrading
   kubectl flink operator continue
   kubectl flink operator continue -n shop --dry-run=server")]
 pub(super) struct ContinueArgs {
-    /// How long to wait for the operator; exit code 124 afterwards
+    /// How long to wait for the operator before exiting with code 124
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     timeout: Duration,
     #[command(flatten)]

@@ -22,14 +22,14 @@ const PROGRAM: &str = "kubectl-flink";
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  # Write an archive, and bring it into the sandbox
+  # Write an archive, and load it into the sandbox
   kubectl flink operator image --file operator.tar
   kubectl flink sandbox load-image operator.tar
 
-  # Bring it into a registry with a tool of your choice
+  # Push it to a registry with a tool of your choice
   kubectl flink operator image --file operator.tar --tag registry.example/kubectl-flink:0.1.0")]
 pub(super) struct ImageArgs {
-    /// The archive to write, in the form of `docker save`
+    /// Archive to write, in the format of `docker save`
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
     /// Name of the image

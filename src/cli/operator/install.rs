@@ -45,32 +45,32 @@ Examples:
   # Operate two namespaces with two pods, one of which leads
   kubectl flink operator install --watch-namespaces shop,fraud --replicas 2
 
-  # See what would be created, or keep it in a repository
+  # Show what would be created, or keep it in a repository
   kubectl flink operator install --dry-run=client -o yaml
 
-  # What would this operator do with what another one, such as the Java operator, left? Nothing is changed
+  # What would this operator do to the resources of another one, such as the Java operator? Changes nothing
   kubectl flink operator install --check
 
-  # The values of an installed Java operator, for this one, and what differs. Nothing is changed
+  # Convert the values of an installed Java operator, and report what differs. Changes nothing
   kubectl flink operator install --from-java > values.yaml
 
   # Values of the Helm chart, under the same names
   kubectl flink operator install --values values.yaml --set image.repository=registry.example/kubectl-flink")]
 pub(super) struct InstallArgs {
-    /// Operate these namespaces; the whole cluster without
+    /// Operate these namespaces; default: the whole cluster
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespaces: Vec<String>,
-    /// Operator pods; of several, one leads
+    /// Number of operator pods, one of which leads
     #[arg(long, value_name = "COUNT")]
     replicas: Option<i32>,
-    /// Print the values of an installed release of the Java operator's chart, for this one, and what
-    /// differs; change nothing
+    /// Convert the values of an installed Java operator's release, and report what differs; change
+    /// nothing
     #[arg(long, conflicts_with_all = [
         "watch_namespaces", "replicas", "files", "set", "set_string", "check", "dry_run", "wait", "yes",
         "output",
     ])]
     from_java: bool,
-    /// Name of that release, in the namespace of -n; without it the one that is running is found
+    /// Name of that release, in the namespace of -n; default: the running one
     #[arg(long, value_name = "NAME", requires = "from_java")]
     release: Option<String>,
     #[command(flatten)]
@@ -83,16 +83,16 @@ pub(super) struct InstallArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  # What would the operator of this version do at once? Nothing is changed
+  # What would this version of the operator do right away? Changes nothing
   kubectl flink operator upgrade --check
 
-  # To the version of this program
+  # Upgrade to the version of this program
   kubectl flink operator upgrade --wait
 
   # Change one value and keep the others
   kubectl flink operator upgrade --set operatorPod.resources.limits.memory=512Mi")]
 pub(super) struct UpgradeArgs {
-    /// Forget the values of the installation: only those given now count
+    /// Discard the values of the installation and only use those given now
     #[arg(long)]
     reset_values: bool,
     #[command(flatten)]
@@ -104,12 +104,12 @@ pub(super) struct UpgradeArgs {
 /// What installing and upgrading share.
 #[derive(Args)]
 struct How {
-    /// Leave the definitions of the Flink resources as they are, for people who may not change them
+    /// Do not install or change the CRDs, for example because you may not
     #[arg(long)]
     skip_crds: bool,
-    /// Change nothing: tell what the operator would do first about each resource that is there, but
-    /// for snapshots by schedule and the end of old ones.
-    /// Exits 0 when it would leave all as they are, else 1
+    /// Change nothing: show what the operator would do first to each existing resource, except
+    /// scheduled snapshots and their cleanup. Exits with 0 if it would leave all as they are,
+    /// otherwise with 1
     #[arg(long, conflicts_with_all = ["dry_run", "wait", "yes"])]
     check: bool,
     /// Do not ask

@@ -17,10 +17,10 @@ use clients::cluster::read;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  # See what would go
+  # Show what would be removed
   kubectl flink operator uninstall --dry-run=client
 
-  # Remove it; definitions, resources, jobs and the jobs' own account and rights stay
+  # Remove it; CRDs, resources, jobs and the jobs' own account and permissions stay
   kubectl flink operator uninstall --yes")]
 pub(super) struct UninstallArgs {
     /// Do not ask

@@ -15,13 +15,13 @@ pub fn reference() -> String {
 
 <!-- Made from src/cli/permissions/table.rs by a test; UPDATE_EXPECT=1 cargo test --lib permissions -->
 
-What a person, or a pipeline, must be allowed to do so that a command works. *Needed* is what it cannot do without; without what
-is *wished* it leaves something out and says so. Rights are for the namespace of the jobs, unless they are marked with \u{2020}: those are for the
-whole cluster. A JobManager is reached through the API server by `services/proxy`; where that is not given, `--flink-access port-forward`
-takes `pods/portforward`. `bluegreen/NAME` takes `get` of flinkbluegreendeployments; to change it `patch`, to roll it back `update`, to delete it `delete`. `kubectl flink check -n NAMESPACE` asks the API server
-for all of them.
+The permissions that a person or a pipeline needs for each command. A command fails without those under *needed*; without those under
+*optional* it leaves something out and says so. They apply to the namespace of the jobs; those marked with \u{2020} are cluster-wide. JobManagers are
+reached through the API server with `services/proxy`, or with `pods/portforward` if you pass `--flink-access port-forward`. `bluegreen/NAME` needs
+`get` on flinkbluegreendeployments, and `patch` to change, `update` to roll back and `delete` to delete it. `kubectl flink check -n NAMESPACE` asks the
+API server about all of them.
 
-| command | needed | wished | |
+| command | needed | optional | |
 |---|---|---|---|
 "
     .to_owned();
@@ -41,7 +41,7 @@ for all of them.
         ]);
     }
     let offline = OFFLINE.map(|command| format!("`{command}`")).join(", ");
-    text.extend(["\nNo cluster is asked by ", &offline, ".\n"]);
+    text.extend(["\nThese commands need no cluster: ", &offline, ".\n"]);
     text + &operator()
 }
 
@@ -51,24 +51,24 @@ fn operator() -> String {
     let rows = [
         ("its work", "each namespace that it operates, or the cluster", rules::operator()),
         (
-            "to make Secrets of keytabs in its own pod (`rbac.keytabsRule.create`)",
+            "creating Secrets from keytabs in its own pod (`rbac.keytabsRule.create`)",
             "the same",
             rules::keytabs(),
         ),
         (
-            "to lead, and to share the work (`--lease-name`, `--shards`)",
+            "leader election and sharding (`--lease-name`, `--shards`)",
             "its own namespace",
             rules::leader(),
         ),
         ("`--shards` with `--all-namespaces`", "the cluster", rules::namespaces()),
-        ("snapshots before a node goes (`rbac.nodesRule.create`)", "the cluster", rules::nodes()),
+        ("node notices (`rbac.nodesRule.create`)", "the cluster", rules::nodes()),
         (
             "the room on the nodes, for the autoscaler (`rbac.resourceViewRule.create`)",
             "the cluster",
             rules::resource_view(),
         ),
         (
-            "a webhook that makes its own certificate",
+            "a webhook that creates its own certificate",
             "its own namespace",
             rules::webhook_secret(webhook),
         ),
@@ -78,11 +78,11 @@ fn operator() -> String {
     let mut text = "
 ## The operator
 
-What `operator install` gives the operator in a pod. Who runs `kubectl flink operate` from a terminal needs the same, and in addition, as it reaches
-JobManagers through the API server, `get`, `create`, `update`, `patch` and `delete` of `services/proxy`, and `get` and `create` of `pods/portforward` for
-jars, which are too large for the proxy. Who installs the operator must have all that it gives.
+`operator install` grants these to the operator in a pod. `kubectl flink operate` in a terminal needs the same. Because it reaches JobManagers through the
+API server it also needs `get`, `create`, `update`, `patch` and `delete` on `services/proxy`, and `get` and `create` on `pods/portforward` for jars, which
+are too large for the proxy. To install the operator you need all permissions that it is granted.
 
-| for | in | rights |
+| for | in | permissions |
 |---|---|---|
 "
     .to_owned();

@@ -73,7 +73,7 @@ pub fn all() -> Vec<Needs> {
                 )
                 .sub("finalizers"),
             ]],
-            "a Role may only be given by who has its rights; `--skip-crds` needs nothing of definitions",
+            "you can only create a Role with permissions that you have; `--skip-crds` needs none on CRDs",
         ),
         needs(
             "deploy",
@@ -86,7 +86,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["get"], "", "serviceaccounts").if_given(),
                 ],
             ],
-            "`--wait` also needs `list` and `watch` of the resource",
+            "`--wait` also needs `list` and `watch` on the resource",
         ),
         needs(
             "run",
@@ -106,7 +106,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["get"], "", "pods").sub("log").if_given(),
                 ],
             ],
-            "the gateway's pod has the service account and the mounts of the JobManager: who may create pods has their rights",
+            "the gateway's pod has the JobManager's service account and mounts, which anybody who may create pods there can use",
         ),
         needs(
             "status",
@@ -120,7 +120,7 @@ pub fn all() -> Vec<Needs> {
                     ASK_FLINK,
                 ],
             ],
-            "`watch` only for `--watch`; ConfigMaps are read of jobs with an autoscaler",
+            "`watch` only for `--watch`; ConfigMaps are read for jobs with an autoscaler",
         ),
         needs(
             "list",
@@ -141,7 +141,7 @@ pub fn all() -> Vec<Needs> {
                     ASK_FLINK,
                 ],
             ],
-            "without `services/proxy` it has states and no figures",
+            "without `services/proxy` it shows states but no metrics",
         ),
         needs(
             "dashboard",
@@ -160,10 +160,10 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
                 grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
             ]],
-            "kinds that may not be listed are named on the page; all but `list` and `watch` is for the pages of one resource, for its \
-             configuration also `configmaps` in the operator's namespace. An action needs what its command needs, and is offered only to who has it",
+            "kinds that you may not list are named on the page; everything but `list` and `watch` is for the pages of a resource, for its \
+             configuration also `configmaps` in the operator's namespace. An action needs what its command needs, and is only offered if you have it",
         ),
-        needs("events", &[&NAMED, &[NAMES, EVENTS]], "`--watch` also needs `watch` of events"),
+        needs("events", &[&NAMED, &[NAMES, EVENTS]], ""),
         needs(
             "config",
             &[
@@ -174,7 +174,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["get"], "", "configmaps").if_given(),
                 ],
             ],
-            "the wished ones in the operator's namespace",
+            "the optional ones in the operator's namespace",
         ),
         needs("suspend", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
         needs("resume", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
@@ -322,7 +322,7 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], "apps", "deployments"),
                 PODS,
             ]],
-            "with `-A`, and for what is in storage, the same in the whole cluster",
+            "with `-A`, and for leftovers in storage, the same cluster-wide",
         ),
         needs(
             "report",
@@ -341,7 +341,7 @@ pub fn all() -> Vec<Needs> {
                     ASK_FLINK,
                 ],
             ],
-            "what may not be read is listed in the archive",
+            "the archive lists what you may not read",
         ),
         needs(
             "check",

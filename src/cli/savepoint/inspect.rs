@@ -27,24 +27,24 @@ const FOLDERS_SHOWN: usize = 10;
 /// Arguments of `savepoint inspect`.
 #[derive(Args)]
 #[command(after_help = "\
-A path has a slash or a colon in it: a place in S3, GCS, Azure or HDFS, or on this machine. The credentials for it are
-those of --job, of the operator's configuration, or of this machine. Read is the file _metadata, up to 64 MiB of it.
-OPERATOR is what Flink finds state again by: the hash of the operator's uid. With another one, or above another
-MAX parallelism, its state is not restored.
+An argument with a slash or a colon is a path in S3, GCS, Azure or HDFS, or a local one. It is read with the credentials
+of --job, of the operator's configuration, or of this machine: the file _metadata, up to 64 MiB of it. OPERATOR is the
+hash of the operator's uid, by which Flink finds its state. With another uid, or a parallelism above MAX, the state is
+not restored.
 
 Examples:
   kubectl flink savepoint inspect orders-savepoint-manual-1767225600000
   kubectl flink savepoint inspect s3://lake/savepoints/savepoint-012345-6789ab --job orders
   kubectl flink savepoint inspect ./savepoint-012345-6789ab/_metadata -o json | jq '.operators[].uid'")]
 pub(super) struct InspectArgs {
-    /// The folder of the savepoint or checkpoint, its metadata file, or a FlinkStateSnapshot
+    /// Folder or metadata file of the savepoint or checkpoint, or a FlinkStateSnapshot
     #[arg(add = complete::snapshots(), value_name = "PATH|SNAPSHOT")]
     source: String,
-    /// Reach the place with the options of this FlinkDeployment, or sessionjob/NAME
+    /// Access storage with the options of this FlinkDeployment, or sessionjob/NAME
     #[arg(long, value_name = "NAME", add = complete::deployments())]
     job: Option<String>,
-    /// Configuration of the operator, which may say how places are reached: a file, or a directory
-    /// with flink-conf.yaml or config.yaml
+    /// The operator's configuration, for access to storage: a file, or a directory with
+    /// flink-conf.yaml or config.yaml
     #[arg(long, value_name = "FILE")]
     operator_config: Option<PathBuf>,
     #[command(flatten)]

@@ -29,31 +29,32 @@ use state::references::claims;
 /// Arguments of `snapshots gc`.
 #[derive(Args)]
 #[command(after_help = "\
-A FlinkStateSnapshot goes together with its savepoint, if it is old, not among the newest of its job, and no spec, status,
-stored revision or other snapshot names the savepoint. Of what failed, and of checkpoints, only the record goes. The
-operator looks once more before it disposes of a savepoint. Savepoints that no resource records: kubectl flink gc.
+Deletes a FlinkStateSnapshot together with its savepoint if it is old, not among the newest of its job, and no spec,
+status, stored revision or other snapshot refers to the savepoint. For failed snapshots and for checkpoints, only the
+resource is deleted. The operator checks again before it disposes of a savepoint. For savepoints without a resource use
+kubectl flink gc.
 
 Examples:
-  # Show what could go
+  # Show what could be deleted
   kubectl flink snapshots gc --dry-run
 
-  # Of one job all but the five newest of what is older than a month, those taken by hand too
+  # For one job, all older than a month but the five newest, including manual ones
   kubectl flink snapshots gc orders --keep 5 --older-than 720h --include-kept")]
 #[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub(super) struct GcArgs {
-    /// Only those of this FlinkDeployment, or sessionjob/NAME; it may be gone
+    /// Only those of this FlinkDeployment, or sessionjob/NAME, which may no longer exist
     #[arg(add = complete::deployments())]
     name: Option<String>,
-    /// Those of all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
-    /// Leave alone what was taken since
+    /// Keep those newer than this
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "168h")]
     older_than: Duration,
-    /// Leave alone so many of each job, the newest that were completed
+    /// Keep this many of each job, the newest completed ones
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     keep: usize,
-    /// Also those whose savepoint was to stay when they are deleted, together with it
+    /// Also those with disposeOnDelete: false, together with their savepoints
     #[arg(long)]
     include_kept: bool,
     /// Only show what would be deleted

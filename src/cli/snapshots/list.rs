@@ -23,7 +23,7 @@ pub(super) struct ListArgs {
     /// Only those of this FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: Option<String>,
-    /// List those of all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
     #[command(flatten)]

@@ -27,9 +27,9 @@ pub(super) enum ResultFormat {
     /// Columns below their names
     #[default]
     Table,
-    /// An object a line: a contract for programs
+    /// One object per line: a stable contract for programs
     Json,
-    /// A line of names, and one for each row
+    /// A header line, and one line per row
     Csv,
 }
 

@@ -1,5 +1,5 @@
 use expect_test::{Expect, expect};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Event;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -149,7 +149,7 @@ fn pod_nodes(pods: &[Pod], role: Role, is_wide: bool, now: Timestamp) -> Vec<Nod
     nodes
 }
 
-fn pod_node(pod: &Pod, is_wide: bool, now: Timestamp) -> Node {
+pub(super) fn pod_node(pod: &Pod, is_wide: bool, now: Timestamp) -> Node {
     let status = pod.status.as_ref();
     let containers =
         status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();

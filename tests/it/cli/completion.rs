@@ -34,7 +34,7 @@ fn completed(words: &[&str]) -> String {
 fn kubectl_gets_cobras_form() {
     assert_eq!(
         completed(&["sav"]),
-        "savepoint\tTake a savepoint of a running job and print its path, or look into one\n:4\n"
+        "savepoint\tTake a savepoint of a running job and print its path, or inspect one\n:4\n"
     );
     assert!(completed(&["status", "--out"]).starts_with("--output\t"));
     assert_eq!(completed(&["status", "-o", "y"]), "yaml\tYAML\n:4\n");

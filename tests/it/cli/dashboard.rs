@@ -4,7 +4,9 @@ mod act;
 mod autoscaler;
 mod browser;
 mod config;
+mod flink_ui;
 mod job;
+mod logs;
 mod resource;
 mod showcase;
 
@@ -406,9 +408,38 @@ fn tell_of(cluster: &FakeCluster, name: &str) {
             "involvedObject": reference, "type": kind, "reason": reason, "message": message,
             "lastTimestamp": at(minutes), "count": 1}));
     }
-    cluster.insert(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
-        "name": format!("{name}-6d4c7b9f8-k2p4q"), "namespace": "shop", "creationTimestamp": at(37),
-        "labels": {"app": name, "component": "jobmanager"}}, "spec": {"containers": []},
-        "status": {"phase": "Running", "containerStatuses": [{"name": "flink-main-container", "image": "", "imageID": "",
-            "ready": true, "restartCount": 2}]}}));
+    for (pod, component, restarts) in
+        [("6d4c7b9f8-k2p4q", "jobmanager", 2), ("taskmanager-1-1", "taskmanager", 0)]
+    {
+        let pod = format!("{name}-{pod}");
+        cluster.insert(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+            "name": pod, "namespace": "shop", "creationTimestamp": at(37),
+            "labels": {"app": name, "component": component}}, "spec": {"containers": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "flink-main-container", "image": "", "imageID": "",
+                    "ready": true, "restartCount": restarts}]}}));
+        cluster.set_log(&pod, &log());
+    }
+}
+
+/// What a container has written: more than fits into the box of a page.
+fn log() -> String {
+    let line = |number: usize| {
+        let (level, text) = match number % 20 {
+            7 => ("WARN ", "Checkpoint 12 takes longer than its interval\n\tas 3 others before it"),
+            13 => (
+                "ERROR",
+                "no s3.secret-key: hush\njava.io.IOException: closed\n\tat a.A.b(A.java:1)",
+            ),
+            _ => (
+                "INFO ",
+                "Completed checkpoint for job 5a3e (1024 bytes, checkpointDuration=15 ms)",
+            ),
+        };
+        format!(
+            "2026-01-01 00:00:{:02},000 {level} org.apache.flink.runtime.Thing [] - {number}: {text}\n",
+            number % 60
+        )
+    };
+    (0..60).map(line).collect()
 }

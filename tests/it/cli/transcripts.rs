@@ -173,7 +173,7 @@ fn with_paused_upgrade() -> FakeCluster {
 }
 
 /// The stage, with the pods of `wordcount` and what they wrote.
-fn with_pods() -> FakeCluster {
+pub(super) fn with_pods() -> FakeCluster {
     let cluster = stage();
     let pod = |name: &str, component: &str| {
         json!({"apiVersion": "v1", "kind": "Pod",

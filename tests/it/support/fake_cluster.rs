@@ -7,6 +7,7 @@
 //! given, and ports that lead to another fake.
 
 pub(crate) mod http;
+mod logs;
 mod port_forward;
 mod store;
 
@@ -122,11 +123,6 @@ impl FakeCluster {
         });
     }
 
-    /// What the containers of a pod have written.
-    pub(crate) fn set_log(&self, pod: &str, text: &str) {
-        self.state().logs.insert(pod.to_owned(), text.to_owned());
-    }
-
     /// Forgets the requests so far.
     pub(crate) fn forget_requests(&self) {
         self.state().recorded.clear();
@@ -195,8 +191,8 @@ impl FakeCluster {
             Some(Fault::Overtaken(object)) => drop(self.insert(*object)),
             None => {}
         }
-        if let Some(log) = self.log_of(parts.uri.path()) {
-            return Ok(Response::new(Body::from(log)));
+        if let Some(log) = self.log(&parts.uri) {
+            return Ok(log);
         }
         let content_type = parts
             .headers
@@ -222,12 +218,6 @@ impl FakeCluster {
                 .unwrap(),
             Answer::Watch { from } => self.watch(request, from),
         })
-    }
-
-    /// The log that a path names.
-    fn log_of(&self, path: &str) -> Option<String> {
-        let (_, pod) = path.strip_suffix("/log")?.rsplit_once("/pods/")?;
-        self.state().logs.get(pod).cloned()
     }
 
     /// Events after the resource version, as they happen, until the client leaves.

@@ -18,7 +18,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes},
-    http::{HeaderMap, Method, StatusCode, Uri},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri},
     response::Response,
 };
 use clients::flink::{Client, Deadlines};
@@ -181,6 +181,8 @@ struct World {
     faults: VecDeque<Injected>,
     /// `METHOD /path`, in order.
     requests: Vec<String>,
+    /// Headers of all of them.
+    heard: Vec<HeaderMap>,
     /// Milliseconds since the epoch; a second passes with each request.
     now: i64,
     /// The clock on the wall counts instead.
@@ -270,6 +272,16 @@ impl FakeFlink {
         self.world().faults.push_back(Injected { path_part: path_part.into(), fault, times });
     }
 
+    /// Headers of all requests so far, a line each.
+    pub(crate) fn heard(&self) -> String {
+        let world = self.world();
+        let headers = world.heard.iter().flatten();
+        let line = |(name, value): (&HeaderName, &HeaderValue)| {
+            format!("{name}: {}\n", value.to_str().unwrap())
+        };
+        headers.map(line).collect::<Vec<_>>().concat()
+    }
+
     /// The requests so far that contain `path_part`, as `METHOD /path`.
     pub(crate) fn requests(&self, path_part: &str) -> Vec<String> {
         self.world().requests.iter().filter(|line| line.contains(path_part)).cloned().collect()
@@ -350,6 +362,7 @@ async fn answer(
     let fault = {
         let mut world = world.lock().unwrap();
         world.requests.push(request.clone());
+        world.heard.push(headers.clone());
         world.fault_for(&request)
     };
     match fault {
@@ -367,6 +380,11 @@ async fn answer(
         Some(Fault::NoJobs) => return respond((StatusCode::OK, json!({"jobs": []}).to_string())),
         Some(Fault::SilentBefore) => std::future::pending::<()>().await,
         Some(Fault::SilentAfter | Fault::CutAnswer | Fault::Garbage | Fault::Endless) | None => {}
+    }
+    if let Some((kind, text)) = web(&method, uri.path()) {
+        let response = Response::builder().header("content-type", kind);
+        // Nothing of Flink's sets one; a JobManager runs what others write.
+        return response.header("set-cookie", "of=flink").body(Body::from(text)).unwrap();
     }
     let (status, text) = world.lock().unwrap().handle(host, &method, &uri, &headers, &body);
     match fault {
@@ -387,6 +405,21 @@ async fn answer(
             Response::new(Body::from_stream(futures::stream::iter(body)))
         }
         _ => respond((status, text)),
+    }
+}
+
+/// The web interface: a page, and a script that asks the REST API.
+fn web(method: &Method, path: &str) -> Option<(&'static str, &'static str)> {
+    const PAGE: &str = "<!doctype html><title>Fake Flink Web Dashboard</title><base href=\"./\">\
+                        <h1>Jobs</h1><p></p><script src=\"main.js\" type=\"module\"></script>";
+    const SCRIPT: &str = "const jobs = await (await fetch('jobs/overview')).json(); \
+                          document.querySelector('p').textContent = jobs.jobs.length + ' at ' + location.hash; \
+                          const cancel = await fetch('jobs/' + jobs.jobs[0].jid, {method: 'PATCH'}); \
+                          document.querySelector('h1').textContent = cancel.status;";
+    match (method.as_str(), path) {
+        ("GET", "/") => Some(("text/html", PAGE)),
+        ("GET", "/main.js") => Some(("text/javascript", SCRIPT)),
+        _ => None,
     }
 }
 

@@ -1,11 +1,18 @@
 //! Logs of one container, line by line.
 
-use futures::{AsyncBufReadExt, Stream, TryStreamExt};
+use std::io;
+
+use futures::io::{AsyncBufRead, AsyncBufReadExt};
+use futures::{Stream, stream};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, LogParams};
 
 use super::{Error, Result};
+
+/// Bytes of a line that are kept: a program may write for ever without ending one.
+const LINE_BYTES_MAX: usize = 256 << 10;
 
 /// Which lines of which container.
 #[derive(Clone, Debug, Default)]
@@ -21,9 +28,14 @@ pub struct LogRequest {
     pub tail_lines: Option<i64>,
     /// Not older than so many seconds.
     pub since_seconds: Option<i64>,
+    /// Not older than this, to the second: older lines of that second come too.
+    pub since: Option<Timestamp>,
+    /// Each line begins with the time at which it was written, and a blank.
+    pub is_timed: bool,
 }
 
-/// The container's lines; the stream ends with the log, or never while following.
+/// The container's lines; the stream ends with the log, or never while following. What is too long is cut, and what is
+/// not UTF-8 is replaced.
 pub async fn lines(
     client: &Client,
     request: &LogRequest,
@@ -35,10 +47,45 @@ pub async fn lines(
         previous: request.is_previous,
         tail_lines: request.tail_lines,
         since_seconds: request.since_seconds,
+        // kube rounds it to the nearest second, which may be the next one.
+        since_time: request.since.map(|since| since - SignedDuration::from_secs(1)),
+        timestamps: request.is_timed,
         ..LogParams::default()
     };
-    let stream = pods.log_stream(&request.pod, &params).await?;
-    Ok(stream.lines().map_err(|error| Error::from(kube::Error::ReadEvents(error))))
+    let log = Box::pin(pods.log_stream(&request.pod, &params).await?);
+    Ok(stream::try_unfold(log, |mut log| async move {
+        let line = next_line(&mut log).await;
+        let line = line.map_err(|error| Error::from(kube::Error::ReadEvents(error)))?;
+        Ok(line.map(|line| (line, log)))
+    }))
+}
+
+/// The next line without its end; absent at the end of the log.
+async fn next_line(log: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let mut is_begun = false;
+    let mut is_cut = false;
+    loop {
+        let read = log.fill_buf().await?;
+        if read.is_empty() {
+            return Ok(is_begun.then(|| text_of(&line, is_cut)));
+        }
+        is_begun = true;
+        let end = read.iter().position(|byte| *byte == b'\n');
+        let length = end.unwrap_or(read.len());
+        let kept = length.min(LINE_BYTES_MAX - line.len());
+        is_cut |= kept < length;
+        line.extend_from_slice(read.get(..kept).unwrap_or_default());
+        log.consume_unpin(length + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(Some(text_of(&line, is_cut)));
+        }
+    }
+}
+
+fn text_of(line: &[u8], is_cut: bool) -> String {
+    let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+    if is_cut { format!("{line}…") } else { line.into_owned() }
 }
 
 /// The container's log as one text, at most `bytes_max` of it.
@@ -53,4 +100,23 @@ pub async fn text(client: &Client, request: &LogRequest, bytes_max: u32) -> Resu
         ..LogParams::default()
     };
     Ok(pods.logs(&request.pod, &params).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_are_cut_where_they_are_too_long_and_none_is_lost() {
+        let endless = "x".repeat(3 * LINE_BYTES_MAX);
+        let written = format!("one\r\n\n{endless}\n\u{e4}");
+        // The last letter is broken.
+        let mut log = written.as_bytes().strip_suffix(b"\xa4").unwrap();
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut log).await.unwrap() {
+            lines.push(line);
+        }
+        let cut = format!("{}…", "x".repeat(LINE_BYTES_MAX));
+        assert_eq!(lines, ["one", "", &cut, "\u{fffd}"]);
+    }
 }

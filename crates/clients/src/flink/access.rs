@@ -46,10 +46,10 @@ const POOL_IDLE: Duration = Duration::from_secs(10);
 /// The way that requests take.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Access {
-    /// By Service DNS inside the cluster, else through the API server.
+    /// By Service DNS inside the cluster, otherwise through the API server.
     #[default]
     Auto,
-    /// Straight to the Service's DNS name.
+    /// Directly, by the Service's DNS name.
     Service,
     /// Through the API server's service proxy (permission: `services/proxy`).
     Proxy,

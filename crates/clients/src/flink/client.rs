@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use backon::{ExponentialBuilder, Retryable};
 use bytes::Bytes;
-use http::Method;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
@@ -96,14 +97,28 @@ pub(super) enum Payload {
     Multipart { content_type: String, body: Bytes },
 }
 
+/// What a JobManager gives out at a path, with any status.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Page {
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub body: Vec<u8>,
+}
+
 /// An answer with any status, and a body inside the limit.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) content_type: Option<String>,
     pub(super) body: Vec<u8>,
 }
 
 impl Answer {
+    /// The value of the header `Content-Type`.
+    pub(super) fn content_type(headers: &HeaderMap) -> Option<String> {
+        Some(headers.get(CONTENT_TYPE)?.to_str().ok()?.to_owned())
+    }
+
     /// True if the body is Flink's error body.
     pub(super) fn is_flinks(&self) -> bool {
         wire::errors(&self.body).is_some()
@@ -201,6 +216,15 @@ impl Client {
             None => Call::new(method, path),
         };
         self.send(call, self.deadlines.request).await
+    }
+
+    /// What a GET of this path gives, as it came: a page or a file of Flink's own web interface. Answers of an API
+    /// server on the way are none.
+    pub async fn page(&self, path: String) -> Result<Page, Error> {
+        let call = Call::new(Method::GET, path);
+        let Answer { status, content_type, body } =
+            self.exchange(&call, self.deadlines.request).await?;
+        Ok(Page { status, content_type, body })
     }
 
     /// Makes the call and reads its success as `T`.

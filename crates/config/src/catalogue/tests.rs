@@ -72,34 +72,34 @@ fn a_secret_is_not_told() {
 fn tables() -> [(&'static str, &'static str, &'static [Known]); 7] {
     [
         (
-            "Of resources",
-            "What the operator's configuration says of them is the default; `spec.flinkConfiguration` wins.",
+            "Resources",
+            "The operator's configuration sets their defaults; `spec.flinkConfiguration` overrides them.",
             o::OF_RESOURCES,
         ),
         (
-            "Before a node goes",
-            "Options of this operator's own, in the same places: [nodes.md](nodes.md).",
+            "Node notices",
+            "Set in the same places, and only in this operator: [nodes.md](nodes.md).",
             o::node_notice::TABLE,
         ),
         (
-            "Of FlinkBlueGreenDeployments",
-            "What the operator's configuration says of them is the default; their `spec.configuration` wins.",
+            "FlinkBlueGreenDeployments",
+            "The operator's configuration sets their defaults; their `spec.configuration` overrides them.",
             o::blue_green::TABLE,
         ),
         (
             "The autoscaler",
-            "Options of a resource too: [autoscaler.md](autoscaler.md).",
+            "These can also be set for a resource: [autoscaler.md](autoscaler.md).",
             o::autoscaler::TABLE,
         ),
         (
             "Jars of session jobs",
-            "Headers and the checksum are options of the job. All others count in the operator's configuration alone.",
+            "Headers and the checksum are set for the job, all others only in the operator's configuration.",
             o::OF_JARS,
         ),
-        ("The operator", "They count in the operator's configuration alone.", o::OF_OPERATOR),
+        ("The operator", "Only set in the operator's configuration.", o::OF_OPERATOR),
         (
             "Metrics",
-            "They count in the operator's configuration alone; reporters are in [metrics.md](metrics.md).",
+            "Only set in the operator's configuration; reporters are in [metrics.md](metrics.md).",
             o::metrics::TABLE,
         ),
     ]
@@ -133,7 +133,7 @@ fn the_reference_is_up_to_date() {
 fn reference() -> String {
     let sections = tables().map(|(title, about, table)| {
         let rows: Vec<String> = table.iter().map(row).collect();
-        let head = "| option | default | counts | what it is | value |\n|---|---|---|---|---|\n";
+        let head = "| option | default | applies | meaning | value |\n|---|---|---|---|---|\n";
         format!("\n## {title}\n\n{about}\n\n{head}{}", rows.concat())
     });
     format!(
@@ -142,11 +142,11 @@ fn reference() -> String {
 
 <!-- Made from crates/config/src/options/ by a test; UPDATE_EXPECT=1 cargo test -p kubectl-flink-config reference -->
 
-Every option of the operator; where they are read and which layer wins is in [configuration.md](configuration.md). Names that others choose are
-described with what they are for: `kubernetes.operator.plugins.*` in [operator.md](operator.md), `kubernetes.operator.metrics.reporter.*` in
-[metrics.md](metrics.md). *Counts* says when a change does: `live` with the next pass over each resource, `at deploy` when its cluster is started
-the next time, `at start` when the operator is started again, `never` for options of the Java operator that mean nothing here. An older name counts as
-long as the present one is not set. An option of the autoscaler that the Java operator has too was once below `kubernetes.operator.`, which is not
+Every option of the operator. [configuration.md](configuration.md) says where options are read and which layer takes precedence. Options with user-defined
+names are described on other pages: `kubernetes.operator.plugins.*` in [operator.md](operator.md), `kubernetes.operator.metrics.reporter.*` in
+[metrics.md](metrics.md). *Applies* says when a change takes effect: `live` from the next pass over each resource, `at deploy` the next time its cluster
+is started, `at start` the next time the operator is started, `never` for options of the Java operator that have no effect here. An older name is used
+if the current one is not set. Autoscaler options that the Java operator also has could once be prefixed with `kubernetes.operator.`; this is not
 repeated.
 
 A duration is {}.

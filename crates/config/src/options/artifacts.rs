@@ -9,26 +9,26 @@ use crate::option::ConfigOption;
 
 options! {
     OF_JARS =>
-    /// Folder of the operator for jars that it fetches.
+    /// The operator's folder for fetched jars.
     Live USER_ARTIFACTS_BASE_DIR: String =
         "kubernetes.operator.user.artifacts.base.dir" or "/opt/flink/artifacts";
-    /// Schemes of addresses from which the operator fetches jars.
+    /// URI schemes from which the operator fetches jars.
     Live USER_ARTIFACTS_ALLOWED_SCHEMES: List =
         "kubernetes.operator.user.artifacts.allowed-schemes" or "https";
     /// Refuses jars on hosts without a public address.
     Live USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS: bool =
         "kubernetes.operator.user.artifacts.disallow-restricted-hosts" or "true";
-    /// The largest jar that is fetched.
+    /// Maximum size of a fetched jar.
     Live USER_ARTIFACTS_MAX_SIZE: MemorySize =
         "kubernetes.operator.user.artifacts.max-size" or "1 gb";
-    /// Longest time that one jar may take, from the first connection to the last byte.
+    /// Timeout for fetching a jar, from the first connection to the last byte.
     Live USER_ARTIFACTS_TIMEOUT: Duration =
         "kubernetes.operator.user.artifacts.timeout" or "10 min";
-    /// Disk for jars that were fetched before, so that an unchanged one is not sent again; 0 for
-    /// none.
+    /// Disk space for caching fetched jars, so that unchanged ones are not sent again; 0 disables
+    /// the cache.
     Live USER_ARTIFACTS_CACHE_SIZE: MemorySize =
         "kubernetes.operator.user.artifacts.cache.max-size" or "512 mb";
-    /// Headers with which the jar of a session job is asked for; its configuration states them.
+    /// HTTP headers for fetching the jar of a session job, set in its configuration.
     Live USER_ARTIFACTS_HTTP_HEADER: TextMap = "kubernetes.operator.user.artifacts.http.header";
     /// Checksum that the jar of a session job must have: `sha256:` and 64 hexadecimal digits.
     Live USER_ARTIFACTS_CHECKSUM: String = "kubernetes.operator.user.artifacts.checksum";

@@ -24,10 +24,10 @@ values_from_str! {
 
 options! {
     TABLE =>
-    /// Snapshot that is taken of a job when a node that it runs on is about to go.
+    /// Snapshot to take of a job when one of its nodes is about to be drained or reclaimed.
     Live SNAPSHOT: NoticeSnapshot = "kubernetes.operator.node-notice.snapshot" or "NONE";
     /// Pause between two such snapshots of a job.
     Live COOLDOWN: Duration = "kubernetes.operator.node-notice.cooldown" or "10 min";
-    /// Keys of taints that tell of it, beside those that are known.
+    /// Keys of additional taints that count as a notice.
     Live TAINTS: List = "kubernetes.operator.node-notice.taints" or "";
 }

@@ -71,6 +71,7 @@ function follow() {
   if (document.hidden || !main.dataset.events) return;
   source = new EventSource(main.dataset.events + location.search);
   source.onopen = tell;
+  document.dispatchEvent(new CustomEvent("follow", { detail: source }));
   source.addEventListener("view", (event) => {
     show(JSON.parse(event.data));
     tell();
@@ -86,7 +87,8 @@ function follow() {
 document.addEventListener("visibilitychange", follow);
 addEventListener("pagehide", () => source && source.close());
 addEventListener("pageshow", (event) => event.persisted && follow());
-follow();
+// By then a script of the page itself has run as well.
+addEventListener("DOMContentLoaded", follow);
 
 // The search follows the typing, and the address the search. Only the fleet has one.
 let typing;

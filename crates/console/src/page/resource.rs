@@ -7,10 +7,12 @@ mod chart;
 pub mod config;
 mod graph;
 pub mod job;
+pub mod logs;
 pub mod scaling;
 
 use super::{Place, act, document, state, text, time};
 use crate::action::Action;
+use crate::assets::{self, Asset, LOGS_SCRIPT};
 use crate::resource::{
     Branch, Checkpoint, Checkpoints, Ink, MOMENTS_MAX, Measure, Moment, Next, Part, Resource, Span,
     Standing, Verdict,
@@ -20,6 +22,9 @@ use crate::row::{Key, Row, Tone};
 /// What follows the address of a page, where its events are told.
 pub const EVENTS: &str = "/events";
 
+/// What follows the address of a resource, where Flink's own interface is opened.
+pub const FLINK_UI: &str = "/flink-ui";
+
 /// The pages of a resource.
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Tab {
@@ -27,6 +32,7 @@ pub enum Tab {
     Job,
     Config,
     Autoscaler,
+    Logs,
 }
 
 impl Tab {
@@ -37,6 +43,7 @@ impl Tab {
             Self::Job => "/job",
             Self::Config => "/config",
             Self::Autoscaler => "/autoscaler",
+            Self::Logs => "/logs",
         }
     }
 
@@ -46,6 +53,15 @@ impl Tab {
             Self::Job => "Job",
             Self::Config => "Configuration",
             Self::Autoscaler => "Autoscaler",
+            Self::Logs => "Logs",
+        }
+    }
+
+    /// Script that only this page needs.
+    fn script(self) -> Option<Asset> {
+        match self {
+            Self::Overview | Self::Job | Self::Config | Self::Autoscaler => None,
+            Self::Logs => Some(LOGS_SCRIPT),
         }
     }
 }
@@ -57,6 +73,7 @@ pub type Fragment = (&'static str, String);
 pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> String {
     let body = html! {
         @for (_, fragment) in fragments { (PreEscaped(fragment)) }
+        @if let Some(script) = tab.script() { script src=(assets::address(script)) defer {} }
     };
     let events = format!("{}{}{EVENTS}", key.address(), tab.path());
     document(&key.name, place, "resource", Some(&events), body).into_string()
@@ -86,6 +103,10 @@ pub fn head(
             nav.tabs aria-label="Pages of this resource" {
                 @for it in Tab::iter() {
                     a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
+                }
+                // It is of another origin, and has nothing of the console.
+                a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
+                    "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " in a tab of its own" }
                 }
             }
         }

@@ -13,13 +13,13 @@ use operator::install::values::{FRAMEWORKS, Values};
 /// Where values come from.
 #[derive(Args)]
 pub(super) struct ValueArgs {
-    /// File with values, in the form of the chart's values.yaml; may be repeated, later ones win
+    /// File with values like the chart's values.yaml; may be repeated, later ones override
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// One value, such as replicas=2; may be repeated, and wins over files
+    /// A value, such as replicas=2; may be repeated, and overrides files
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// One value that is text whatever it looks like, such as image.tag=12
+    /// A value that is always a string, such as image.tag=12
     #[arg(long, value_name = "PATH=VALUE")]
     set_string: Vec<String>,
 }

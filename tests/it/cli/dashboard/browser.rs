@@ -1,13 +1,13 @@
 //! What a person sees and does, in a real browser: `tests/browser.sh`.
 
 use std::ops::Deref;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
 use super::showcase::showcase;
-use super::{Shown, fleet, job_manager};
+use super::{JOB_ID, LIMIT, Shown, fleet, job_manager};
 use crate::support::browser::Browser;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
@@ -218,6 +218,91 @@ async fn who_has_no_token_reads_what_to_do() {
     seen.leave().await;
 }
 
+/// They stay at the end, unless somebody reads further up, or holds them.
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn lines_come_and_can_be_held() {
+    let seen = Seen::new().await;
+    let page = format!("{}/in/shop/deployment/job-01/logs?role=jm", seen.shown.base());
+    seen.driver.goto(page).await.unwrap();
+    seen.shows(LINK, &json!("Live")).await;
+    let last = "return document.getElementById('lines').lastElementChild.textContent";
+    let is_at_end = "const it = document.getElementById('lines'); \
+                     return it.scrollTop > 0 && it.scrollHeight - it.scrollTop - it.clientHeight < 2";
+    let count = "return document.querySelectorAll('#lines p').length";
+    let write = |text: &str| seen.shown.cluster.write_log("job-01-6d4c7b9f8-k2p4q", text);
+    seen.shows(is_at_end, &json!(true)).await;
+    let before = seen.ask(count).await.as_u64().unwrap();
+    write("first\n");
+    seen.shows(last, &json!("first")).await;
+    seen.shows(is_at_end, &json!(true)).await;
+    assert_eq!(seen.ask(count).await, json!(before + 1), "nothing is shown twice");
+
+    seen.ask("document.getElementById('lines').scrollTop = 40").await;
+    let end = "return document.getElementById('end').hidden";
+    seen.shows(end, &json!(false)).await;
+    write("second\n");
+    seen.shows(last, &json!("second")).await;
+    assert_eq!(seen.ask("return document.getElementById('lines').scrollTop").await, json!(40));
+    seen.click("#end").await;
+    seen.shows(is_at_end, &json!(true)).await;
+    seen.shows(end, &json!(true)).await;
+
+    seen.click("#pause").await;
+    write("third\nfourth\n");
+    let pause = "return document.getElementById('pause').textContent";
+    seen.shows(pause, &json!("Paused: 2 more lines")).await;
+    assert_eq!(seen.ask(last).await, json!("second"));
+    seen.click("#pause").await;
+    seen.shows(last, &json!("fourth")).await;
+
+    // As when a tab is seen again.
+    seen.ask("follow()").await;
+    write("fifth\n");
+    seen.shows(last, &json!("fifth")).await;
+    assert_eq!(seen.ask(count).await, json!(before + 5), "known lines are not shown again");
+    let many: Vec<_> = (0..2_100).map(|number| format!("line {number}\n")).collect();
+    write(&many.concat());
+    seen.shows(last, &json!("line 2099")).await;
+    assert!(seen.ask(count).await.as_u64().unwrap() <= 2_000, "the oldest are dropped");
+    seen.leave().await;
+}
+
+/// Flink's scripts run, of another origin, and change nothing.
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
+async fn a_link_leads_to_flinks_own_interface_at_the_job() {
+    let seen = Seen::new().await;
+    let page = format!("{}/in/shop/deployment/job-01", seen.shown.base());
+    seen.driver.goto(page).await.unwrap();
+    seen.shows(LINK, &json!("Live")).await;
+    seen.click("#head [target=_blank]").await;
+    let started = Instant::now();
+    let windows = loop {
+        let windows = seen.driver.windows().await.unwrap();
+        if windows.len() == 2 {
+            break windows;
+        }
+        assert!(started.elapsed() < LIMIT, "a tab opens");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    seen.driver.switch_to_window(windows[1].clone()).await.unwrap();
+    let text = "return (document.querySelector('p') || document.body).textContent";
+    seen.shows(text, &json!(format!("1 at #/job/running/{JOB_ID}/overview"))).await;
+    seen.shows("return document.querySelector('h1').textContent", &json!("405")).await;
+    let address = seen.driver.current_url().await.unwrap().to_string();
+    assert!(!address.starts_with(seen.shown.base()) && !address.contains("token"), "{address}");
+    // What such a script could try with the console.
+    let asked = format!(
+        "const done = arguments[arguments.length - 1]; \
+         fetch('{}/', {{mode: 'no-cors', credentials: 'include'}}).then(() => done('asked'), () => done('refused'))",
+        seen.shown.base()
+    );
+    let answer = seen.driver.execute_async(asked, Vec::new()).await.unwrap();
+    assert_eq!(*answer.json(), json!("refused"), "its policy lets it ask nobody else");
+    seen.leave().await;
+}
+
 /// In light and dark, wide and on a phone, with an error and a note shown.
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
@@ -230,6 +315,7 @@ async fn everybody_can_read_it() {
     let job = format!("{resource}/job");
     let autoscaler = format!("{resource}/autoscaler");
     let config = format!("{resource}/config?set=false");
+    let logs = format!("{resource}/logs");
     let scale = format!("{resource}/do/scale?parallelism=3");
     let deploy = format!("{}/deploy?namespace=shop&kind=deployment&name=job-01", seen.shown.base());
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
@@ -243,6 +329,7 @@ async fn everybody_can_read_it() {
             ("autoscaler", &autoscaler),
             ("scale", &scale),
             ("deploy", &deploy),
+            ("logs", &logs),
         ] {
             seen.driver.goto(address).await.unwrap();
             seen.picture(&format!("{name}-{width}-{theme}")).await;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -58,18 +58,33 @@ impl FakeCluster {
         if let Some((host, path)) = proxied(&parts.uri) {
             let request = reqwest::Client::new()
                 .request(parts.method, format!("http://{}{path}", behind.flink))
-                .header(header::HOST, host)
+                .headers(passed_on(parts.headers, host))
                 .body(bytes);
             let Ok(answer) = request.send().await else {
                 return StatusCode::BAD_GATEWAY.into_response();
             };
-            let status = answer.status();
-            return (status, answer.bytes().await.unwrap_or_default()).into_response();
+            let (status, headers) = (answer.status(), passed_back(answer.headers()));
+            return (status, headers, answer.bytes().await.unwrap_or_default()).into_response();
         }
         let request = Request::from_parts(parts, kube::client::Body::from(bytes.to_vec()));
         let Ok(response) = self.serve(request).await;
         response
     }
+}
+
+/// An API server keeps its own credentials to itself.
+fn passed_on(mut headers: HeaderMap, host: String) -> HeaderMap {
+    for own in [header::AUTHORIZATION, header::CONTENT_LENGTH] {
+        headers.remove(own);
+    }
+    headers.insert(header::HOST, host.parse().unwrap());
+    headers
+}
+
+fn passed_back(headers: &HeaderMap) -> HeaderMap {
+    let hop = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION];
+    let headers = headers.iter().filter(|(name, _)| !hop.contains(name));
+    headers.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Host and path of a request to `/api/v1/namespaces/NS/services/NAME:PORT/proxy/…`.

@@ -134,6 +134,7 @@ impl Direct {
         let fail = |error| failure(call, error, started.elapsed());
         let mut response = request.send().await.map_err(fail)?;
         let status = response.status().as_u16();
+        let content_type = Answer::content_type(response.headers());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(fail)? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
@@ -141,7 +142,7 @@ impl Direct {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, body })
+        Ok(Answer { status, content_type, body })
     }
 
     /// True if the port accepts a connection.

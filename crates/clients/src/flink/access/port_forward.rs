@@ -131,11 +131,12 @@ impl PortForward {
         };
         let response = connection.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
+        let content_type = Answer::content_type(response.headers());
         match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
             Ok(body) => {
                 let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
                 *idle = Some((connection, Instant::now()));
-                Ok(Answer { status, body: body.to_bytes().into() })
+                Ok(Answer { status, content_type, body: body.to_bytes().into() })
             }
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })

@@ -75,8 +75,9 @@ impl Proxy {
             .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
         let response = self.kubernetes.send(request).await.map_err(|error| lost(call, error))?;
         let status = response.status().as_u16();
+        let content_type = Answer::content_type(response.headers());
         match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-            Ok(body) => Ok(Answer { status, body: body.to_bytes().into() }),
+            Ok(body) => Ok(Answer { status, content_type, body: body.to_bytes().into() }),
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
             }

@@ -141,11 +141,10 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
 <!-- Made by a test from crates/lifecycle/src/phase.rs, rules.rs and reads.rs:
      UPDATE_EXPECT=1 cargo test -p kubectl-flink-lifecycle --test it page_of_the_lifecycle -->
 
-Where an application, a session cluster or a session job stands follows from its status alone, whoever stored it. A pass observes what there is, and
-then looks at the rules of the phase, one after the other, until one of them has a plan. A pass may leave a resource in the same phase or in one that
-an arrow leads to.
+The phase of an application, a session cluster or a session job follows from its status alone, whoever stored it. A pass observes the cluster, and then
+tries the rules of the phase in order until one of them has a plan. It leaves the resource in the same phase, or in one that an arrow leads to.
 
-| phase | what it is | by which fields |
+| phase | meaning | recognized by |
 |---|---|---|
 {}
 ```mermaid
@@ -155,19 +154,19 @@ stateDiagram-v2
 
 ## The rules of each phase
 
-A deletion comes before all of them, and so does a record that cannot be read.
+A deletion takes precedence over all of them, and so does a record that cannot be read.
 {}
 ## What is read
 
-A pass reads these facts at once, as it looks at them whatever comes of it. A session job has its cluster's JobManager, and a session cluster has no jobs
-of its own to list. Everything else is read when a rule asks for it, once in a pass.
+A pass always needs these facts, and reads them first. For a session job the JobManager is its cluster's; a session cluster has no jobs of its own to
+list. Everything else is read when a rule asks for it, once per pass.
 
 | phase | facts |
 |---|---|
 {}
-## What a user's wish leads to
+## The effect of a change
 
-Of an application that is upgraded by savepoints, in a usual state of its cluster. Behind the arrows are the phases that the pass leads through.
+This is for an application that is upgraded with savepoints, with its cluster in a normal state. The arrows show the phases that follow.
 
 | phase | {head} |
 |{line}

@@ -2,7 +2,7 @@ use super::*;
 
 #[track_caller]
 fn check(status: u16, body: &str, expected: &str) {
-    let answer = Answer { status, body: body.as_bytes().to_vec() };
+    let answer = Answer { status, content_type: None, body: body.as_bytes().to_vec() };
     let call = Call::new(http::Method::POST, "/jobs/x/stop".into());
     let found = own_words(&answer)
         .map(|(code, message)| sort(&call, code, message))
@@ -34,7 +34,7 @@ fn pod_that_does_not_listen_is_unreachable() {
         "Error trying to reach service: 'dial tcp 10.0.0.5:8081: connect: connection refused'",
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"error trying to reach service: dial tcp 10.0.0.5:8081: connect: connection refused","reason":"ServiceUnavailable","code":502}"#,
     ] {
-        let answer = Answer { status: 502, body: body.into() };
+        let answer = Answer { status: 502, content_type: None, body: body.into() };
         let call = Call::new(http::Method::POST, "/jobs/x/stop".into());
         let (code, message) = own_words(&answer).unwrap();
         assert!(matches!(sort(&call, code, message), Error::Unreachable { .. }), "{body}");

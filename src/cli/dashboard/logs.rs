@@ -1,0 +1,320 @@
+//! The page of logs: the pods of a resource, their last lines, and more of them as they are written.
+//!
+//! Each look finds the pods; those who read follow what it has found. What is read waits in a bounded backlog until the
+//! page takes it, so that a log that nobody could follow slows down nothing, and is shown with gaps.
+
+use std::time::Duration;
+
+use axum::response::sse::Event;
+use clap::ValueEnum;
+use futures::stream::{self, BoxStream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::answers::Console;
+use super::live::Page;
+use super::resource::{Reader, within};
+use super::spans;
+use crate::cli::deployment::Deployment;
+use crate::cli::logs::MAIN_CONTAINER;
+use crate::cli::logs::level::{Filter, Level};
+use crate::cli::logs::reading::{Message, Readers, Wanted, is_pending};
+use crate::cli::printer::pieces;
+use crate::cli::{deployment, status, table, wait};
+use clients::cluster::pods::{self, Role};
+use config::secret;
+use console::logs::{Backlog, Choice, Line, Nothing, Pods, WAITING_MAX};
+use console::page::resource::{Fragment, Tab, View, logs};
+use console::resource::{Part, Standing};
+use console::row::{Key, Tone};
+
+/// Pods whose logs are read for one page.
+const PODS_MAX: usize = 16;
+/// Pods that are listed.
+const LISTED_MAX: usize = 100;
+/// Last lines of a pod that a page begins with, where there is room for them.
+const LINES_MAX: usize = 500;
+/// Last lines of a pod among which those are looked for that somebody wants to see.
+const SEARCHED_MAX: i64 = 5_000;
+/// Lines on their way to the backlog.
+const LINES_WAITING: usize = 64;
+/// Pause between two lots of lines.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What the page knows, from one look to the next.
+pub(super) struct Logs {
+    choice: Choice,
+    pods: Option<Part<Pods>>,
+    standing: Standing,
+    /// Who tells lines as they come. Absent for a page that has its lines in itself.
+    following: Option<watch::Sender<Found>>,
+}
+
+/// Pods that a look has found.
+#[derive(Clone, Default)]
+struct Found {
+    pods: Pods,
+    /// Those that are read.
+    read: Vec<Pod>,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        let choice = Choice::default();
+        Self { choice, pods: None, standing: Standing::Absent, following: None }
+    }
+}
+
+impl Page for Logs {
+    const TAB: Tab = Tab::Logs;
+
+    fn of(query: &str) -> Self {
+        Self { choice: Choice::parse(query), ..Self::default() }
+    }
+
+    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+        let mut lines = Vec::new();
+        let looked = match find(&console.reader, key, &self.choice).await {
+            Ok(Some(Ok(found))) => {
+                match &self.following {
+                    Some(following) => drop(following.send_replace(found.clone())),
+                    None => lines = read(&console.reader, key, &self.choice, &found.read).await,
+                }
+                self.pods = Some(Ok(found.pods));
+                Ok(true)
+            }
+            Ok(Some(Err(why))) => {
+                self.pods = Some(Err(why));
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(message) => Err(message),
+        };
+        let clock = table::clock(Timestamp::now());
+        self.standing = self.standing.after(looked, self.pods.is_some(), clock);
+        let view = View { key, resource: None, standing: &self.standing, actions: &[] };
+        let mut parts = logs::parts(view, &self.choice, self.pods.as_ref());
+        if self.following.is_none() {
+            let none = Pods::default();
+            let pods = self.pods.as_ref().and_then(|it| it.as_ref().ok()).unwrap_or(&none);
+            parts.push(logs::log(key, &self.choice, pods, &lines));
+        }
+        parts
+    }
+
+    fn beside(&mut self, console: &Console, key: &Key) -> BoxStream<'static, Event> {
+        let (following, found) = watch::channel(Found::default());
+        self.following = Some(following);
+        if self.choice.is_previous {
+            // It has ended.
+            return stream::empty().boxed();
+        }
+        let lines = Following::new(&console.reader, key, &self.choice, found);
+        let events = stream::unfold(lines, |mut lines| async move {
+            let news = lines.next().await?;
+            // A text can always be written.
+            let event = Event::default().event("lines").json_data(news).ok()?;
+            Some((event, lines))
+        });
+        events.boxed()
+    }
+
+    fn is_there(&self) -> bool {
+        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
+    }
+}
+
+/// The pods of a resource, or why they are not known; nothing where there is no such resource.
+async fn find(reader: &Reader, key: &Key, choice: &Choice) -> Part<Option<Part<Found>>> {
+    let _turn = reader.turn().await?;
+    let Some(object) = reader.object(key).await? else { return Ok(None) };
+    Ok(Some(within(Box::pin(found(reader, key, choice, &object))).await))
+}
+
+/// Of a session job those of its cluster, of a blue/green deployment those of the colour that serves.
+async fn found(
+    reader: &Reader,
+    key: &Key,
+    choice: &Choice,
+    object: &Deployment,
+) -> anyhow::Result<Found> {
+    let connection = reader.connection(key);
+    let cluster = match deployment::serving(&connection, object).await? {
+        Some(serving) => deployment::cluster_of(&connection, &serving).await?,
+        None => object.clone(),
+    };
+    let present = if cluster.is_blue_green() {
+        // It has no colour yet.
+        Vec::new()
+    } else {
+        pods::list(&connection.client, &connection.namespace, cluster.name(), None).await?
+    };
+    let now = Timestamp::now();
+    let all = present.iter().take(LISTED_MAX).map(|pod| console::logs::Pod {
+        name: name(pod).to_owned(),
+        label: spans(&secret::hide_in(&status::pod(pod, now))),
+    });
+    let all = all.collect::<Vec<_>>();
+    let mut nothing = None;
+    if present.iter().all(is_pending) {
+        let told = reader.told(key, object).await.ok();
+        let (why, evidence) = told.map(|it| (it.what, it.evidence)).unwrap_or_default();
+        let (why, evidence) = (secret::hide_in(&why), secret::hide_in(&evidence));
+        nothing = Some(Nothing { phase: wait::phase(&cluster), why, evidence });
+    }
+    let chosen = present.iter().filter(|pod| !is_pending(pod) && is_chosen(pod, choice));
+    let mut read: Vec<Pod> = chosen.cloned().collect();
+    let unread = read.len().saturating_sub(PODS_MAX);
+    read.truncate(PODS_MAX);
+    let pods = Pods {
+        cluster: cluster.name().to_owned(),
+        more: present.len() - all.len(),
+        all,
+        read: read.iter().map(|pod| name(pod).to_owned()).collect(),
+        unread,
+        nothing,
+    };
+    Ok(Found { pods, read })
+}
+
+fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn is_chosen(pod: &Pod, choice: &Choice) -> bool {
+    let role = choice.role.map(|role| match role {
+        console::logs::Role::Jm => Role::JobManager,
+        console::logs::Role::Tm => Role::TaskManager,
+    });
+    role.is_none_or(|role| Role::of(pod) == Some(role))
+        && choice.pod.as_deref().is_none_or(|chosen| chosen == name(pod))
+}
+
+/// What is read of each of so many pods.
+fn wanted(key: &Key, choice: &Choice, pods: usize) -> Wanted {
+    let level = choice.level.and_then(|level| Level::from_str(level, true).ok());
+    let filter = Filter::new(level).finding(&choice.text);
+    // All of them fit into the backlog.
+    let kept = (WAITING_MAX / pods.clamp(1, PODS_MAX)).min(LINES_MAX);
+    let tail = if filter.is_strict() { SEARCHED_MAX } else { i64::try_from(kept).unwrap_or(1) };
+    Wanted {
+        namespace: key.namespace.clone().into(),
+        container: MAIN_CONTAINER.to_owned(),
+        is_following: false,
+        is_previous: choice.is_previous,
+        tail: Some(tail),
+        kept: Some(kept),
+        since: None,
+        filter,
+        pods_max: PODS_MAX,
+    }
+}
+
+/// The last lines of these pods, as far as they can be read in time.
+async fn read(reader: &Reader, key: &Key, choice: &Choice, present: &[Pod]) -> Vec<Line> {
+    let mut backlog = Backlog::default();
+    let all = async {
+        let _turn = reader.turn().await.map_err(anyhow::Error::msg)?;
+        let (sender, mut messages) = mpsc::channel(LINES_WAITING);
+        let wanted = wanted(key, choice, present.len());
+        let mut readers = Readers::new(reader.connection(key).client, wanted, sender);
+        readers.start(present);
+        readers.finish();
+        while let Some(message) = messages.recv().await {
+            if let Some(line) = line(message) {
+                backlog.push(line);
+            }
+        }
+        anyhow::Ok(())
+    };
+    if let Err(why) = within(all).await {
+        let text = format!("not all that is there is shown: {why}");
+        backlog.push(Line::new("".into(), None, Tone::Bad, text));
+    }
+    backlog.all()
+}
+
+/// A line as the page shows it, without secrets and what only a terminal understands.
+fn line(message: Message) -> Option<Line> {
+    match message {
+        Message::Line(line) => {
+            let text = secret::hide_in(&line.text).replace('\t', "    ");
+            let text = pieces(&text).into_iter().map(|(_, text)| text).collect();
+            let at = line.at.and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+            Some(Line::new(line.pod, at, tone(line.level), text))
+        }
+        Message::End { pod, error: Some(error) } => {
+            let text = format!("the log cannot be read: {error}");
+            Some(Line::new(pod, None, Tone::Bad, secret::hide_in(&text)))
+        }
+        Message::End { error: None, .. } => None,
+    }
+}
+
+fn tone(level: Option<Level>) -> Tone {
+    match level {
+        Some(Level::Error) => Tone::Bad,
+        Some(Level::Warn) => Tone::Moving,
+        Some(Level::Debug | Level::Trace) => Tone::Quiet,
+        Some(Level::Info) | None => Tone::Unknown,
+    }
+}
+
+/// Lines of a live page, as they come.
+struct Following {
+    found: watch::Receiver<Found>,
+    /// What the last look has found.
+    present: Found,
+    readers: Readers,
+    messages: mpsc::Receiver<Message>,
+    backlog: Backlog,
+    pauses: Interval,
+}
+
+impl Following {
+    fn new(reader: &Reader, key: &Key, choice: &Choice, found: watch::Receiver<Found>) -> Self {
+        let (sender, messages) = mpsc::channel(LINES_WAITING);
+        let wanted = Wanted { is_following: true, ..wanted(key, choice, PODS_MAX) };
+        let readers = Readers::new(reader.connection(key).client, wanted, sender);
+        let mut pauses = interval(PAUSE);
+        pauses.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (present, backlog) = (Found::default(), Backlog::default());
+        Self { found, present, readers, messages, backlog, pauses }
+    }
+
+    /// The next lines, once there are some; nothing when the page is closed.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            tokio::select! {
+                changed = self.found.changed() => {
+                    changed.ok()?;
+                    self.present = self.found.borrow_and_update().clone();
+                    let read = &self.present.read;
+                    self.backlog.retain(|known| read.iter().any(|pod| name(pod) == known));
+                    self.readers.start(read);
+                }
+                message = self.messages.recv() => self.take(message?),
+                _ = self.pauses.tick(), if !self.backlog.is_empty() => {
+                    let (left_out, lines) = self.backlog.take();
+                    return Some(logs::lines(&self.present.pods, left_out, &lines));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        if let Message::End { pod, error } = &message {
+            let is_ready = |it: &Pod| name(it) == &**pod && pods::is_ready(it);
+            // The connection was lost, and not the container: the next look reads it again.
+            if error.is_some() || self.present.read.iter().any(is_ready) {
+                self.backlog.again(pod);
+                self.readers.forget(pod);
+            }
+        }
+        if let Some(line) = line(message) {
+            self.backlog.push(line);
+        }
+    }
+}
