@@ -2,16 +2,16 @@
 
 mod backtest;
 mod chart;
-mod explain;
-mod history;
-mod number;
+pub(super) mod explain;
+pub(super) mod history;
+pub(super) mod number;
 mod recording;
 mod rescales;
 mod reset;
 mod run;
 mod simulate;
-mod status;
-mod stored;
+pub(super) mod status;
+pub(super) mod stored;
 mod trial;
 mod tried;
 

@@ -1,12 +1,17 @@
 //! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
 //!
 //! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
-//! somebody looks at its page, in the words of `status`, `why`, `checkpoints`, `history` and `events`. To act it runs the
-//! commands. What it shows and whom it lets in is decided by the crate `console`; here are its server and its watches.
+//! somebody looks at one of its pages, in the words of `status`, `why`, `checkpoints`, `history`, `events`, `top`, `config`
+//! and `autoscaler`. To act it runs the commands. What it shows and whom it lets in is decided by the crate `console`; here
+//! are its server and its watches.
 
 mod act;
 mod answers;
+mod autoscaler;
+mod config;
+mod figures;
 mod flink_ui;
+mod job;
 mod known;
 mod life;
 mod live;
@@ -15,6 +20,7 @@ pub(super) mod pod;
 mod resource;
 mod rights;
 mod runs;
+mod seen;
 mod watch;
 
 use std::net::Ipv4Addr;
@@ -31,6 +37,7 @@ use tokio::task::JoinSet;
 use super::args::{FlinkAccess, Global};
 use super::connection::Connection;
 use super::failure::Failure;
+use super::operator::NAMESPACE;
 use super::printer::{BOLD, DIM, GREEN, Printer, RED, YELLOW, pieces};
 use super::{signals, ui};
 use act::Acts;
@@ -64,13 +71,16 @@ pub struct DashboardArgs {
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
+    /// Namespace of the operator's installation, whose configuration applies to all resources
+    #[arg(long, value_name = "NAMESPACE", env = "OPERATOR_NAMESPACE", default_value = NAMESPACE)]
+    operator_namespace: String,
     #[command(flatten)]
     access: FlinkAccess,
 }
 
 /// Serves the console until it is asked to end.
 pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let DashboardArgs { all_namespaces, port, no_browser, access } = args;
+    let DashboardArgs { all_namespaces, port, no_browser, operator_namespace, access } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
     // What cannot be shown at all is told here, and not in a browser.
@@ -82,6 +92,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     let reader = Reader::new(
         Connection { client: client.clone(), ..connection.clone() },
         access.flink_access,
+        operator_namespace,
         Arc::new(Semaphore::new(READS_MAX)),
     );
     let acts = Acts::new(connection.clone(), access, global).await;

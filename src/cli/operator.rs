@@ -13,7 +13,7 @@ use super::args::Global;
 use super::printer::Printer;
 
 /// Namespace of an installation, unless `-n` names another.
-const NAMESPACE: &str = "flink-operator";
+pub(super) const NAMESPACE: &str = "flink-operator";
 /// Label by which the objects of an installation are found, and who put it there.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const MANAGER: &str = "kubectl-flink";

@@ -5,6 +5,7 @@
 
 mod sample;
 mod screen;
+pub(super) mod vertices;
 mod view;
 
 use std::collections::BTreeMap;
@@ -23,9 +24,11 @@ use super::contact::Contact;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use clients::cluster;
+pub(super) use sample::ask;
 use sample::{Sample, Sampler};
 use screen::{Key, Screen};
 use view::{Histories, View};
+pub(super) use view::{milliseconds, part, short};
 
 /// Shorter pauses would measure what Flink has not measured again: it gathers metrics every 10 s.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -22,6 +22,9 @@ pub const STYLE: Asset = Asset {
     text: concat!(
         include_str!("assets/console.css"),
         include_str!("assets/act.css"),
+        include_str!("assets/job.css"),
+        include_str!("assets/config.css"),
+        include_str!("assets/autoscaler.css"),
         include_str!("assets/logs.css"),
         include_str!("assets/pod.css")
     ),

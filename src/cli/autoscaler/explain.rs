@@ -37,6 +37,7 @@ use autoscaler::settings::Settings;
 use autoscaler::state::Stored;
 use autoscaler::vertex_scaler::{Step, VertexDecision};
 use clients::flink::Deadlines;
+use clients::flink::access::Access;
 use clients::flink::scaling::{Measured, Names};
 use config::cluster::{ResourceId, deploy_config};
 use config::memory::MemorySize;
@@ -69,31 +70,31 @@ pub(super) struct ExplainArgs {
 /// Decisions that would be made; rates are records per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(in crate::cli) struct Report {
     name: String,
-    outcome: String,
-    is_backlog: bool,
+    pub(in crate::cli) outcome: String,
+    pub(in crate::cli) is_backlog: bool,
     samples: usize,
     running_since: Timestamp,
     /// Requests of the pods now, and as recommended.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
-    vertices: Vec<Vertex>,
+    pub(in crate::cli) vertices: Vec<Vertex>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Vertex {
-    id: String,
-    parallelism: u32,
+pub(in crate::cli) struct Vertex {
+    pub(in crate::cli) id: String,
+    pub(in crate::cli) parallelism: u32,
     max_parallelism: u32,
     /// Parallelism that this vertex would get, whether or not the job is scaled now.
-    recommended: u32,
+    pub(in crate::cli) recommended: u32,
     is_outside_of_bounds: bool,
     /// The rule that decided; absent where no decision was due.
-    rule: Option<String>,
-    number: Option<Number>,
-    rates: BTreeMap<&'static str, Number>,
+    pub(in crate::cli) rule: Option<String>,
+    pub(in crate::cli) number: Option<Number>,
+    pub(in crate::cli) rates: BTreeMap<&'static str, Number>,
     steps: Vec<Rule>,
     waits_until: Option<Timestamp>,
 }
@@ -117,12 +118,8 @@ pub(super) async fn run(
     };
     let connection = global.connect().await?;
     let job = stored::fetch(&connection, &name).await?;
-    let stored = job.readable()?.cloned().unwrap_or_default();
-    let cluster = deployment::cluster_of(&connection, &job.resource).await?;
-    let config = effective(&job.resource, &cluster, &operator)?;
-    let measured = measure(&connection, &job, &cluster, access).await?;
-    let rules = ScalingRules::configured(&operator.base).map_err(invalid)?;
-    let report = report(&job, stored, &config, measured, &rules).await?;
+    let (access, deadlines) = (access.flink_access, Deadlines::default());
+    let report = explained(&connection, &job, &operator, access, deadlines).await?;
     match output {
         Some(DetailFormat::Value(format)) => printer.value(&report, format)?,
         None | Some(DetailFormat::Wide | DetailFormat::Name) => {
@@ -132,11 +129,28 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// Measures the job once, and decides as the operator does.
+pub(in crate::cli) async fn explained(
+    connection: &Connection,
+    job: &Job,
+    operator: &OperatorConfig,
+    access: Access,
+    deadlines: Deadlines,
+) -> anyhow::Result<Report> {
+    let stored = job.readable()?.cloned().unwrap_or_default();
+    let cluster = deployment::cluster_of(connection, &job.resource).await?;
+    let config = effective(&job.resource, &cluster, operator)?;
+    let measured = measure(connection, job, &cluster, access, deadlines).await?;
+    let rules = ScalingRules::configured(&operator.base).map_err(invalid)?;
+    report(job, stored, &config, measured, &rules).await
+}
+
 async fn measure(
     connection: &Connection,
     job: &Job,
     cluster: &Deployment,
-    access: FlinkAccess,
+    access: Access,
+    deadlines: Deadlines,
 ) -> anyhow::Result<Measured> {
     let name = job.resource.shown_name();
     let (Some(id), Some("RUNNING")) = (job.resource.job_id(), job.resource.job_state()) else {
@@ -145,14 +159,13 @@ async fn measure(
             .hint(format!("what is stored of it: kubectl flink autoscaler status {name}"))
             .into());
     };
-    let way = access.flink_access;
-    let client = job_manager::client(connection, cluster, way, Deadlines::default())?;
+    let client = job_manager::client(connection, cluster, access, deadlines)?;
     let measured = client.without_retries().measure(id, &mut Names::default()).await;
     measured.with_context(|| format!("while measuring the job of `{name}`"))
 }
 
 /// Returns the options in force for the resource.
-fn effective(
+pub(in crate::cli) fn effective(
     job: &Deployment,
     cluster: &Deployment,
     operator: &OperatorConfig,

@@ -42,16 +42,16 @@ pub(super) struct HistoryArgs {
 /// One vertex that was scaled; rates are records per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
-    at: Timestamp,
-    vertex: String,
-    from: u32,
-    to: u32,
-    true_processing_rate: Number,
-    target_data_rate: Number,
-    expected_processing_rate: Number,
+pub(in crate::cli) struct Entry {
+    pub(in crate::cli) at: Timestamp,
+    pub(in crate::cli) vertex: String,
+    pub(in crate::cli) from: u32,
+    pub(in crate::cli) to: u32,
+    pub(in crate::cli) true_processing_rate: Number,
+    pub(in crate::cli) target_data_rate: Number,
+    pub(in crate::cli) expected_processing_rate: Number,
     /// How long the job took to run again, in seconds; absent where that is not known.
-    restart_seconds: Option<f64>,
+    pub(in crate::cli) restart_seconds: Option<f64>,
 }
 
 /// Reads and prints, oldest first.
@@ -81,7 +81,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-fn entries(stored: &Stored) -> Vec<Entry> {
+pub(in crate::cli) fn entries(stored: &Stored) -> Vec<Entry> {
     let state = &stored.state;
     let mut entries: Vec<Entry> = state
         .scaling_history

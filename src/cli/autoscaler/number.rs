@@ -7,7 +7,7 @@ use autoscaler::rate::two_decimals;
 
 /// In JSON a number, `"Infinity"`, or null where it is not known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) f64);
+pub(in crate::cli) struct Number(pub(in crate::cli) f64);
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -22,7 +22,7 @@ impl Serialize for Number {
 }
 
 /// For a person.
-pub(super) fn shown(number: f64) -> String {
+pub(in crate::cli) fn shown(number: f64) -> String {
     if number.is_nan() {
         NONE.to_owned()
     } else if number.is_infinite() {

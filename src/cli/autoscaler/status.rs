@@ -1,6 +1,7 @@
 //! `autoscaler status`: what is in force, and how much is known.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -37,7 +38,7 @@ pub(super) struct StatusArgs {
 /// The known state of an autoscaler; times are those of the operator's clock.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(in crate::cli) struct Report {
     name: String,
     job_state: Option<String>,
     lifecycle_state: Option<String>,
@@ -50,10 +51,10 @@ struct Report {
     /// Requests of the pods before and after the last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
-    vertices: BTreeMap<String, Vertex>,
+    pub(in crate::cli) vertices: BTreeMap<String, Vertex>,
     /// Options that memory tuning set.
     configuration: BTreeMap<String, String>,
-    set_aside: Vec<SetAside>,
+    pub(in crate::cli) set_aside: Vec<SetAside>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -65,12 +66,12 @@ struct Samples {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Vertex {
+pub(in crate::cli) struct Vertex {
     /// As decided.
-    parallelism: Option<u32>,
+    pub(in crate::cli) parallelism: Option<u32>,
     last_change: Option<Change>,
     /// Since when a lower parallelism would do.
-    waits_since: Option<Timestamp>,
+    pub(in crate::cli) waits_since: Option<Timestamp>,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,10 +84,17 @@ struct Change {
 /// A stored value that could not be read, and where it is kept.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SetAside {
+pub(in crate::cli) struct SetAside {
     key: &'static str,
     kept_as: String,
     reason: String,
+}
+
+impl fmt::Display for SetAside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, kept_as, reason } = self;
+        write!(f, "`{key}` cannot be read, and is kept as `{kept_as}`: {reason}")
+    }
 }
 
 /// Reads and prints.
@@ -106,9 +114,8 @@ pub(super) async fn run(
         }
         None | Some(ObjectFormat::Wide) => printer.line(render(&report, Timestamp::now()))?,
     }
-    for SetAside { key, kept_as, reason } in &report.set_aside {
-        printer
-            .warning(format_args!("`{key}` cannot be read, and is kept as `{kept_as}`: {reason}"));
+    for aside in &report.set_aside {
+        printer.warning(aside);
     }
     if report.is_enabled == Some(false) {
         return Ok(());
@@ -129,7 +136,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-fn report(job: &Job, stored: Option<&Stored>) -> Report {
+pub(in crate::cli) fn report(job: &Job, stored: Option<&Stored>) -> Report {
     let text = |text: Option<&str>| text.map(str::to_owned);
     let resource = &job.resource;
     let config = resource.flink_config();
@@ -183,7 +190,8 @@ fn report(job: &Job, stored: Option<&Stored>) -> Report {
     }
 }
 
-fn render(report: &Report, now: Timestamp) -> String {
+/// Names and values, for a person.
+pub(in crate::cli) fn facts(report: &Report, now: Timestamp) -> Vec<(&'static str, String)> {
     let ago = |at: Timestamp| format!("{} ago", table::age(now.as_second() - at.as_second()));
     let text = |text: &Option<String>| text.as_deref().unwrap_or(NONE).to_owned();
     let enabled = match report.is_enabled {
@@ -199,22 +207,22 @@ fn render(report: &Report, now: Timestamp) -> String {
         ),
         Samples { .. } => NONE.to_owned(),
     };
-    let mut rows = vec![
-        vec![
-            "Job".to_owned(),
-            format!("{}, {}", text(&report.job_state), text(&report.lifecycle_state)),
-        ],
-        vec!["Autoscaler".to_owned(), enabled.to_owned()],
-        vec!["Samples".to_owned(), samples],
-        vec!["Last scaling".to_owned(), report.last_scaling.map_or_else(|| NONE.to_owned(), ago)],
+    let mut facts = vec![
+        ("Job", format!("{}, {}", text(&report.job_state), text(&report.lifecycle_state))),
+        ("Autoscaler", enabled.to_owned()),
+        ("Samples", samples),
+        ("Last scaling", report.last_scaling.map_or_else(|| NONE.to_owned(), ago)),
     ];
-    if let Some(cost) = &report.cost {
-        rows.push(vec!["Requested".to_owned(), cost.to_string()]);
-    }
-    for (key, value) in &report.configuration {
-        rows.push(vec!["Tuned".to_owned(), format!("{key}: {value}")]);
-    }
-    let mut text = table::render(&["NAME", report.name.as_str()], rows);
+    facts.extend(report.cost.as_ref().map(|cost| ("Requested", cost.to_string())));
+    let tuned = report.configuration.iter();
+    facts.extend(tuned.map(|(key, value)| ("Tuned", format!("{key}: {value}"))));
+    facts
+}
+
+fn render(report: &Report, now: Timestamp) -> String {
+    let ago = |at: Timestamp| format!("{} ago", table::age(now.as_second() - at.as_second()));
+    let rows = facts(report, now).into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    let mut text = table::render(&["NAME", report.name.as_str()], rows.collect());
     let rows: Vec<Vec<String>> = report
         .vertices
         .iter()

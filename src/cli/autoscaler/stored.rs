@@ -7,17 +7,17 @@ use ::autoscaler::state::{self, Stored, Unreadable};
 use clients::cluster::autoscaler;
 
 /// A job, with what is stored of it.
-pub(super) struct Job {
-    pub(super) resource: Deployment,
+pub(in crate::cli) struct Job {
+    pub(in crate::cli) resource: Deployment,
     /// Name of the ConfigMap.
     pub(super) config_map: String,
     /// Absent where nothing is stored.
-    pub(super) stored: Option<Result<Stored, Unreadable>>,
+    pub(in crate::cli) stored: Option<Result<Stored, Unreadable>>,
 }
 
 impl Job {
     /// Returns the stored state, if there is one; an error says why it cannot be read.
-    pub(super) fn readable(&self) -> anyhow::Result<Option<&Stored>> {
+    pub(in crate::cli) fn readable(&self) -> anyhow::Result<Option<&Stored>> {
         match &self.stored {
             None => Ok(None),
             Some(Ok(stored)) => Ok(Some(stored)),
@@ -36,7 +36,14 @@ impl Job {
 
 /// Reads the job of this name; a session cluster has none.
 pub(super) async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Job> {
-    let resource = deployment::fetch(connection, name).await?;
+    of(connection, deployment::fetch(connection, name).await?).await
+}
+
+/// Reads what is stored of a job; a session cluster has none.
+pub(in crate::cli) async fn of(
+    connection: &Connection,
+    resource: Deployment,
+) -> anyhow::Result<Job> {
     let name = resource.name();
     if resource.is_session() {
         return Err(Failure::new(format!(

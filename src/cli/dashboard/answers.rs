@@ -16,6 +16,7 @@ use axum::routing::get;
 use jiff::Timestamp;
 
 use super::act::{self, Acts};
+use super::figures::Measured;
 use super::flink_ui::{self, Proxies};
 use super::known::Known;
 use super::live::{self, LIVE_MAX, Page, Room};
@@ -23,6 +24,7 @@ use super::logs::Logs;
 use super::pod::pace::Pace;
 use super::pod::person::Person;
 use super::resource::{Looked, Reader};
+use super::{autoscaler, config, job};
 use crate::cli::table;
 use console::action::Action;
 use console::assets::{self, Asset};
@@ -70,6 +72,8 @@ pub(super) struct Console {
     pub(super) namespace: Option<String>,
     pub(super) known: Arc<Known>,
     pub(super) room: Room,
+    /// Of jobs on pages of the fleet; absent where it would be shown to others than who may ask for it.
+    pub(super) measured: Option<Measured>,
     /// Of Flink's own interface; absent where no port can be opened for it.
     pub(super) proxies: Option<Proxies>,
 }
@@ -98,8 +102,17 @@ impl Console {
         acts: Option<Acts>,
         namespace: Option<String>,
     ) -> Self {
-        let (known, room, proxies) = (Arc::default(), Room::default(), Some(Proxies::default()));
-        Self { door: Door::Own(guard), cluster, reader, acts, namespace, known, room, proxies }
+        Self {
+            door: Door::Own(guard),
+            cluster,
+            reader,
+            acts,
+            namespace,
+            known: Arc::default(),
+            room: Room::default(),
+            measured: Some(Measured::default()),
+            proxies: Some(Proxies::default()),
+        }
     }
 
     /// What the person may have done to a resource.
@@ -197,6 +210,9 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .route("/", get(fleet))
         .route(EVENTS, get(live::events))
         .merge(pages_of::<Looked>())
+        .merge(pages_of::<job::Looked>())
+        .merge(pages_of::<config::Looked>())
+        .merge(pages_of::<autoscaler::Looked>())
         .merge(pages_of::<Logs>())
         .route(&format!("{RESOURCE}{FLINK_UI}"), get(flink_ui::open))
         .merge(act::routes())

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::answers::{Console, Parts, Refused, meant};
+use super::figures;
 use console::fleet::View;
 use console::page;
 use console::page::Place;
@@ -231,6 +232,7 @@ impl Live for Following {
             return Fragments::default();
         }
         self.changed.mark_unchanged();
+        figures::refresh(&self.console, &self.query);
         let query = &self.query;
         let show = |place: Place<'_>, fleet: View<'_>| page::fragments(place, fleet, query);
         let fragments = self.console.show(show).await;

@@ -266,14 +266,17 @@ impl Pod {
     fn visitor(&self, person: Arc<Person>) -> anyhow::Result<Visitor> {
         let config = lent(&self.config, person.token());
         let host = config.cluster_url.host().unwrap_or_default().to_owned();
+        // The pod is one of the operator's own.
+        let operator_namespace = config.default_namespace.clone();
         let connection = Connection {
             client: Client::try_from(config.clone())?,
-            namespace: config.default_namespace.clone(),
+            namespace: operator_namespace.clone(),
             config: Some(config),
             rest_address: None,
             is_lent: true,
         };
-        let reader = Reader::new(connection, Access::Proxy, Arc::clone(&self.turns));
+        let reader =
+            Reader::new(connection, Access::Proxy, operator_namespace, Arc::clone(&self.turns));
         let cluster = Cluster { name: self.cluster.clone(), host };
         let room = Room::new(LIVE_OF_ONE_MAX, FOLLOWED_OF_ONE_MAX, Some(Arc::clone(&self.room)));
         let door = Door::Pod(Arc::clone(&person), Arc::clone(&self.pace));
@@ -286,6 +289,7 @@ impl Pod {
             namespace: None,
             known,
             room,
+            measured: None,
             proxies: None,
         };
         Ok(Visitor { person, routes: answers::routes(&Arc::new(console)) })

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::answers::Console;
 use super::live::Page;
+use super::seen::Seen;
 use super::{life, spans, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
@@ -25,9 +26,7 @@ use clients::flink::access::Access;
 use config::secret;
 use console::page;
 use console::page::resource::{Fragment, Tab, View};
-use console::resource::{
-    Branch, Checkpoint, Checkpoints, Measure, Part, Resource, Standing, Verdict,
-};
+use console::resource::{Branch, Checkpoint, Checkpoints, Measure, Part, Resource, Verdict};
 use console::row::{Key, Kind, Row, Tone};
 
 /// Resources that are read at the same time; others wait.
@@ -44,69 +43,52 @@ const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 pub(super) struct Reader {
     connection: Connection,
     pub(super) access: Access,
+    /// Where the operator is, whose configuration counts.
+    pub(super) operator_namespace: String,
     turns: Arc<Semaphore>,
 }
 
-/// What reading brought.
-enum Read {
-    There(Box<Resource>),
-    Absent,
-    Failed(String),
+/// A resource that is looked at, and a connection in its namespace.
+pub(super) struct Subject {
+    pub(super) object: Deployment,
+    pub(super) connection: Connection,
 }
 
 /// What the overview knows, from one look to the next.
-pub(super) struct Looked {
-    resource: Option<Resource>,
-    standing: Standing,
-}
-
-impl Default for Looked {
-    fn default() -> Self {
-        Self { resource: None, standing: Standing::Absent }
-    }
-}
+#[derive(Default)]
+pub(super) struct Looked(Seen<Resource>);
 
 impl Page for Looked {
     const TAB: Tab = Tab::Overview;
 
     async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
-        self.again(&console.reader, key).await;
-        let Self { resource, standing } = self;
-        let row = resource.as_ref().map(|it| &it.row);
-        let actions = console.actions(key, row).await;
-        let view = View { key, resource: resource.as_ref(), standing, actions: &actions };
+        let reader = &console.reader;
+        let read = reader.look(key, async |subject| reader.around(key, subject).await);
+        self.0.again(read.await);
+        let actions = console.actions(key, self.0.row()).await;
+        let (resource, standing) = (self.0.shown(), &self.0.standing);
+        let view = View { key, resource, standing, actions: &actions };
         page::resource::overview(console.place(), view)
     }
 
     fn row(&self) -> Option<&Row> {
-        self.resource.as_ref().map(|it| &it.row)
+        self.0.row()
     }
 
     fn is_there(&self) -> bool {
-        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
-    }
-}
-
-impl Looked {
-    /// Looks again. What is not there any more, or cannot be read, is shown as it was, with the time.
-    async fn again(&mut self, reader: &Reader, key: &Key) {
-        let looked = match reader.read(key).await {
-            Read::There(resource) => {
-                self.resource = Some(*resource);
-                Ok(true)
-            }
-            Read::Absent => Ok(false),
-            Read::Failed(message) => Err(message),
-        };
-        let clock = table::clock(Timestamp::now());
-        self.standing = self.standing.after(looked, self.resource.is_some(), clock);
+        self.0.is_there()
     }
 }
 
 impl Reader {
     /// Several may share their turns.
-    pub(super) fn new(connection: Connection, access: Access, turns: Arc<Semaphore>) -> Self {
-        Self { connection, access, turns }
+    pub(super) fn new(
+        connection: Connection,
+        access: Access,
+        operator_namespace: String,
+        turns: Arc<Semaphore>,
+    ) -> Self {
+        Self { connection, access, operator_namespace, turns }
     }
 
     /// A turn to read something, once there is one.
@@ -128,16 +110,17 @@ impl Reader {
         Ok(found.map(Deployment))
     }
 
-    async fn read(&self, key: &Key) -> Read {
-        let found = async {
-            let turn = self.turn().await?;
-            Ok((turn, self.object(key).await?))
-        };
-        match found.await {
-            Ok((_turn, Some(object))) => Read::There(Box::new(self.around(key, &object).await)),
-            Ok((_, None)) => Read::Absent,
-            Err(message) => Read::Failed(message),
-        }
+    /// Reads the object in its turn, and with it what a page shows of it; nothing where there is no such object.
+    pub(super) async fn look<T>(
+        &self,
+        key: &Key,
+        show: impl AsyncFnOnce(&Subject) -> T,
+    ) -> Part<Option<(Row, T)>> {
+        let _turn = self.turn().await?;
+        let Some(object) = self.object(key).await? else { return Ok(None) };
+        let subject = Subject { object, connection: self.connection(key) };
+        let (_, row) = watch::row(key.kind, &subject.object);
+        Ok(Some((row, show(&subject).await)))
     }
 
     /// What `kubectl flink why` says of an object.
@@ -151,15 +134,14 @@ impl Reader {
     }
 
     /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
-    async fn around(&self, key: &Key, object: &Deployment) -> Resource {
-        let connection = self.connection(key);
-        let tree = status::parts(&connection, object, self.access, Timestamp::now());
-        let life = Box::pin(life::of(&connection, object));
+    async fn around(&self, key: &Key, Subject { object, connection }: &Subject) -> Resource {
+        let tree = status::parts(connection, object, self.access, Timestamp::now());
+        let life = Box::pin(life::of(connection, object));
         let (tree, told, life, checkpoints) = tokio::join!(
             within(Box::pin(tree)),
             within(Box::pin(self.told(key, object))),
             life,
-            within(Box::pin(self.checkpoints(&connection, object))),
+            within(Box::pin(self.checkpoints(connection, object))),
         );
         let (_, row) = watch::row(key.kind, object);
         Resource {
@@ -178,22 +160,39 @@ impl Reader {
         connection: &Connection,
         object: &Deployment,
     ) -> anyhow::Result<Checkpoints> {
-        if object.is_session() {
-            bail!("a session cluster has no job of its own");
-        }
-        let present = deployment::serving(connection, object).await?;
-        let present = present.context("no colour has been made yet")?;
-        let cluster = deployment::cluster_of(connection, &present).await?;
-        let status = cluster.job_manager_status().unwrap_or("not deployed");
-        if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
-            bail!("there is no JobManager to ask: it is {status}");
-        }
+        let (present, _) = job_manager_of(connection, object).await?;
         let patience = Some(FLINK_TIME_MAX);
         let statistics =
             checkpoints::remembered(connection, &present, self.access, patience).await?;
         let newest = statistics.history.iter().map(|it| checkpoint(checkpoints::line(it)));
         Ok(Checkpoints { summary: checkpoints::summary(&statistics), newest: newest.collect() })
     }
+}
+
+/// What has a job, of a blue/green deployment the colour that serves, and the deployment whose JobManager knows the job.
+pub(super) async fn job_manager_of(
+    connection: &Connection,
+    object: &Deployment,
+) -> anyhow::Result<(Deployment, Deployment)> {
+    if object.is_session() {
+        bail!("a session cluster has no job of its own");
+    }
+    let present = deployment::serving(connection, object).await?;
+    let present = present.context("no colour has been made yet")?;
+    let cluster = deployment::cluster_of(connection, &present).await?;
+    let status = cluster.job_manager_status().unwrap_or("not deployed");
+    if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
+        bail!("there is no JobManager to ask: it is {status}");
+    }
+    Ok((present, cluster))
+}
+
+/// The jobs of a session cluster, which have pages of their own.
+pub(super) async fn session_jobs(
+    Subject { object, connection }: &Subject,
+) -> anyhow::Result<Vec<Key>> {
+    let jobs = deployment::session_jobs_of(connection, object.name()).await?;
+    Ok(jobs.iter().map(|job| watch::row(Kind::SessionJob, job).0).collect())
 }
 
 fn checkpoint(line: Line) -> Checkpoint {

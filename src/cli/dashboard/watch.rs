@@ -179,6 +179,7 @@ pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
         created_at: object.created_at().map(Timestamp::as_second),
         is_session: object.is_session(),
         is_being_deleted: object.is_being_deleted(),
+        figures: None,
         labels: labels.collect::<Vec<_>>().join("\n").into(),
     };
     (key, row)

@@ -100,6 +100,14 @@ struct Source {
     files: Files,
     /// Beside the files: the environment and the command line.
     beside: Vec<Layer>,
+    /// Why the operator's own configuration could not be read.
+    unread: Option<String>,
+}
+
+/// Options that apply to one resource, and what is odd about the operator's configuration.
+pub(in crate::cli) struct InForce {
+    pub(in crate::cli) options: Vec<Effective>,
+    pub(in crate::cli) remarks: Vec<String>,
 }
 
 /// Finds the layers, and prints what is in force.
@@ -136,52 +144,92 @@ async fn show(
     let needs_cluster = name.is_some() || operator_config.is_none();
     let connection = if needs_cluster { Some(global.connect().await?) } else { None };
     let source = match (operator_config, &connection) {
-        (None, Some(connection)) => match installed(&connection.client, operator_namespace).await {
-            Err(error) if !must_know_operator => {
-                printer.warning(format_args!(
-                    "what the operator's own configuration sets is not shown: {error:#}"
-                ));
-                Source::default()
-            }
-            other => other?,
-        },
+        (None, Some(connection)) if must_know_operator => {
+            installed(&connection.client, operator_namespace).await?
+        }
+        (None, Some(connection)) => installed_if_seen(&connection.client, operator_namespace).await,
         (path, _) => Source {
             files: operator_config::read(path.as_deref())?,
             beside: of_environment(std::env::var(NAMESPACES_VARIABLE).ok().as_deref()),
+            unread: None,
         },
     };
-    let operator = OperatorConfig::new(source.files.merged());
-    for remark in &source.files.remarks {
+    let operator = source.operator();
+    for remark in source.remarks(&operator) {
         printer.warning(remark);
     }
-    for wrong in wrong_values(&operator.base) {
-        printer.warning(wrong);
-    }
     let resource = match (name, &connection) {
-        (Some(name), Some(connection)) => Some(resource(connection, name).await?),
-        _ => None,
-    };
-    let base = source.files.files.into_iter();
-    let base = base.map(|file| Layer { name: file.shown, config: file.config }).collect();
-    let (version, own, found) = match resource {
-        Some(Resource { version, layers, found, cluster }) => {
-            (version, layers, Some((found, cluster)))
+        (Some(name), Some(connection)) => {
+            Some(resource(connection, deployment::fetch(connection, name).await?).await?)
         }
-        None => (flink_version, vec![], None),
+        _ => None,
     };
     let namespace = match (&connection, name) {
         (Some(connection), Some(_)) => Some(connection.namespace.clone()),
         _ => global.namespace.clone(),
     };
-    let mut layers = operator.layers(base, namespace.as_deref(), version);
-    layers.extend(source.beside);
-    layers.extend(own);
-    if let Some((found, cluster)) = found {
-        layers.extend(following(&operator, &layers, &found, cluster.as_ref()));
-    }
-    let mut found = effective(&layers);
+    let version = resource.as_ref().map_or(flink_version, |resource| resource.version);
+    let mut found = source.options(&operator, namespace.as_deref(), version, resource);
     found.retain(|effective| !set_only || effective.from != DEFAULT);
     print(found, output, printer)
+}
+
+/// Reads what applies to one resource. Who may not see the operator's own options sees the others, with a remark.
+pub(in crate::cli) async fn in_force(
+    connection: &Connection,
+    operator_namespace: &str,
+    found: Deployment,
+) -> anyhow::Result<InForce> {
+    let source = installed_if_seen(&connection.client, operator_namespace).await;
+    let operator = source.operator();
+    let remarks = source.remarks(&operator);
+    let resource = resource(connection, found).await?;
+    let version = resource.version;
+    let namespace = Some(connection.namespace.as_str());
+    Ok(InForce { options: source.options(&operator, namespace, version, Some(resource)), remarks })
+}
+
+/// Reads the operator's own options, or why they cannot be read.
+pub(in crate::cli) async fn operator(
+    client: &Client,
+    namespace: &str,
+) -> (OperatorConfig, Option<String>) {
+    let source = installed_if_seen(client, namespace).await;
+    (source.operator(), source.unread)
+}
+
+impl Source {
+    fn operator(&self) -> OperatorConfig {
+        OperatorConfig::new(self.files.merged())
+    }
+
+    /// Tells what is odd about it, or could not be read.
+    fn remarks(&self, operator: &OperatorConfig) -> Vec<String> {
+        let unread = self.unread.iter().map(|error| {
+            format!("what the operator's own configuration sets is not shown: {error}")
+        });
+        let wrong = wrong_values(&operator.base).into_iter().map(|wrong| wrong.to_string());
+        unread.chain(self.files.remarks.iter().cloned()).chain(wrong).collect()
+    }
+
+    /// The options in force, by name.
+    fn options(
+        self,
+        operator: &OperatorConfig,
+        namespace: Option<&str>,
+        version: Option<FlinkVersion>,
+        resource: Option<Resource>,
+    ) -> Vec<Effective> {
+        let base = self.files.files.into_iter();
+        let base = base.map(|file| Layer { name: file.shown, config: file.config }).collect();
+        let mut layers = operator.layers(base, namespace, version);
+        layers.extend(self.beside);
+        if let Some(Resource { layers: own, found, cluster, .. }) = resource {
+            layers.extend(own);
+            layers.extend(following(operator, &layers, &found, cluster.as_ref()));
+        }
+        effective(&layers)
+    }
 }
 
 /// Reads the files of the ConfigMap that the pods of an installation mount.
@@ -213,7 +261,14 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
         let pod = it.spec.template.spec.as_ref()?;
         Some(beside(it, operators::operates(&pod.containers)?))
     });
-    Ok(Source { files, beside: beside.unwrap_or_default() })
+    Ok(Source { files, beside: beside.unwrap_or_default(), unread: None })
+}
+
+/// As [`installed`]; who may not read it gets the reason instead.
+async fn installed_if_seen(client: &Client, namespace: &str) -> Source {
+    installed(client, namespace)
+        .await
+        .unwrap_or_else(|error| Source { unread: Some(format!("{error:#}")), ..Source::default() })
 }
 
 /// Reads the options in an operator's Deployment: a flag wins over the environment.
@@ -249,8 +304,7 @@ struct Resource {
     cluster: Option<Deployment>,
 }
 
-async fn resource(connection: &Connection, name: &str) -> anyhow::Result<Resource> {
-    let found = deployment::fetch(connection, name).await?;
+async fn resource(connection: &Connection, found: Deployment) -> anyhow::Result<Resource> {
     let version = |cluster: &Deployment| cluster.flink_version().and_then(FlinkVersion::parse);
     let mut layers = vec![Layer { name: found.shown_name(), config: found.flink_config() }];
     let Some(cluster) = found.session_cluster() else {

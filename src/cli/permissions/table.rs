@@ -160,8 +160,8 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
                 grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
             ]],
-            "kinds that you may not list are named on the page; everything but `list` and `watch` is for the pages of a resource. An action \
-             needs what its command needs, and is only offered if you have it",
+            "kinds that you may not list are named on the page; everything but `list` and `watch` is for the pages of a resource, for its \
+             configuration also `configmaps` in the operator's namespace. An action needs what its command needs, and is only offered if you have it",
         ),
         needs("events", &[&NAMED, &[NAMES, EVENTS]], ""),
         needs(

@@ -217,7 +217,7 @@ fn real(milliseconds: i64) -> f64 {
     f64::from(i32::try_from(milliseconds.clamp(0, 86_400_000)).unwrap_or_default())
 }
 
-fn milliseconds(count: i64) -> String {
+pub(in crate::cli) fn milliseconds(count: i64) -> String {
     match count {
         ..1_000 => format!("{count} ms"),
         1_000..60_000 => format!("{:.1} s", real(count) / 1000.0),
@@ -243,12 +243,12 @@ pub(super) fn sparkline(numbers: &[Option<f64>]) -> String {
 }
 
 /// `42%`.
-fn part(part: Option<f64>) -> String {
+pub(in crate::cli) fn part(part: Option<f64>) -> String {
     part.map_or_else(|| NONE.to_owned(), |part| format!("{:.0}%", part * 100.0))
 }
 
 /// `1.2k`, `3.4M`.
-fn short(number: f64) -> String {
+pub(in crate::cli) fn short(number: f64) -> String {
     match number.abs() {
         size if size < 10.0 => format!("{number:.1}"),
         size if size < 1_000.0 => format!("{number:.0}"),

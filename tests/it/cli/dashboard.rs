@@ -1,8 +1,11 @@
 //! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
 
 mod act;
+mod autoscaler;
 mod browser;
+mod config;
 mod flink_ui;
+mod job;
 mod logs;
 mod pod;
 mod resource;
@@ -26,7 +29,8 @@ use super::commands::JOB_ID;
 use super::transcripts::{kubeconfig, stage};
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_cluster::{FakeCluster, Fault};
-use crate::support::fake_flink::{FakeFlink, Job, Snapshot};
+use crate::support::fake_flink::load::{SOURCE, WINDOW};
+use crate::support::fake_flink::{FakeFlink, Job, Metrics, READ_RECORDS, Snapshot};
 use crate::support::program::program;
 
 /// Everything here takes a second or two.
@@ -190,6 +194,22 @@ async fn changes_are_told_as_they_come() {
 }
 
 #[tokio::test]
+async fn jobs_are_measured_where_it_is_asked_for() {
+    let flink = job_manager().await;
+    let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
+    let shown = Shown::behind(fleet(), behind).await;
+    let cookie = shown.cookie().await;
+    let follow = async |query: &str| {
+        let path = format!("/fleet/events?q=job-01{query}");
+        shown.get(&path).header(COOKIE, &cookie).send().await.unwrap()
+    };
+    let without = told(follow("").await, &["job-01"]).await;
+    assert!(!without.contains("Checkpoint</th>"), "{without}");
+    let measured = told(follow("&figures=on").await, &["Checkpoint", " ms</td>"]).await;
+    assert!(measured.contains("data-title=\\\"Lag\\\""), "{measured}");
+}
+
+#[tokio::test]
 async fn a_lost_api_server_is_told_and_got_over() {
     let cluster = stage();
     cluster.fail(Method::GET, "watch=", Fault::Status(503), usize::MAX);
@@ -321,6 +341,7 @@ fn fleet() -> FakeCluster {
         }));
     }
     tell_of(&cluster, "job-01");
+    autoscaler::remember(&cluster, "job-01");
     cluster
 }
 
@@ -340,6 +361,28 @@ async fn job_manager() -> FakeFlink {
                 is_discarded: id < 9,
             })
             .collect();
+        let metrics = |of: &[(&str, f64)]| -> Metrics {
+            of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        };
+        let source = metrics(&[
+            ("busyTimeMsPerSecond", 120.0),
+            ("backPressuredTimeMsPerSecond", 640.0),
+            ("Source__Car_data.numRecordsInPerSecond", 12_500.0),
+            ("Source__Car_data.pendingRecords", 48_000.0),
+            ("Source__Car_data.numRecordsIn", 27_000_000.0),
+            ("numRecordsOutPerSecond", 12_500.0),
+        ]);
+        let window = metrics(&[
+            ("busyTimeMsPerSecond", 970.0),
+            ("backPressuredTimeMsPerSecond", 0.0),
+            ("numRecordsInPerSecond", 12_500.0),
+            (READ_RECORDS, 27_000_000.0),
+        ]);
+        let process = ["Memory.Heap.Max", "Memory.Heap.Used", "Memory.Metaspace.Used"];
+        let process = process.map(|name| (format!("Status.JVM.{name}"), 1.0));
+        let managed = ("Status.Flink.Memory.Managed.Used".to_owned(), 1.0);
+        cluster.process_metrics = process.into_iter().chain([managed]).collect();
+        job.metrics = [(SOURCE.to_owned(), source), (WINDOW.to_owned(), window)].into();
         cluster.jobs.insert(JOB_ID.to_owned(), job);
     });
     flink

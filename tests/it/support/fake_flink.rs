@@ -22,7 +22,7 @@ use axum::{
     response::Response,
 };
 use clients::flink::{Client, Deadlines};
-pub(crate) use job::{Job, Snapshot};
+pub(crate) use job::{Job, READ_RECORDS, Snapshot};
 pub(crate) use ledger::Submission;
 use serde_json::json;
 

@@ -4,7 +4,11 @@ use maud::{Markup, PreEscaped, html};
 use strum::{EnumIter, IntoEnumIterator};
 
 mod chart;
+pub mod config;
+mod graph;
+pub mod job;
 pub mod logs;
+pub mod scaling;
 
 use super::{Place, act, document, state, text, time};
 use crate::action::Action;
@@ -25,6 +29,9 @@ pub const FLINK_UI: &str = "/flink-ui";
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Tab {
     Overview,
+    Job,
+    Config,
+    Autoscaler,
     Logs,
 }
 
@@ -33,6 +40,9 @@ impl Tab {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => "",
+            Self::Job => "/job",
+            Self::Config => "/config",
+            Self::Autoscaler => "/autoscaler",
             Self::Logs => "/logs",
         }
     }
@@ -40,6 +50,9 @@ impl Tab {
     fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Job => "Job",
+            Self::Config => "Configuration",
+            Self::Autoscaler => "Autoscaler",
             Self::Logs => "Logs",
         }
     }
@@ -47,7 +60,7 @@ impl Tab {
     /// Script that only this page needs.
     fn script(self) -> Option<Asset> {
         match self {
-            Self::Overview => None,
+            Self::Overview | Self::Job | Self::Config | Self::Autoscaler => None,
             Self::Logs => Some(LOGS_SCRIPT),
         }
     }
@@ -141,7 +154,7 @@ pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
     let resource = view.resource;
     let checkpoint = resource.and_then(|it| it.checkpoints.as_ref());
     let parts = [
-        ("notes", notes(view)),
+        ("notes", notes(view.key, view.standing)),
         ("facts", facts(place, resource)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
         ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
@@ -180,7 +193,7 @@ fn fact(name: &str, value: Markup) -> Markup {
     }
 }
 
-fn notes(View { key, standing, .. }: View<'_>) -> Markup {
+fn notes(key: &Key, standing: &Standing) -> Markup {
     let Key { namespace, name, kind } = key;
     html! {
         div #notes role="status" {
@@ -216,6 +229,17 @@ fn section<T>(
                     Err(why) => p.unread { "Not known: " (why) },
                 }
             }
+        }
+    }
+}
+
+/// A session cluster has no job of its own.
+fn jobs(jobs: &[Key], tab: Tab) -> Markup {
+    html! {
+        p.unread { "A session cluster has no job of its own. Each of its session jobs has this page." }
+        @if jobs.is_empty() { p.unread { "There is none yet." } }
+        ul.links {
+            @for job in jobs { li { a href={ (job.address()) (tab.path()) } { (job.name) } } }
         }
     }
 }

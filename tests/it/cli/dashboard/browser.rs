@@ -182,6 +182,30 @@ async fn a_row_leads_to_its_page_and_back() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
+async fn options_are_searched_in_the_address_and_what_is_typed_stays() {
+    const FIRST: &str = "return document.querySelector('tbody th').textContent";
+    let seen = Seen::new().await;
+    let config = "/in/shop/deployment/job-01/config";
+    seen.driver.goto(format!("{}{config}", seen.shown.base())).await.unwrap();
+    seen.shows(LINK, &json!("Live")).await;
+    seen.click("#filter [name=q]").await;
+    seen.press("autoscaler.enab").await;
+    // The resource changes meanwhile, and the options in force with it.
+    let mut job = seen.shown.cluster.object("flinkdeployments", "shop", "job-01").unwrap();
+    job["spec"]["flinkConfiguration"] = json!({"a.first": "1", "job.autoscaler.enabled": "true"});
+    seen.shown.cluster.insert(job);
+    seen.shows("return document.body.textContent.includes('a.first')", &json!(true)).await;
+    seen.press("led" + Key::Enter).await;
+    seen.shows(FIRST, &json!("job.autoscaler.enabled")).await;
+    assert_eq!(seen.path().await, format!("{config}?q=autoscaler.enabled"));
+    seen.click(".switch a:last-child").await;
+    seen.shows("return location.search", &json!("?q=autoscaler.enabled&set=false")).await;
+    seen.shows(FIRST, &json!("job.autoscaler.enabled")).await;
+    seen.leave().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Chromium: tests/browser.sh"]
 async fn who_has_no_token_reads_what_to_do() {
     let seen = Seen::new().await;
     seen.driver.delete_all_cookies().await.unwrap();
@@ -288,6 +312,9 @@ async fn everybody_can_read_it() {
     let seen = Seen::new().await;
     let page = format!("{}/?labels=%3D", seen.shown.base());
     let resource = format!("{}/in/shop/deployment/job-01", seen.shown.base());
+    let job = format!("{resource}/job");
+    let autoscaler = format!("{resource}/autoscaler");
+    let config = format!("{resource}/config?set=false");
     let logs = format!("{resource}/logs");
     let scale = format!("{resource}/do/scale?parallelism=3");
     let deploy = format!("{}/deploy?namespace=shop&kind=deployment&name=job-01", seen.shown.base());
@@ -297,6 +324,9 @@ async fn everybody_can_read_it() {
             ("fleet", seen.shown.base()),
             ("note", &page),
             ("resource", &resource),
+            ("job", &job),
+            ("config", &config),
+            ("autoscaler", &autoscaler),
             ("scale", &scale),
             ("deploy", &deploy),
             ("logs", &logs),

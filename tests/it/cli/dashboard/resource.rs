@@ -8,7 +8,7 @@ use super::*;
 
 const BILLS: &str = "/in/default/deployment/bills";
 
-async fn page(shown: &Shown, cookie: &str, path: &str) -> (u16, String) {
+pub(super) async fn page(shown: &Shown, cookie: &str, path: &str) -> (u16, String) {
     let page = shown.get(path).header(COOKIE, cookie).send().await.unwrap();
     (page.status().as_u16(), page.text().await.unwrap())
 }

@@ -13,6 +13,9 @@ use super::load::Load;
 /// How long the same statistics are handed out (Flink: 3 s).
 pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
 
+/// Among the metrics of a vertex, what its details tell.
+pub(crate) const READ_RECORDS: &str = "read-records";
+
 /// Flink keeps this many checkpoints in a job's history.
 const HISTORY: usize = 10;
 
@@ -288,7 +291,11 @@ impl Job {
     pub(crate) fn details(&self, now: i64) -> Value {
         let load = self.load.as_ref();
         let parallelism = |id: &str| load.and_then(|load| load.parallelism.get(id)).unwrap_or(&1);
-        let records_in = |id: &str| load.map_or(0.0, |load| load.records_in(id));
+        let counted = |id: &str| self.metrics.get(id)?.get(READ_RECORDS).copied();
+        let records_in = |id: &str| match load {
+            Some(load) => load.records_in(id),
+            None => counted(id).unwrap_or_default(),
+        };
         let vertex = |id: &str, name: &str| {
             let is_finished = self.finished.iter().any(|finished| finished == id);
             let status = if is_finished { "FINISHED" } else { &self.state };

@@ -20,7 +20,7 @@ pub fn parts(view: View<'_>, choice: &Choice, pods: Option<&Part<Pods>>) -> Vec<
             }
         }
     };
-    vec![("notes", notes(view).into_string()), ("pods", pods.into_string())]
+    vec![("notes", notes(view.key, view.standing).into_string()), ("pods", pods.into_string())]
 }
 
 /// What to choose by, and the first lines. More of them are put behind these.

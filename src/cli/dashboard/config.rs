@@ -1,0 +1,93 @@
+//! The page of a resource's configuration, as `kubectl flink config` tells it.
+
+use anyhow::Context;
+
+use super::answers::Console;
+use super::live::Page;
+use super::resource::{Reader, Subject, within};
+use super::seen::Seen;
+use crate::cli::deployment;
+use crate::cli::operator::config::{self, InForce};
+use ::config::catalogue::Effect;
+use ::config::layers::{DEFAULT, Effective};
+use ::config::secret;
+use console::options::{Filter, Line, Options};
+use console::page;
+use console::page::resource::{Fragment, Tab};
+use console::resource::Part;
+use console::row::{Key, Row};
+
+/// What the page knows, from one look to the next.
+#[derive(Default)]
+pub(super) struct Looked {
+    filter: Filter,
+    seen: Seen<Part<Options>>,
+}
+
+impl Page for Looked {
+    const TAB: Tab = Tab::Config;
+
+    fn of(query: &str) -> Self {
+        Self { filter: Filter::parse(query), seen: Seen::default() }
+    }
+
+    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+        let reader = &console.reader;
+        let read = reader.look(key, async |subject| within(Box::pin(of(reader, subject))).await);
+        self.seen.again(read.await);
+        let Self { filter, seen } = self;
+        page::resource::config::parts(key, &seen.standing, filter, seen.shown())
+    }
+
+    fn row(&self) -> Option<&Row> {
+        self.seen.row()
+    }
+
+    fn is_there(&self) -> bool {
+        self.seen.is_there()
+    }
+}
+
+async fn of(reader: &Reader, Subject { object, connection }: &Subject) -> anyhow::Result<Options> {
+    let present = deployment::serving(connection, object).await?;
+    let present = present.context("no colour has been made yet")?;
+    let found = config::in_force(connection, &reader.operator_namespace, present).await?;
+    Ok(shown(found))
+}
+
+fn shown(InForce { options, remarks }: InForce) -> Options {
+    let line = |effective: Effective| {
+        let Effective { option, value, from, set_as, effect } = effective;
+        Line {
+            option,
+            value: value.map(|value| secret::hide_in(&value)),
+            is_default: from == DEFAULT,
+            from,
+            set_as,
+            effect: effect.map(Effect::as_str),
+        }
+    };
+    let remarks = remarks.iter().map(|remark| secret::hide_in(remark)).collect();
+    Options { lines: options.into_iter().map(line).collect(), remarks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_within_values_are_hidden() {
+        let effective = Effective {
+            option: "env.java.opts".to_owned(),
+            value: Some("s3.secret-key: hush".to_owned()),
+            from: DEFAULT.to_owned(),
+            set_as: None,
+            effect: Some(Effect::AtDeploy),
+        };
+        let remarks = vec!["skipped `s3.secret-key: hush`".to_owned()];
+        let shown = shown(InForce { options: vec![effective], remarks });
+        let [line] = &shown.lines[..] else { panic!("there is one") };
+        assert!(line.is_default && line.effect == Some("at deploy"));
+        assert!(!format!("{shown:?}").contains("hush"), "{shown:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What the jobs on a page of the fleet do, measured as `kubectl flink top` does while somebody looks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use super::answers::Console;
+use super::resource::{PART_TIME_MAX, job_manager_of};
+use crate::cli::top::vertices::Known;
+use crate::cli::top::{self, milliseconds, part, short};
+use console::query::Query;
+use console::row::{Figures, Key};
+
+/// Jobs of a page that are measured; of others there are no figures.
+const MEASURED_MAX: usize = 60;
+/// Jobs that are measured at the same time, for all pages.
+const AT_ONCE_MAX: usize = 4;
+/// A figure is measured anew after this.
+const FRESH: Duration = Duration::from_secs(10);
+/// Jobs that are remembered; those that nobody looks at any more make room.
+const KNOWN_MAX: usize = 1_000;
+
+/// When each job was measured, and what is kept of it.
+pub(super) struct Measured {
+    jobs: Mutex<BTreeMap<Key, Last>>,
+    turns: Semaphore,
+}
+
+struct Last {
+    at: Instant,
+    known: Option<Known>,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self { jobs: Mutex::default(), turns: Semaphore::new(AT_ONCE_MAX) }
+    }
+}
+
+impl Measured {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Key, Last>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if it is time to measure the job, which is then taken to be done.
+    fn begins(&self, key: &Key) -> bool {
+        let mut jobs = self.jobs();
+        if jobs.get(key).is_some_and(|last| last.at.elapsed() < FRESH) {
+            return false;
+        }
+        if jobs.len() >= KNOWN_MAX {
+            jobs.retain(|_, last| last.at.elapsed() < FRESH);
+        }
+        let known = jobs.remove(key).and_then(|last| last.known);
+        jobs.insert(key.clone(), Last { at: Instant::now(), known });
+        true
+    }
+}
+
+/// Begins to measure the jobs that a page shows, where it is time to.
+pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
+    let Some(measured) = console.measured.as_ref().filter(|_| query.figures) else { return };
+    let running: Vec<Key> = {
+        let fleet = console.fleet();
+        let selection = fleet.whole().select(query);
+        let runs =
+            selection.rows.iter().filter(|(_, row)| row.job_state.as_deref() == Some("RUNNING"));
+        runs.filter(|(_, row)| !row.is_session)
+            .map(|(key, _)| (*key).clone())
+            .take(MEASURED_MAX)
+            .collect()
+    };
+    for key in running.into_iter().filter(|key| measured.begins(key)) {
+        let console = Arc::clone(console);
+        // It ends with its figures, or with the time that it may take.
+        drop(tokio::spawn(async move {
+            let Some(measured) = &console.measured else { return };
+            let Ok(_turn) = measured.turns.acquire().await else { return };
+            let figures = timeout(PART_TIME_MAX, measure(&console, measured, &key)).await;
+            console.known.change(|fleet| fleet.measure(&key, figures.ok().flatten()));
+        }));
+    }
+}
+
+/// Nothing where the JobManager does not answer: its page says why.
+async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Figures> {
+    let known = measured.jobs().get_mut(key).and_then(|last| last.known.take());
+    let known = match known {
+        Some(known) => known,
+        None => meet(console, key).await?,
+    };
+    // Another one is met next time where this one is gone.
+    let (figures, known) = top::ask(known).await.ok()?;
+    if let Some(last) = measured.jobs().get_mut(key) {
+        last.known = Some(known);
+    }
+    let number = |number: Option<f64>| number.map(short).unwrap_or_default().into();
+    let share = |number: Option<f64>| number.map(|it| part(Some(it))).unwrap_or_default().into();
+    Some(Figures {
+        records_in: number(figures.records_in_per_second),
+        lag: number(figures.lag),
+        busy: share(figures.busy),
+        backpressure: share(figures.backpressure),
+        checkpoint: figures
+            .checkpoint_milliseconds
+            .last()
+            .map(|it| milliseconds(*it))
+            .unwrap_or_default()
+            .into(),
+    })
+}
+
+/// The job, and the JobManager that runs it.
+async fn meet(console: &Console, key: &Key) -> Option<Known> {
+    let reader = &console.reader;
+    let object = reader.object(key).await.ok()??;
+    let connection = reader.connection(key);
+    let (present, cluster) = job_manager_of(&connection, &object).await.ok()?;
+    Known::new(&connection, &cluster, present.job_id()?, reader.access).ok()
+}

@@ -1,0 +1,217 @@
+//! What the vertices of one job do at the moment, as its JobManager measures them.
+//!
+//! At most [`AT_ONCE`] requests are under way, each with a deadline and without repetition: who asks does so again soon.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+
+use crate::cli::connection::Connection;
+use crate::cli::deployment::Deployment;
+use crate::cli::job_manager;
+use clients::flink::access::Access;
+use clients::flink::checkpoints::Checkpoints;
+use clients::flink::jobs::JobDetails;
+use clients::flink::metrics::AggregatedMetric;
+use clients::flink::{self, Client, Deadlines};
+
+/// Vertices of one job that are asked about at the same time.
+const AT_ONCE: usize = 2;
+/// Vertices of a job that are measured; the figures of a larger one would be old when the last comes.
+pub(in crate::cli) const VERTICES_MAX: usize = 60;
+/// Metrics that are asked for in one request; they have to fit into its line.
+const METRICS_MAX: usize = 60;
+/// Answers of a JobManager that take longer are left out.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A job that is measured again and again, with what does not change meanwhile.
+#[derive(Clone)]
+pub(in crate::cli) struct Known {
+    client: Client,
+    job_id: String,
+    /// Metrics to ask for, by vertex.
+    metrics: BTreeMap<String, Vec<Metric>>,
+}
+
+/// Quantity that a metric measures.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Figure {
+    TaskIn,
+    TaskOut,
+    SourceIn,
+    Pending,
+    Busy,
+    Backpressure,
+}
+
+type Metric = (String, Figure);
+
+impl Figure {
+    /// A vertex that begins with a source has the records it reads as a metric of that operator: as a
+    /// task it reads none.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "numRecordsInPerSecond" => Some(Self::TaskIn),
+            "numRecordsOutPerSecond" => Some(Self::TaskOut),
+            "busyTimeMsPerSecond" => Some(Self::Busy),
+            "backPressuredTimeMsPerSecond" => Some(Self::Backpressure),
+            name if name.starts_with("Source__") && name.ends_with(".numRecordsInPerSecond") => {
+                Some(Self::SourceIn)
+            }
+            name if name.ends_with(".pendingRecords") => Some(Self::Pending),
+            _ => None,
+        }
+    }
+}
+
+impl Known {
+    /// A job of the cluster's JobManager; nothing is asked yet.
+    pub(in crate::cli) fn new(
+        connection: &Connection,
+        cluster: &Deployment,
+        job_id: &str,
+        access: Access,
+    ) -> anyhow::Result<Self> {
+        let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
+        let client = job_manager::client(connection, cluster, access, deadlines)?;
+        let (client, job_id) = (client.without_retries(), job_id.to_owned());
+        Ok(Self { client, job_id, metrics: BTreeMap::new() })
+    }
+
+    pub(in crate::cli) fn job_id(&self) -> &str {
+        &self.job_id
+    }
+
+    /// The job, with the states of its vertices and how they are connected.
+    pub(in crate::cli) async fn job(&self) -> Result<JobDetails, flink::Error> {
+        self.client.job(&self.job_id).await
+    }
+
+    pub(super) async fn checkpoints(&self) -> Result<Checkpoints, flink::Error> {
+        self.client.checkpoints(&self.job_id).await
+    }
+
+    /// Measures the vertices that run. Names that were read are known the next time, whatever becomes of this one.
+    pub(in crate::cli) async fn measure(
+        &mut self,
+        job: &JobDetails,
+    ) -> Result<BTreeMap<String, Reading>, flink::Error> {
+        let Self { client, job_id, metrics } = self;
+        let (client, job_id) = (&*client, job_id.as_str());
+        let vertices = job.vertices.iter().filter(|it| it.status == "RUNNING").take(VERTICES_MAX);
+        let ids: Vec<String> = vertices.map(|vertex| vertex.id.clone()).collect();
+        metrics.retain(|id, metrics| ids.contains(id) && !metrics.is_empty());
+        // Metrics of a source come and go with its partitions; names are asked for once all the same.
+        let wanted: Vec<_> = ids.into_iter().map(|id| (metrics.get(&id).cloned(), id)).collect();
+        let mut measured = stream::iter(wanted)
+            .map(|(metrics, id)| async move {
+                let metrics = match metrics {
+                    Some(metrics) => metrics,
+                    None => chosen(client.subtask_metric_names(job_id, &id).await?),
+                };
+                let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+                let values = if names.is_empty() {
+                    Vec::new()
+                } else {
+                    client.subtask_metrics(job_id, &id, &names).await?
+                };
+                Ok::<_, flink::Error>((id, metrics, values))
+            })
+            .buffer_unordered(AT_ONCE);
+        let mut by_vertex = BTreeMap::new();
+        while let Some(read) = measured.next().await {
+            let (id, read, values) = read?;
+            by_vertex.insert(id.clone(), Reading::of(&read, &values));
+            metrics.insert(id, read);
+        }
+        Ok(by_vertex)
+    }
+}
+
+/// The metrics to ask for, of all that a vertex has.
+fn chosen(names: Vec<String>) -> Vec<Metric> {
+    let all = names.into_iter().filter_map(|name| Figure::of(&name).map(|figure| (name, figure)));
+    all.take(METRICS_MAX).collect()
+}
+
+/// Measurements of one vertex; absent where Flink has no number. Rates are those of all subtasks together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::cli) struct Reading {
+    pub(in crate::cli) task_in: Option<f64>,
+    pub(in crate::cli) task_out: Option<f64>,
+    /// What a source reads, which is nothing to its task.
+    pub(in crate::cli) source_in: Option<f64>,
+    /// Records that wait in a source.
+    pub(in crate::cli) pending: Option<f64>,
+    /// Part of its time that the busiest subtask works, from 0 to 1.
+    pub(in crate::cli) busy: Option<f64>,
+    /// Part of its time that the worst subtask waits for others, from 0 to 1.
+    pub(in crate::cli) backpressure: Option<f64>,
+}
+
+impl Reading {
+    fn of(metrics: &[Metric], values: &[AggregatedMetric]) -> Self {
+        let of = |figure: Figure| {
+            values.iter().filter(move |value| {
+                metrics.iter().any(|(name, its)| *its == figure && *name == value.id)
+            })
+        };
+        let sum = |figure| total(of(figure).map(|value| value.sum));
+        let worst = |figure| of(figure).filter_map(|value| value.max).reduce(f64::max).map(part);
+        Self {
+            task_in: sum(Figure::TaskIn),
+            task_out: sum(Figure::TaskOut),
+            source_in: sum(Figure::SourceIn),
+            pending: sum(Figure::Pending),
+            busy: worst(Figure::Busy),
+            backpressure: worst(Figure::Backpressure),
+        }
+    }
+}
+
+fn part(milliseconds: f64) -> f64 {
+    (milliseconds / 1000.0).clamp(0.0, 1.0)
+}
+
+/// The sum of the numbers that there are, if there are any.
+pub(super) fn total(numbers: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    numbers.flatten().reduce(|one, other| one + other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Reading {
+        /// Of metrics with these values, twice as much of all subtasks together.
+        pub(in crate::cli::top) fn sample(values: &[(&str, f64)]) -> Self {
+            let metric = |(id, value): &(&str, f64)| AggregatedMetric {
+                id: (*id).to_owned(),
+                min: Some(*value),
+                max: Some(*value),
+                avg: Some(*value),
+                sum: Some(value * 2.0),
+            };
+            let names = values.iter().map(|(name, _)| (*name).to_owned()).collect();
+            Self::of(&chosen(names), &values.iter().map(metric).collect::<Vec<_>>())
+        }
+    }
+
+    #[test]
+    fn only_metrics_that_are_shown_are_asked_for() {
+        let names = [
+            "numRecordsInPerSecond",
+            "Source__Kafka.numRecordsInPerSecond",
+            "Source__Kafka.KafkaSourceReader.pendingRecords",
+            "Map.numRecordsInPerSecond",
+            "buffers.inputQueueLength",
+            "busyTimeMsPerSecond",
+        ];
+        let chosen = chosen(names.map(str::to_owned).to_vec());
+        let figures: Vec<Figure> = chosen.iter().map(|(_, figure)| *figure).collect();
+        assert_eq!(figures, [Figure::TaskIn, Figure::SourceIn, Figure::Pending, Figure::Busy]);
+        let many = (0..500).map(|it| format!("a{it}.pendingRecords")).collect();
+        assert_eq!(super::chosen(many).len(), METRICS_MAX);
+    }
+}
