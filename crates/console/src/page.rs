@@ -274,12 +274,11 @@ fn columns(place: Place<'_>, query: &Query) -> impl Iterator<Item = (Column, &'s
         (Column::Age, "Age"),
     ];
     let has_figures = query.figures;
-    all.into_iter().filter(move |(it, _)| match it {
-        Column::Namespace => place.namespace.is_none(),
-        // They make room.
-        Column::Image | Column::Version | Column::Upgrade => !has_figures,
-        _ => true,
-    })
+    // They make room.
+    let gone =
+        move |it| has_figures && matches!(it, Column::Image | Column::Version | Column::Upgrade);
+    let is_told = move |it| it != Column::Namespace || place.namespace.is_none();
+    all.into_iter().filter(move |(it, _)| is_told(*it) && !gone(*it))
 }
 
 /// Columns of what jobs do, which have no order: only those on the page are measured.

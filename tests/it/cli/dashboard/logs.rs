@@ -180,7 +180,9 @@ async fn where_there_is_no_log_it_says_why() {
     let page = page(&shown, WORDCOUNT).await;
     assert!(page.contains("Not known: ") && page.contains("forbidden"), "{page}");
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
-    let events = follow(&shown, "/in/default/deployment/bills/logs").await;
+    let mut events = follow(&shown, "/in/default/deployment/bills/logs").await;
+    // It was there at the first look.
+    timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap();
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
     told(events, &["It is no longer there"]).await;
 }

@@ -88,6 +88,7 @@ mod tests {
             can_deploy: false,
             now: 100,
             age: |it| format!("{it}s"),
+            visitor: None,
         };
         let key = key("orders", Kind::Deployment);
         let parts = parts(place, &key, &Standing::Current, shown);

@@ -170,6 +170,7 @@ mod tests {
             can_deploy: false,
             now: 100,
             age,
+            visitor: None,
         };
         let key = Key { namespace: "shop".into(), name: "orders".into(), kind };
         let parts = parts(place, &key, &Standing::Current, shown);

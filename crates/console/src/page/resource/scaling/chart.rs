@@ -106,7 +106,15 @@ mod tests {
 
     fn place(now: i64) -> Place<'static> {
         let age = |seconds| format!("{seconds}s");
-        Place { cluster: "lab", host: "127.0.0.1", namespace: None, can_deploy: false, now, age }
+        Place {
+            cluster: "lab",
+            host: "127.0.0.1",
+            namespace: None,
+            can_deploy: false,
+            now,
+            age,
+            visitor: None,
+        }
     }
 
     fn decision(at: i64, from: u32, to: u32) -> Decision {
