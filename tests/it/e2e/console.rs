@@ -62,6 +62,7 @@ fn a_person_upgrades_and_goes_back_in_the_console() {
         browser.resize(WIDTH, HEIGHT, "light").await;
         browser.open(&console.address).await;
         upgrade(&browser).await;
+        look_around(&browser).await;
         go_back(&browser).await;
         browser.leave().await;
     });
@@ -105,6 +106,35 @@ async fn upgrade(browser: &Browser) {
     browser.choose(&format!("Back to {JOB}")).await;
     let state = "return document.querySelector('#head .s').textContent";
     browser.shows_within(PATIENCE, state, &json!("STABLE")).await;
+}
+
+/// What its JobManager, its pods and its operator tell of it.
+async fn look_around(browser: &Browser) {
+    browser.choose("Job").await;
+    for told in ["Source: counter", "files: Writer"] {
+        browser.tells_within(PATIENCE, told).await;
+    }
+    let measured = "return Boolean([...document.querySelectorAll('td')].find(it => it.textContent.endsWith('%')))";
+    browser.shows_within(PATIENCE, measured, &json!(true)).await;
+    browser.picture("console-job").await;
+    browser.choose("Configuration").await;
+    browser.tells_within(PATIENCE, "execution.checkpointing.interval").await;
+    browser.picture("console-config").await;
+    browser.choose("Autoscaler").await;
+    browser.tells_within(PATIENCE, "job.autoscaler.enabled").await;
+    browser.choose("Logs").await;
+    browser.tells_within(PATIENCE, "INFO").await;
+    browser.tells_within(PATIENCE, "taskmanager-1-1").await;
+    browser.picture("console-logs").await;
+    let address = "return document.querySelector('a[target=_blank]').href";
+    let address = browser.ask(address).await;
+    browser.open(address.as_str().unwrap()).await;
+    browser.tells_within(PATIENCE, "Running Jobs").await;
+    browser.tells_within(PATIENCE, JOB).await;
+    browser.picture("console-flink-ui").await;
+    browser.driver.back().await.unwrap();
+    browser.tells_within(PATIENCE, "INFO").await;
+    browser.choose("Overview").await;
 }
 
 /// To the revision that the upgrade left on the timeline.
