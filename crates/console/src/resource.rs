@@ -131,7 +131,7 @@ fn tell_downtimes(moments: &mut [Moment]) {
             stopped_at = Some(moment.at);
         } else if runs && let Some(stopped_at) = stopped_at.take() {
             let seconds = moment.at - stopped_at;
-            moment.text = format!("{}, after {seconds} s without it", moment.text);
+            moment.text = format!("{}, down for {seconds} s", moment.text);
         }
     }
 }

@@ -114,7 +114,8 @@ async fn look_around(browser: &Browser) {
     for told in ["Source: counter", "files: Writer"] {
         browser.tells_within(PATIENCE, told).await;
     }
-    let measured = "return Boolean([...document.querySelectorAll('td')].find(it => it.textContent.endsWith('%')))";
+    // A task that has just begun counts as busy.
+    let measured = "return [...document.querySelectorAll('td')].some(it => /^\\d{1,2}%$/.test(it.textContent))";
     browser.shows_within(PATIENCE, measured, &json!(true)).await;
     browser.picture("console-job").await;
     browser.choose("Configuration").await;
@@ -129,8 +130,9 @@ async fn look_around(browser: &Browser) {
     let address = "return document.querySelector('a[target=_blank]').href";
     let address = browser.ask(address).await;
     browser.open(address.as_str().unwrap()).await;
-    browser.tells_within(PATIENCE, "Running Jobs").await;
-    browser.tells_within(PATIENCE, JOB).await;
+    for told in ["Running Jobs", JOB, "Source: counter"] {
+        browser.tells_within(PATIENCE, told).await;
+    }
     browser.picture("console-flink-ui").await;
     browser.driver.back().await.unwrap();
     browser.tells_within(PATIENCE, "INFO").await;

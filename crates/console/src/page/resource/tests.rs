@@ -222,7 +222,7 @@ fn routine_is_folded_and_downtimes_are_told() {
         Some(&Resource { life: Life::new(moments, vec![]), ..resource() }),
         &Standing::Current,
     );
-    let told = "to RUNNING, after 42 s without it</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
+    let told = "to RUNNING, down for 42 s</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
     assert!(page.contains(told), "{page}");
     assert!(page.contains("from RESTARTING to RUNNING</p>"), "nobody stopped it: {page}");
 }
