@@ -125,9 +125,14 @@ impl Life {
 /// Adds to each moment in which the job runs again how long it did not. They are sorted, the newest first.
 fn tell_downtimes(moments: &mut [Moment]) {
     let mut stopped_at = None;
-    for moment in moments.iter_mut().rev().filter(|it| it.source == "event") {
-        let runs = moment.title == "JobStatusChanged" && moment.text.contains("to RUNNING");
-        if moment.title == "Suspended" {
+    for moment in moments.iter_mut().rev() {
+        let is_event = moment.source == "event";
+        let runs =
+            is_event && moment.title == "JobStatusChanged" && moment.text.contains("to RUNNING");
+        // What is older was of a namesake.
+        if moment.source == "resource" {
+            stopped_at = None;
+        } else if is_event && moment.title == "Suspended" {
             stopped_at = Some(moment.at);
         } else if runs && let Some(stopped_at) = stopped_at.take() {
             let seconds = moment.at - stopped_at;

@@ -60,7 +60,10 @@ pub(super) async fn observe(
     );
     let mut facts = Facts::default();
     match events {
-        Ok(events) => facts.events = events,
+        // A namesake that was deleted has left some, too.
+        Ok(events) => {
+            facts.events = events.into_iter().filter(|it| is_about(it, present)).collect()
+        }
         Err(error) => facts.unread.push(format!("events: {error}")),
     }
     match revisions {
@@ -111,4 +114,28 @@ async fn observe_flink(
     let (details, checkpoints) =
         tokio::join!(client.job(job_id), client.current_checkpoints(job_id));
     Ok(Some((details, checkpoints)))
+}
+
+/// An event that names no incarnation may be of this one.
+fn is_about(event: &Event, present: &Deployment) -> bool {
+    let of = event.involved_object.uid.as_deref();
+    of.is_none_or(|of| present.uid().is_none_or(|uid| uid == of))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_of_a_namesake_that_was_deleted_count_for_nothing() {
+        let present = Deployment(json!({"metadata": {"name": "orders", "uid": "2"}}));
+        let event = |of| {
+            let event = json!({"metadata": {}, "involvedObject": {"name": "orders", "uid": of}});
+            serde_json::from_value::<Event>(event).unwrap()
+        };
+        let about = [json!("1"), json!("2"), json!(null)].map(|of| is_about(&event(of), &present));
+        assert_eq!(about, [false, true, true]);
+    }
 }

@@ -211,7 +211,11 @@ fn routine_is_folded_and_downtimes_are_told() {
         is_routine,
         ..moment(at)
     };
+    let created = Moment { source: "resource", ..event(60, "Created", "", false) };
     let moments = vec![
+        event(50, "Suspended", "Suspending existing deployment.", false),
+        created,
+        event(70, "JobStatusChanged", "Job status changed from INITIALIZING to RUNNING", false),
         event(100, "Suspended", "Suspending existing deployment.", false),
         event(110, "Pulled", "", true),
         event(111, "Started", "", true),
@@ -225,4 +229,5 @@ fn routine_is_folded_and_downtimes_are_told() {
     let told = "to RUNNING, down for 42 s</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
     assert!(page.contains(told), "{page}");
     assert!(page.contains("from RESTARTING to RUNNING</p>"), "nobody stopped it: {page}");
+    assert!(page.contains("from INITIALIZING to RUNNING</p>"), "that was a namesake: {page}");
 }
