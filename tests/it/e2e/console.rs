@@ -114,9 +114,9 @@ async fn look_around(browser: &Browser) {
     for told in ["Source: counter", "files: Writer"] {
         browser.tells_within(PATIENCE, told).await;
     }
-    // A task that has just begun counts as busy.
-    let measured = "return [...document.querySelectorAll('td')].some(it => /^\\d{1,2}%$/.test(it.textContent))";
-    browser.shows_within(PATIENCE, measured, &json!(true)).await;
+    // Before its first figures a task counts as busy.
+    let is_measured = "const text = document.body.innerText; return text.includes('busy ') && !text.includes('busy 100%')";
+    browser.shows_within(PATIENCE, is_measured, &json!(true)).await;
     browser.picture("console-job").await;
     browser.choose("Configuration").await;
     browser.tells_within(PATIENCE, "execution.checkpointing.interval").await;
@@ -130,7 +130,8 @@ async fn look_around(browser: &Browser) {
     let address = "return document.querySelector('a[target=_blank]').href";
     let address = browser.ask(address).await;
     browser.open(address.as_str().unwrap()).await;
-    for told in ["Running Jobs", JOB, "Source: counter"] {
+    // The last one is an edge of its graph.
+    for told in ["Running Jobs", JOB, "Source: counter", "HASH"] {
         browser.tells_within(PATIENCE, told).await;
     }
     browser.picture("console-flink-ui").await;

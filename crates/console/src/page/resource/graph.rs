@@ -22,7 +22,7 @@ const MARGIN: usize = 2;
 /// Left of the texts of a box.
 const INDENT: usize = 12;
 /// Letters of a name that there is room for.
-const LETTERS_MAX: usize = 25;
+const LETTERS_MAX: usize = 23;
 
 /// Where something is: its left side, and its middle from top to bottom.
 #[derive(Clone, Copy, Debug)]
