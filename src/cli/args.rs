@@ -94,7 +94,7 @@ pub enum Command {
     Snapshots(snapshots::SnapshotsArgs),
     /// List the checkpoints of a running job
     Checkpoints(checkpoints::CheckpointsArgs),
-    /// Show all deployments in the browser, live, as long as it runs
+    /// Serve a live web console for the fleet while the command runs
     Dashboard(dashboard::DashboardArgs),
     /// Forward Flink's web UI to a local port
     Ui(ui::UiArgs),

@@ -54,8 +54,8 @@ const PORT: u16 = 8880;
 /// Arguments of `dashboard`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is open on this machine only, and the address has a token: whoever has it sees what you may see, and can do
-what you may do. Ctrl-C ends it, and nothing is left behind.
+The port is open on this machine only, and the address contains a token: anybody who has it sees what you may see and
+can do what you may do. Ctrl-C stops the console and leaves nothing behind.
 
 Examples:
   kubectl flink dashboard -A
@@ -65,10 +65,10 @@ pub struct DashboardArgs {
     /// Show all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Port of this machine; 0 takes one that is free
+    /// Port on this machine; 0 selects a free one
     #[arg(long, value_name = "NUMBER", default_value_t = PORT)]
     port: u16,
-    /// Only print the address
+    /// Only print the address; do not open a browser
     #[arg(long)]
     no_browser: bool,
     /// Namespace of the operator's installation, whose configuration applies to all resources
@@ -106,7 +106,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
         && let Some(address) = once
     {
         ui::show_in_browser(&address).unwrap_or_else(|error| {
-            printer.warning(format_args!("no browser was started: {error:#}"));
+            printer.warning(format_args!("cannot start a browser: {error:#}"));
         });
     }
     // They end with this.
@@ -138,7 +138,7 @@ fn without_retries(connection: &Connection) -> anyhow::Result<Client> {
 async fn open_port(port: u16) -> anyhow::Result<Listener> {
     Listener::at((Ipv4Addr::LOCALHOST, port).into()).await.map_err(|error| {
         Failure::new(format!("{error} on this machine"))
-            .hint("another console may be open; choose a port with --port NUMBER, or take a free one with --port 0")
+            .hint("another console may be open; select a port with --port NUMBER, or any free one with --port 0")
             .into()
     })
 }

@@ -62,7 +62,7 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
     printer.line(&url)?;
     printer.note("open until Ctrl-C");
     if open && let Err(error) = show_in_browser(&url) {
-        printer.warning(format_args!("no browser was started: {error:#}"));
+        printer.warning(format_args!("cannot start a browser: {error:#}"));
     }
     let (sender, mut troubles) = mpsc::channel(TROUBLES_WAITING);
     let serving = tunnel.serve(connection.client, to, sender);

@@ -58,33 +58,33 @@ const fn field(name: &'static str, label: &'static str, input: Input, hint: &'st
 
 const SAVEPOINT: [Field; 1] = [Field {
     is_required: false,
-    ..field("path", "Directory", Input::Text, "Leave empty for the savepoint directory of the job")
+    ..field("path", "Directory", Input::Text, "Leave empty to use the job's savepoint directory")
 }];
 const SCALE: [Field; 1] = [field(
     "parallelism",
     "Parallelism",
     Input::Number,
-    "Of each vertex that has no override of its own",
+    "For every vertex without an override of its own",
 )];
 const IMAGE: [Field; 1] = [field(
     "image",
     "Image",
     Input::Text,
-    "With a tag or a digest, for JobManager and TaskManagers",
+    "With a tag or digest; used by the JobManager and the TaskManagers",
 )];
 const OPTIONS: [Field; 1] =
-    [field("settings", "Options", Input::Lines, "One KEY=VALUE a line; KEY- removes an option")];
+    [field("settings", "Options", Input::Lines, "One KEY=VALUE per line; KEY- removes an option")];
 const ROLLBACK: [Field; 1] = [field(
     "revision",
     "Revision",
     Input::Number,
-    "Its number, as the timeline and `history` show it",
+    "The number shown on the timeline and by `kubectl flink history`",
 )];
 const RESTORE: [Field; 1] = [field(
     "from",
     "Restore point",
     Input::Text,
-    "The path of a savepoint or checkpoint, the name of a FlinkStateSnapshot, or the number of a revision",
+    "The path of a savepoint or checkpoint, the name of a FlinkStateSnapshot, or a revision number",
 )];
 
 impl Action {
@@ -125,33 +125,33 @@ impl Action {
     /// What it does to the job and to its state.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Savepoint => "The job goes on while its state is written to a savepoint.",
+            Self::Savepoint => "The job keeps running while its state is written to a savepoint.",
             Self::Suspend => {
-                "The job stops, and keeps its state as `spec.job.upgradeMode` says, until it is resumed."
+                "The job stops and keeps its state, as configured by `spec.job.upgradeMode`, until you resume it."
             }
-            Self::Resume => "The job starts from the state that it left when it was suspended.",
+            Self::Resume => "The job starts from the state it had when it was suspended.",
             Self::Restart => {
-                "The job stops and starts again with its state, as in an upgrade. A session cluster starts again with its jobs."
+                "The job stops and starts again from its state, as in an upgrade. A session cluster restarts together with its jobs."
             }
             Self::Scale => {
-                "The parallelism of the job changes. With the adaptive scheduler it is scaled while it runs; otherwise it is \
-                 stopped and started again with its state."
+                "Changes the parallelism of the job. With the adaptive scheduler the job is rescaled while it runs; otherwise it \
+                 is stopped and started again from its state."
             }
-            Self::Image => "The job is upgraded to another image, with its state.",
+            Self::Image => "Upgrades the job to another image, from its current state.",
             Self::Options => {
-                "Options of Flink or of the operator change, and the job is upgraded where that takes one."
+                "Changes options of Flink or of the operator. The job is upgraded if the change requires it."
             }
             Self::Rollback => {
-                "An earlier spec is written again. The job goes on with its present state."
+                "Returns to an earlier spec. The job continues from its current state."
             }
             Self::Restore => {
-                "The job starts again from a state that you name. What it has done since then is left behind: take a savepoint \
-                 first to be able to come back."
+                "The job restarts from a state you choose, and its progress since then is discarded. Take a savepoint first if \
+                 you may want to go back."
             }
             Self::Promote => {
-                "The other colour takes over as soon as it is ready, without the time that it has to stay so."
+                "The other colour takes over as soon as it is ready, without having to stay ready for a while."
             }
-            Self::Abort => "The colour that serves goes on as it is, and the other one is deleted.",
+            Self::Abort => "The active colour keeps running, and the other one is deleted.",
         }
     }
 

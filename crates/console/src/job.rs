@@ -77,7 +77,7 @@ impl Vertex {
         match self.tone() {
             Tone::Bad | Tone::Moving if is_held_up => "backpressured",
             Tone::Bad | Tone::Moving => "busy",
-            Tone::Good => "keeps up",
+            Tone::Good => "keeping up",
             Tone::Quiet | Tone::Unknown => "not measured",
         }
     }
@@ -95,7 +95,7 @@ mod tests {
             (vertex.tone(), vertex.word().to_owned())
         };
         for (busy, backpressure, tone, word) in [
-            (Some(10), Some(0), Tone::Good, "keeps up"),
+            (Some(10), Some(0), Tone::Good, "keeping up"),
             (Some(95), Some(0), Tone::Bad, "busy"),
             (Some(10), Some(60), Tone::Moving, "backpressured"),
             (None, Some(100), Tone::Bad, "backpressured"),

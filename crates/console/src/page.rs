@@ -84,18 +84,18 @@ pub fn fragments(place: Place<'_>, fleet: View<'_>, query: &Query) -> [(&'static
 pub fn refusal(refusal: Refusal) -> String {
     let (title, text) = match refusal {
         Refusal::Token => (
-            "The console does not know you",
-            "Open the address that `kubectl flink dashboard` printed. If it is lost, end the command and run it \
-             again: each run has an address of its own.",
+            "Access denied",
+            "Open the address that `kubectl flink dashboard` printed. If you no longer have it, stop the command \
+             and run it again: each run has its own address.",
         ),
         Refusal::Site => (
-            "Another page asked for this",
-            "The console answers its own pages alone. Copy the address into the address bar to open it.",
+            "Request from another site",
+            "The console only answers its own pages. To open this one, copy its address into the address bar.",
         ),
         Refusal::Host => (
-            "This is not the console's name",
-            "Open the address that the command printed, which begins with http://127.0.0.1. Behind a proxy or \
-             a forwarded port, keep the same port on both ends.",
+            "Wrong host name",
+            "Open the address that the command printed, which begins with http://127.0.0.1. Through a proxy or \
+             a forwarded port, use the same port on both ends.",
         ),
     };
     message(title, text)
@@ -110,7 +110,7 @@ pub fn message(title: &str, text: &str) -> String {
 /// Goes on at another address of the console as its own page does, and not as one that another site led to.
 pub fn forward(address: &str) -> String {
     let refresh = html! { meta http-equiv="refresh" content={ "0;url=" (address) }; };
-    let body = html! { main.message { p { a href=(address) { "Go on" } } } };
+    let body = html! { main.message { p { a href=(address) { "Continue" } } } };
     bare("Console", refresh, body).into_string()
 }
 
@@ -131,7 +131,7 @@ fn document(
             a.brand href="/" { (icon()) "Flink" }
             p.place { span title=(place.host) { (place.cluster) } span { (scope) } }
             @if place.can_deploy {
-                nav.acts aria-label="Acting" { a href=(act::DEPLOY) { "Deploy" } a href=(run::RUNS) { "Commands" } }
+                nav.acts aria-label="Deploy and commands" { a href=(act::DEPLOY) { "Deploy" } a href=(run::RUNS) { "Commands" } }
             }
             p #link role="status" { noscript { "Reload to see changes" } }
             @if let Some(visitor) = place.visitor { (sign_in::visitor(visitor)) }
@@ -180,7 +180,7 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
             input name="labels" value=(query.labels) placeholder="Labels: team=a,stage!=test" aria-label="Labels"
                 autocomplete="off" spellcheck="false";
             // The head of the table does this where there is one.
-            select name="sort" aria-label="Order" {
+            select name="sort" aria-label="Sort order" {
                 @for (column, title) in columns(place, query) {
                     // What is so by default stays out of the address.
                     @let value = if column == Column::default() { String::new() } else { column.to_string() };
@@ -226,34 +226,34 @@ fn notes(fleet: View<'_>, selection: &Selection<'_>) -> Markup {
     html! {
         div #notes role="status" {
             @if let Some(error) = &selection.invalid_labels {
-                p.bad { "`" (error.part()) "` is no label selector: expected one such as `team=a,stage!=test`" }
+                p.bad { "`" (error.part()) "` is not a valid label selector; expected something like `team=a,stage!=test`" }
             }
             @if is_gone && let Some((_, Source::Lost { since, message })) = open().next() {
                 p.bad.lost {
-                    "All is shown as it was at " (since) ", and the API server is asked again: " (message)
+                    "Showing data from " (since) ", retrying the API server: " (message)
                 }
             }
             @for (kind, source) in fleet.sources() {
                 @match source {
                     Source::Lost { .. } if is_gone => {}
                     Source::Current if fleet.rights().is_refused(kind) => p {
-                        (kind) "s are not shown: there are none in the namespaces in which you may list them"
+                        (kind) "s are not shown: there are none in any namespace where you may list them"
                     },
                     Source::Current => {}
-                    Source::Loading => p { (kind) "s are being listed" },
+                    Source::Loading => p { "Loading " (kind) "s" },
                     Source::Lost { since, message } => p.bad.lost {
-                        (kind) "s are shown as they were at " (since) ", and the API server is asked again: " (message)
+                        "Showing " (kind) "s from " (since) ", retrying the API server: " (message)
                     },
                     Source::Closed { message } => p { (kind) "s are not shown: " (message) },
                 }
             }
             @if fleet.rights().is_cut() {
                 p.bad {
-                    "Of namespaces beyond the first " (ASKED_MAX) " it is not known whether you may list them, and they are not shown"
+                    "Your permissions were only checked in the first " (ASKED_MAX) " namespaces; the others are not shown"
                 }
             }
             @if fleet.is_cut() {
-                p.bad { "Only " (number(ROWS_MAX)) " objects are shown, which is the most that there is room for" }
+                p.bad { "Only " (number(ROWS_MAX)) " objects are shown, which is the maximum" }
             }
         }
     }
@@ -332,7 +332,7 @@ fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
             th.name scope="row" {
                 a href=(key.address()) { (name) }
                 @if let Some(badge) = badge { " " small { (badge) } }
-                @if row.is_being_deleted { " " small.bad { "is deleted" } }
+                @if row.is_being_deleted { " " small.bad { "deleting" } }
             }
             td.state { (state(row.lifecycle.as_deref())) }
             td.job { @if row.job_state.is_some() { (state(row.job_state.as_deref())) } }

@@ -124,7 +124,9 @@ impl Acts {
         let object: Value = match serde_json::from_str(&output) {
             Ok(object) => object,
             Err(error) => {
-                return Plan::Unknown(format!("what it would write cannot be read: {error}"));
+                return Plan::Unknown(format!(
+                    "the output of the dry run cannot be parsed: {error}"
+                ));
             }
         };
         let connection =
@@ -169,7 +171,7 @@ impl Acts {
         let object = found.ok_or_else(|| format!("there is no {} `{}`", key.kind, key.name))?;
         let mut object = without_managed_fields(object);
         if spec_without_secrets(&object["spec"]) != object["spec"] {
-            return Err("its spec has a secret, which is not shown here: edit it with kubectl, or better have it read from a Secret".to_owned());
+            return Err("its spec contains a secret, which is not shown here. Edit it with kubectl or, better, move the value to a Secret".to_owned());
         }
         if let Some(it) = object.as_object_mut() {
             it.remove("status");
@@ -192,8 +194,8 @@ async fn prepared<F: Future<Output = Option<Preview>>>(
     prepare: impl FnOnce(Arc<Console>) -> F + Send + 'static,
 ) -> Result<Option<Preview>, Refused> {
     let busy = || {
-        let text = "Plans for others are being made. Load the page again in a moment.";
-        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "There is too much to do", text)
+        let text = "Other plans are still being computed. Reload the page in a moment.";
+        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests", text)
     };
     let turn = Arc::clone(&acts(&console)?.turns);
     let Ok(Ok(turn)) = timeout(PLAN_TIME_MAX, turn.acquire_owned()).await else {
@@ -209,7 +211,7 @@ async fn prepared<F: Future<Output = Option<Preview>>>(
 
 /// A person waits for a plan.
 async fn in_time(plan: impl Future<Output = Plan>) -> Plan {
-    let late = || format!("there was no answer within {} seconds", PLAN_TIME_MAX.as_secs());
+    let late = || format!("no answer within {} seconds", PLAN_TIME_MAX.as_secs());
     timeout(PLAN_TIME_MAX, plan).await.unwrap_or_else(|_| Plan::Unknown(late()))
 }
 
@@ -235,8 +237,8 @@ type ActionParts = Path<(String, String, String, String)>;
 
 fn acts(console: &Console) -> Result<&Acts, Refused> {
     console.acts.as_ref().ok_or_else(|| {
-        let text = "Use the command line, or `kubectl flink dashboard`, to change something.";
-        Refused::new(StatusCode::METHOD_NOT_ALLOWED, "This console only shows", text)
+        let text = "To make changes, use the command line or `kubectl flink dashboard`.";
+        Refused::new(StatusCode::METHOD_NOT_ALLOWED, "This console is read-only", text)
     })
 }
 
@@ -246,8 +248,8 @@ fn own_form(console: &Console, body: &str) -> Result<(), Refused> {
     if console.is_own_form(&form) {
         return Ok(());
     }
-    let text = "Nothing was changed. Load the page again, and send it from there.";
-    Err(Refused::new(StatusCode::FORBIDDEN, "The form is not of this console", text))
+    let text = "Nothing was changed. Reload the page and submit the form again.";
+    Err(Refused::new(StatusCode::FORBIDDEN, "The form has expired", text))
 }
 
 /// The action of an address, on a resource that is shown, if the person may have it done.
@@ -261,12 +263,12 @@ async fn wanted(console: &Console, parts: ActionParts) -> Result<(Key, Action), 
         return Ok((key, action));
     }
     let text = format!(
-        "It takes the rights of `{}` in namespace `{}`, which the API server does not grant you: \
-         `kubectl flink check -n {1}` lists those that are missing.",
+        "You do not have the permissions of `{}` in namespace `{}`: `kubectl flink check -n {1}` lists \
+         the missing ones.",
         action.command(),
         key.namespace
     );
-    Err(Refused::new(StatusCode::FORBIDDEN, "You may not do this", &text))
+    Err(Refused::new(StatusCode::FORBIDDEN, "Permission denied", &text))
 }
 
 /// What an action would do.
@@ -297,8 +299,8 @@ async fn act(State(console): State<Arc<Console>>, parts: ActionParts, body: Stri
     let (key, action) = wanted(&console, parts).await?;
     let values = Values::parse(&body);
     let Some(arguments) = action.run(&key, &values) else {
-        let text = "Nothing was changed. Fill in the form again.";
-        return Err(Refused::new(StatusCode::BAD_REQUEST, "Something is missing", text));
+        let text = "Nothing was changed. Go back and complete the form.";
+        return Err(Refused::new(StatusCode::BAD_REQUEST, "A value is missing or invalid", text));
     };
     let acts = acts(&console)?;
     let command = acts.typed(&arguments, Some(&key.namespace));
@@ -312,7 +314,7 @@ fn start(acts: &Acts, wanted: Wanted, global: Global) -> Answered {
         Ok(number) => Ok((StatusCode::SEE_OTHER, [(LOCATION, address(number))]).into_response()),
         Err(error) => {
             let text = format!("Nothing was changed: {error:#}");
-            Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "It was not begun", &text))
+            Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "The command was not started", &text))
         }
     }
 }
@@ -335,8 +337,9 @@ async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
         Some(key) => acts.manifest(key).await,
         None => Ok(String::new()),
     };
-    let manifest = manifest
-        .map_err(|why| Refused::new(StatusCode::NOT_FOUND, "There is no manifest to edit", &why))?;
+    let manifest = manifest.map_err(|why| {
+        Refused::new(StatusCode::NOT_FOUND, "The manifest cannot be edited", &why)
+    })?;
     let form = console.form();
     let page = Deploy { manifest: &manifest, preview: None, form, of: of.as_ref() };
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
@@ -388,10 +391,11 @@ async fn list(State(console): State<Arc<Console>>) -> Answered {
 }
 
 fn found(console: &Console, number: u64) -> Result<Arc<Running>, Refused> {
-    let text = "The newest ones are at the address /runs of the console.";
-    acts(console)?.runs.find(number).ok_or_else(|| {
-        Refused::new(StatusCode::NOT_FOUND, "There is no such command any more", text)
-    })
+    let text = "The most recent commands are listed at /runs.";
+    acts(console)?
+        .runs
+        .find(number)
+        .ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, "Command not found", text))
 }
 
 /// The page of a command that was begun.

@@ -314,8 +314,8 @@ impl Refused {
 
     /// There is nothing at the address.
     pub(super) fn no_such_page() -> Self {
-        let text = "The fleet is at the address / of the console.";
-        Self::new(StatusCode::NOT_FOUND, "There is no such page", text)
+        let text = "The fleet is at /.";
+        Self::new(StatusCode::NOT_FOUND, "Page not found", text)
     }
 }
 
@@ -338,7 +338,7 @@ pub(super) fn meant(
         Some(shown) if **shown != *key.namespace => Err(Refused::new(
             StatusCode::NOT_FOUND,
             &format!("Only namespace {shown} is shown"),
-            "To see others as well, end the command and run it again: kubectl flink dashboard -A",
+            "To see others too, stop the command and run: kubectl flink dashboard -A",
         )),
         _ => Ok(key),
     }

@@ -107,7 +107,7 @@ async fn of(
 
 async fn read(reader: &Reader, Subject { object, connection }: &Subject) -> anyhow::Result<Scaled> {
     let present = deployment::serving(connection, object).await?;
-    let present = present.context("no colour has been made yet")?;
+    let present = present.context("no colour has been created yet")?;
     let job = stored::of(connection, present).await?;
     let (operator, unread) =
         operator_config::operator(&connection.client, &reader.operator_namespace).await;
@@ -129,7 +129,7 @@ async fn explain(
     if let Ok(settings) = Settings::read(config)
         && let Some(named) = settings.plugins.iter().next()
     {
-        bail!("{} has a say, and is asked by the command alone", named.id);
+        bail!("{} takes part in the decision, and is only called by the command below", named.id);
     }
     let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
     let report = explain::explained(connection, job, operator, access, deadlines).await?;
@@ -151,7 +151,7 @@ fn autoscaler(
     let on = match (is_enabled, is_certain) {
         (true, _) => "on",
         (false, true) => "off",
-        (false, false) => "off, unless the operator's own configuration switches it on",
+        (false, false) => "off, unless the operator's own configuration turns it on",
     };
     let mut facts = vec![("Autoscaler", on.to_owned())];
     let told = status::facts(&known, Timestamp::now());

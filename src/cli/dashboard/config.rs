@@ -50,7 +50,7 @@ impl Page for Looked {
 
 async fn of(reader: &Reader, Subject { object, connection }: &Subject) -> anyhow::Result<Options> {
     let present = deployment::serving(connection, object).await?;
-    let present = present.context("no colour has been made yet")?;
+    let present = present.context("no colour has been created yet")?;
     let found = config::in_force(connection, &reader.operator_namespace, present).await?;
     Ok(shown(found))
 }

@@ -91,11 +91,11 @@ pub(super) async fn open(
 ) -> Result<Response, Refused> {
     let key = meant(&console, &parts)?;
     let proxies = console.proxies.as_ref().ok_or_else(|| {
-        let text = "A pod opens no ports of its own: use `kubectl flink ui`, or `kubectl flink dashboard`.";
-        Refused::new(StatusCode::NOT_FOUND, "Flink's own UI is not shown here", text)
+        let text = "Use `kubectl flink ui` or `kubectl flink dashboard` to open it.";
+        Refused::new(StatusCode::NOT_FOUND, "Flink's own UI is not available here", text)
     })?;
     let address = address(&console, proxies, &key).await.map_err(|why| {
-        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "Flink's own UI cannot be shown", &why)
+        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "Flink's own UI cannot be opened", &why)
     })?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response())
 }
@@ -113,7 +113,7 @@ async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<Stri
     let opened = async {
         let connection = reader.connection(key);
         let serving = deployment::serving(&connection, &object).await?;
-        let serving = serving.context("no colour has been made yet")?;
+        let serving = serving.context("no colour has been created yet")?;
         let cluster = deployment::cluster_of(&connection, &serving).await?;
         if cluster.job_manager_status() != Some("READY") {
             let (name, phase) = (cluster.name(), wait::phase(&cluster));
@@ -160,8 +160,8 @@ impl Proxies {
             None if doors.len() >= OPEN_MAX => {
                 let minutes = IDLE_MAX.as_secs() / 60;
                 bail!(
-                    "those of {OPEN_MAX} clusters are open, which is the most. Close the tabs of some: each ends {minutes} \
-                     minutes after its last request"
+                    "the UIs of {OPEN_MAX} clusters are open, which is the maximum. Close some of their tabs: each UI closes \
+                     {minutes} minutes after its last request"
                 );
             }
             None => {
@@ -239,8 +239,8 @@ async fn guarded(State(door): State<Arc<Door>>, request: Request, next: Next) ->
         request.headers(),
     )) {
         Verdict::Answer if is_worker => {
-            let text = "A script that outlives its page is not given out.";
-            said(StatusCode::FORBIDDEN, "Nothing stays behind", text)
+            let text = "A service worker would outlive its page.";
+            said(StatusCode::FORBIDDEN, "Service workers are not allowed", text)
         }
         Verdict::Answer => {
             door.touch();
@@ -255,9 +255,9 @@ async fn guarded(State(door): State<Arc<Door>>, request: Request, next: Next) ->
             _ => {
                 let status =
                     StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::FORBIDDEN);
-                let text = "Follow the link “Flink UI” of the resource in the console, once more where it was closed \
-                            since. No other page may lead here.";
-                said(status, "Flink's UI is opened by the console", text)
+                let text = "Use the link “Flink UI” on the page of the resource in the console, again if this UI was closed \
+                            in the meantime. Other pages cannot link here.";
+                said(status, "Open Flink's UI from the console", text)
             }
         },
     };
@@ -271,11 +271,11 @@ fn said(status: StatusCode, title: &str, text: &str) -> Response {
 /// What changes something, or could be more than it seems.
 async fn refuse_change(State(door): State<Arc<Door>>) -> Response {
     let text = format!(
-        "The console passes on what reads. A job that is stopped behind the operator's back loses its state: stop, scale \
-         or restart it by its resource. Who knows what they do, does it with: {}",
+        "The console only forwards requests that read. A job that is stopped behind the operator's back can lose its \
+         state: stop, scale or restart it through its resource. If you know what you are doing, run: {}",
         door.command
     );
-    said(StatusCode::METHOD_NOT_ALLOWED, "Nothing is changed here", &text)
+    said(StatusCode::METHOD_NOT_ALLOWED, "Flink's UI is read-only here", &text)
 }
 
 /// Has the JobManager answer.
@@ -289,8 +289,8 @@ async fn pass(State(door): State<Arc<Door>>, uri: Uri) -> Response {
         return refuse_change(State(door)).await;
     }
     let Ok(Ok(_turn)) = timeout(TURN_TIME_MAX, door.answers.acquire()).await else {
-        let text = "JobManagers take long to answer what was asked before. Try it again.";
-        return said(StatusCode::SERVICE_UNAVAILABLE, "Too much is asked", text);
+        let text = "The JobManagers are still answering earlier requests. Try again.";
+        return said(StatusCode::SERVICE_UNAVAILABLE, "Too many requests", text);
     };
     match door.client().page(path.to_owned()).await {
         Ok(page) => {
@@ -303,7 +303,7 @@ async fn pass(State(door): State<Arc<Door>>, uri: Uri) -> Response {
         }
         Err(error) => {
             let text = hide_in(&format!("{error}"));
-            said(StatusCode::BAD_GATEWAY, "The JobManager gives no answer", &text)
+            said(StatusCode::BAD_GATEWAY, "The JobManager does not answer", &text)
         }
     }
 }

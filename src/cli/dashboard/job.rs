@@ -67,7 +67,7 @@ async fn meet(
     known: Option<Known>,
 ) -> anyhow::Result<Known> {
     let (present, cluster) = job_manager_of(connection, object).await?;
-    let id = present.job_id().context("it has not been started yet")?;
+    let id = present.job_id().context("the job has not been started yet")?;
     match known.filter(|known| known.job_id() == id) {
         Some(known) => Ok(known),
         None => Known::new(connection, &cluster, id, reader.access),

@@ -108,7 +108,7 @@ fn revision(entry: Entry) -> Option<Moment> {
         at: reconciled_at?.as_second(),
         tone: Tone::Good,
         source: "revision",
-        title: revision.map_or_else(|| "Present spec".to_owned(), |it| format!("Revision {it}")),
+        title: revision.map_or_else(|| "Current spec".to_owned(), |it| format!("Revision {it}")),
         text: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
         next: revision.map(|it| Next { action: Action::Rollback, value: it.to_string() }),
         is_routine: false,

@@ -91,7 +91,7 @@ impl Room {
 }
 
 fn too_many(what: &str, most: usize) -> Refused {
-    let text = format!("At most {most} are live at the same time. Close some of them.");
+    let text = format!("At most {most} can be live at a time. Close some of them.");
     Refused::new(StatusCode::SERVICE_UNAVAILABLE, &format!("Too many {what}"), &text)
 }
 

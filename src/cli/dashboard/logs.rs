@@ -230,7 +230,7 @@ async fn read(reader: &Reader, key: &Key, choice: &Choice, present: &[Pod]) -> V
         anyhow::Ok(())
     };
     if let Err(why) = within(all).await {
-        let text = format!("not all that is there is shown: {why}");
+        let text = format!("some logs cannot be shown: {why}");
         backlog.push(Line::new("".into(), None, Tone::Bad, text));
     }
     backlog.all()

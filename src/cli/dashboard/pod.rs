@@ -247,7 +247,7 @@ impl Pod {
         let person = Person::enter(token, session.is_some(), &self.reviews).await?;
         let visitor = self.visitor(Arc::new(person)).map_err(|error| {
             tracing::error!(error = format!("{error:#}"), "nobody can sign in to the console");
-            Refused::Unanswered("the operator cannot make a client".to_owned())
+            Refused::Unanswered("the operator cannot create a client".to_owned())
         })?;
         let Visitor { person, .. } = &visitor;
         let credential =

@@ -95,7 +95,7 @@ impl Reader {
     pub(super) async fn turn(&self) -> Part<SemaphorePermit<'_>> {
         match timeout(TURN_TIME_MAX, self.turns.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
-            _ => Err("too many resources are being read; it is tried again".to_owned()),
+            _ => Err("too many resources are being read; retrying".to_owned()),
         }
     }
 
@@ -178,11 +178,11 @@ pub(super) async fn job_manager_of(
         bail!("a session cluster has no job of its own");
     }
     let present = deployment::serving(connection, object).await?;
-    let present = present.context("no colour has been made yet")?;
+    let present = present.context("no colour has been created yet")?;
     let cluster = deployment::cluster_of(connection, &present).await?;
     let status = cluster.job_manager_status().unwrap_or("not deployed");
     if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
-        bail!("there is no JobManager to ask: it is {status}");
+        bail!("the JobManager is not running: it is {status}");
     }
     Ok((present, cluster))
 }
@@ -219,7 +219,7 @@ pub(super) async fn within<T, E: Into<anyhow::Error>>(
 ) -> Part<T> {
     match timeout(PART_TIME_MAX, answer).await {
         Ok(answer) => answer.map_err(|error| secret::hide_in(&format!("{:#}", error.into()))),
-        Err(_) => Err(format!("there was no answer within {} seconds", PART_TIME_MAX.as_secs())),
+        Err(_) => Err(format!("no answer within {} seconds", PART_TIME_MAX.as_secs())),
     }
 }
 
@@ -244,8 +244,8 @@ fn more(object: &Deployment) -> Vec<(&'static str, String)> {
         "Generation",
         match object.observed_generation() {
             Some(seen) if seen == object.generation() => seen.to_string(),
-            Some(seen) => format!("{}, of which {seen} is taken up", object.generation()),
-            None => format!("{}, not taken up", object.generation()),
+            Some(seen) => format!("{}, observed: {seen}", object.generation()),
+            None => format!("{}, not observed yet", object.generation()),
         },
     ));
     fields

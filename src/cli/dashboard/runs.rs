@@ -105,7 +105,7 @@ impl Runs {
         let mut known = lock(&self.0);
         let at_once = known.all.iter().filter(|it| it.is_running()).count();
         if at_once >= AT_ONCE_MAX {
-            return Err(Failure::new(format!("{AT_ONCE_MAX} commands run already"))
+            return Err(Failure::new(format!("{AT_ONCE_MAX} commands are already running"))
                 .hint("wait until one of them is done"));
         }
         known.last += 1;

@@ -18,11 +18,11 @@ use operator::live::Live;
 #[command(next_help_heading = "Console")]
 #[allow(clippy::struct_field_names, reason = "flags of a command that has others")]
 pub(super) struct DashboardArgs {
-    /// Show the fleet to people's browsers on this port, over plain HTTP: they sign in with a token of
-    /// the cluster, see what they may list, and can change nothing
+    /// Serve the console on this port, over plain HTTP: people sign in with a token of the cluster, see
+    /// what they may list, and can change nothing
     #[arg(long, value_name = "PORT")]
     dashboard_port: Option<u16>,
-    /// What the pages call the cluster
+    /// Name of the cluster on the pages of the console
     #[arg(long, value_name = "NAME", requires = "dashboard_port", default_value = "Kubernetes")]
     dashboard_cluster: String,
     /// After this time it is asked again who somebody is and what they may see

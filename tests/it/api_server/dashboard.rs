@@ -174,7 +174,7 @@ async fn an_account_sees_in_the_console_what_its_role_lets_it_list() {
     loop {
         let (status, page) = page(&serving, "/", &of_joe).await;
         if status == 401 {
-            assert!(page.contains("You are not signed in any more"), "{page}");
+            assert!(page.contains("Your session has ended"), "{page}");
             break;
         }
         assert!(start.elapsed() < NOTICED_WITHIN, "{page}");

@@ -222,12 +222,12 @@ async fn a_lost_api_server_is_told_and_got_over() {
         notes.split_once("</div>").unwrap().0.to_owned()
     };
     let started = Instant::now();
-    while !notes().await.contains("All is shown as it was at ") {
+    while !notes().await.contains("Showing data from ") {
         assert!(started.elapsed() < LIMIT, "{}", notes().await);
     }
     told(
         shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap(),
-        &["default/wordcount", "and the API server is asked again: "],
+        &["default/wordcount", "retrying the API server: "],
     )
     .await;
     shown.cluster.heal();

@@ -91,7 +91,7 @@ async fn upgrade(browser: &Browser) {
     browser.choose("Scale").await;
     let field = "const it = document.getElementById('parallelism'); it.value = '2'; return it.name";
     assert_eq!(browser.ask(field).await, json!("parallelism"));
-    browser.choose("See what it would do").await;
+    browser.choose("Preview").await;
     for told in ["What the operator would do", "job.parallelism", "savepoint", "--parallelism=2"] {
         browser.tells_within(PATIENCE, told).await;
     }
@@ -166,7 +166,7 @@ async fn look(browser: &Browser, console: &Console, namespace: &str) {
     assert_eq!(browser.ask(actions).await, json!(0));
     let path = format!("/in/{namespace}/deployment/{JOB}/do/suspend");
     browser.open(&console.at(&path)).await;
-    browser.tells_within(Duration::from_mins(1), "You may not do this").await;
+    browser.tells_within(Duration::from_mins(1), "Permission denied").await;
 }
 
 /// A user who may see all that the console shows, and change nothing.

@@ -53,7 +53,7 @@ function morph(old, next) {
 
 // Also of what the server itself has lost.
 function tell() {
-  if (document.querySelector("#notes .lost")) say("Not current", "lost");
+  if (document.querySelector("#notes .lost")) say("Out of date", "lost");
   else say("Live", "live");
 }
 
@@ -78,7 +78,7 @@ function follow() {
   });
   source.onerror = () => {
     // It was refused, and the page that comes instead of this one says why.
-    if (source.readyState === EventSource.CLOSED) say("Not live any more: load the page again", "lost");
+    if (source.readyState === EventSource.CLOSED) say("No longer live: reload the page", "lost");
     else trouble ||= setTimeout(say, PATIENCE, "Connection lost, reconnecting", "lost");
   };
 }

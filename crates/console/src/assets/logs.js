@@ -95,7 +95,7 @@
     pause.addEventListener("click", () => {
       isHeld = !isHeld;
       if (!isHeld) {
-        if (isCut) held[0] = note("Lines are missing here: only the newest were held");
+        if (isCut) held[0] = note("Lines are missing here: only the newest were kept while paused");
         append(held.splice(0));
         isCut = false;
       }

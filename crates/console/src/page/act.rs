@@ -75,7 +75,7 @@ pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
             section #fields {
                 form action=(address) {
                     @for field in action.fields() { (input(field, row, values)) }
-                    button { @if preview.is_some() { "Look again" } @else { "See what it would do" } }
+                    button { @if preview.is_some() { "Update preview" } @else { "Preview" } }
                 }
             }
         }
@@ -121,10 +121,10 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
         section #head {
             @match of {
                 Some(key) => (resource::path(place, key)),
-                None => nav aria-label="Place" { a href="/" { "Fleet" } },
+                None => nav aria-label="Breadcrumb" { a href="/" { "Fleet" } },
             }
             h1 { (title) @if let Some(key) = of { ": " (key.name) } }
-            p.told { (coded("Nothing is changed before you have seen the plan. Fields that the manifest does not name are kept.")) }
+            p.told { (coded("Nothing is changed before you have seen the plan. Fields that are not in the manifest keep their values.")) }
         }
         section #fields {
             form method="post" action=(of_manifest(DEPLOY, of)) {
@@ -132,7 +132,7 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
                 label for="manifest" { "Manifest" }
                 textarea #manifest name="manifest" rows=(lines) required spellcheck="false" autocomplete="off"
                     placeholder="apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment" { "\n" (manifest) }
-                button { @if preview.is_some() { "Plan again" } @else { "See what it would do" } }
+                button { @if preview.is_some() { "Update preview" } @else { "Preview" } }
             }
         }
         @if let Some(preview) = preview {
@@ -162,11 +162,11 @@ fn planned(plan: &Plan) -> Markup {
                 pre.plan tabindex="0" { @for span in plan { (resource::inked(span)) } }
             }
             Plan::Unknown(why) => {
-                h2 { "What the operator would do is not known" }
+                h2 { "No plan available" }
                 pre.plan tabindex="0" { (why) }
             }
             Plan::Refused(why) => {
-                h2 { "It would be refused" }
+                h2 { "This would be refused" }
                 pre.error tabindex="0" { (why) }
             }
         }
@@ -176,7 +176,7 @@ fn planned(plan: &Plan) -> Markup {
 /// The command that does the same.
 pub(super) fn command(command: &str) -> Markup {
     html! {
-        p.command { span.dim { "The same on the command line" } code { (command) } }
+        p.command { span.dim { "On the command line" } code { (command) } }
     }
 }
 
@@ -205,7 +205,7 @@ fn input(field: &Field, row: Option<&Row>, values: &Values) -> Markup {
             Input::Text => input id=(name) name=(name) value=(value) required[is_required] spellcheck="false" autocomplete="off"
                 aria-describedby=(hint_id) aria-invalid=[is_wrong];,
         }
-        p id=(hint_id) class=[is_wrong.map(|_| "bad")] { @if is_wrong.is_some() { "This cannot be used. " } (coded(hint)) }
+        p id=(hint_id) class=[is_wrong.map(|_| "bad")] { @if is_wrong.is_some() { "Invalid value. " } (coded(hint)) }
     }
 }
 

@@ -107,7 +107,7 @@ pub fn head(
                 // It is of another origin, and has nothing of the console.
                 @if place.visitor.is_none() {
                     a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
-                        "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " in a tab of its own" }
+                        "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " (opens in a new tab)" }
                     }
                 }
             }
@@ -119,7 +119,7 @@ pub fn head(
 /// The way to it from the fleet.
 pub(super) fn path(place: Place<'_>, Key { namespace, kind, .. }: &Key) -> Markup {
     html! {
-        nav aria-label="Place" {
+        nav aria-label="Breadcrumb" {
             a href="/" { "Fleet" }
             @if place.namespace.is_none() { a href={ "/?namespace=" (namespace) } { (namespace) } }
             span { (kind) }
@@ -133,7 +133,7 @@ fn states(row: &Row) -> Markup {
             (state(row.lifecycle.as_deref()))
             @if row.job_state.is_some() { span.job { "job " (state(row.job_state.as_deref())) } }
             @if row.is_session { small { "session cluster" } }
-            @if row.is_being_deleted { small.bad { "is deleted" } }
+            @if row.is_being_deleted { small.bad { "deleting" } }
             @if let Some(upgrade) = &row.upgrade { small.moving { "upgrade: " (upgrade) } }
         }
     }
@@ -157,7 +157,7 @@ pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
         ("notes", notes(view.key, view.standing)),
         ("facts", facts(place, resource)),
         ("why", section("why", "Why", resource.map(|it| &it.verdict), verdict)),
-        ("parts", section("parts", "Parts", resource.map(|it| &it.tree), |it| branches(it))),
+        ("parts", section("parts", "Components", resource.map(|it| &it.tree), |it| branches(it))),
         (
             "checkpoints",
             section("checkpoints", "Checkpoints", checkpoint, |it| checkpoints(place, it)),
@@ -200,13 +200,13 @@ fn notes(key: &Key, standing: &Standing) -> Markup {
             @match standing {
                 Standing::Current => {}
                 Standing::Absent => p {
-                    "There is no " (kind) " `" (name) "` in namespace `" (namespace) "`. It is shown here when it is made."
+                    "There is no " (kind) " `" (name) "` in namespace `" (namespace) "`. If it is created, it appears here."
                 },
                 Standing::Gone { since } => p.bad {
-                    "It is no longer there: it was deleted before " (since) ". What is below is how it was last seen."
+                    "Deleted: it no longer existed at " (since) ". Showing its last known state."
                 },
                 Standing::Lost { since, message } => p.bad.lost {
-                    "All is shown as it was at " (since) ", and the API server is asked again: " (message)
+                    "Showing data from " (since) ", retrying the API server: " (message)
                 },
             }
         }
@@ -226,7 +226,7 @@ fn section<T>(
                 h2 { (title) }
                 @match part {
                     Ok(part) => (show(part)),
-                    Err(why) => p.unread { "Not known: " (why) },
+                    Err(why) => p.unread { "Not available: " (why) },
                 }
             }
         }
@@ -236,8 +236,8 @@ fn section<T>(
 /// A session cluster has no job of its own.
 fn jobs(jobs: &[Key], tab: Tab) -> Markup {
     html! {
-        p.unread { "A session cluster has no job of its own. Each of its session jobs has this page." }
-        @if jobs.is_empty() { p.unread { "There is none yet." } }
+        p.unread { "A session cluster has no job of its own. See the pages of its session jobs." }
+        @if jobs.is_empty() { p.unread { "It has no session jobs yet." } }
         ul.links {
             @for job in jobs { li { a href={ (job.address()) (tab.path()) } { (job.name) } } }
         }
@@ -250,11 +250,11 @@ fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> 
         @if *tone != Tone::Good {
             p.evidence { (evidence) }
             p { (act::coded(remedy)) }
-            p.next { span.dim { "next: " } code { (next) } }
+            p.next { span.dim { "run next: " } code { (next) } }
         }
         @if !unread.is_empty() {
             details {
-                summary { "Looked at without all of it" }
+                summary { "Some of it could not be read" }
                 ul { @for it in unread { li { (it) } } }
             }
         }
@@ -304,8 +304,8 @@ fn life(place: Place<'_>, View { key, resource, actions, .. }: View<'_>) -> Mark
         section #life {
             @if let Some(Resource { life, .. }) = resource {
                 h2 { "Timeline" }
-                @for why in &life.unread { p.unread { "Not known: " (why) } }
-                @if life.moments().is_empty() { p.unread { "Nothing is on record" } }
+                @for why in &life.unread { p.unread { "Not available: " (why) } }
+                @if life.moments().is_empty() { p.unread { "Nothing recorded yet" } }
                 ol {
                     @for stretch in life.stretches() {
                         @if stretch.len() > 1 && stretch.iter().all(|it| it.is_routine) {

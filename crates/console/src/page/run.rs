@@ -20,7 +20,7 @@ pub const ANSWER: &str = "/answer";
 pub enum State {
     #[strum(to_string = "Running")]
     Running,
-    #[strum(to_string = "Waits for your answer")]
+    #[strum(to_string = "Waiting for your answer")]
     Asking,
     #[strum(to_string = "Done")]
     Done,
@@ -68,7 +68,7 @@ pub fn page(place: Place<'_>, run: &Run, form: &str) -> String {
         section #head {
             @match &run.key {
                 Some(key) => (path(place, key)),
-                None => nav aria-label="Place" { a href="/" { "Fleet" } },
+                None => nav aria-label="Breadcrumb" { a href="/" { "Fleet" } },
             }
             h1 { (run.title) }
             (command(&run.command))
@@ -108,12 +108,12 @@ fn said(run: &Run, form: &str) -> Markup {
 pub fn list(place: Place<'_>, runs: &[Run]) -> String {
     let body = html! {
         section #head {
-            nav aria-label="Place" { a href="/" { "Fleet" } }
+            nav aria-label="Breadcrumb" { a href="/" { "Fleet" } }
             h1 { "Commands" }
-            p.told { "What was run from this console, since it was started" }
+            p.told { "Run from this console since it started" }
         }
         section #runs {
-            @if runs.is_empty() { p.unread { "Nothing yet" } }
+            @if runs.is_empty() { p.unread { "No commands yet" } }
             @else {
                 ol {
                     @for run in runs {

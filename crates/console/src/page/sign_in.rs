@@ -25,11 +25,11 @@ impl Reason {
         Some(match self {
             Self::New => return None,
             Self::Wrong => {
-                "The API server does not accept this token. It may have expired: make another one."
+                "The API server does not accept this token. It may have expired: create a new one."
             }
-            Self::Malformed => "This is not a token: it has spaces in it, or nothing at all.",
-            Self::Ended => "You are not signed in any more.",
-            Self::Full => "Too many people are signed in. Try again in some minutes.",
+            Self::Malformed => "This is not a token: it is empty or contains spaces.",
+            Self::Ended => "Your session has ended. Sign in again.",
+            Self::Full => "Too many people are signed in. Try again in a few minutes.",
         })
     }
 }
@@ -42,13 +42,13 @@ pub fn page(cluster: &str, to: &str, reason: Reason) -> String {
             @if let Some(text) = reason.text() { p.wrong role="alert" { (text) } }
             form action=(SIGN_IN) method="post" {
                 input type="hidden" name="to" value=(to);
-                label for="token" { "Token of the cluster" }
+                label for="token" { "Cluster token" }
                 input #token type="password" name="token" required autocomplete="off" autofocus;
                 button { "Sign in" }
             }
             p {
-                "A token of a ServiceAccount comes from " code { "kubectl create token NAME -n NAMESPACE" }
-                ". You see what it may see, and can change nothing here."
+                "Create a token for a ServiceAccount with " code { "kubectl create token NAME -n NAMESPACE" }
+                ". You will see what it may see. Nothing can be changed here."
             }
         }
     };
@@ -59,17 +59,17 @@ pub fn page(cluster: &str, to: &str, reason: Reason) -> String {
 pub fn refusal(refusal: Refusal) -> String {
     let (title, text) = match refusal {
         Refusal::Host => (
-            "The request names no host",
-            "Open the console by the address of its Service or ingress, or by a forwarded port.",
+            "Invalid host",
+            "Open the console at the address of its Service or ingress, or through a forwarded port.",
         ),
         Refusal::Site => (
-            "Another page asked for this",
-            "The console answers its own pages alone. Copy the address into the address bar to open it. Behind a proxy, \
-             keep the host that the browser asks for.",
+            "Request from another site",
+            "The console only answers its own pages. To open this one, copy its address into the address bar. A proxy must \
+             preserve the host that the browser sent.",
         ),
         Refusal::Method => (
-            "Nothing can be changed here",
-            "This console only shows. To act, run kubectl flink dashboard, which does it as you.",
+            "This console is read-only",
+            "To make changes, run kubectl flink dashboard, which acts with your own permissions.",
         ),
     };
     super::message(title, text)

@@ -73,10 +73,10 @@ fn a_page_is_of_its_fragments() {
         assert!(fragment.contains(&format!(" id=\"{id}\"")), "{fragment}");
     }
     for told in [
-        "`=a` is no label selector",
-        "FlinkDeployments are shown as they were at 10:00:00, and the API server is asked again: refused",
+        "`=a` is not a valid label selector",
+        "Showing FlinkDeployments from 10:00:00, retrying the API server: refused",
         "FlinkSessionJobs are not shown: not installed",
-        "FlinkBlueGreenDeployments are being listed",
+        "Loading FlinkBlueGreenDeployments",
         "Nothing matches these filters",
         "<option value=\"age\" selected>By age</option>",
         "<input type=\"hidden\" name=\"state\" value=\"STABLE\">",
@@ -92,7 +92,7 @@ fn one_note_says_that_the_api_server_does_not_answer() {
     for (kind, since) in [(Kind::Deployment, "10:00:00"), (Kind::BlueGreen, "10:00:01")] {
         known.lose(kind, since.to_owned(), "refused".to_owned());
     }
-    expect![[r#"<div id="notes" role="status"><p class="bad lost">All is shown as it was at 10:00:00, and the API server is asked again: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
+    expect![[r#"<div id="notes" role="status"><p class="bad lost">Showing data from 10:00:00, retrying the API server: refused</p><p>FlinkSessionJobs are not shown: not installed</p></div>"#]]
         .assert_eq(&part(&known, "", "notes"));
 }
 
@@ -162,7 +162,7 @@ fn kinds_that_somebody_may_not_list_are_named_once_they_are_known() {
     rights.answer(Kind::SessionJob, "shop".into(), false);
     let fragments = fragments(place(), known.seen_by(&rights), &Query::default());
     let notes = &fragments.iter().find(|(id, _)| *id == "notes").unwrap().1;
-    expect![[r#"<div id="notes" role="status"><p>FlinkDeployments are being listed</p><p>FlinkSessionJobs are not shown: there are none in the namespaces in which you may list them</p><p>FlinkBlueGreenDeployments are being listed</p></div>"#]]
+    expect![[r#"<div id="notes" role="status"><p>Loading FlinkDeployments</p><p>FlinkSessionJobs are not shown: there are none in any namespace where you may list them</p><p>Loading FlinkBlueGreenDeployments</p></div>"#]]
         .assert_eq(notes);
 }
 

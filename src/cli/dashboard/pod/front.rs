@@ -116,10 +116,10 @@ impl Pod {
             }
             Refused::Unanswered(message) => {
                 tracing::warn!(message, "who asks for the console cannot be told");
-                let title = "Nobody can tell who you are";
+                let title = "You cannot be identified";
                 let text = format!(
-                    "The operator asks the API server whose token it is, and what you may see: {message}. Load the \
-                     page again."
+                    "The API server could not be asked who you are and what you may see: {message}. Reload the \
+                     page."
                 );
                 (StatusCode::SERVICE_UNAVAILABLE, page::message(title, &text))
             }

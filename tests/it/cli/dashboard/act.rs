@@ -81,7 +81,7 @@ async fn an_action_is_planned_and_shown_as_a_command_before_it_is_done() {
         assert!(page.contains(told), "{told}: {page}");
     }
     let (_, page) = person.page(&format!("{scale}?parallelism=-7")).await;
-    assert!(page.contains("This cannot be used.") && !page.contains("method=\"post\""), "{page}");
+    assert!(page.contains("Invalid value.") && !page.contains("method=\"post\""), "{page}");
     assert!(shown.cluster.writes().is_empty(), "nothing is written before a form is sent");
 }
 
@@ -147,7 +147,7 @@ async fn a_manifest_is_planned_and_then_deployed() {
     let person = Person::at(&shown).await;
     let edit = "/deploy?namespace=default&kind=deployment&name=bills";
     let (_, page) = person.page(edit).await;
-    for told in ["kind: FlinkDeployment", "image: flink:9", "name: bills", "See what it would do"] {
+    for told in ["kind: FlinkDeployment", "image: flink:9", "name: bills", "Preview"] {
         assert!(page.contains(told), "{told}: {page}");
     }
     assert!(!page.contains("lifecycleState") && !page.contains("resourceVersion"), "{page}");
@@ -166,7 +166,7 @@ async fn a_manifest_is_planned_and_then_deployed() {
     let wrong = [("form", form.as_str()), ("manifest", "kind: FlinkDeployment\nspec: {imag: x}")];
     let refused = person.post(edit, &wrong).send().await.unwrap().text().await.unwrap();
     assert!(
-        refused.contains("It would be refused") && !refused.contains(">Deploy</button>"),
+        refused.contains("This would be refused") && !refused.contains(">Deploy</button>"),
         "{refused}"
     );
     let writes =
@@ -222,7 +222,7 @@ async fn only_what_the_person_may_do_is_offered_and_done() {
     let (_, fleet) = person.page("/").await;
     assert!(!fleet.contains("href=\"/deploy\""), "{fleet}");
     let (status, page) = person.page(&format!("{WORDCOUNT}/do/suspend")).await;
-    assert!(status == 403 && page.contains("You may not do this"), "{page}");
+    assert!(status == 403 && page.contains("Permission denied"), "{page}");
     let form = person.form(&format!("{WORDCOUNT}/do/savepoint")).await;
     let sent = person.post(&format!("{WORDCOUNT}/do/suspend"), &[("form", &form)]);
     assert_eq!(super::status(sent).await, 403);

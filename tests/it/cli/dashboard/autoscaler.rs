@@ -78,9 +78,9 @@ async fn decisions_are_shown_and_what_would_be_decided_now() {
         "<dt>Autoscaler</dt><dd>on</dd>",
         "Now: ",
         "<td class=\"path\">computed parallelism: 2.00</td>",
-        "<th class=\"path\" scope=\"row\">Source: Car data</th><td class=\"number\" data-name=\"decided\">3</td>",
+        "<th class=\"path\" scope=\"row\">Source: Car data</th><td class=\"number\" data-name=\"last decision\">3</td>",
         "kubectl flink autoscaler explain job-01 -n shop -o wide",
-        "Decisions about GlobalWindows -&gt; Sink",
+        "Decisions for GlobalWindows -&gt; Sink",
         "data-name=\"parallelism\">4 → 3</td>",
         "data-name=\"target rate\">11600.00</td>",
         "data-name=\"restart\">41s</td>",
@@ -93,7 +93,7 @@ async fn decisions_are_shown_and_what_would_be_decided_now() {
     drop(flink);
     let shown = Shown::new(fleet()).await;
     let (status, text) = page(&shown, &shown.cookie().await, AUTOSCALER).await;
-    assert!(status == 200 && text.contains("What it would decide now is not known: "), "{text}");
+    assert!(status == 200 && text.contains("Current decision not available: "), "{text}");
     assert!(text.contains("4 → 3") && text.contains(SOURCE), "vertices have their ids: {text}");
 }
 
@@ -118,5 +118,8 @@ async fn a_stored_state_that_cannot_be_read_is_told() {
     cluster.insert(stored);
     let shown = Shown::new(cluster).await;
     let (status, text) = page(&shown, &shown.cookie().await, AUTOSCALER).await;
-    assert!(status == 200 && text.contains("Not known: ConfigMap `autoscaler-job-01`"), "{text}");
+    assert!(
+        status == 200 && text.contains("Not available: ConfigMap `autoscaler-job-01`"),
+        "{text}"
+    );
 }

@@ -210,11 +210,7 @@ async fn who_has_no_token_reads_what_to_do() {
     let seen = Seen::new().await;
     seen.driver.delete_all_cookies().await.unwrap();
     seen.driver.goto(format!("{}/?token=wrong", seen.shown.base())).await.unwrap();
-    seen.shows(
-        "return document.querySelector('h1').textContent",
-        &json!("The console does not know you"),
-    )
-    .await;
+    seen.shows("return document.querySelector('h1').textContent", &json!("Access denied")).await;
     let dressed = "return getComputedStyle(document.querySelector('h1')).fontSize";
     assert_eq!(seen.ask(dressed).await, json!("18px"), "it has the style of the console");
     seen.leave().await;

@@ -157,7 +157,7 @@ async fn doors_are_bounded_and_end_with_the_command() {
     }
     let (last, others) = answers.split_last().unwrap();
     assert!(others.iter().all(|(status, _)| *status == 303), "{others:?}");
-    assert!(last.0 == 503 && last.1.contains("those of 8 clusters are open"), "{last:?}");
+    assert!(last.0 == 503 && last.1.contains("the UIs of 8 clusters are open"), "{last:?}");
     assert_eq!(opened.shown.end().await.0, Some(0));
     assert!(opened.get("/").send().await.is_err(), "nothing listens any more");
 }

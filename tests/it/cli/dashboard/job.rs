@@ -37,7 +37,7 @@ async fn a_job_manager_that_does_not_answer_is_told() {
     let (status, text) = page(&shown, &shown.cookie().await, JOB).await;
     assert_eq!(status, 200);
     let job = text.split_once("<section id=\"job\">").unwrap().1;
-    assert!(job.starts_with("<h2>Job</h2><p class=\"unread\">Not known: "), "{job}");
+    assert!(job.starts_with("<h2>Job</h2><p class=\"unread\">Not available: "), "{job}");
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_blue_green_deployment_shows_the_job_of_the_colour_that_serves() {
     let shown = Shown::behind(cluster, behind).await;
     let cookie = shown.cookie().await;
     let (status, text) = page(&shown, &cookie, &format!("{path}/job")).await;
-    assert!(status == 200 && text.contains("no colour has been made yet"), "{text}");
+    assert!(status == 200 && text.contains("no colour has been created yet"), "{text}");
     let owner = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
         "name": "shop", "uid": parent["metadata"]["uid"], "controller": true});
     shown.cluster.insert(json!({

@@ -138,7 +138,7 @@ async fn of_a_flood_only_the_newest_lines_are_told() {
     shown.cluster.write_log(JOB_MANAGER, &flood.concat());
     let text = told_on(&mut events, &["line 20000."]).await;
     assert!(
-        text.contains(" lines are left out here: they came faster than 1,000 a second"),
+        text.contains(" lines skipped here: they arrived faster than 1,000 per second"),
         "{text}"
     );
     assert!(text.matches("line ").count() < 10_000, "{}", text.len());
@@ -178,11 +178,11 @@ async fn where_there_is_no_log_it_says_why() {
     let refused = Fault::Refused(403, message.to_owned());
     shown.cluster.fail(Method::GET, "/pods?", refused, usize::MAX);
     let page = page(&shown, WORDCOUNT).await;
-    assert!(page.contains("Not known: ") && page.contains("forbidden"), "{page}");
+    assert!(page.contains("Not available: ") && page.contains("forbidden"), "{page}");
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
     let mut events = follow(&shown, "/in/default/deployment/bills/logs").await;
     // It was there at the first look.
     timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap();
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
-    told(events, &["It is no longer there"]).await;
+    told(events, &["Showing its last known state"]).await;
 }

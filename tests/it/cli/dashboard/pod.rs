@@ -203,7 +203,7 @@ async fn a_token_that_is_worth_nothing_any_more_ends_what_was_open_with_it() {
         timeout(LIMIT, events.text()).await.expect("it ends").unwrap();
     }
     let (status, page) = served.page("/", &jane).await;
-    assert!(status == 401 && page.contains("You are not signed in any more"), "{page}");
+    assert!(status == 401 && page.contains("Your session has ended"), "{page}");
     served.cluster.know("of-jane", "jane", &["shop"]);
     assert_eq!(served.page("/", &jane).await.0, 401, "it does not come back");
 }
@@ -261,7 +261,7 @@ async fn an_api_server_that_does_not_answer_lets_nobody_in_and_puts_nobody_out()
     let refused = served.post("/sign-in", "token=of-root").send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     let text = refused.text().await.unwrap();
-    assert!(text.contains("Nobody can tell who you are"), "{text}");
+    assert!(text.contains("You cannot be identified"), "{text}");
     served.cluster.heal();
     served.sign_in("of-root").await;
 }

@@ -54,7 +54,7 @@ async fn each_kind_has_a_page() {
     let (status, text) = page(&shown, &cookie, "/in/default/deployment/nothing").await;
     assert!(status == 404 && text.contains("There is no FlinkDeployment `nothing`"), "{text}");
     let (status, text) = page(&shown, &cookie, "/in/default/pod/bills").await;
-    assert!(status == 404 && text.contains("There is no such page"), "{text}");
+    assert!(status == 404 && text.contains("Page not found"), "{text}");
     assert_eq!(status_of(&shown, BILLS).await, 401, "who is not let in sees none");
     assert_eq!(status_of(&shown, &format!("{BILLS}/events")).await, 401);
     assert!(shown.cluster.writes().is_empty());
@@ -76,7 +76,7 @@ async fn checkpoints_are_asked_of_the_job_manager_and_its_silence_is_told() {
     let (status, text) = page(&shown, &shown.cookie().await, path).await;
     let checkpoints = text.split_once("id=\"checkpoints\"").unwrap().1;
     assert!(
-        checkpoints.starts_with("><h2>Checkpoints</h2><p class=\"unread\">Not known: "),
+        checkpoints.starts_with("><h2>Checkpoints</h2><p class=\"unread\">Not available: "),
         "{checkpoints}"
     );
     assert!(status == 200 && text.contains("before-upgrade-1"), "{text}");
@@ -113,7 +113,7 @@ async fn a_page_follows_its_resource_to_its_end() {
     let first = timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("no room"));
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
-    told(events, &["It is no longer there"]).await;
+    told(events, &["Showing its last known state"]).await;
 }
 
 #[tokio::test]

@@ -34,9 +34,9 @@ pub(super) fn of(id: &str, title: &str, bars: &[(bool, Option<&Measure>)]) -> Ma
                 title id={ (id) "-title" } { (title) " of the newest " (bars.len()) }
                 desc id={ (id) "-text" } {
                     @if let (Some(least), Some(most)) = (least, most) {
-                        "From " (least.words) " to " (most.words) ". The table has each."
+                        "From " (least.words) " to " (most.words) ". The table lists every value."
                     } @else {
-                        "None is known."
+                        "No values."
                     }
                 }
                 @for (index, (has_failed, it)) in bars.iter().enumerate() {
@@ -73,7 +73,7 @@ mod tests {
             <svg viewBox="0 0 320 56" role="img" aria-labelledby="durations-title durations-text">
             <title id="durations-title">Duration of the newest 3
             </title>
-            <desc id="durations-text">From 10 ms to 40 ms. The table has each.
+            <desc id="durations-text">From 10 ms to 40 ms. The table lists every value.
             </desc>
             <rect x="0" y="42" width="13" height="14" rx="1">
             </rect>
@@ -92,7 +92,7 @@ mod tests {
         let chart = of("sizes", "Size", &vec![(false, Some(&most)); 1_000]).into_string();
         assert_eq!(chart.matches("<rect").count(), BARS_MAX);
         let none = of("sizes", "Size", &[(false, None)]).into_string();
-        assert!(none.contains("None is known."), "{none}");
+        assert!(none.contains("No values."), "{none}");
         let zero = measure(0);
         assert!(
             of("sizes", "Size", &[(false, Some(&zero))]).into_string().contains("height=\"2\"")

@@ -52,10 +52,10 @@ fn of(address: &str, filter: &Filter, Options { lines, remarks }: &Options) -> M
         }
         @for remark in remarks { p.unread { (remark) } }
         @if count == 0 {
-            p.unread { @if filter.search.is_empty() { "Nothing is set." } @else { "No option matches this search." } }
+            p.unread { @if filter.search.is_empty() { "No options are set." } @else { "No option matches this search." } }
         } @else {
             table.cards {
-                thead { tr { @for title in ["Option", "Value", "From", "A change counts"] { th scope="col" { (title) } } } }
+                thead { tr { @for title in ["Option", "Value", "From", "Takes effect"] { th scope="col" { (title) } } } }
                 tbody { @for line in shown.take(LINES_MAX) { (row(line)) } }
             }
         }
@@ -79,7 +79,7 @@ fn row(line: &Line) -> Markup {
                 }
             }
             td.path.from { @if line.is_default { span.dim { (line.from) } } @else { (line.from) } }
-            td.dim data-name=[line.effect.map(|_| "counts")] { @if let Some(effect) = line.effect { (effect) } }
+            td.dim data-name=[line.effect.map(|_| "takes effect")] { @if let Some(effect) = line.effect { (effect) } }
         }
     }
 }
@@ -137,13 +137,13 @@ mod tests {
         assert!(page.contains("config?q=INTERVAL\">Set <b>0</b>"), "{page}");
         let nothing = shown("q=INTERVAL", Some(&Ok(options())));
         assert!(nothing.contains("No option matches this search"), "{nothing}");
-        assert!(shown("", Some(&Ok(Options::default()))).contains("Nothing is set."));
+        assert!(shown("", Some(&Ok(Options::default()))).contains("No options are set."));
     }
 
     #[test]
     fn what_cannot_be_read_is_told_and_the_list_is_bounded() {
         let page = shown("", Some(&Err("forbidden".to_owned())));
-        assert!(page.contains("Not known: forbidden"), "{page}");
+        assert!(page.contains("Not available: forbidden"), "{page}");
         let lines = (0..1_200).map(|it| line(&format!("o{it}"), "1", "file")).collect();
         let page = shown("", Some(&Ok(Options { lines, remarks: vec![] })));
         assert!(page.contains("Only the first 1,000 are shown") && !page.contains("o1000<"));

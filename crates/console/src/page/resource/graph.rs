@@ -73,7 +73,7 @@ pub(super) fn of(job: &Job) -> Markup {
     html! {
         svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="img" aria-labelledby="graph-title graph-text" {
             title #graph-title { "Graph of the job" }
-            desc #graph-text { (job.vertices.len()) " vertices in " (columns) " layers. The table has each." }
+            desc #graph-text { (job.vertices.len()) " vertices in " (columns) " layers. The table lists every vertex." }
             @for line in lines { path.edge d=(line) {} }
             @for (vertex, place) in job.vertices.iter().zip(&vertices) {
                 @if let Some(place) = place { (vertex_at(vertex, *place)) }

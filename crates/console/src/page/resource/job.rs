@@ -26,12 +26,12 @@ fn of(place: Place<'_>, job: &Job) -> Markup {
         dl {
             (fact("Name", html! { (job.name) }))
             (fact("State", html! { (job.state) }))
-            (fact("Runs for", time(place, job.started_at)))
+            (fact("Running for", time(place, job.started_at)))
             (fact("Id", html! { (job.id) }))
         }
         @if let Some(why) = &job.unmeasured { p.unread { "Not measured: " (why) } }
         @if job.vertices.is_empty() {
-            p.unread { "It has no vertices yet." }
+            p.unread { "No vertices yet." }
         } @else {
             div.graph tabindex="0" role="region" aria-label="Graph" { (graph::of(job)) }
             (table(&job.vertices))
@@ -49,7 +49,7 @@ fn table(vertices: &[Vertex]) -> Markup {
             thead {
                 tr {
                     th scope="col" { "Vertex" }
-                    th scope="col" { "Now" }
+                    th scope="col" { "Status" }
                     @for title in ["Tasks", "Busy", "Backpressure", "In/s", "Out/s", "Lag"] { th.number scope="col" { (title) } }
                 }
             }
@@ -132,7 +132,7 @@ mod tests {
         assert!(!page.contains("Only the first") && !page.contains("style="), "{page}");
         let large = shown(Some(&Ok(job(83))));
         assert!(large.contains("Only the first 60 of 83 vertices are shown"), "{large}");
-        assert!(shown(Some(&Ok(job(0)))).contains("It has no vertices yet"));
+        assert!(shown(Some(&Ok(job(0)))).contains("No vertices yet"));
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn why_there_is_no_job_is_told() {
         let page = shown(Some(&Err("the JobManager does not answer".to_owned())));
-        assert!(page.contains("Not known: the JobManager does not answer"), "{page}");
+        assert!(page.contains("Not available: the JobManager does not answer"), "{page}");
         assert!(shown(None).ends_with("<section id=\"job\"></section>"));
     }
 }

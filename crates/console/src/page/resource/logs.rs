@@ -15,7 +15,7 @@ pub fn parts(view: View<'_>, choice: &Choice, pods: Option<&Part<Pods>>) -> Vec<
         section #pods {
             @match pods {
                 Some(Ok(pods)) => (list(view.key, choice, pods)),
-                Some(Err(why)) => { h2 { "Pods" } p.unread { "Not known: " (why) } },
+                Some(Err(why)) => { h2 { "Pods" } p.unread { "Not available: " (why) } },
                 None => {}
             }
         }
@@ -31,13 +31,13 @@ pub fn log(key: &Key, choice: &Choice, pods: &Pods, lines: &[Line]) -> Fragment 
                 (form(key, choice))
                 // Its script shows them.
                 button #pause type="button" aria-pressed="false" hidden { "Pause" }
-                button #end type="button" hidden { "Go to the end" }
+                button #end type="button" hidden { "Jump to the end" }
             }
             div #lines role="log" aria-live="off" aria-label="Lines" tabindex="0" data-most=(LINES_MAX) {
                 @for line in lines { (one(pods, line)) }
             }
             p.unread {
-                "At most the newest " (number(LINES_MAX)) " lines are kept here. All of them: "
+                "At most the newest " (number(LINES_MAX)) " lines are kept here. To see all of them: "
                 code { (command(key, choice)) }
             }
         }
@@ -50,7 +50,7 @@ pub fn lines(pods: &Pods, left_out: usize, lines: &[Line]) -> String {
     let lines = html! {
         @if left_out > 0 {
             p.gap {
-                (number(left_out)) " lines are left out here: they came faster than " (number(4 * BATCH_MAX)) " a second"
+                (number(left_out)) " lines skipped here: they arrived faster than " (number(4 * BATCH_MAX)) " per second"
             }
         }
         @for line in lines { (one(pods, line)) }
@@ -96,19 +96,19 @@ fn list(key: &Key, choice: &Choice, pods: &Pods) -> Markup {
                 }
             }
         }
-        @if *more > 0 { p.unread { (number(*more)) " more are not listed" } }
+        @if *more > 0 { p.unread { (number(*more)) " more are not listed here" } }
         @if let Some(Nothing { phase, why, evidence }) = nothing {
             p { "No pod has a log yet: `" (pods.cluster) "` is " (phase) }
             @if !why.is_empty() { p.what { (why) } }
             @if !evidence.is_empty() { p.evidence { (evidence) } }
-            p.unread { a href=(key.address()) { "The overview" } " says what to do. Logs are read here when pods come." }
+            p.unread { a href=(key.address()) { "The overview" } " says what to do. Logs appear here as soon as a pod starts." }
         } @else if let Some(pod) = is_gone {
-            p.unread { "Pod `" (pod) "` is not there any more. What is below is what it has said to this page." }
+            p.unread { "Pod `" (pod) "` no longer exists. Its lines below are those this page received before." }
         } @else if read.is_empty() {
-            p.unread { "None of them is chosen, or has a log yet" }
+            p.unread { "No selected pod has a log yet" }
         }
         @if *unread > 0 {
-            p.unread { "The logs of " (read.len()) " of them are read, and of " (number(*unread)) " not: choose one, or a part" }
+            p.unread { "Showing the logs of " (read.len()) " pods. " (number(*unread)) " more are left out: select a pod or a component" }
         }
     }
 }
@@ -117,8 +117,8 @@ fn form(key: &Key, choice: &Choice) -> Markup {
     html! {
         form action={ (key.address()) (Tab::Logs.path()) } {
             @if let Some(pod) = &choice.pod { input type="hidden" name="pod" value=(pod); }
-            select name="role" aria-label="Part" {
-                option value="" { "All parts" }
+            select name="role" aria-label="Component" {
+                option value="" { "All components" }
                 @for role in Role::iter() {
                     option value=(role) selected[choice.role == Some(role)] { (role.words()) }
                 }
@@ -126,7 +126,7 @@ fn form(key: &Key, choice: &Choice) -> Markup {
             select name="level" aria-label="Level" {
                 option value="" { "Any level" }
                 @for level in LEVELS {
-                    option value=(level) selected[choice.level == Some(level)] { (level.to_uppercase()) " and graver" }
+                    option value=(level) selected[choice.level == Some(level)] { (level.to_uppercase()) " and above" }
                 }
             }
             input type="search" name="q" value=(choice.text) placeholder="Text" aria-label="Text in a line" autocomplete="off"

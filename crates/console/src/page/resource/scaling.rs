@@ -49,8 +49,8 @@ fn off(key: &Key, is_certain: bool) -> Markup {
     let (name, namespace) = name.split_once(" -n ").unwrap_or((&name, ""));
     html! {
         p {
-            "The autoscaler is off" @if !is_certain { ", unless the operator's own configuration, which cannot be read, switches it on" }
-            ". Switch it on with " code { "job.autoscaler.enabled" } "; docs/autoscaler.md says what it does:"
+            "The autoscaler is off" @if !is_certain { ", unless the operator's own configuration, which could not be read, turns it on" }
+            ". Turn it on with " code { "job.autoscaler.enabled" } " (see docs/autoscaler.md):"
         }
         p.next { code { "kubectl flink set config " (name) " job.autoscaler.enabled=true -n " (namespace) } }
     }
@@ -63,15 +63,15 @@ fn now(place: Place<'_>, key: &Key, autoscaler: &Autoscaler) -> Markup {
         @for remark in remarks { p.unread { (remark) } }
         @match outcome {
             Some(Ok(Outcome { words, at, is_backlog })) => p.outcome {
-                "Now: " (words) @if *is_backlog { ". The backlog rules: nothing is scaled down" }
-                span.dim { ", as measured at " (at) }
+                "Now: " (words) @if *is_backlog { ". Nothing is scaled down while there is a backlog" }
+                span.dim { ", measured at " (at) }
             },
-            Some(Err(why)) => p.unread { "What it would decide now is not known: " (why) },
+            Some(Err(why)) => p.unread { "Current decision not available: " (why) },
             None => {}
         }
         @if !vertices.is_empty() { (table(place, &vertices[..vertices.len().min(VERTICES_MAX)])) }
         @if vertices.len() > VERTICES_MAX { p.unread { "Only the first " (VERTICES_MAX) " of " (vertices.len()) " vertices are shown." } }
-        p.next { span.dim { "all numbers on the way: " } code { "kubectl flink autoscaler explain " (named(key)) " -o wide" } }
+        p.next { span.dim { "all intermediate values: " } code { "kubectl flink autoscaler explain " (named(key)) " -o wide" } }
     }
 }
 
@@ -90,12 +90,12 @@ fn table(place: Place<'_>, vertices: &[Vertex]) -> Markup {
             thead {
                 tr {
                     th scope="col" { "Vertex" }
-                    th.number scope="col" { "Decided before" }
+                    th.number scope="col" { "Last decision" }
                     @if has_measured {
-                        @for title in ["Would be now", "True rate", "Target rate"] { th.number scope="col" { (title) } }
-                        th scope="col" { "Decided by" }
+                        @for title in ["Decision now", "True rate", "Target rate"] { th.number scope="col" { (title) } }
+                        th scope="col" { "Rule" }
                     }
-                    @if has_waiting { th.number scope="col" { "Less would do for" } }
+                    @if has_waiting { th.number scope="col" { "Scale-down pending for" } }
                 }
             }
             tbody {
@@ -103,14 +103,14 @@ fn table(place: Place<'_>, vertices: &[Vertex]) -> Markup {
                     @let now = now.as_ref();
                     tr {
                         th.path scope="row" { (name) }
-                        td.number data-name="decided" { @if let Some(it) = decided { (it) } }
+                        td.number data-name="last decision" { @if let Some(it) = decided { (it) } }
                         @if has_measured {
                             td.number data-name="now" { @if let Some(now) = now { @if now.parallelism == now.recommended { (change(now)) } @else { b { (change(now)) } } } }
                             td.number data-name="true rate" { @if let Some(now) = now { (now.true_rate) } }
                             td.number data-name="target rate" { @if let Some(now) = now { (now.target_rate) } }
                             td.path { (text(now.and_then(|it| it.rule.as_deref()))) }
                         }
-                        @if has_waiting { td.number data-name=[waits_since.map(|_| "less would do for")] { (time(place, *waits_since)) } }
+                        @if has_waiting { td.number data-name=[waits_since.map(|_| "scale-down pending for")] { (time(place, *waits_since)) } }
                     }
                 }
             }
@@ -122,11 +122,11 @@ fn decisions(place: Place<'_>, decisions: &Decisions) -> Markup {
     let by_vertex = decisions.by_vertex();
     let words = |rate: &Option<Rate>| rate.as_ref().map(|it| it.words.clone()).unwrap_or_default();
     html! {
-        @if by_vertex.is_empty() { p.unread { "Nothing was scaled yet." } }
+        @if by_vertex.is_empty() { p.unread { "Nothing has been scaled yet." } }
         div.charts {
             @for (index, of_vertex) in by_vertex.iter().take(CHARTS_MAX).enumerate() { (chart::of(place, index, of_vertex)) }
         }
-        @if by_vertex.len() > CHARTS_MAX { p.unread { "Only those " (CHARTS_MAX) " vertices have a chart that were scaled last." } }
+        @if by_vertex.len() > CHARTS_MAX { p.unread { "Only the " (CHARTS_MAX) " most recently scaled vertices have a chart." } }
         @if !by_vertex.is_empty() {
             table.cards {
                 thead {
@@ -222,10 +222,10 @@ mod tests {
         for told in [
             "<dt>Autoscaler</dt><dd>on</dd>",
             "`scalingHistory` cannot be read",
-            "Now: scaled. The backlog rules: nothing is scaled down",
+            "Now: scaled. Nothing is scaled down while there is a backlog",
             "<b>4 → 6</b>",
             "<td class=\"path\">computed parallelism: 6.00</td>",
-            "data-name=\"less would do for\"><time datetime=\"1970-01-01T00:01:10Z\"",
+            "data-name=\"scale-down pending for\"><time datetime=\"1970-01-01T00:01:10Z\"",
             "kubectl flink autoscaler explain sessionjob/orders -n shop -o wide",
             "<path class=\"steps\"",
             "<td class=\"number\" data-name=\"parallelism\">1 → 4</td><td class=\"number\" data-name=\"true rate\">588.24</td>",
@@ -243,9 +243,9 @@ mod tests {
         quiet.vertices.iter_mut().for_each(|it| it.now = None);
         quiet.decisions = Decisions::default();
         let page = scaled(quiet);
-        assert!(page.contains("is not known: the job does not run"), "{page}");
+        assert!(page.contains("Current decision not available: the job does not run"), "{page}");
         assert!(
-            !page.contains("Would be now") && page.contains("Nothing was scaled yet"),
+            !page.contains("Decision now") && page.contains("Nothing has been scaled yet"),
             "{page}"
         );
     }

@@ -82,7 +82,8 @@ fn a_life_is_told_the_newest_first_and_says_where_it_is_cut() {
     let moments = (0..200).map(moment).chain([long]).collect();
     let life = Life::new(moments, vec!["events: forbidden".to_owned()]);
     let page = shown(Some(&Resource { life, ..resource() }), &Standing::Current);
-    for told in ["Only the newest 200 are shown", "Not known: events: forbidden", "Number199<"] {
+    for told in ["Only the newest 200 are shown", "Not available: events: forbidden", "Number199<"]
+    {
         assert!(page.contains(told), "{told}: {page}");
     }
     assert!(!page.contains("Number0<") && page.len() < 100_000, "{}", page.len());
@@ -159,7 +160,7 @@ fn a_part_that_is_not_known_says_why() {
     let tree = Err("pods is forbidden".to_owned());
     let page = shown(Some(&Resource { tree, ..resource() }), &Standing::Current);
     assert!(
-        page.contains("Not known: pods is forbidden") && page.contains("stops and starts"),
+        page.contains("Not available: pods is forbidden") && page.contains("stops and starts"),
         "{page}"
     );
 }
@@ -172,7 +173,7 @@ fn checkpoints_are_a_table_where_there_are_any() {
     }
     let checkpoints = Some(Err("the JobManager does not answer".to_owned()));
     let silent = shown(Some(&Resource { checkpoints, ..resource() }), &Standing::Current);
-    assert!(silent.contains("Not known: the JobManager does not answer"), "{silent}");
+    assert!(silent.contains("Not available: the JobManager does not answer"), "{silent}");
     let without = shown(Some(&Resource { checkpoints: None, ..resource() }), &Standing::Current);
     assert!(without.contains("<section id=\"checkpoints\"></section>"), "{without}");
 }
@@ -185,10 +186,13 @@ fn what_is_not_there_is_told() {
         "{absent}"
     );
     let gone = shown(Some(&resource()), &Standing::Gone { since: "10:00:00".to_owned() });
-    assert!(gone.contains("It is no longer there: it was deleted before 10:00:00"), "{gone}");
+    assert!(
+        gone.contains("Deleted: it no longer existed at 10:00:00"),
+        "{gone}"
+    );
     let lost = Standing::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
     let lost = shown(None, &lost);
-    assert!(lost.contains("<p class=\"bad lost\">All is shown as it was at 10:00:00"), "{lost}");
+    assert!(lost.contains("<p class=\"bad lost\">Showing data from 10:00:00"), "{lost}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_line_has_its_level_and_its_pod_where_there_are_several() {
     .assert_eq(&lines(&pods(&["orders-1", "orders-2"]), 0, &read).replace("&quot;", "\""));
     let alone = lines(&pods(&["orders-1"]), 1_234, &read[1..2]);
     let gap =
-        "<p class=\"gap\">1,234 lines are left out here: they came faster than 1,000 a second</p>";
+        "<p class=\"gap\">1,234 lines skipped here: they arrived faster than 1,000 per second</p>";
     assert!(alone.starts_with(gap) && alone.ends_with(">careful</p>"), "{alone}");
     assert_eq!(short("orders", "orders-taskmanager-1-1"), "taskmanager-1-1");
     assert_eq!((short("orders", "orders"), short("orders", "others-1")), ("orders", "others-1"));
@@ -66,7 +66,7 @@ fn what_is_chosen_stays_in_every_address() {
         "<form action=\"/in/shop/deployment/orders/logs\">",
         "name=\"pod\" value=\"orders-1\"",
         "<option value=\"tm\" selected>TaskManagers",
-        "<option value=\"warn\" selected>WARN and graver",
+        "<option value=\"warn\" selected>WARN and above",
         "value=\"&lt;x&gt;\"",
         "<code>kubectl flink logs orders -n shop --role tm --level warn --tail -1</code>",
     ] {
@@ -77,10 +77,10 @@ fn what_is_chosen_stays_in_every_address() {
 #[test]
 fn what_is_not_read_is_said() {
     let page = shown(&Choice::parse("pod=gone"), &pods(&["orders-1"]));
-    assert!(page.contains("Pod `gone` is not there any more"), "{page}");
+    assert!(page.contains("Pod `gone` no longer exists"), "{page}");
     let many = Pods { more: 3, unread: 1_040, ..pods(&["orders-1"]) };
     let page = shown(&Choice::default(), &many);
-    for told in ["3 more are not listed", "logs of 1 of them are read, and of 1,040 not"] {
+    for told in ["3 more are not listed", "Showing the logs of 1 pods. 1,040 more are left out"] {
         assert!(page.contains(told), "{told}: {page}");
     }
     let nothing = Nothing {

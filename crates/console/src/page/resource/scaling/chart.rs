@@ -51,8 +51,8 @@ pub(super) fn of(place: Place<'_>, index: usize, decisions: &[&Decision]) -> Mar
                 }
             }
             svg viewBox={ "0 0 " (WIDTH) " " (2 * (MARGIN + HEIGHT) + GAP) } role="img" aria-labelledby={ (title) " " (text) } {
-                title id=(title) { "Decisions about " (last.vertex) }
-                desc id=(text) { (number(decisions.len())) " decisions, the last one from " (last.from) " to " (last.to) ". The table has each." }
+                title id=(title) { "Decisions for " (last.vertex) }
+                desc id=(text) { (number(decisions.len())) " decisions, the last one from " (last.from) " to " (last.to) ". The table lists every decision." }
                 path.axis d={ "M0 " (MARGIN + HEIGHT) "h" (WIDTH) "M0 " (MARGIN + 2 * HEIGHT + GAP) "h" (WIDTH) } {}
                 path.steps d=(steps) {}
                 (line("capacity", Mark::Diamond, &points(|it| it.true_rate.as_ref())))
@@ -134,7 +134,7 @@ mod tests {
         for told in [
             "<b>Map &lt;x&gt;</b><span class=\"dim\">parallelism 2, up to 4</span>",
             "up to 400.00/s",
-            "2 decisions, the last one from 4 to 2. The table has each.",
+            "2 decisions, the last one from 4 to 2. The table lists every decision.",
             "<path class=\"steps\" d=\"M6 39H36V6H175V6V28H314\">",
             "<circle class=\"mark\" cx=\"36\" cy=\"64\" r=\"3\">",
         ] {
