@@ -185,7 +185,7 @@ mod tests {
         let picture = of(&job).into_string();
         for told in [
             "<g class=\"vertex bad\"><title>Source: &lt;orders&gt; of all shops in the world</title>",
-            ">Source: &lt;orders&gt; of all s…</text>",
+            ">Source: &lt;orders&gt; of all…</text>",
             ">busy 95% · backpressure 2%</text>",
             ">3/4 tasks · 1.2k → 60/s</text>",
             "<path class=\"mark\" d=\"M196 14l5 5l-5 5l-5 -5z\">",
