@@ -62,7 +62,7 @@ pub(super) async fn observe(
     match events {
         // A namesake that was deleted has left some, too.
         Ok(events) => {
-            facts.events = events.into_iter().filter(|it| is_about(it, present)).collect()
+            facts.events = events.into_iter().filter(|it| is_about(it, present)).collect();
         }
         Err(error) => facts.unread.push(format!("events: {error}")),
     }

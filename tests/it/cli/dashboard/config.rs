@@ -26,7 +26,7 @@ async fn options_are_shown_with_where_they_come_from_and_filtered_by_the_address
         "<code>kubernetes.operator.reconcile.interval</code></th><td class=\"path value\"><code>15 s</code>",
         "configmap/flink-operator-config, config.yaml",
         "follows from the spec",
-        "data-name=\"counts\">live</td>",
+        "data-name=\"takes effect\">live</td>",
         "<code>s3.secret-key</code></th><td class=\"path value\"><code>******</code>",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");

@@ -186,10 +186,7 @@ fn what_is_not_there_is_told() {
         "{absent}"
     );
     let gone = shown(Some(&resource()), &Standing::Gone { since: "10:00:00".to_owned() });
-    assert!(
-        gone.contains("Deleted: it no longer existed at 10:00:00"),
-        "{gone}"
-    );
+    assert!(gone.contains("Deleted: it no longer existed at 10:00:00"), "{gone}");
     let lost = Standing::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
     let lost = shown(None, &lost);
     assert!(lost.contains("<p class=\"bad lost\">Showing data from 10:00:00"), "{lost}");
