@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist docs release test test-all test-fast demo recording bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
+.PHONY: help build dist docs release test test-all test-fast demo recording pictures bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is ther
 
 recording: build ## the terminal in README.md, recorded in the sandbox of `make demo` or with CONTEXT=name
 	CONTEXT="$(CONTEXT)" examples/recording.sh
+
+pictures: ## the pictures of the console in docs/images, taken by its tests; as root
+	CARGO="$(CARGO)" tests/pictures.sh
 
 docs: ## the documents as a book with search: target/book
 	CARGO="$(CARGO)" book/build.sh

@@ -246,7 +246,7 @@ fn jobs(jobs: &[Key], tab: Tab) -> Markup {
 
 fn verdict(Verdict { tone, what, evidence, remedy, next, unread }: &Verdict) -> Markup {
     html! {
-        p.what { span class={ "s " (tone) } { i {} (act::coded(what)) } }
+        p.what { span class={ "s " (tone) } { i {} span { (act::coded(what)) } } }
         @if *tone != Tone::Good {
             p.evidence { (evidence) }
             p { (act::coded(remedy)) }
