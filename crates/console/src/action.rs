@@ -326,16 +326,6 @@ fn is_word(text: &str) -> bool {
     !text.starts_with('-') && !text.contains(char::is_control)
 }
 
-impl Key {
-    /// As a command takes it.
-    pub fn argument(&self) -> String {
-        match self.kind.prefix() {
-            Some(prefix) => format!("{prefix}/{}", self.name),
-            None => self.name.to_string(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

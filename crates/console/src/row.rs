@@ -22,6 +22,15 @@ impl Kind {
         self.prefix().unwrap_or("deployment")
     }
 
+    /// As the API server and its rules of access name it.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment => "flinkdeployments",
+            Self::SessionJob => "flinksessionjobs",
+            Self::BlueGreen => "flinkbluegreendeployments",
+        }
+    }
+
     /// As `kubectl flink` has it before a name; deployments go without.
     pub fn prefix(self) -> Option<&'static str> {
         match self {
@@ -52,6 +61,14 @@ impl Key {
         let kind = Kind::iter().find(|it| it.word() == kind)?;
         let is_valid = is_name(namespace) && is_name(name);
         is_valid.then(|| Self { namespace: namespace.into(), name: name.into(), kind })
+    }
+
+    /// As a command takes it.
+    pub fn argument(&self) -> String {
+        match self.kind.prefix() {
+            Some(prefix) => format!("{prefix}/{}", self.name),
+            None => self.name.to_string(),
+        }
     }
 
     /// Where its page is.

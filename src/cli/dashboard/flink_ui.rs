@@ -33,7 +33,7 @@ use clients::flink::{Client, Deadlines};
 use config::secret::hide_in;
 use console::assets;
 use console::guard::{Guard, Refusal, Verdict};
-use console::row::{Key, Kind};
+use console::row::Key;
 
 /// Clusters whose interface is open at the same time.
 const OPEN_MAX: usize = 8;
@@ -130,12 +130,7 @@ async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<Stri
 
 /// What opens the whole interface in a terminal.
 fn command(key: &Key) -> String {
-    let Key { namespace, name, kind } = key;
-    let kind = match kind {
-        Kind::Deployment => String::new(),
-        Kind::SessionJob | Kind::BlueGreen => format!("{}/", kind.word()),
-    };
-    format!("kubectl flink ui {kind}{name} -n {namespace}")
+    format!("kubectl flink ui {} -n {}", key.argument(), key.namespace)
 }
 
 impl Proxies {
@@ -311,6 +306,7 @@ async fn pass(State(door): State<Arc<Door>>, uri: Uri) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use console::row::Kind;
 
     #[test]
     fn an_address_leads_to_its_job() {

@@ -34,7 +34,7 @@ struct Known {
 impl Rights {
     /// Actions that the person has the rights for. What is not answered is not offered.
     pub(super) async fn of(&self, client: &Client, namespace: &str, kind: Kind) -> Vec<Action> {
-        let key = (namespace.to_owned(), plural(kind));
+        let key = (namespace.to_owned(), kind.plural());
         if let Some(known) = self.lock().get(&key)
             && known.at.elapsed() < FRESH
         {
@@ -57,7 +57,7 @@ impl Rights {
 
 /// Asks about each operation once; nothing where one could not be answered.
 async fn ask(client: &Client, namespace: &str, kind: Kind) -> Option<Vec<Action>> {
-    let needed = |action: Action| permissions::to_run(action.command(), plural(kind));
+    let needed = |action: Action| permissions::to_run(action.command(), kind.plural());
     let mut operations: Vec<Operation> = Vec::new();
     for operation in Action::iter().flat_map(needed) {
         if !operations.contains(&operation) {
@@ -75,16 +75,8 @@ async fn ask(client: &Client, namespace: &str, kind: Kind) -> Option<Vec<Action>
 
 /// Whether the person may create deployments in the namespace.
 pub(super) async fn may_deploy(client: &Client, namespace: &str) -> bool {
-    let resource = plural(Kind::Deployment);
+    let resource = Kind::Deployment.plural();
     let create = Operation { verb: "create", group: GROUP, resource, subresource: None };
     let asked = timeout(ANSWER_TIME_MAX, access::may(client, namespace, create)).await;
     matches!(asked, Ok(Ok(true)))
-}
-
-fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Deployment => "flinkdeployments",
-        Kind::SessionJob => "flinksessionjobs",
-        Kind::BlueGreen => "flinkbluegreendeployments",
-    }
 }

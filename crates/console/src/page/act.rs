@@ -80,20 +80,11 @@ pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
             }
         }
         @if let Some(preview) = preview {
-            section #preview {
-                (command(&preview.command))
-                (planned(&preview.plan))
-                @if !matches!(preview.plan, Plan::Refused(_)) {
-                    form method="post" action=(address) {
-                        (secret(form))
-                        @for field in action.fields() {
-                            @if let Some(value) = values.typed(field) { input type="hidden" name=(field.name) value=(value); }
-                        }
-                        button.go { (action.title()) }
-                        a href=(key.address()) { "Cancel" }
-                    }
+            (confirm(preview, &Confirm { form, to: &address, title: action.title(), back: &key.address() }, html! {
+                @for field in action.fields() {
+                    @if let Some(value) = values.typed(field) { input type="hidden" name=(field.name) value=(value); }
                 }
-            }
+            }))
         }
     };
     document(&format!("{} {}", action.title(), key.name), place, "resource act", None, body)
@@ -117,6 +108,8 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
     let Deploy { manifest, preview, form, of } = deploy;
     let title = if of.is_some() { "Edit" } else { "Deploy" };
     let lines = manifest.lines().count().clamp(12, 36);
+    let run = of_manifest(DEPLOY_RUN, of);
+    let back = of.map_or_else(|| "/".to_owned(), Key::address);
     let body = html! {
         section #head {
             @match of {
@@ -136,21 +129,45 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
             }
         }
         @if let Some(preview) = preview {
-            section #preview {
-                (command(&preview.command))
-                (planned(&preview.plan))
-                @if !matches!(preview.plan, Plan::Refused(_)) {
-                    form method="post" action=(of_manifest(DEPLOY_RUN, of)) {
-                        (secret(form))
-                        input type="hidden" name="manifest" value=(manifest);
-                        button.go { "Deploy" }
-                        a href=(of.map_or_else(|| "/".to_owned(), Key::address)) { "Cancel" }
-                    }
-                }
-            }
+            (confirm(preview, &Confirm { form, to: &run, title: "Deploy", back: &back }, html! {
+                input type="hidden" name="manifest" value=(manifest);
+            }))
         }
     };
     document(title, place, "resource act", None, body).into_string()
+}
+
+/// The button under a preview.
+struct Confirm<'a> {
+    /// See [`FORM`].
+    form: &'a str,
+    /// Where the form is sent.
+    to: &'a str,
+    title: &'a str,
+    /// Where a person goes who changes their mind.
+    back: &'a str,
+}
+
+/// A preview, and a form that has it done with these fields, unless it would be refused.
+fn confirm(
+    preview: &Preview,
+    Confirm { form, to, title, back }: &Confirm<'_>,
+    fields: Markup,
+) -> Markup {
+    html! {
+        section #preview {
+            (command(&preview.command))
+            (planned(&preview.plan))
+            @if !matches!(preview.plan, Plan::Refused(_)) {
+                form method="post" action=(to) {
+                    (secret(form))
+                    (fields)
+                    button.go { (title) }
+                    a href=(back) { "Cancel" }
+                }
+            }
+        }
+    }
 }
 
 fn planned(plan: &Plan) -> Markup {

@@ -5,7 +5,8 @@ use crate::fleet::Fleet;
 use crate::rights::Rights;
 use crate::row::Kind;
 
-fn place() -> Place<'static> {
+/// For the tests of all pages.
+pub(super) fn place() -> Place<'static> {
     let age = |seconds| format!("{seconds}s");
     Place {
         cluster: "lab",

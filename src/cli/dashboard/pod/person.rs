@@ -115,12 +115,7 @@ impl Reviews {
 }
 
 fn list(kind: Kind) -> Operation {
-    let resource = match kind {
-        Kind::Deployment => "flinkdeployments",
-        Kind::SessionJob => "flinksessionjobs",
-        Kind::BlueGreen => "flinkbluegreendeployments",
-    };
-    Operation { verb: "list", group: api::GROUP, resource, subresource: None }
+    Operation { verb: "list", group: api::GROUP, resource: kind.plural(), subresource: None }
 }
 
 async fn within<T>(answer: impl Future<Output = cluster::Result<T>>) -> Result<T, Out> {

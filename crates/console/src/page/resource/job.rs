@@ -74,6 +74,7 @@ fn table(vertices: &[Vertex]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::tests::place;
     use crate::row::Kind;
 
     fn key(name: &str, kind: Kind) -> Key {
@@ -81,17 +82,8 @@ mod tests {
     }
 
     fn shown(shown: Option<&Part<Shown>>) -> String {
-        let place = Place {
-            cluster: "lab",
-            host: "127.0.0.1",
-            namespace: None,
-            can_deploy: false,
-            now: 100,
-            age: |it| format!("{it}s"),
-            visitor: None,
-        };
         let key = key("orders", Kind::Deployment);
-        let parts = parts(place, &key, &Standing::Current, shown);
+        let parts = parts(place(), &key, &Standing::Current, shown);
         parts.into_iter().map(|(_, part)| part).collect()
     }
 

@@ -7,7 +7,7 @@ use super::{Fragment, Tab, View, inked, notes};
 use crate::logs::{BATCH_MAX, Choice, LEVELS, LINES_MAX, Line, Nothing, Pods, Role};
 use crate::page::number;
 use crate::resource::Part;
-use crate::row::{Key, Kind};
+use crate::row::Key;
 
 /// What is live as fragments: notes and pods.
 pub fn parts(view: View<'_>, choice: &Choice, pods: Option<&Part<Pods>>) -> Vec<Fragment> {
@@ -139,11 +139,7 @@ fn form(key: &Key, choice: &Choice) -> Markup {
 
 /// What shows the whole log in a terminal.
 fn command(key: &Key, choice: &Choice) -> String {
-    let Key { namespace, name, kind } = key;
-    let name = match kind {
-        Kind::Deployment => name.to_string(),
-        Kind::SessionJob | Kind::BlueGreen => format!("{}/{name}", kind.word()),
-    };
+    let (name, namespace) = (key.argument(), &key.namespace);
     let role = choice.role.map(|role| format!(" --role {role}")).unwrap_or_default();
     let level = choice.level.map(|level| format!(" --level {level}")).unwrap_or_default();
     let previous = if choice.is_previous { " --previous" } else { "" };

@@ -38,15 +38,8 @@ pub fn parts(
         .into()
 }
 
-/// A name as the commands take it.
-fn named(Key { namespace, name, kind }: &Key) -> String {
-    let name = kind.prefix().map_or_else(|| name.to_string(), |prefix| format!("{prefix}/{name}"));
-    format!("{name} -n {namespace}")
-}
-
 fn off(key: &Key, is_certain: bool) -> Markup {
-    let name = named(key);
-    let (name, namespace) = name.split_once(" -n ").unwrap_or((&name, ""));
+    let (name, namespace) = (key.argument(), &key.namespace);
     html! {
         p {
             "The autoscaler is off" @if !is_certain { ", unless the operator's own configuration, which could not be read, turns it on" }
@@ -71,7 +64,7 @@ fn now(place: Place<'_>, key: &Key, autoscaler: &Autoscaler) -> Markup {
         }
         @if !vertices.is_empty() { (table(place, &vertices[..vertices.len().min(VERTICES_MAX)])) }
         @if vertices.len() > VERTICES_MAX { p.unread { "Only the first " (VERTICES_MAX) " of " (vertices.len()) " vertices are shown." } }
-        p.next { span.dim { "all intermediate values: " } code { "kubectl flink autoscaler explain " (named(key)) " -o wide" } }
+        p.next { span.dim { "all intermediate values: " } code { "kubectl flink autoscaler explain " (key.argument()) " -n " (key.namespace) " -o wide" } }
     }
 }
 
@@ -159,21 +152,12 @@ fn decisions(place: Place<'_>, decisions: &Decisions) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::tests::place;
     use crate::row::Kind;
 
     fn shown(kind: Kind, shown: Option<&Part<Shown>>) -> String {
-        let age = |seconds| format!("{seconds}s");
-        let place = Place {
-            cluster: "lab",
-            host: "127.0.0.1",
-            namespace: None,
-            can_deploy: false,
-            now: 100,
-            age,
-            visitor: None,
-        };
         let key = Key { namespace: "shop".into(), name: "orders".into(), kind };
-        let parts = parts(place, &key, &Standing::Current, shown);
+        let parts = parts(place(), &key, &Standing::Current, shown);
         parts.into_iter().map(|(_, part)| part).collect()
     }
 

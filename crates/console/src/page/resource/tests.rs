@@ -1,19 +1,7 @@
 use super::*;
+use crate::page::tests::place;
 use crate::resource::Life;
 use crate::row::Kind;
-
-fn place() -> Place<'static> {
-    let age = |seconds| format!("{seconds}s");
-    Place {
-        cluster: "lab",
-        host: "127.0.0.1",
-        namespace: None,
-        can_deploy: false,
-        now: 100,
-        age,
-        visitor: None,
-    }
-}
 
 fn key() -> Key {
     Key { namespace: "shop".into(), name: "orders".into(), kind: Kind::SessionJob }

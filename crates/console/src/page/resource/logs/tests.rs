@@ -3,6 +3,7 @@ use expect_test::expect;
 use super::*;
 use crate::logs::Pod;
 use crate::resource::{Ink, Span, Standing};
+use crate::row::Kind;
 use crate::row::Tone;
 
 fn key() -> Key {

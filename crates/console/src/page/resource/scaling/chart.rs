@@ -105,16 +105,7 @@ mod tests {
     use super::*;
 
     fn place(now: i64) -> Place<'static> {
-        let age = |seconds| format!("{seconds}s");
-        Place {
-            cluster: "lab",
-            host: "127.0.0.1",
-            namespace: None,
-            can_deploy: false,
-            now,
-            age,
-            visitor: None,
-        }
+        Place { now, ..crate::page::tests::place() }
     }
 
     fn decision(at: i64, from: u32, to: u32) -> Decision {
