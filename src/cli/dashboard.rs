@@ -21,6 +21,7 @@ mod resource;
 mod rights;
 mod runs;
 mod seen;
+mod shared_reads;
 mod watch;
 
 use std::net::Ipv4Addr;
@@ -82,12 +83,12 @@ pub struct DashboardArgs {
 pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DashboardArgs { all_namespaces, port, no_browser, operator_namespace, access } = args;
     let connection = global.connect().await?;
-    let scope = connection.scope(all_namespaces);
+    let namespace = (!all_namespaces).then(|| connection.namespace.clone());
+    let what = watch::What { namespace: namespace.clone(), selector: None };
     // What cannot be shown at all is told here, and not in a browser.
-    let kinds = watch::kinds(&connection.client, scope).await?;
+    let kinds = watch::kinds(&connection.client, what.scope()).await?;
     let listener = open_port(port).await?;
     let guard = Guard::new(listener.port()?, secret(), secret());
-    let namespace = (!all_namespaces).then(|| connection.namespace.clone());
     let client = without_retries(&connection)?;
     let reader = Reader::new(
         Connection { client: client.clone(), ..connection.clone() },
@@ -111,7 +112,6 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     }
     // They end with this.
     let mut watches = JoinSet::new();
-    let what = watch::What { scope, selector: None };
     console.known.change(|fleet| *fleet = Fleet::told_by(what.feeds()));
     what.start(kinds, &client, &console.known, &mut watches);
     let routes = answers::routes(&console);

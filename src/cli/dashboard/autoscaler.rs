@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::answers::Console;
 use super::live::Page;
-use super::resource::{Reader, Subject, session_jobs, within};
+use super::resource::{Reader, Subject, session_jobs};
 use super::seen::Seen;
 use crate::cli::autoscaler::explain::{self, Report};
 use crate::cli::autoscaler::stored::{self, Job};
@@ -86,9 +86,9 @@ async fn of(
     explained: &mut Option<(Instant, Part<Explained>)>,
 ) -> Part<Shown> {
     if subject.object.is_session() {
-        return within(session_jobs(subject)).await.map(Shown::Session);
+        return subject.within(session_jobs(subject)).await.map(Shown::Session);
     }
-    let scaled = within(Box::pin(read(reader, subject))).await?;
+    let scaled = subject.within(Box::pin(read(reader, subject))).await?;
     let is_enabled = scaled.config.get(&ENABLED).unwrap_or_default();
     if !is_enabled && scaled.job.stored.is_none() {
         return Ok(Shown::Off { is_certain: scaled.is_certain });
@@ -96,7 +96,8 @@ async fn of(
     if !is_enabled {
         *explained = None;
     } else if explained.as_ref().is_none_or(|(at, _)| at.elapsed() >= PAUSE) {
-        let found = within(Box::pin(explain(&subject.connection, &scaled, reader.access))).await;
+        let found =
+            subject.within(Box::pin(explain(&subject.connection, &scaled, reader.access))).await;
         *explained = Some((Instant::now(), found));
     }
     let explained = explained.as_ref().map(|(_, explained)| explained.as_ref());
@@ -105,7 +106,10 @@ async fn of(
     Ok(Shown::Scaled(Box::new(shown)))
 }
 
-async fn read(reader: &Reader, Subject { object, connection }: &Subject) -> anyhow::Result<Scaled> {
+async fn read(
+    reader: &Reader,
+    Subject { object, connection, .. }: &Subject,
+) -> anyhow::Result<Scaled> {
     let present = deployment::serving(connection, object).await?;
     let present = present.context("no colour has been created yet")?;
     let job = stored::of(connection, present).await?;

@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::answers::Console;
 use super::live::Page;
-use super::resource::{Reader, Subject, within};
+use super::resource::{Reader, Subject};
 use super::seen::Seen;
 use crate::cli::deployment;
 use crate::cli::operator::config::{self, InForce};
@@ -33,7 +33,8 @@ impl Page for Looked {
 
     async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let reader = &console.reader;
-        let read = reader.look(key, async |subject| within(Box::pin(of(reader, subject))).await);
+        let read =
+            reader.look(key, async |subject| subject.within(Box::pin(of(reader, subject))).await);
         self.seen.again(read.await);
         let Self { filter, seen } = self;
         page::resource::config::parts(key, &seen.standing, filter, seen.shown())
@@ -48,7 +49,10 @@ impl Page for Looked {
     }
 }
 
-async fn of(reader: &Reader, Subject { object, connection }: &Subject) -> anyhow::Result<Options> {
+async fn of(
+    reader: &Reader,
+    Subject { object, connection, .. }: &Subject,
+) -> anyhow::Result<Options> {
     let present = deployment::serving(connection, object).await?;
     let present = present.context("no colour has been created yet")?;
     let found = config::in_force(connection, &reader.operator_namespace, present).await?;

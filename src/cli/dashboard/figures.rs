@@ -117,7 +117,7 @@ async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Fi
 async fn meet(console: &Console, key: &Key) -> Option<Known> {
     let reader = &console.reader;
     let object = reader.object(key).await.ok()??;
-    let connection = reader.connection(key);
+    let connection = reader.connection(&key.namespace);
     let (present, cluster) = job_manager_of(&connection, &object).await.ok()?;
     Known::new(&connection, &cluster, present.job_id()?, reader.access).ok()
 }

@@ -111,7 +111,7 @@ async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<Stri
         ));
     };
     let opened = async {
-        let connection = reader.connection(key);
+        let connection = reader.connection(&key.namespace);
         let serving = deployment::serving(&connection, &object).await?;
         let serving = serving.context("no colour has been created yet")?;
         let cluster = deployment::cluster_of(&connection, &serving).await?;

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::answers::Console;
 use super::live::Page;
-use super::resource::{Reader, Subject, job_manager_of, session_jobs, within};
+use super::resource::{Reader, Subject, job_manager_of, session_jobs};
 use super::seen::Seen;
 use crate::cli::top::short;
 use crate::cli::top::vertices::{Known, Reading};
@@ -47,30 +47,31 @@ impl Page for Looked {
 
 async fn of(reader: &Reader, subject: &Subject, known: &mut Option<Known>) -> Part<Shown> {
     if subject.object.is_session() {
-        return within(session_jobs(subject)).await.map(Shown::Session);
+        return subject.within(session_jobs(subject)).await.map(Shown::Session);
     }
-    let details = within(Box::pin(async {
+    let details = subject.within(Box::pin(async {
         let met = meet(reader, subject, known.take()).await?;
         let details = met.job().await?;
         anyhow::Ok((details, known.insert(met)))
     }));
     let (details, known) = details.await?;
     // A job is shown although its vertices do not answer.
-    let measured = within(known.measure(&details)).await;
+    let measured = subject.within(known.measure(&details)).await;
     Ok(Shown::Job(Box::new(job(&details, measured))))
 }
 
 /// The job, as it was met before where it is the same one.
 async fn meet(
     reader: &Reader,
-    Subject { object, connection }: &Subject,
+    Subject { object, connection, .. }: &Subject,
     known: Option<Known>,
 ) -> anyhow::Result<Known> {
     let (present, cluster) = job_manager_of(connection, object).await?;
     let id = present.job_id().context("the job has not been started yet")?;
     match known.filter(|known| known.job_id() == id) {
         Some(known) => Ok(known),
-        None => Known::new(connection, &cluster, id, reader.access),
+        // It outlives the page's own connection.
+        None => Known::new(&reader.connection(object.namespace()), &cluster, id, reader.access),
     }
 }
 

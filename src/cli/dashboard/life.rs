@@ -15,14 +15,15 @@ use console::action::Action;
 use console::resource::{Life, Moment, Next, Part};
 use console::row::Tone;
 
-use super::resource::within;
+use super::resource::Subject;
 
 /// Reads it; each source by itself.
-pub(super) async fn of(connection: &Connection, object: &Deployment) -> Life {
+pub(super) async fn of(subject: &Subject) -> Life {
+    let Subject { object, connection, .. } = subject;
     let (revisions, snapshots, events) = tokio::join!(
-        within(revisions(connection, object)),
-        within(snapshots(connection, object)),
-        within(async {
+        subject.within(revisions(connection, object)),
+        subject.within(snapshots(connection, object)),
+        subject.within(async {
             let lines = events::lines(connection, object).await?;
             anyhow::Ok(lines.into_iter().filter_map(event).collect())
         }),

@@ -140,7 +140,7 @@ async fn found(
     choice: &Choice,
     object: &Deployment,
 ) -> anyhow::Result<Found> {
-    let connection = reader.connection(key);
+    let connection = reader.connection(&key.namespace);
     let cluster = match deployment::serving(&connection, object).await? {
         Some(serving) => deployment::cluster_of(&connection, &serving).await?,
         None => object.clone(),
@@ -159,7 +159,7 @@ async fn found(
     let all = all.collect::<Vec<_>>();
     let mut nothing = None;
     if present.iter().all(is_pending) {
-        let told = reader.told(key, object).await.ok();
+        let told = reader.told(&connection, key, object).await.ok();
         let (why, evidence) = told.map(|it| (it.what, it.evidence)).unwrap_or_default();
         let (why, evidence) = (secret::hide_in(&why), secret::hide_in(&evidence));
         nothing = Some(Nothing { phase: wait::phase(&cluster), why, evidence });
@@ -219,7 +219,7 @@ async fn read(reader: &Reader, key: &Key, choice: &Choice, present: &[Pod]) -> V
         let _turn = reader.turn().await.map_err(anyhow::Error::msg)?;
         let (sender, mut messages) = mpsc::channel(LINES_WAITING);
         let wanted = wanted(key, choice, present.len());
-        let mut readers = Readers::new(reader.connection(key).client, wanted, sender);
+        let mut readers = Readers::new(reader.connection(&key.namespace).client, wanted, sender);
         readers.start(present);
         readers.finish();
         while let Some(message) = messages.recv().await {
@@ -277,7 +277,7 @@ impl Following {
     fn new(reader: &Reader, key: &Key, choice: &Choice, found: watch::Receiver<Found>) -> Self {
         let (sender, messages) = mpsc::channel(LINES_WAITING);
         let wanted = Wanted { is_following: true, ..wanted(key, choice, PODS_MAX) };
-        let readers = Readers::new(reader.connection(key).client, wanted, sender);
+        let readers = Readers::new(reader.connection(&key.namespace).client, wanted, sender);
         let mut pauses = interval(PAUSE);
         pauses.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (present, backlog) = (Found::default(), Backlog::default());

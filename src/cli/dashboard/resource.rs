@@ -6,11 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Console;
 use super::live::Page;
 use super::seen::Seen;
+use super::shared_reads::SharedReads;
 use super::{life, spans, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
@@ -33,25 +34,39 @@ use console::row::{Key, Kind, Row, Tone};
 pub(super) const READS_MAX: usize = 4;
 /// The longest that one waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest that a part may take to be read: a person waits.
+/// The longest that a part of a page may take to be read: a person waits.
 pub(super) const PART_TIME_MAX: Duration = Duration::from_secs(8);
 
 /// The longest that a JobManager may take.
 const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Reads resources as who looks at them.
+/// Reads resources with the rights of the person who looks at them.
 pub(super) struct Reader {
     connection: Connection,
+    reads: SharedReads,
     pub(super) access: Access,
     /// Where the operator is, whose configuration counts.
     pub(super) operator_namespace: String,
     turns: Arc<Semaphore>,
 }
 
-/// A resource that is looked at, and a connection in its namespace.
+/// A resource that a page shows.
 pub(super) struct Subject {
     pub(super) object: Deployment,
+    /// In its namespace. Use it for this page only: parts of the page share its answers.
     pub(super) connection: Connection,
+    /// When the page stops waiting, so that others get their turn.
+    until: Instant,
+}
+
+impl Subject {
+    /// A part of the page. Without an answer in time, the error says why.
+    pub(super) async fn within<T, E: Into<anyhow::Error>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Part<T> {
+        until(self.until, answer).await
+    }
 }
 
 /// What the overview knows, from one look to the next.
@@ -88,7 +103,8 @@ impl Reader {
         operator_namespace: String,
         turns: Arc<Semaphore>,
     ) -> Self {
-        Self { connection, access, operator_namespace, turns }
+        let reads = SharedReads::new(connection.client.clone());
+        Self { connection, reads, access, operator_namespace, turns }
     }
 
     /// A turn to read something, once there is one.
@@ -99,9 +115,9 @@ impl Reader {
         }
     }
 
-    /// A connection to where it is.
-    pub(super) fn connection(&self, key: &Key) -> Connection {
-        Connection { namespace: key.namespace.clone().into(), ..self.connection.clone() }
+    /// A connection in this namespace.
+    pub(super) fn connection(&self, namespace: &str) -> Connection {
+        Connection { namespace: namespace.to_owned(), ..self.connection.clone() }
     }
 
     /// The object itself, if there is one.
@@ -117,31 +133,41 @@ impl Reader {
         show: impl AsyncFnOnce(&Subject) -> T,
     ) -> Part<Option<(Row, T)>> {
         let _turn = self.turn().await?;
-        let Some(object) = self.object(key).await? else { return Ok(None) };
-        let subject = Subject { object, connection: self.connection(key) };
+        let connection =
+            Connection { client: self.reads.client(), ..self.connection(&key.namespace) };
+        let deadline = Instant::now() + PART_TIME_MAX;
+        let found = until(deadline, read::get_value(&connection.client, &id(key))).await?;
+        let Some(object) = found.map(Deployment) else { return Ok(None) };
+        let subject = Subject { object, connection, until: deadline };
         let (_, row) = watch::row(key.kind, &subject.object);
         Ok(Some((row, show(&subject).await)))
     }
 
     /// What `kubectl flink why` says of an object.
-    pub(super) async fn told(&self, key: &Key, object: &Deployment) -> anyhow::Result<Told> {
+    pub(super) async fn told(
+        &self,
+        connection: &Connection,
+        key: &Key,
+        object: &Deployment,
+    ) -> anyhow::Result<Told> {
         // One of each kind may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
-        why::tell(&self.connection(key), &name, self.access).await
+        why::tell(connection, &name, self.access).await
     }
 
     /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
-    async fn around(&self, key: &Key, Subject { object, connection }: &Subject) -> Resource {
+    async fn around(&self, key: &Key, subject: &Subject) -> Resource {
+        let Subject { object, connection, .. } = subject;
         let tree = status::parts(connection, object, self.access, Timestamp::now());
-        let life = Box::pin(life::of(connection, object));
+        let life = Box::pin(life::of(subject));
         let (tree, told, life, checkpoints) = tokio::join!(
-            within(Box::pin(tree)),
-            within(Box::pin(self.told(key, object))),
+            subject.within(Box::pin(tree)),
+            subject.within(Box::pin(self.told(connection, key, object))),
             life,
-            within(Box::pin(self.checkpoints(connection, object))),
+            subject.within(Box::pin(self.checkpoints(connection, object))),
         );
         let (_, row) = watch::row(key.kind, object);
         Resource {
@@ -189,7 +215,7 @@ pub(super) async fn job_manager_of(
 
 /// The jobs of a session cluster, which have pages of their own.
 pub(super) async fn session_jobs(
-    Subject { object, connection }: &Subject,
+    Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Vec<Key>> {
     let jobs = deployment::session_jobs_of(connection, object.name()).await?;
     Ok(jobs.iter().map(|job| watch::row(Kind::SessionJob, job).0).collect())
@@ -217,7 +243,14 @@ fn checkpoint(line: Line) -> Checkpoint {
 pub(super) async fn within<T, E: Into<anyhow::Error>>(
     answer: impl Future<Output = Result<T, E>>,
 ) -> Part<T> {
-    match timeout(PART_TIME_MAX, answer).await {
+    until(Instant::now() + PART_TIME_MAX, answer).await
+}
+
+async fn until<T, E: Into<anyhow::Error>>(
+    deadline: Instant,
+    answer: impl Future<Output = Result<T, E>>,
+) -> Part<T> {
+    match timeout_at(deadline, answer).await {
         Ok(answer) => answer.map_err(|error| secret::hide_in(&format!("{:#}", error.into()))),
         Err(_) => Err(format!("no answer within {} seconds", PART_TIME_MAX.as_secs())),
     }

@@ -3,6 +3,7 @@
 //! A lost connection ends none of them: see [`Contact`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -13,6 +14,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use strum::IntoEnumIterator;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::known::Known;
 use crate::cli::contact::Contact;
@@ -27,7 +29,10 @@ use config::secret;
 use console::fleet::Feed;
 use console::row::{Key, Kind, Row};
 
-/// Each kind, and why it cannot be shown where it cannot.
+/// Pause until a kind that cannot be shown is asked for again: it may be installed, or permitted, in the meantime.
+const REOPEN: Duration = Duration::from_secs(30);
+
+/// Each kind, and the reason if it cannot be shown.
 pub(super) type Kinds = [(Kind, Option<cluster::Error>); 3];
 
 /// Asks for one object of each kind.
@@ -36,26 +41,39 @@ pub(super) type Kinds = [(Kind, Option<cluster::Error>); 3];
 /// When deployments may not be listed, and when the API server does not answer.
 pub(super) async fn kinds(client: &Client, scope: Scope<'_>) -> cluster::Result<Kinds> {
     let (deployments, session_jobs, blue_greens) = tokio::join!(
-        ask::<FlinkDeployment>(client, scope),
-        ask::<FlinkSessionJob>(client, scope),
-        ask::<FlinkBlueGreenDeployment>(client, scope),
+        list_one::<FlinkDeployment>(client, scope),
+        closed(Kind::SessionJob, client, scope),
+        closed(Kind::BlueGreen, client, scope),
     );
     deployments?;
-    let closed = |asked: cluster::Result<()>| match asked {
+    Ok([
+        (Kind::Deployment, None),
+        (Kind::SessionJob, session_jobs?),
+        (Kind::BlueGreen, blue_greens?),
+    ])
+}
+
+/// Why a kind cannot be shown; nothing if it can.
+async fn closed(
+    kind: Kind,
+    client: &Client,
+    scope: Scope<'_>,
+) -> cluster::Result<Option<cluster::Error>> {
+    let listed = match kind {
+        Kind::Deployment => list_one::<FlinkDeployment>(client, scope).await,
+        Kind::SessionJob => list_one::<FlinkSessionJob>(client, scope).await,
+        Kind::BlueGreen => list_one::<FlinkBlueGreenDeployment>(client, scope).await,
+    };
+    match listed {
         Ok(()) => Ok(None),
         Err(error @ (cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. })) => {
             Ok(Some(error))
         }
         Err(error) => Err(error),
-    };
-    Ok([
-        (Kind::Deployment, None),
-        (Kind::SessionJob, closed(session_jobs)?),
-        (Kind::BlueGreen, closed(blue_greens)?),
-    ])
+    }
 }
 
-async fn ask<K>(client: &Client, scope: Scope<'_>) -> cluster::Result<()>
+async fn list_one<K>(client: &Client, scope: Scope<'_>) -> cluster::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -67,55 +85,72 @@ where
     Ok(())
 }
 
-/// What is watched: a scope, and labels where they are asked for.
-#[derive(Clone, Copy)]
-pub(super) struct What<'a> {
-    pub(super) scope: Scope<'a>,
-    pub(super) selector: Option<&'a str>,
+/// The resources that are watched.
+#[derive(Clone)]
+pub(super) struct What {
+    /// All namespaces if absent.
+    pub(super) namespace: Option<String>,
+    /// All labels if absent.
+    pub(super) selector: Option<String>,
 }
 
-impl What<'_> {
-    /// Begins to watch what can be shown, and says what cannot.
+impl What {
+    pub(super) fn scope(&self) -> Scope<'_> {
+        self.namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace)
+    }
+
+    /// Starts a watch of each kind.
     pub(super) fn start(
-        self,
+        &self,
         kinds: Kinds,
         client: &Client,
         known: &Arc<Known>,
         watches: &mut JoinSet<()>,
     ) {
         for (kind, closed) in kinds {
-            let feed = self.feed(kind);
-            if let Some(error) = closed {
-                known.change(|fleet| fleet.close(feed, error.to_string()));
-                continue;
-            }
-            let seen = match kind {
-                Kind::Deployment => self.watch::<FlinkDeployment>(client),
-                Kind::SessionJob => self.watch::<FlinkSessionJob>(client),
-                Kind::BlueGreen => self.watch::<FlinkBlueGreenDeployment>(client),
-            };
-            watches.spawn(follow(feed, seen, client.clone(), Arc::clone(known)));
+            let shown = self.clone().show(kind, closed, REOPEN, client.clone(), Arc::clone(known));
+            watches.spawn(shown);
         }
+    }
+
+    /// Watches a kind. One that cannot be shown is asked for again after each pause. Does not end.
+    async fn show(
+        self,
+        kind: Kind,
+        mut closed: Option<cluster::Error>,
+        pause: Duration,
+        client: Client,
+        known: Arc<Known>,
+    ) {
+        let feed = self.feed(kind);
+        while let Some(error) = closed.take() {
+            known.change(|fleet| fleet.close(feed.clone(), error.to_string()));
+            sleep(pause).await;
+            closed = self::closed(kind, &client, self.scope()).await.unwrap_or(Some(error));
+        }
+        let seen = match kind {
+            Kind::Deployment => self.watch::<FlinkDeployment>(&client),
+            Kind::SessionJob => self.watch::<FlinkSessionJob>(&client),
+            Kind::BlueGreen => self.watch::<FlinkBlueGreenDeployment>(&client),
+        };
+        follow(feed, seen, client, known).await;
     }
 
     /// The watch of a kind, to the fleet.
-    pub(super) fn feed(self, kind: Kind) -> Feed {
-        match self.scope {
-            Scope::AllNamespaces => Feed::from(kind),
-            Scope::Namespace(namespace) => Feed { kind, namespace: Some(namespace.into()) },
-        }
+    fn feed(&self, kind: Kind) -> Feed {
+        Feed { kind, namespace: self.namespace.as_deref().map(Into::into) }
     }
 
     /// All watches of it, to the fleet.
-    pub(super) fn feeds(self) -> impl Iterator<Item = Feed> {
-        Kind::iter().map(move |kind| self.feed(kind))
+    pub(super) fn feeds(&self) -> impl Iterator<Item = Feed> {
+        Kind::iter().map(|kind| self.feed(kind))
     }
 
-    fn watch<K>(self, client: &Client) -> BoxStream<'static, cluster::Result<Seen>>
+    fn watch<K>(&self, client: &Client) -> BoxStream<'static, cluster::Result<Seen>>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
     {
-        read::watch_values::<K>(client, self.scope, self.selector).boxed()
+        read::watch_values::<K>(client, self.scope(), self.selector.as_deref()).boxed()
     }
 }
 
@@ -187,9 +222,60 @@ pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use console::fleet::Source;
+    use http::{Request, Response, StatusCode};
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_kind_that_is_installed_later_is_shown() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let is_installed = counted.fetch_add(1, Ordering::Relaxed) > 1;
+            let list = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJobList",
+                "metadata": {"resourceVersion": "1"}, "items": []});
+            let missing = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "reason": "NotFound", "message": "the server could not find the requested resource", "code": 404});
+            let (status, answer) = if is_installed {
+                (StatusCode::OK, list)
+            } else {
+                (StatusCode::NOT_FOUND, missing)
+            };
+            async move {
+                Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()))
+            }
+        });
+        let client = Client::new(service, "default");
+        let what = What { namespace: None, selector: None };
+        let known = Arc::new(Known::default());
+        let missing = closed(Kind::SessionJob, &client, what.scope()).await.unwrap();
+        assert!(matches!(missing, Some(cluster::Error::KindMissing { .. })), "{missing:?}");
+        let mut changes = known.changes();
+        let shown =
+            what.show(Kind::SessionJob, missing, Duration::ZERO, client, Arc::clone(&known));
+        let is_current = async {
+            let source = || {
+                let fleet = known.fleet();
+                let of_kind = fleet.sources().find(|(kind, _)| *kind == Kind::SessionJob);
+                of_kind.map(|(_, source)| source.clone())
+            };
+            changes.changed().await.unwrap();
+            assert!(matches!(source(), Some(Source::Closed { .. })));
+            while source() != Some(Source::Current) {
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = shown => panic!("a watch does not end"),
+            () = is_current => {}
+        }
+        assert!(asked.load(Ordering::Relaxed) > 2, "it was asked for again");
+    }
 
     #[test]
     fn a_row_shows_what_the_commands_read() {

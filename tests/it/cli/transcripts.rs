@@ -208,10 +208,10 @@ pub(super) fn with_pods() -> FakeCluster {
 
 /// Leads to the API server at this address.
 pub(super) fn kubeconfig(server: SocketAddr) -> tempfile::NamedTempFile {
-    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "fake",
-        "clusters": [{"name": "fake", "cluster": {"server": format!("http://{server}")}}],
-        "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
-        "users": [{"name": "fake", "user": {}}]});
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "production",
+        "clusters": [{"name": "production", "cluster": {"server": format!("http://{server}")}}],
+        "contexts": [{"name": "production", "context": {"cluster": "production", "user": "production"}}],
+        "users": [{"name": "production", "user": {}}]});
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
     file

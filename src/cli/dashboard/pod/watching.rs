@@ -12,7 +12,6 @@ use tokio::time::sleep;
 use crate::cli::dashboard::known::Known;
 use crate::cli::dashboard::watch::{self, What};
 use crate::cli::table;
-use clients::cluster::read::Scope;
 use console::fleet::Fleet;
 
 /// Pause until what could not be listed is asked for again.
@@ -26,45 +25,32 @@ pub(in crate::cli) struct Operated {
 }
 
 impl Operated {
-    fn parts(&self) -> Vec<Part> {
+    /// One for each namespace, or one for all.
+    fn parts(&self) -> Vec<What> {
         let scopes = self.watch.scopes().into_iter();
-        scopes.map(|namespace| Part { namespace, selector: self.selector.clone() }).collect()
+        scopes.map(|namespace| What { namespace, selector: self.selector.clone() }).collect()
     }
 }
 
-/// A namespace of it, or all.
-#[derive(Clone)]
-struct Part {
-    namespace: Option<String>,
-    selector: Option<String>,
-}
-
-impl Part {
-    fn what(&self) -> What<'_> {
-        let scope = self.namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
-        What { scope, selector: self.selector.as_deref() }
-    }
-
-    /// Does not end.
-    async fn follow(self, client: Client, known: Arc<Known>) {
-        let kinds = loop {
-            match watch::kinds(&client, self.what().scope).await {
-                Ok(kinds) => break kinds,
-                Err(error) => {
-                    let since = table::clock(Timestamp::now());
-                    known.change(|fleet| {
-                        for feed in self.what().feeds() {
-                            fleet.lose(feed, since.clone(), error.to_string());
-                        }
-                    });
-                    sleep(RETRY).await;
-                }
+/// Does not end.
+async fn follow(what: What, client: Client, known: Arc<Known>) {
+    let kinds = loop {
+        match watch::kinds(&client, what.scope()).await {
+            Ok(kinds) => break kinds,
+            Err(error) => {
+                let since = table::clock(Timestamp::now());
+                known.change(|fleet| {
+                    for feed in what.feeds() {
+                        fleet.lose(feed, since.clone(), error.to_string());
+                    }
+                });
+                sleep(RETRY).await;
             }
-        };
-        let mut watches = JoinSet::new();
-        self.what().start(kinds, &client, &known, &mut watches);
-        drop(watches.join_all().await);
-    }
+        }
+    };
+    let mut watches = JoinSet::new();
+    what.start(kinds, &client, &known, &mut watches);
+    drop(watches.join_all().await);
 }
 
 /// Watches that begin when they are needed.
@@ -117,11 +103,11 @@ impl Watching {
         // A configuration that cannot come into force is told by the operator.
         let operated = (self.operated)()?;
         let parts = operated.parts();
-        let feeds = parts.iter().flat_map(|part| part.what().feeds());
+        let feeds = parts.iter().flat_map(What::feeds);
         self.known.change(|fleet| *fleet = Fleet::told_by(feeds));
         let mut watches = JoinSet::new();
         for part in parts {
-            watches.spawn(part.follow(self.client.clone(), Arc::clone(&self.known)));
+            watches.spawn(follow(part, self.client.clone(), Arc::clone(&self.known)));
         }
         Some((operated, watches))
     }
