@@ -1,5 +1,5 @@
 # make help     lists the recipes
-# Everything they need beyond Rust, Go, Java and Maven they install themselves or name.
+# Beyond Rust, Go, Java and Maven they install what they need, or say what is missing.
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -12,18 +12,18 @@ help: ## list the recipes
 build: ## build the program (target/debug/kubectl-flink)
 	$(CARGO) build --locked
 
-release: ## build what is released (target/dist/kubectl-flink)
+release: ## build the program as released (target/dist/kubectl-flink)
 	$(CARGO) build --locked --profile dist --features jemalloc
 
-image: ## the operator's image, FROM nothing: target/operator-image.tar
+image: ## the operator's image, from scratch: target/operator-image.tar
 	$(CARGO) rustc --locked --profile dist --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
 	target/dist/kubectl-flink operator image --file target/operator-image.tar
 
 dist: ## archives, Debian packages, checksums and the krew manifest: target/packages
 	CARGO="$(CARGO)" dist/package.sh
 
-# Of the image, which is made for Linux.
-sbom: ## what the program is made of, as CycloneDX: target/sbom.cdx.json
+# For the image, which is built for Linux.
+sbom: ## a bill of materials of the program, as CycloneDX: target/sbom.cdx.json
 	mkdir -p target
 	$(CARGO) metadata --locked --format-version 1 --features jemalloc --filter-platform x86_64-unknown-linux-gnu \
 		> target/metadata.json
@@ -38,35 +38,35 @@ format: ## format the code
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
 	CARGO="$(CARGO)" tests/all.sh fast
 
-test: ## all tests: also against a real API server, and end to end with real Flink; half an hour to 50 minutes
+test: ## also the tests against a real API server, and end to end with real Flink; half an hour to 50 minutes
 	CARGO="$(CARGO)" tests/all.sh
 
-test-all: ## those with all points of the crash matrix, new seeds, long runs, documentation and mutations; hours
+test-all: ## also all points of the crash matrix, new seeds, long runs, documentation and mutations; hours
 	CARGO="$(CARGO)" tests/all.sh all
 
-demo: ## from nothing to a running job; CONTEXT=name uses a cluster that is there
+demo: ## from nothing to a running job; CONTEXT=name uses an existing cluster
 	CONTEXT="$(CONTEXT)" examples/demo.sh
 
-recording: build ## the terminal in README.md, recorded in the sandbox of `make demo` or with CONTEXT=name
+recording: build ## record the terminal in README.md, in the sandbox of `make demo` or with CONTEXT=name
 	CONTEXT="$(CONTEXT)" examples/recording.sh
 
-pictures: ## the pictures of the console in docs/images, taken by its tests; as root
+pictures: ## take the pictures of the console in docs/images, with its tests; as root
 	CARGO="$(CARGO)" tests/pictures.sh
 
-docs: ## the documents as a book with search: target/book
+docs: ## build the documents as a searchable book: target/book
 	CARGO="$(CARGO)" book/build.sh
 
-bench: release ## figures of 200 deployments, beside the Java operator's
+bench: release ## measure 200 deployments, and compare with the Java operator
 	bench/run.sh
 
-bench-looking: release ## start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
+bench-looking: release ## measure start-up, completion and lists of 5,000 deployments; KUBECONFIG=… for a real API server
 	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- looking target/dist/kubectl-flink $(KUBECONFIG)
 
-bench-dashboard: release ## the console of 10,000 deployments: pages, changes, memory
+bench-dashboard: release ## measure the console with 10,000 deployments: pages, changes, memory
 	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- dashboard target/dist/kubectl-flink
 
-bench-autoscaler: ## what 2,000 jobs of 20 vertices take of the autoscaler each minute
+bench-autoscaler: ## measure the autoscaler with 2,000 jobs of 20 vertices: CPU per minute, memory
 	$(CARGO) run --locked --profile dist --features jemalloc --example bench -- autoscaler 2000 20 30
 
-clean: ## remove what was built
+clean: ## remove the build output
 	$(CARGO) clean

@@ -1,6 +1,6 @@
-# Sourced by run.sh and soak.sh: lays the ground for a measurement. Sets `program`, `measured`, `out`, `world` and KUBECONFIG.
+# Sourced by run.sh and soak.sh: sets up the environment of a measurement. Sets `program`, `measured`, `out`, `world` and KUBECONFIG.
 program=$PWD/target/dist/kubectl-flink
-# Another version, to compare with: it is measured on the ground that this one lays.
+# Another version to compare with: it is measured in the environment that this one sets up.
 measured=${BENCH_PROGRAM:-$program}
 out=$PWD/target/bench
 alone=$PWD/tests/alone.sh
@@ -14,7 +14,7 @@ command -v go >/dev/null || { echo "bench: needs Go, to build bench/flinkworld" 
 cargo build --locked --quiet --example bench
 
 sandbox=bench-$$
-# Apart from those of people. What a killed run leaves is found here.
+# Separate from the user's sandboxes. The leftovers of a killed run are here.
 export KUBECTL_FLINK_SANDBOX_STATE="$PWD/target/tmp/sandboxes"
 world_pid=
 finish() {
@@ -35,7 +35,7 @@ export KUBECONFIG
 "$alone" KUBECONFIG="$KUBECONFIG" "$program" crds --apply
 "$alone" KUBECONFIG="$KUBECONFIG" "$program" init --yes --skip-crds --namespace default >/dev/null
 
-# The stand-in shares the machine with what is measured.
+# The stand-in shares the machine with the measured program.
 "$alone" GOMAXPROCS=1 GOGC=50 "$out/flinkworld" -kubeconfig "$KUBECONFIG" -listen "$world" > "$out/flinkworld.log" 2>&1 &
 world_pid=$!
 sleep 2

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Measure the operator with COUNT deployments (default 200) and print the figures beside the Java operator's.
+# Measure the operator with COUNT deployments (default 200) and print the figures next to the Java operator's.
 #
 #   bench/run.sh [COUNT] [PHASE…]       phases: rest one restart hanging failover all waves (default: all but waves)
 #
-# Creating the deployments is always measured. Lays the ground itself: an API server from
-# `kubectl flink sandbox up --control-plane-only`, and flinkworld in the place of Flink. BENCH_KUBECONFIG uses an
-# API server that is there (with the CRDs, and an empty namespace `default`), BENCH_PROGRAM another version of the
-# program in the place of this one. Figures and logs stay in target/bench.
+# Creating the deployments is always measured. The script starts an API server with
+# `kubectl flink sandbox up --control-plane-only`, and flinkworld instead of Flink. BENCH_KUBECONFIG uses an existing
+# API server (with the CRDs, and an empty namespace `default`), BENCH_PROGRAM another version of the program. Figures
+# and logs stay in target/bench.
 set -eu
 cd "$(dirname "$0")/.."
 count=${1:-200}

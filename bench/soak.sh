@@ -1,10 +1,10 @@
 #!/bin/sh
 # Create, edit, suspend, resume and delete deployments for MINUTES (default 30), COUNT of them (default 200), and print
-# by how much the operator grew in an hour: resident memory, descriptors, tasks of its runtime.
+# how much the operator grows per hour: resident memory, file descriptors, tasks of its runtime.
 #
 #   bench/soak.sh [MINUTES] [COUNT]
 #
-# Lays the ground as run.sh does. Samples are in target/bench/figures-soak.json, also while it runs.
+# Sets up its environment like run.sh. Samples are in target/bench/figures-soak.json, also while it runs.
 set -eu
 cd "$(dirname "$0")/.."
 minutes=${1:-30}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make a book with search of the documents: target/book/index.html. Installs mdBook for the project alone where it is missing.
+# Build a searchable book of the documents: target/book/index.html. If mdBook is missing, installs it for this project only.
 set -eu
 cd "$(dirname "$0")/.."
 version=0.5.4

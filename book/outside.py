@@ -1,4 +1,4 @@
-"""Preprocessor of mdBook: links to files that are no part of the book lead to where the code is."""
+"""mdBook preprocessor: points links to files outside the book to the repository."""
 
 import json
 import posixpath
@@ -20,7 +20,7 @@ def target(link, folder, code):
 
 def visit(items, code):
     for chapter in (item["Chapter"] for item in items if isinstance(item, dict) and "Chapter" in item):
-        # The introduction is the text of README.md, which is one folder up.
+        # The introduction is the text of README.md, one folder up.
         folder = "" if chapter["path"] == INTRODUCTION else "docs"
         new = lambda found: f"]({target(found[1], folder, code)})"
         chapter["content"] = LINK.sub(new, chapter["content"])

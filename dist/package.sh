@@ -2,9 +2,9 @@
 # Package the program for people: archives for krew and by hand, Debian packages, checksums, the krew manifest.
 #
 #   dist/package.sh                          build and package every target that this machine can link
-#   dist/package.sh TARGET PROGRAM           package PROGRAM as TARGET's, such as one that was built elsewhere
+#   dist/package.sh TARGET PROGRAM           package PROGRAM for TARGET, such as one that was built elsewhere
 #
-# All of it is written to $DIST (default target/packages). The manifest has the platforms whose archives are there: a
+# Everything is written to $DIST (default target/packages). The manifest lists the platforms whose archives exist there: a
 # release collects the archives of all machines in one folder and runs `dist/package.sh manifest` last.
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ mkdir -p "$out"
 
 say() { echo "dist: $*" >&2; }
 
-# The same input gives the same archive, whenever it is made.
+# The same input always gives the same archive.
 archive() { # archive FOLDER FILE
     tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - . | gzip -n9 > "$2"
 }
@@ -41,7 +41,7 @@ package() { # package TARGET PROGRAM
     rm -rf "$stage"
 }
 
-debian() { # debian ARCHITECTURE, of what is staged
+debian() { # debian ARCHITECTURE: packages the staged files
     if ! command -v dpkg-deb > /dev/null; then
         say "no Debian package for $1: dpkg-deb is not installed"
         return
@@ -69,22 +69,22 @@ Depends: libc6
 Recommends: kubectl
 Homepage: https://github.com/kubectl-flink/kubectl-flink
 Description: kubectl plugin and operator for Apache Flink on Kubernetes
- Deploys, watches, upgrades and repairs Flink jobs, and is the operator itself.
+ Deploys, watches, upgrades and repairs Flink jobs. It also contains the operator.
 CONTROL
     SOURCE_DATE_EPOCH=0 dpkg-deb --root-owner-group -b "$root" "$out/kubectl-flink_${version}_$1.deb" > /dev/null
     rm -rf "$root"
 }
 
-# What keeps this machine from linking a target; nothing where it can.
+# Print what keeps this machine from linking a target; nothing if it can.
 lacking() {
     host=$(rustc -vV | sed -n 's/^host: //p')
     [ "$1" = "$host" ] && return
     if ! rustup target list --installed 2> /dev/null | grep -qx "$1"; then
-        echo "its standard library is not installed: rustup target add $1"
+        echo "the standard library is not installed: rustup target add $1"
     elif [ "$1" = aarch64-unknown-linux-gnu ] && ! command -v aarch64-linux-gnu-gcc > /dev/null; then
         echo "aarch64-linux-gnu-gcc is not installed"
     elif [ "${1#*-apple-}" != "$1" ] && [ "${host#*-apple-}" = "$host" ]; then
-        echo "Apple's linker and libraries are on a Mac only"
+        echo "Apple's linker and libraries only exist on a Mac"
     fi
 }
 
@@ -92,7 +92,7 @@ sums() {
     (cd "$out" && for file in *.tar.gz *.deb; do [ ! -e "$file" ] || sha256sum "$file"; done > SHA256SUMS)
 }
 
-# The manifest, with the platforms whose archive is there.
+# Write the manifest, with the platforms whose archive exists.
 manifest() {
     sums
     awk -v version="$version" '
@@ -107,7 +107,7 @@ manifest() {
         function platform() { if (inside && (name in sum)) printf "%s", block; block = "" }
     ' "$out/SHA256SUMS" krew-manifest.yaml > "$out/krew-manifest.yaml"
     for target in $targets; do
-        [ -e "$out/kubectl-flink-v$version-$target.tar.gz" ] || say "the krew manifest is without $target"
+        [ -e "$out/kubectl-flink-v$version-$target.tar.gz" ] || say "the krew manifest is written without $target"
     done
 }
 
@@ -121,7 +121,7 @@ manifest) manifest ;;
             continue
         fi
         ${CARGO:-cargo} build --locked --profile dist --features jemalloc --target "$target"
-        # Man pages come from a program that runs here.
+        # Man pages are printed by a program that runs on this machine.
         [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ] || tool=target/$target/dist/kubectl-flink
         package "$target" "target/$target/dist/kubectl-flink"
     done

@@ -14,24 +14,24 @@ flink() {
 
 say "From nothing to a running Flink job"
 cat <<PLAN
-The first time this takes about 10 minutes on two cores, or 20 on slow ones, and one or two from then on:
-  1. build the program, and beside it the parts of a Kubernetes (8 minutes)
-  2. start a Kubernetes of one node, and make an image of Flink (1 minute)
+The first run takes about 10 minutes on two cores, or 20 on slow ones, and later runs one or two minutes:
+  1. build the program and the components of Kubernetes (8 minutes)
+  2. start a one-node Kubernetes, and build a Flink image (1 minute)
   3. run the operator, deploy a job, take a savepoint, suspend and resume (1 minute)
 PLAN
 if [ -z "${CONTEXT:-}" ]; then
     for tool in kind k3d minikube; do
         if command -v "$tool" >/dev/null; then
-            echo "$tool is installed: \`make demo CONTEXT=NAME\` uses a cluster of yours, in the place of step 2."
+            echo "$tool is installed: \`make demo CONTEXT=NAME\` uses your own cluster instead of step 2."
         fi
     done
     if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-        echo "KUBEBUILDER_ASSETS is set: its programs are used."
+        echo "KUBEBUILDER_ASSETS is set: the programs in it are used."
     fi
 fi
 
 say "Building kubectl-flink"
-# Where one compiler waits the other can work: Go's begins with what step 2 builds, and step 2 goes on from there.
+# While one compiler waits the other can work: Go already builds packages for step 2, which continues from there.
 ahead=
 if [ -z "${CONTEXT:-}${KUBEBUILDER_ASSETS:-}" ] && command -v go >/dev/null; then
     (cd sandbox && CGO_ENABLED=0 GOFLAGS=-mod=readonly GOWORK=off exec go list -deps -export -trimpath ./...) \
@@ -48,7 +48,7 @@ if [ -n "${CONTEXT:-}" ]; then
     context=$CONTEXT
 else
     context=flink-sandbox
-    say "Starting a Kubernetes of one node, for this demo"
+    say "Starting a one-node Kubernetes for this demo"
     flink sandbox up --install
     flink sandbox flink-image --install
 fi
@@ -64,7 +64,7 @@ finish() {
         wait "$operator" 2>/dev/null || true
     fi
     if [ "$status" -ne 0 ]; then
-        say "That went wrong. The end of the operator's log, $folder/operator.log:" >&2
+        say "The demo failed. The end of the operator's log, $folder/operator.log:" >&2
         tail -n 20 "$folder/operator.log" >&2 || true
     fi
     exit "$status"
@@ -72,7 +72,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-say "Installing what a namespace needs"
+say "Preparing the namespace"
 flink init --yes --context "$context"
 
 say "Starting the operator in the background"
@@ -92,11 +92,11 @@ flink suspend basic --wait --timeout 5m --context "$context"
 flink resume basic --wait --timeout 5m --context "$context"
 flink status basic --context "$context"
 
-say "The job runs. The operator of this demo stops now; what to type next:"
+say "The job is running. The operator of this demo stops now. Next, try:"
 cat <<NEXT
-    export PATH=$PWD/target/debug:\$PATH          # makes \`kubectl flink\` known
+    export PATH=$PWD/target/debug:\$PATH          # so that kubectl finds the plugin
     kubectl flink operate --context $context                 # in one terminal: the operator
-    kubectl flink status basic -w --context $context         # in another: what happens
-    kubectl flink delete basic --context $context            # ends the job, after a savepoint
+    kubectl flink status basic -w --context $context         # in another: the job
+    kubectl flink delete basic --context $context            # takes a savepoint and stops the job
 NEXT
 [ -n "${CONTEXT:-}" ] || echo "    kubectl flink sandbox down                               # removes this Kubernetes"

@@ -1,4 +1,4 @@
-"""What python.yaml runs: bills orders with a tax of 19 percent, which a function in Python adds."""
+"""Run by python.yaml: bills orders with 19 percent tax, which a Python function adds."""
 
 from pyflink.table import DataTypes, EnvironmentSettings, TableEnvironment
 from pyflink.table.udf import udf

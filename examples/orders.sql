@@ -1,4 +1,4 @@
--- What sql.yaml runs: bills orders with a tax of 19 percent.
+-- Run by sql.yaml: bills orders with 19 percent tax.
 CREATE TABLE orders (id BIGINT, amount BIGINT) WITH (
   'connector' = 'datagen', 'rows-per-second' = '5',
   'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '1000000',

@@ -3,21 +3,21 @@
 #
 #   CONTEXT=name examples/recording.sh    uses this context of your kubeconfig instead of the sandbox of `make demo`
 #
-# Needs asciinema, npm, and a cluster that has Flink's image, and no deployment or snapshots of `basic`. The commands and
+# Needs asciinema, npm, and a cluster that has the Flink image and no deployment or snapshots of `basic`. The commands and
 # their output are real; only waiting times are shortened.
 set -eu
 cd "$(dirname "$0")/.."
 svg_term=2.1.1
 columns=100
 rows=27
-# Longer waits are cut to so many seconds.
+# Longer waits are cut to this many seconds.
 idle=0.7
 
 program=${PROGRAM:-$PWD/target/debug/kubectl-flink}
 export CONTEXT="${CONTEXT:-flink-sandbox}"
 folder=$PWD/target/recording
 
-# Time to read, which is not cut: the terminal is told something all the time.
+# Time to read. It is not cut, because the terminal keeps getting output.
 pause() {
     for _ in $(seq "$1"); do
         sleep "$idle"
@@ -25,7 +25,7 @@ pause() {
     done
 }
 
-# An empty screen.
+# Clears the screen.
 clear() {
     printf '\033[H\033[2J\033[3J'
 }
@@ -39,14 +39,14 @@ flink() {
     done
     sleep 0.3
     printf '\n'
-    # Progress is a line a state where standard error is no terminal, and a spinner, which is never idle, where it is one.
+    # On a terminal progress is a spinner, which is never idle. Without one it is a line per state.
     { "$program" --context "$CONTEXT" --color always "$@" 2>&1 >&3 3>&- | cat >&2; } 3>&1
 }
 
 if [ "${1:-}" = scenes ]; then
     flink deploy -f examples/basic.yaml --wait
     pause 2
-    # Until it has some checkpoints.
+    # Until the job has some checkpoints.
     sleep 40
     flink status basic
     pause 6

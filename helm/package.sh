@@ -1,10 +1,10 @@
 #!/bin/sh
-# Write the chart as an archive that `helm install` takes: target/chart/kubectl-flink-operator-VERSION.tgz
+# Package the chart for `helm install`: target/chart/kubectl-flink-operator-VERSION.tgz
 #
 #   helm/package.sh [PROGRAM]
 #
-# The definitions of the resources are made by PROGRAM (default target/debug/kubectl-flink): a chart has those of its
-# version, and the repository keeps no copy that could differ.
+# PROGRAM (default target/debug/kubectl-flink) generates the CRDs, so the chart has those of its version, and the
+# repository has no copy that could differ.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-target/debug/kubectl-flink}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run what `make test` runs, with `fast` what `make test-fast` does, with `all` what `make test-all` does, and tell how long
+# Run the tests of `make test`, with `fast` those of `make test-fast`, with `all` those of `make test-all`, and print how long
 # each part took.
 #
 #   tests/all.sh [fast|all]
@@ -16,18 +16,18 @@ if [ "$what" != fast ]; then
         seed=$(date +%s)
         echo "The seed of this run is $seed: KUBECTL_FLINK_ANOTHER_SEED, KUBECTL_FLINK_FAULT_SEED and PROPTEST_RNG_SEED."
     else
-        # The same in every run, so that a change fails by what it did alone.
+        # The same in every run, so that a change only fails because of itself.
         seed=1795303101
-        # Of each random simulation fewer seeds than by default.
+        # Fewer seeds of each random simulation than by default.
         export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
-        # Of the crash matrix a sixteenth of the points, with real Flink a third of them and of the examples; another part
-        # with the next commit.
+        # A sixteenth of the points of the crash matrix; with real Flink a third of the points and of the examples. The next
+        # commit gets another part.
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
         export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 16))/16}"
     fi
     export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
     export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"
-    # Nobody edits what is built here: what speeds a second build up takes time in the first.
+    # Incremental builds only pay off for the second build, and nothing is edited here.
     export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 fi
 
@@ -37,7 +37,7 @@ tests/built.sh restore
 phase "build of the tests" $cargo test --workspace --locked --no-run
 phase "lints" $cargo clippy --workspace --locked --all-targets -- -D warnings
 tests/built.sh keep
-# Many of them wait for a server or for an operator that they have started.
+# Many tests wait for a server or an operator they have started.
 phase "unit tests, simulations, explorations, command line" env RUST_TEST_THREADS=8 $cargo test --workspace --locked
 if [ -n "$what" ]; then
     phase "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Run the tests of jars from an S3 store, Google Cloud Storage, Azure Blob Storage and HDFS, all started here on free ports.
+# Run the tests of jars in S3, Google Cloud Storage, Azure Blob Storage and HDFS, all started here on free ports.
 #
-# Needs Go, Python, a JDK and Maven; Debian's package for venv it installs. The stores come from PyPI (moto), Go's modules
+# Needs Go, Python, a JDK and Maven; installs Debian's package for venv. The stores come from PyPI (moto), Go modules
 # (fake-gcs-server), npm (Azurite) and Maven Central (Hadoop), and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in
 # the cache folder.
 set -eu
@@ -11,7 +11,7 @@ sources=$PWD/tests/stores
 
 hadoop=$("$sources/hadoop.sh")
 
-# Something that begins as a jar does, longer than one block of the file system.
+# A file that begins like a jar and is longer than one block of the file system.
 { printf 'PK\003\004'; head -c 300000 /dev/urandom; } >"$folder/job.jar"
 KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 
@@ -45,7 +45,7 @@ put_into_azure() {
         >"$folder/azure-tokens" 2>"$folder/azure-client.log"
 }
 
-# Downloads, too, take their time.
+# Downloads take time too.
 wait_for 60 test -s "$folder/gcs/address"
 KUBECTL_FLINK_TEST_GCS=$(cat "$folder/gcs/address")
 KUBECTL_FLINK_TEST_GCS_ACCOUNTS=$folder/gcs

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Keep what was built of other people's crates in the user's cache, for the next clean checkout: it saves minutes.
+# Keep built third-party crates in the user's cache, for the next clean checkout. This saves minutes.
 #
-#   tests/built.sh restore   into target/debug, unless it is there
-#   tests/built.sh keep      in the place of what was kept for other versions
+#   tests/built.sh restore   into target/debug, unless that exists
+#   tests/built.sh keep      replaces what was kept for other versions
 set -eu
 cd "$(dirname "$0")/.."
 [ -z "${CARGO_TARGET_DIR:-}" ] || exit 0
-# Another compiler, version or profile has other files; Cargo itself knows which of them are fresh. Own crates do not count.
+# Another compiler, version or profile has other files; Cargo knows which of them are fresh. The project's own crates do not count.
 key=$({
     "${RUSTC:-rustc}" -vV
     echo "${RUSTFLAGS:-}"
@@ -19,7 +19,7 @@ case $1 in
 restore)
     if [ -d "$kept" ] && [ ! -d target/debug ]; then
         mkdir -p target
-        # What is half there when this is stopped would be taken for whole.
+        # If this is interrupted, a partial copy must not look complete.
         rm -rf target/restored
         cp -a "$kept" target/restored
         mv target/restored target/debug
@@ -31,7 +31,7 @@ keep)
     new=$folder/new-$$
     mkdir -p "$new"
     trap 'rm -rf "$new"' EXIT
-    # Of this project's own crates nothing: they are another thing in each checkout.
+    # Nothing of this project's own crates: they differ in each checkout.
     tar -C target/debug --exclude='*kubectl[-_]flink*' --exclude='it-*' -cf - deps build .fingerprint | tar -C "$new" -xf -
     mv "$new" "$kept"
     ;;

@@ -1,22 +1,22 @@
 #!/bin/sh
-# Run the tests that need a cluster, in a sandbox of their own that is gone afterwards.
+# Run the tests that need a cluster, in a sandbox of their own that is removed afterwards.
 #
 #   tests/cluster.sh                 what CI runs
-#   tests/cluster.sh all             and ::long::, which takes an hour more and asks for a quiet machine, and the examples in
-#                                    Python and SQL, whose images take minutes to make
+#   tests/cluster.sh all             also ::long::, which takes another hour and needs a quiet machine, and the examples in
+#                                    Python and SQL, whose images take minutes to build
 #   tests/cluster.sh NAME            only tests whose name contains NAME
 #   KUBECTL_FLINK_TEST_FLINK=2.3 tests/cluster.sh e2e::snapshots
-#                                    on this version of Flink, and not on the one whose turn it is
+#                                    with this version of Flink, instead of the one this commit uses
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
-#                                    kills the operator at some writes of each scenario, and not at every one
+#                                    kills the operator at some writes of each scenario, instead of at every one
 #
-# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python; Debian packages it installs. KUBECTL_FLINK_TEST_KUBECONFIG uses a
-# sandbox that is there, with the images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py.
-# KUBECTL_FLINK_TEST_KEEP=1 leaves namespaces behind, to look at.
+# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python; installs Debian packages. KUBECTL_FLINK_TEST_KUBECONFIG uses an
+# existing sandbox, with the images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py.
+# KUBECTL_FLINK_TEST_KEEP=1 keeps the namespaces, so that you can look at them.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/phases.sh
-# The operator's image holds this program alone: statically linked, and here without debug information.
+# The operator's image contains only this program: statically linked, and here without debug information.
 cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
 mkdir -p target/static
 cp target/debug/kubectl-flink target/static/kubectl-flink
@@ -26,9 +26,9 @@ HELM=$(tests/helm-program.sh)
 export HELM
 helm/package.sh
 sandbox=test-$$
-# Beside those of people, which have other names: a node needs short paths, and a file system that takes overlays.
+# Next to the user's sandboxes, which have other names: a node needs short paths, and a file system that supports overlays.
 unset KUBECTL_FLINK_SANDBOX_STATE
-# Tests see nothing of what this machine needs to get something from elsewhere, such as a proxy.
+# Fetched here, because tests do not see what this machine needs for downloads, such as a proxy.
 case "${1:-}" in
 api_server* | faults*) ;;
 *)
@@ -39,7 +39,7 @@ api_server* | faults*) ;;
     ;;
 esac
 folder=$(mktemp -d)
-# Whatever is not told which one to use has none of the user's.
+# A program that is not given a kubeconfig must not use the user's.
 export KUBECONFIG="$folder/kubeconfig"
 
 finish() {
@@ -55,7 +55,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 images() {
-    # What the packages give, whether or not a registry answers: the same image on every machine.
+    # Built from packages, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     "$program" sandbox flink-image --name "$sandbox" --install \
         && "$program" sandbox flink-image --name "$sandbox" --version 2.3 \
@@ -71,7 +71,7 @@ python_image() {
         && rm "$folder/python.tar"
 }
 
-# In so many lanes, as each test has a namespace of its own, those whose name contains one of these words.
+# Run the tests whose name contains one of these words, this many at a time: each has a namespace of its own.
 tests() {
     lanes=$1
     shift
@@ -89,11 +89,11 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     case "${1:-}" in
     all | e2e | e2e:: | *example* | *python*)
         phase "image with Python" python_image \
-            || echo "$0: without the image orders-python:1 the test of the example in Python fails" >&2
+            || echo "$0: the test of the Python example fails without the image orders-python:1" >&2
         ;;
     esac
 fi
-# Where a share is asked for, a third of these.
+# If only a share of the tests is requested, run a third of these.
 first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_is_as_we_expect --skip until_stable_tells"
 second="--skip state_in_hdfs_ --skip a_standby_ --skip helm_installs_ --skip statements_run"
 third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_ --skip an_example_behind_tls"
@@ -105,22 +105,22 @@ if [ -n "${KUBECTL_FLINK_TEST_SHARE:-}" ]; then
     *) turns="$first $second" ;;
     esac
 fi
-# The same troubles in every run of CI; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` looks for others.
+# The same faults in every CI run; `KUBECTL_FLINK_FAULT_SEED=$(date +%s)` tries others.
 export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-1795303101}"
 case "${1:-all}" in
 all)
     tests 4 api_server:: faults:: --skip faults::alone::
-    # With them those that stop their own control plane, for the time when only the longest are left.
+    # Together with those that stop their own control plane, which fill the time when only the longest are left.
     if [ "${1:-}" = all ]; then
         tests 5 e2e:: faults::alone:: --skip ::long:: --skip e2e::examples::alone::
-        # Where a share is asked for, half of the tests are on the newest Flink already.
+        # With a share, half of the tests use the newest Flink already.
         KUBECTL_FLINK_TEST_FLINK=2.3
         export KUBECTL_FLINK_TEST_FLINK
         tests 5 e2e:: --skip ::long:: --skip e2e::examples --skip e2e::install
         unset KUBECTL_FLINK_TEST_FLINK
         tests 1 ::long::
     else
-        # shellcheck disable=SC2086 # a word each
+        # shellcheck disable=SC2086 # one word for each argument
         tests 5 e2e:: faults::alone:: --skip ::long:: --skip e2e::examples::alone:: --skip an_example_in_ $turns
     fi
     tests 1 e2e::examples::alone::

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Check that the program is built from the same crates, with the same features, as its tests, and each crate of `crates/`
-# alone as with all others: else what was built for one is built a second time for another.
+# Check that the program and its tests are built from the same crates with the same features, and each crate of `crates/` alone
+# as together with the others. Otherwise something is built twice.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
@@ -13,7 +13,7 @@ crates() {
 none() {
     if [ -s "$folder/others" ]; then
         echo "$1; name them in Cargo.toml of crates/features," >&2
-        echo "or of crates/client-features where pure crates do without:" >&2
+        echo "or of crates/client-features if pure crates do not need them:" >&2
         cat "$folder/others" >&2
         exit 1
     fi
@@ -21,12 +21,12 @@ none() {
 crates normal,build >"$folder/program"
 crates normal,build,dev >"$folder/tests"
 cut -d ' ' -f 1,2 "$folder/program" >"$folder/names"
-# Of the tests' crates those that the program has too.
+# The crates of the tests that the program has too.
 grep -F -f "$folder/names" "$folder/tests" | comm -13 "$folder/program" - >"$folder/others"
 none "features that only dev-dependencies ask for"
 crates normal,build,dev --workspace >"$folder/all"
 for manifest in crates/*/Cargo.toml; do
-    # Nobody builds those alone.
+    # These are never built alone.
     case $manifest in crates/features/* | crates/client-features/*) continue ;; esac
     name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)
     crates normal,build,dev -p "$name" | comm -23 - "$folder/all" >"$folder/others"

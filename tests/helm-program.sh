@@ -1,5 +1,5 @@
 #!/bin/sh
-# Print the path of Helm. Builds it once into the user's cache, with Go, unless HELM names it.
+# Print the path of Helm. Unless HELM names it, builds it once with Go, into the user's cache.
 set -eu
 version=v3.19.0
 if [ -z "${HELM:-}" ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compare what the Helm chart makes with what `kubectl flink operator install` makes.
+# Compare the objects of the Helm chart with those of `kubectl flink operator install`.
 #
-# Needs Go, or HELM names the program.
+# Needs Go, unless HELM names the program.
 set -eu
 cd "$(dirname "$0")/.."
 HELM=$(tests/helm-program.sh)

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Let a real Prometheus scrape the operator, and ask it everything that examples/monitoring asks.
+# Let a real Prometheus scrape the operator, and run every query of examples/monitoring.
 #
-# Stands on an API server from `kubectl flink sandbox up --control-plane-only` and bench/flinkworld in the place of Flink.
-# Needs root on Linux, Go and Python. Prometheus is Debian's package, unpacked into the cache folder and not installed, unless
-# PROMETHEUS names a folder with `prometheus` and `promtool`.
+# Uses an API server from `kubectl flink sandbox up --control-plane-only`, and bench/flinkworld instead of Flink. Needs root on
+# Linux, Go and Python. Prometheus is Debian's package, unpacked into the cache folder and not installed, unless PROMETHEUS
+# names a folder with `prometheus` and `promtool`.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/servers.sh
 sandbox=monitoring-$$
 program=$PWD/target/debug/kubectl-flink
-# Apart from those of people. What a killed run leaves is found here.
+# Separate from the user's sandboxes. The leftovers of a killed run are here.
 export KUBECTL_FLINK_SANDBOX_STATE="$PWD/target/tmp/sandboxes"
 
 flink() {
@@ -34,7 +34,7 @@ if [ -z "${PROMETHEUS:-}" ]; then
     fi
 fi
 
-# Before anything is started: what can be told from the files alone.
+# First, before anything is started: what the files alone can show.
 "$PROMETHEUS/promtool" check rules examples/monitoring/alerts.yaml
 cp examples/monitoring/alerts.yaml tests/monitoring/alerts.test.yaml "$folder"
 "$PROMETHEUS/promtool" test rules "$folder/alerts.test.yaml"
@@ -83,7 +83,7 @@ END
 }
 manifest orders '  job: {jarURI: "local:///opt/flink/usrlib/orders.jar", parallelism: 1, upgradeMode: stateless}' |
     flink deploy -f - --wait
-# flinkworld forgets it, which is as good: it is counted.
+# flinkworld forgets the savepoint, but it is counted, which is enough.
 flink savepoint orders --timeout 1s >/dev/null 2>&1 || true
 flink deploy orders --parallelism 2 --wait
 manifest cluster '' | flink deploy -f - --wait

@@ -1,21 +1,21 @@
 #!/bin/sh
-# Takes a guard out of the code, one at a time, and sees the test fail that is there for it.
+# Remove guards from the code, one at a time, and check that the test of each guard fails.
 #
 #   tests/mutations.sh               every patch of tests/mutations
 #   tests/mutations.sh FLINK-27572   only these
 #
-# A patch begins with the guard that it removes and the test that must notice. What is tested is the last commit, in a
-# worktree below target/ that has a target folder of its own. Of each patch the crate of its test is built: half a minute
-# to two.
+# A patch begins with the guard that it removes and the test that must notice. It is applied to the last commit, in a worktree
+# below target/ with a target folder of its own. For each patch the crate of its test is built, which takes half a minute to
+# two minutes.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 unset CARGO_TARGET_DIR
-# Little is edited between two builds.
+# Little changes between two builds.
 export CARGO_INCREMENTAL=1
 scratch=$root/target/mutations/worktree
 log=$root/target/mutations/log
-# Longest time of one test: without its guard it may wait for ever.
+# Time limit of one test: without its guard it may wait forever.
 limit=300
 
 finish() {
@@ -37,7 +37,7 @@ field() {
     sed -n "s/^$1: //p" "$2"
 }
 
-# One row of the table; fails where the test does not notice.
+# Print one row of the table. Fails if the test does not notice.
 judge() {
     id=$1
     patch=$root/tests/mutations/$id.patch
@@ -50,7 +50,7 @@ judge() {
         outcome="survives"
         (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" --test it "$test") >"$log" 2>&1 \
             || outcome="fails"
-        # Neither a test that is not there nor one that ended otherwise is a test that failed.
+        # A test that does not exist, or ended in another way, has not failed.
         case "$outcome" in
         fails) grep -q "^test .*$test .*FAILED" "$log" || outcome="does not end" ;;
         *) grep -q "^test .*$test " "$log" || outcome="is not there" ;;
@@ -70,5 +70,5 @@ weak=0
 for id in "$@"; do
     judge "$id" || weak=$((weak + 1))
 done
-echo "$# guards taken out, $weak not noticed"
+echo "$# guards removed, $weak not noticed"
 test "$weak" -eq 0

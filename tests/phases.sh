@@ -1,13 +1,13 @@
-# Seconds of each phase and of each test. To be sourced by a script that is in the project's folder.
+# Measures each phase and each test. To be sourced by a script that runs in the project's folder.
 #
-#   phase NAME COMMAND…  runs a phase, and tells its seconds when it is over, and how busy the machine was
-#   together SCRIPT…     runs phases side by side: each tells what it said when it is over
-#   slowest              tells which phases and which ten tests took the longest
+#   phase NAME COMMAND…  runs a phase, then prints its seconds and how busy the machine was
+#   together SCRIPT…     runs phases in parallel, then prints the output of each
+#   slowest              prints the time of each phase, and the ten slowest tests
 KUBECTL_FLINK_TEST_SECONDS=${KUBECTL_FLINK_TEST_SECONDS:-$PWD/target/tmp/seconds}
 export KUBECTL_FLINK_TEST_SECONDS
 mkdir -p "$KUBECTL_FLINK_TEST_SECONDS"
 
-# Hundredths of a second that all CPUs have been busy or idle since the machine started: `BUSY IDLE`.
+# Print `BUSY IDLE`: hundredths of a second that all CPUs have been busy or idle since the machine started.
 cpu() {
     awk '$1 == "cpu" {print $2 + $3 + $4 + $7 + $8, $5 + $6}' /proc/stat 2>/dev/null || true
 }
@@ -18,11 +18,11 @@ phase() {
     echo "== $phase_name"
     phase_start=$(date +%s)
     phase_cpu=$(cpu)
-    # In a process of its own: what it names the same is its own.
+    # In a process of its own, so that its variables do not clash with these.
     phase_status=0
     ("$@") || phase_status=$?
     phase_seconds=$(($(date +%s) - phase_start))
-    # Nothing where there is no /proc.
+    # Empty without /proc.
     phase_busy=$(echo "$phase_cpu $(cpu)" | awk 'NF == 4 && $3 + $4 > $1 + $2 {
         printf "%3.0f %%", 100 * ($3 - $1) / ($3 - $1 + $4 - $2)
     }')
@@ -47,7 +47,7 @@ together() {
 }
 
 slowest() {
-    echo "== seconds of each phase, and how much of the CPUs was in use"
+    echo "== seconds and CPU usage of each phase"
     cat "$KUBECTL_FLINK_TEST_SECONDS/phases"
     echo "== the ten slowest tests"
     # Lines such as `ok e2e::care::a_failed_job_is_started_again <41.203s>`.

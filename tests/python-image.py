@@ -3,9 +3,9 @@
 
     tests/python-image.py BASE IMAGE
 
-BASE is an archive with an image of Flink, as `kubectl flink sandbox flink-image` makes it from packages; IMAGE gets the archive
-with a layer more: Debian's Python, `apache-flink` from PyPI, and examples/orders.py. Needs root on Debian and, of its packages,
-a compiler and Python's headers and venv, which it installs: some of what apache-flink needs is there as source code alone.
+BASE is an archive with a Flink image, as `kubectl flink sandbox flink-image` builds it from packages. IMAGE gets the same archive
+with one more layer: Debian's Python, `apache-flink` from PyPI, and examples/orders.py. Needs root on Debian, and installs a
+compiler and Python's headers and venv: some dependencies of apache-flink are only available as source code.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 NAME = "orders-python:1"
-# Of what Python needs, what an image with Java may lack.
+# Dependencies of Python that an image with Java may not have.
 LIBRARIES = r"(lib)?python3|media-types$|lib(bz2|db5|expat|ffi|lzma|ncursesw|nsl2|readline|sqlite3|tirpc|uuid)"
 
 
@@ -49,7 +49,7 @@ def add_python(root, work):
     run("apt-get", "download", *packages, cwd=work)
     for package in sorted(work.iterdir()):
         run("dpkg-deb", "--extract", package, root)
-    # In the image it is a link to the other one, which a folder would replace.
+    # In the image this is a link to the other folder, and a real folder would replace it.
     shutil.copytree(root / "lib", root / "usr/lib", symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(root / "lib")
 

@@ -1,23 +1,22 @@
-# Servers that a script needs: started in the background, and gone when it ends, however that is. To be sourced by a script
-# of this folder, with `set -eu`.
+# Servers that a script needs: started in the background, and stopped when it ends, no matter how. To be sourced by a script of
+# this folder, with `set -eu`.
 #
-#   $folder                    for what they write, and their logs, whose ends are shown when the script fails
-#   program … & started $!     begins one
+#   $folder                    for their files and logs; if the script fails, the ends of the logs are printed
+#   program … & started $!     starts one
 #   wait_for SECONDS COMMAND…  waits until a command succeeds
-#   free_port                  a port that nobody has
-#   $alone PROGRAM …           runs a program with nothing of this machine's environment; see alone.sh
-#   clean_up                   to be defined by a script that leaves more than processes; may set status=1
+#   free_port                  prints a free port
+#   $alone PROGRAM …           runs a program without this machine's environment; see alone.sh
+#   clean_up                   defined by scripts that leave more than processes; may set status=1
 folder=$(mktemp -d)
 alone=$PWD/tests/alone.sh
 servers=
 
-# The ones started last are stopped first.
+# Servers are stopped in reverse order.
 started() {
     servers="$1 $servers"
 }
 
-# Ends a server and waits until it is gone, so that nothing writes into the folder any more: ten seconds for it to end by
-# itself, then by force.
+# Stop a server and wait until it is gone, so that nothing writes into the folder any more. After ten seconds it is killed.
 stop() {
     kill "$1" 2>/dev/null || true
     for _ in $(seq 100); do

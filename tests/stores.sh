@@ -1,14 +1,14 @@
 #!/bin/sh
 # Run the tests of the autoscaler's stores against a PostgreSQL and a MariaDB, both started here on free ports.
 #
-# Needs Debian's packages for both, which it installs where they are missing. Servers refuse to run as root, so as root
-# each runs as its own user.
+# Needs Debian's packages for both, and installs them if they are missing. The servers refuse to run as root, so as root each
+# one runs as its own user.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/servers.sh
 chmod 755 "$folder"
 
-# A program of PostgreSQL's, which Debian keeps in a folder of the version; nothing where there is none.
+# Print the path of a PostgreSQL program, which Debian has in a folder of its version; nothing if there is none.
 of_postgres() {
     for program in /usr/lib/postgresql/*/bin/"$1"; do
         if [ -x "$program" ]; then echo "$program"; return 0; fi
@@ -16,7 +16,7 @@ of_postgres() {
     command -v "$1" || true
 }
 
-# The lists of packages may be old, or missing.
+# The package lists may be old, or missing.
 install() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get install --yes --no-install-recommends "$@" >&2 \
@@ -25,14 +25,14 @@ install() {
 
 install_missing() {
     if [ -z "$(of_postgres initdb)" ]; then install postgresql; fi
-    # The programs alone: nothing is started but by this script.
+    # Only the programs: this script starts the server itself.
     if ! command -v mariadbd >/dev/null || ! command -v mariadb >/dev/null; then
         install mariadb-server-core mariadb-client-core
     fi
 }
 
-# Runs a command as this user where root runs this script, in place of the shell that called it. The user cannot write to
-# temporary files of root's.
+# Replace the calling shell by a command, which runs as this user if the script runs as root. The user cannot write to root's
+# temporary files.
 as() {
     user=$1
     shift
@@ -48,7 +48,7 @@ maria() {
 
 install_missing
 KUBECTL_FLINK_TEST_STORE_PASSWORD=$(head -c 12 /dev/urandom | od -An -tx1 | tr -d ' \n')
-# Letters that mean something else in a URL.
+# Characters with a special meaning in a URL.
 KUBECTL_FLINK_TEST_STORE_PASSWORD="p@:/%$KUBECTL_FLINK_TEST_STORE_PASSWORD"
 mkdir "$folder/postgres" "$folder/maria"
 if [ "$(id -u)" -eq 0 ]; then
@@ -82,5 +82,5 @@ SQL
 KUBECTL_FLINK_TEST_POSTGRES="postgres://flink@127.0.0.1:$postgres_port/postgres"
 KUBECTL_FLINK_TEST_MYSQL="mysql://flink@127.0.0.1:$maria_port/autoscaler"
 export KUBECTL_FLINK_TEST_STORE_PASSWORD KUBECTL_FLINK_TEST_POSTGRES KUBECTL_FLINK_TEST_MYSQL
-# With the root package, as all else is built: for `clients` alone Cargo builds some crates beneath it once more.
+# Together with the root package, like everything else: for `clients` alone Cargo would build some dependencies again.
 ${CARGO:-cargo} test --locked -p kubectl-flink -p kubectl-flink-clients --lib -- --ignored store::

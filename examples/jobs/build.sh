@@ -3,8 +3,8 @@
 #
 #   examples/jobs/build.sh [JAR]        default: target/exactly-once-counter.jar
 #
-# Compiles against $FLINK_HOME where that is set, else against the Flink that `kubectl flink sandbox flink-image`
-# has put together, else against the jars from Maven Central (30 MB, kept in the cache folder). The jar runs
+# Compiles against $FLINK_HOME if that is set, or else against the Flink that `kubectl flink sandbox flink-image`
+# has built, or else against the jars from Maven Central (30 MB, kept in the cache folder). The jar runs
 # on Flink 1.17 to 2.x.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 
 if [ -n "${FLINK_HOME:-}" ]; then
     lib=$FLINK_HOME/lib
-    [ -d "$lib" ] || fail "FLINK_HOME is set, and \`$lib\` is no folder"
+    [ -d "$lib" ] || fail "FLINK_HOME is set, but \`$lib\` is not a folder"
 else
     lib=
     for found in "$cache"/flink/1.20.*/distribution/lib "$cache/flink-jars-$version"; do

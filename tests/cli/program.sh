@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run $PROGRAM with the variables in $VARIABLES, one a line, and no others.
+# Run $PROGRAM with the variables in $VARIABLES, one per line, and no others.
 set -fu
 IFS='
 '

@@ -36,7 +36,7 @@ def ask(server, query):
     except urllib.error.HTTPError as error:
         sys.exit(f"refused: {query}\n{error.read().decode()}")
     except OSError:
-        return []  # It starts.
+        return []  # Prometheus is still starting.
 
 
 def dashboard():

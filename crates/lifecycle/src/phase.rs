@@ -34,24 +34,26 @@ impl Phase {
     /// Explains what it means that a resource is in this phase.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::New => "Nothing was deployed yet.",
+            Self::New => "Nothing has been deployed yet.",
             Self::Unreadable => {
-                "`lastReconciledSpec` cannot be read. Nothing is done until it can."
+                "`lastReconciledSpec` cannot be read. Nothing is done until it can be."
             }
             Self::Running => {
-                "The spec on record was deployed. Its job runs, starts, fails or has ended by itself."
+                "The recorded spec was deployed. Its job runs, starts, fails or has ended on its own."
             }
             Self::Stopping => {
-                "The job is being stopped with a savepoint, for its successor or to be suspended."
+                "The job is being stopped with a savepoint, for an upgrade or a suspend."
             }
-            Self::Cancelling => "The job is being cancelled, for its successor or to be suspended.",
-            Self::Starting => "What ran is gone or going, and the spec on record is to be started.",
-            Self::Suspended => "The job is stopped, and its restore point is on record.",
+            Self::Cancelling => "The job is being cancelled, for an upgrade or a suspend.",
+            Self::Starting => {
+                "The old pods are gone or terminating, and the recorded spec will be started."
+            }
+            Self::Suspended => "The job is stopped, and its restore point is recorded.",
             Self::RollingBack => {
-                "A spec did not become stable: what runs of it is gone or going, and the last stable one \
-                 is to be started."
+                "A spec did not become stable. Its pods are gone or terminating, and the last stable spec \
+                 will be started."
             }
-            Self::RolledBack => "The last stable spec runs in the place of the one on record.",
+            Self::RolledBack => "The last stable spec runs instead of the recorded one.",
             Self::Deleting => "The resource is being deleted.",
         }
     }
@@ -61,13 +63,13 @@ impl Phase {
         match self {
             Self::Deleting => "`lifecycleState` is `DELETING` or `DELETED`",
             Self::New => "no `lastReconciledSpec`",
-            Self::Unreadable => "a `lastReconciledSpec` that is no spec",
-            Self::Stopping => "a trigger of an upgrade in `jobStatus.savepointInfo`",
+            Self::Unreadable => "a `lastReconciledSpec` that is not a spec",
+            Self::Stopping => "the trigger of an upgrade in `jobStatus.savepointInfo`",
             Self::Cancelling => "`state` is `UPGRADING`, and `jobStatus.state` is `CANCELLING`",
             Self::Starting => "`state` is `UPGRADING`",
             Self::RollingBack => "`state` is `ROLLING_BACK`",
             Self::Suspended => {
-                "`state` is `DEPLOYED` or `ROLLED_BACK`, and the job of `lastReconciledSpec` is suspended"
+                "`state` is `DEPLOYED` or `ROLLED_BACK`, and `lastReconciledSpec` has a suspended job"
             }
             Self::RolledBack => "`state` is `ROLLED_BACK`",
             Self::Running => "`state` is `DEPLOYED`",

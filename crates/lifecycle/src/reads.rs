@@ -20,8 +20,8 @@ impl Read {
         match self {
             Self::JobManager => "the JobManager's Deployment",
             Self::Jobs => "the jobs that Flink lists, if the JobManager answers",
-            Self::Stop => "how the savepoint of the stop stands, if the JobManager answers",
-            Self::Snapshots => "the job's `FlinkStateSnapshot`s, as the watch has them",
+            Self::Stop => "the progress of the stop's savepoint, if the JobManager answers",
+            Self::Snapshots => "the job's `FlinkStateSnapshot`s, from the watch",
         }
     }
 }

@@ -40,11 +40,11 @@ impl Wish {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Same => "no change",
-            Self::Rescale => "another parallelism",
-            Self::Change => "another spec",
+            Self::Rescale => "new parallelism",
+            Self::Change => "new spec",
             Self::Suspend => "`state: suspended`",
             Self::Resume => "`state: running`",
-            Self::Redeploy => "another state to start from",
+            Self::Redeploy => "redeploy from a named state",
         }
     }
 }
@@ -74,24 +74,30 @@ impl Rule {
     /// Says what the rule does.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::SettleRecord => "refuse or wait where the record does not tell what runs",
-            Self::Deploy => "deploy it for the first time, if it is not wanted suspended",
-            Self::ContinueStop => "wait for the savepoint, or decide anew when the stop is lost",
-            Self::ContinueCancel => "wait for the end of the job",
-            Self::Start => "start the wanted spec from the restore point on record, or suspend it",
-            Self::ContinueRollback => "start the last stable spec, or the wanted one after an edit",
-            Self::FinishStart => "make what is missing beside a JobManager that runs",
-            Self::Maintain => "recover, restart, roll back, take snapshots, clean up",
-            Self::AwaitSavepoint => "wait for a savepoint that is being taken",
-            Self::ReturnToStable => {
-                "take the spec that runs for the wanted one, where they are the same"
+            Self::SettleRecord => "if the status does not say what runs: wait, or refuse to act",
+            Self::Deploy => "deploy the job for the first time, unless it is created suspended",
+            Self::ContinueStop => {
+                "wait for the savepoint, or decide again if the stop request was lost"
             }
-            Self::RefuseVersion => "refuse a version of Flink that is not started any more",
-            Self::Redeploy => "drop what runs for the state that is named",
-            Self::Scale => "scale without a restart, where Flink can",
-            Self::Stop => "stop the job by the upgrade table",
-            Self::Resume => "start the wanted spec from the restore point on record",
-            Self::StoreEdit => "put the wanted spec on record: a resume will start it",
+            Self::ContinueCancel => "wait until the job has ended",
+            Self::Start => {
+                "start the desired spec from the recorded restore point, or suspend the job"
+            }
+            Self::ContinueRollback => {
+                "start the last stable spec or, after an edit, the desired one"
+            }
+            Self::FinishStart => "create the missing objects of a JobManager that runs",
+            Self::Maintain => "recover, restart, roll back, take snapshots, clean up",
+            Self::AwaitSavepoint => "wait for a savepoint in progress",
+            Self::ReturnToStable => "if the desired spec is already running, record it",
+            Self::RefuseVersion => "refuse a Flink version that can no longer be started",
+            Self::Redeploy => "drop the current job and start from that state",
+            Self::Scale => "scale without a restart, if Flink can",
+            Self::Stop => {
+                "stop the job according to [table 8](decisions.md#8-how-a-running-job-is-stopped-for-a-change)"
+            }
+            Self::Resume => "start the desired spec from the recorded restore point",
+            Self::StoreEdit => "record the desired spec, which starts on resume",
         }
     }
 

@@ -235,7 +235,8 @@ mod tests {
     async fn a_kind_that_is_installed_later_is_shown() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let service = tower::service_fn(move |_: Request<Body>| {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|it| it.contains("watch="));
             let is_installed = counted.fetch_add(1, Ordering::Relaxed) > 1;
             let list = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJobList",
                 "metadata": {"resourceVersion": "1"}, "items": []});
@@ -247,7 +248,11 @@ mod tests {
                 (StatusCode::NOT_FOUND, missing)
             };
             async move {
-                Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()))
+                if is_watch {
+                    std::future::pending::<()>().await;
+                }
+                let body = Body::from(answer.to_string().into_bytes());
+                Response::builder().status(status).body(body)
             }
         });
         let client = Client::new(service, "default");

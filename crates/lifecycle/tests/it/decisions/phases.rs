@@ -154,7 +154,8 @@ stateDiagram-v2
 
 ## The rules of each phase
 
-A deletion takes precedence over all of them, and so does a record that cannot be read.
+The first rule that has a plan decides. A deletion takes precedence over all of them, and so does a `lastReconciledSpec` that cannot be read. The *desired*
+spec is that of the resource, and the *recorded* one is `lastReconciledSpec`.
 {}
 ## What is read
 
