@@ -1,8 +1,8 @@
 #!/bin/sh
-# Run the tests of the console in a real browser.
+# Run the console's tests in a real browser.
 #
-# Needs Debian's packages of Chromium, of its driver and of npm, which it installs where they are missing. npm fetches axe, which
-# tells whether everybody can read a page, once into the user's cache.
+# Installs Debian's packages of Chromium, its driver and npm if they are missing. npm downloads axe, which checks that
+# everyone can read a page, once into the user's cache.
 set -eu
 cd "$(dirname "$0")/.."
 version=4.14.1
@@ -13,7 +13,7 @@ axe=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/axe-$version/axe.min.js
 if [ ! -f "$axe" ]; then
     if ! command -v npm >/dev/null; then
         export DEBIAN_FRONTEND=noninteractive
-        # The lists of packages may be old, or missing.
+        # The package lists may be outdated or missing.
         apt-get install --yes --no-install-recommends npm >&2 \
             || { apt-get update >&2 && apt-get install --yes --no-install-recommends npm >&2; }
     fi
