@@ -1,5 +1,5 @@
 #!/bin/sh
-# Take the pictures of the console in docs/images again, as its tests see it in Chromium. Takes some minutes.
+# Retake the pictures of the console in docs/images from its tests in Chromium. This takes a few minutes.
 set -eu
 cd "$(dirname "$0")/.."
 taken=$PWD/target/pictures

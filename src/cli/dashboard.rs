@@ -1,9 +1,9 @@
-//! `dashboard`: a console in the browser for the whole fleet, as long as the command runs.
+//! `dashboard`: a web console for the whole fleet, which runs as long as the command.
 //!
-//! It has the rights of who runs it. For the fleet it asks what `list --watch` asks; one resource is read only while
-//! somebody looks at one of its pages, in the words of `status`, `why`, `checkpoints`, `history`, `events`, `top`, `config`
-//! and `autoscaler`. To act it runs the commands. What it shows and whom it lets in is decided by the crate `console`; here
-//! are its server and its watches.
+//! The console has the rights of the person who runs it. For the fleet it sends the same requests as `list --watch`. It
+//! reads a single resource only while one of its pages is open, in the words of `status`, `why`, `checkpoints`,
+//! `history`, `events`, `top`, `config` and `autoscaler`. Actions run the commands themselves. The crate `console`
+//! decides what is shown and who has access; this module has the server and the watches.
 
 mod act;
 mod answers;
@@ -49,7 +49,7 @@ use console::guard::Guard;
 use console::resource::{Ink, Span};
 use resource::{READS_MAX, Reader};
 
-/// Port that is asked for where none is named.
+/// Default port.
 const PORT: u16 = 8880;
 
 /// Arguments of `dashboard`.
@@ -79,13 +79,13 @@ pub struct DashboardArgs {
     access: FlinkAccess,
 }
 
-/// Serves the console until it is asked to end.
+/// Serves the console until the command is told to stop.
 pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DashboardArgs { all_namespaces, port, no_browser, operator_namespace, access } = args;
     let connection = global.connect().await?;
     let namespace = (!all_namespaces).then(|| connection.namespace.clone());
     let what = watch::What { namespace: namespace.clone(), selector: None };
-    // What cannot be shown at all is told here, and not in a browser.
+    // If nothing can be shown at all, report it here and not in a browser.
     let kinds = watch::kinds(&connection.client, what.scope()).await?;
     let listener = open_port(port).await?;
     let guard = Guard::new(listener.port()?, secret(), secret());
@@ -110,14 +110,14 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
             printer.warning(format_args!("cannot start a browser: {error:#}"));
         });
     }
-    // They end with this.
+    // Dropping the set ends the watches.
     let mut watches = JoinSet::new();
     console.known.change(|fleet| *fleet = Fleet::told_by(what.feeds()));
     what.start(kinds, &client, &console.known, &mut watches);
     let routes = answers::routes(&console);
     let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
         let answered = http::converse(stream, routes.clone(), answers::HEAD_TIME_MAX, true);
-        // A browser comes back by itself; what nobody reads any more does not stay.
+        // Browsers reconnect by themselves. The timeout ends connections that no one reads any more.
         tokio::time::timeout(answers::CONNECTION_TIME_MAX, answered).map(drop)
     });
     tokio::select! {
@@ -127,8 +127,8 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     Ok(())
 }
 
-/// For watches and pages, which try again by themselves: a client that does so for minutes would keep from a page that
-/// the API server refuses all.
+/// Returns a client for watches and pages, which retry by themselves. A client that retries for minutes would hide from
+/// a page that the API server refuses all requests.
 fn without_retries(connection: &Connection) -> anyhow::Result<Client> {
     let Some(mut config) = connection.config.clone() else { return Ok(connection.client.clone()) };
     config.default_retry = false;
@@ -143,14 +143,14 @@ async fn open_port(port: u16) -> anyhow::Result<Listener> {
     })
 }
 
-/// A person is there to look at it.
+/// Returns whether a person can look at a browser on this machine.
 fn has_screen(printer: &Printer) -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let has_desktop = !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
     printer.terminals().output && has_desktop && !is_set("CI")
 }
 
-/// By its context, and without one by where its API server is.
+/// Names the cluster by its context or, if there is none, by the host of its API server.
 fn cluster(global: &Global, connection: &Connection) -> Cluster {
     let config = connection.config.as_ref();
     let host = config.and_then(|config| config.cluster_url.host().map(str::to_owned));
@@ -158,7 +158,7 @@ fn cluster(global: &Global, connection: &Connection) -> Cluster {
     Cluster { name: global.context_name().unwrap_or_else(|| host.clone()), host }
 }
 
-/// What a command prints, for a page.
+/// Converts the output of a command for a page.
 fn spans(text: &str) -> Vec<Span> {
     let inks = [
         (BOLD, Ink::Strong),
@@ -173,7 +173,7 @@ fn spans(text: &str) -> Vec<Span> {
     pieces(text).into_iter().map(|(style, text)| Span { ink: ink(style), text }).collect()
 }
 
-/// 128 bits that nobody can guess.
+/// Returns 128 bits that cannot be guessed.
 fn secret() -> String {
     clients::flink::new_trigger_id()
 }

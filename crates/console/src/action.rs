@@ -1,7 +1,7 @@
-//! What a person can have done to a resource from its page.
+//! Actions that a person can run on a resource from its page.
 //!
-//! Each action is a command of `kubectl flink`: what a form asks for becomes the arguments of that command, so that both do the
-//! same, ask the same and are refused alike.
+//! Each action is a command of `kubectl flink`: a form becomes the arguments of that command, so that both do the same,
+//! ask the same questions and are refused for the same reasons.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use strum::{Display, EnumIter, EnumString, IntoEnumIterator};
 
 use crate::row::{Key, Kind, Row};
 
-/// Characters of a value that are taken.
+/// Maximum length of a value, in characters.
 const VALUE_CHARACTERS_MAX: usize = 8_192;
-/// Fields that are read; no form has as many.
+/// Maximum number of fields read. No form has as many.
 const VALUES_MAX: usize = 16;
 
 /// Actions in the order in which they are offered.
@@ -31,10 +31,10 @@ pub enum Action {
     Abort,
 }
 
-/// What a form asks for.
+/// A field of a form.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Field {
-    /// In the address.
+    /// Name in the address.
     pub name: &'static str,
     pub label: &'static str,
     pub hint: &'static str,
@@ -48,7 +48,7 @@ pub enum Input {
     Text,
     /// A whole number above zero.
     Number,
-    /// One value a line.
+    /// One value per line.
     Lines,
 }
 
@@ -88,7 +88,7 @@ const RESTORE: [Field; 1] = [field(
 )];
 
 impl Action {
-    /// A verb, for buttons and headings.
+    /// Returns a verb phrase for buttons and headings.
     pub fn title(self) -> &'static str {
         match self {
             Self::Savepoint => "Take a savepoint",
@@ -105,7 +105,7 @@ impl Action {
         }
     }
 
-    /// Beside a moment of the timeline.
+    /// Returns the title next to a moment of the timeline.
     pub fn title_of_moment(self) -> &'static str {
         match self {
             Self::Rollback => "Roll back to this",
@@ -122,7 +122,7 @@ impl Action {
         }
     }
 
-    /// What it does to the job and to its state.
+    /// Returns what the action does to the job and its state.
     pub fn text(self) -> &'static str {
         match self {
             Self::Savepoint => "The job keeps running while its state is written to a savepoint.",
@@ -155,7 +155,7 @@ impl Action {
         }
     }
 
-    /// What it has to know.
+    /// Returns the fields that the action needs.
     pub fn fields(self) -> &'static [Field] {
         match self {
             Self::Savepoint => &SAVEPOINT,
@@ -168,7 +168,7 @@ impl Action {
         }
     }
 
-    /// The command that does it, as the table of permissions has it.
+    /// Returns the command that does it, as it is named in the table of permissions.
     pub fn command(self) -> &'static str {
         match self {
             Self::Savepoint => "savepoint",
@@ -184,17 +184,17 @@ impl Action {
         }
     }
 
-    /// Whether it writes a spec, of which `plan` can say what the operator would do.
+    /// Returns whether the action writes a spec, so that `plan` can tell what the operator would do.
     pub fn has_plan(self) -> bool {
         !matches!(self, Self::Savepoint | Self::Promote | Self::Abort)
     }
 
-    /// Where it is asked for.
+    /// Returns the address of the action's form.
     pub fn address(self, key: &Key) -> String {
         format!("{}/do/{self}", key.address())
     }
 
-    /// With its first field filled in.
+    /// Returns the address of the form with its first field filled in.
     pub fn address_with(self, key: &Key, value: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(field) = self.fields().first() {
@@ -203,12 +203,14 @@ impl Action {
         format!("{}?{}", self.address(key), query.finish())
     }
 
-    /// Whether it stands above the page; others are offered where there is something to choose.
+    /// Returns whether the action is offered at the top of the page. The others are offered where there is something to
+    /// choose.
     pub fn is_offered_above(self) -> bool {
         self != Self::Rollback
     }
 
-    /// Those that make sense for the resource as far as it is known; the command itself has the last word.
+    /// Returns the actions that make sense for what is known of the resource. The command itself makes the final
+    /// decision.
     pub fn of(key: &Key, row: Option<&Row>) -> impl Iterator<Item = Self> {
         let is_session = row.is_some_and(|row| row.is_session);
         let is_suspended = row.is_some_and(|row| row.lifecycle.as_deref() == Some("SUSPENDED"));
@@ -225,7 +227,8 @@ impl Action {
         })
     }
 
-    /// The arguments of the command, without those that all commands have; `None` while a field has no value that can be used.
+    /// Returns the arguments of the command, without those that all commands have; `None` while a field has no valid
+    /// value.
     fn arguments(self, key: &Key, values: &Values) -> Option<Vec<String>> {
         let name = key.argument();
         let value = |field: &Field| values.get(field);
@@ -258,14 +261,15 @@ impl Action {
         Some(arguments)
     }
 
-    /// What shows what it would write, and writes nothing; `None` while something is missing.
+    /// Returns the arguments that show what the command would write, without writing it; `None` while a field is
+    /// missing.
     pub fn dry_run(self, key: &Key, values: &Values) -> Option<Vec<String>> {
         let mut arguments = self.arguments(key, values)?;
         arguments.extend(["--dry-run=client", "--output=json"].map(str::to_owned));
         Some(arguments)
     }
 
-    /// What does it, and waits until it is done; `None` while something is missing.
+    /// Returns the arguments that run the command and wait until it is done; `None` while a field is missing.
     pub fn run(self, key: &Key, values: &Values) -> Option<Vec<String>> {
         let mut arguments = self.arguments(key, values)?;
         if self == Self::Rollback {
@@ -280,18 +284,18 @@ impl Action {
     }
 }
 
-/// One value of a query or of the body of a form, however long it is.
+/// Returns one value of a query or of the body of a form, of any length.
 pub fn value(text: &str, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(text.as_bytes());
     pairs.find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
-/// What a person has filled in.
+/// The values that a person has filled in.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Values(BTreeMap<String, String>);
 
 impl Values {
-    /// Reads a query or the body of a form.
+    /// Parses a query or the body of a form.
     pub fn parse(text: &str) -> Self {
         let pairs = form_urlencoded::parse(text.as_bytes());
         let pairs = pairs.filter(|(_, value)| value.chars().count() <= VALUE_CHARACTERS_MAX);
@@ -299,12 +303,12 @@ impl Values {
         Self(pairs.filter(|(_, value)| !value.is_empty()).take(VALUES_MAX).collect())
     }
 
-    /// As it was typed, whether it can be used or not.
+    /// Returns the value as typed, whether it is valid or not.
     pub fn typed(&self, field: &Field) -> Option<&str> {
         self.0.get(field.name).map(String::as_str)
     }
 
-    /// The value, where it can be used.
+    /// Returns the value if it is valid.
     fn get(&self, field: &Field) -> Option<&str> {
         self.typed(field).filter(|value| match field.input {
             Input::Text => is_word(value),
@@ -315,13 +319,13 @@ impl Values {
         })
     }
 
-    /// Fields whose value cannot be used as it is.
+    /// Returns whether the field has a value that is not valid.
     pub fn is_wrong(&self, field: &Field) -> bool {
         self.typed(field).is_some() && self.get(field).is_none()
     }
 }
 
-/// Not taken for a flag, and of one line.
+/// Returns whether the text is a single line that cannot be mistaken for a flag.
 fn is_word(text: &str) -> bool {
     !text.starts_with('-') && !text.contains(char::is_control)
 }

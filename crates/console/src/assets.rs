@@ -1,13 +1,13 @@
-//! Style, script and icon: of the program itself, so that a page asks nobody else for anything.
+//! Style, scripts and icon. They are embedded in the program, so that pages load nothing from elsewhere.
 
 use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
-/// Where they are. What follows changes with their text, so that a browser may keep them.
+/// Path of the files. The rest of a path changes with their content, so that browsers may cache them.
 pub const PLACE: &str = "/assets/";
 
-/// One file.
+/// An embedded file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Asset {
     pub name: &'static str,
@@ -29,19 +29,19 @@ pub const STYLE: Asset = Asset {
         include_str!("assets/pod.css")
     ),
 };
-/// What keeps a page live.
+/// The script that keeps pages live.
 pub const SCRIPT: Asset = Asset {
     name: "console.js",
     content_type: "text/javascript; charset=utf-8",
     text: include_str!("assets/console.js"),
 };
-/// What puts lines behind others.
+/// The script that appends lines to logs.
 pub const LOGS_SCRIPT: Asset = Asset {
     name: "logs.js",
     content_type: "text/javascript; charset=utf-8",
     text: include_str!("assets/logs.js"),
 };
-/// What a tab shows.
+/// The icon of the browser tab.
 pub const ICON: Asset = Asset {
     name: "icon.svg",
     content_type: "image/svg+xml",
@@ -58,12 +58,12 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
     digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 });
 
-/// The address of one.
+/// Returns the path of a file.
 pub fn address(asset: Asset) -> String {
     format!("{PLACE}{}/{}", *HASH, asset.name)
 }
 
-/// The one at this path, if it is of this program.
+/// Returns the file at this path, if it belongs to this build.
 pub fn find(path: &str) -> Option<Asset> {
     ALL.into_iter().find(|asset| address(*asset) == path)
 }
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// A policy of the browser refuses what is of others; nothing asks for it.
+    /// The browser's policy would refuse requests to other servers, so nothing may send any.
     #[test]
     fn nothing_of_others_is_asked_for() {
         for asset in ALL {

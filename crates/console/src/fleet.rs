@@ -1,7 +1,7 @@
-//! The index of the fleet: what watches told, and what a view shows of it.
+//! Index of the fleet: what the watches report, and what a view shows of it.
 //!
-//! What a watch told before stays while it lists anew, so that nobody sees an empty fleet in between. Rows
-//! are bounded in number, and their texts in length.
+//! Rows stay while a watch lists again, so that no one sees an empty fleet in between. The number of rows and the
+//! length of their texts are limited.
 
 mod view;
 
@@ -14,34 +14,34 @@ use crate::row::{Figures, Key, Kind, Row};
 
 pub use view::{Selection, View, state, tone};
 
-/// Rows that are kept: ten times the largest fleet that is known of.
+/// Maximum number of rows: ten times the largest known fleet.
 pub const ROWS_MAX: usize = 100_000;
-/// Letters of an error that are kept; the rest is in the resource.
+/// Maximum length of an error, in characters. The resource has the rest.
 const ERROR_MAX: usize = 1_000;
 
-/// How what is shown of a kind came to be known.
+/// How current the rows of a kind are.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Source {
     /// It is being listed for the first time.
     #[default]
     Loading,
     Current,
-    /// The API server does not answer; `since` is a time of the day.
+    /// The API server does not answer; `since` is a time of day.
     Lost {
         since: String,
         message: String,
     },
-    /// It cannot be shown: not installed, or not permitted.
+    /// It cannot be shown, because it is not installed or not permitted.
     Closed {
         message: String,
     },
 }
 
-/// What one watch tells of.
+/// What one watch covers.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Feed {
     pub kind: Kind,
-    /// Absent where it is all of them.
+    /// `None` for all namespaces.
     pub namespace: Option<Box<str>>,
 }
 
@@ -60,7 +60,7 @@ impl Feed {
 #[derive(Default)]
 struct Watched {
     source: Source,
-    /// Counts lists: what an earlier one showed and the last one did not is gone.
+    /// Number of lists so far. A row that an earlier list had and the last one did not is gone.
     list: u64,
     is_listing: bool,
 }
@@ -71,13 +71,13 @@ struct Known {
     row: Row,
 }
 
-/// All rows, and where they come from.
+/// All rows, and the watches that they come from.
 pub struct Fleet {
     rows: BTreeMap<Key, Known>,
-    /// Counts what was told of objects.
+    /// Number of updates of objects so far.
     told: u64,
     watched: BTreeMap<Feed, Watched>,
-    /// There was no room for all objects.
+    /// Whether there was no room for all objects.
     is_cut: bool,
 }
 
@@ -88,18 +88,18 @@ impl Default for Fleet {
 }
 
 impl Fleet {
-    /// Nothing yet of what these watches will tell.
+    /// Creates an empty fleet that these watches will fill.
     pub fn told_by(feeds: impl IntoIterator<Item = Feed>) -> Self {
         let watched = feeds.into_iter().map(|feed| (feed, Watched::default())).collect();
         Self { rows: BTreeMap::new(), told: 0, watched, is_cut: false }
     }
 
-    /// What a person with these rights may see of it.
+    /// Returns what a person with these rights may see of the fleet.
     pub fn seen_by<'f>(&'f self, rights: &'f Rights) -> View<'f> {
         View { fleet: self, rights }
     }
 
-    /// All of it.
+    /// Returns the view of the whole fleet.
     pub fn whole(&self) -> View<'_> {
         self.seen_by(const { &Rights::ALL })
     }
@@ -108,21 +108,21 @@ impl Fleet {
         self.watched.entry(feed.into()).or_default()
     }
 
-    /// Counts the lists of the watch that tells of this object.
+    /// Returns the number of lists of the watch that covers this object.
     fn list_with(&self, key: &Key) -> u64 {
         let of_namespace = Feed { kind: key.kind, namespace: Some(key.namespace.clone()) };
         let watched = self.watched.get(&of_namespace);
         watched.or_else(|| self.watched.get(&Feed::from(key.kind))).map_or(0, |it| it.list)
     }
 
-    /// A watch lists all that it tells of from the beginning.
+    /// Starts a new list of everything that a watch covers.
     pub fn begin(&mut self, feed: impl Into<Feed>) {
         let watched = self.of(feed);
         watched.list += 1;
         watched.is_listing = true;
     }
 
-    /// The object exists, as given.
+    /// Adds or replaces an object.
     pub fn put(&mut self, key: Key, mut row: Row) {
         if let Some(error) = &mut row.error
             && let Some((end, _)) = error.char_indices().nth(ERROR_MAX)
@@ -135,24 +135,24 @@ impl Fleet {
             return;
         }
         self.told += 1;
-        // A watch tells nothing of them.
+        // Watches do not report figures: keep them.
         row.figures = self.rows.get_mut(&key).and_then(|known| known.row.figures.take());
         self.rows.insert(key, Known { list, version: self.told, row });
     }
 
-    /// What the job of an object does, where it was measured; nothing where it could not be.
+    /// Sets the figures of an object's job; `None` if it could not be measured.
     pub fn measure(&mut self, key: &Key, figures: Option<Figures>) {
         if let Some(known) = self.rows.get_mut(key) {
             known.row.figures = figures.map(Box::new);
         }
     }
 
-    /// The object is gone.
+    /// Removes an object.
     pub fn remove(&mut self, key: &Key) {
         self.rows.remove(key);
     }
 
-    /// All objects that a watch tells of have been told.
+    /// Completes the list of a watch: objects that it did not contain are gone.
     pub fn complete(&mut self, feed: impl Into<Feed>) {
         let feed = feed.into();
         let watched = self.of(feed.clone());
@@ -162,7 +162,7 @@ impl Fleet {
         self.rows.retain(|key, known| !feed.tells_of(key) || known.list == last);
     }
 
-    /// The API server does not answer; the first message and time count.
+    /// Records that the API server does not answer. The first message and time are kept.
     pub fn lose(&mut self, feed: impl Into<Feed>, since: String, message: String) {
         let watched = self.of(feed);
         if !matches!(watched.source, Source::Lost { .. }) {
@@ -170,7 +170,7 @@ impl Fleet {
         }
     }
 
-    /// It answers again.
+    /// Records that the API server answers again.
     pub fn regain(&mut self, feed: impl Into<Feed>) {
         let watched = self.of(feed);
         if matches!(watched.source, Source::Lost { .. }) {
@@ -178,12 +178,12 @@ impl Fleet {
         }
     }
 
-    /// What the watch would tell of cannot be shown.
+    /// Records that what the watch covers cannot be shown.
     pub fn close(&mut self, feed: impl Into<Feed>, message: String) {
         self.of(feed).source = Source::Closed { message };
     }
 
-    /// How each kind is known; where several watches tell of one, that which keeps most from being shown.
+    /// Returns how current each kind is. If several watches cover a kind, the one that hides most determines it.
     pub fn sources(&self) -> impl Iterator<Item = (Kind, &Source)> {
         let rank = |source: &Source| match source {
             Source::Lost { .. } => 0,
@@ -198,27 +198,27 @@ impl Fleet {
         })
     }
 
-    /// True once all of it was listed, or cannot be.
+    /// Returns whether everything has been listed, or cannot be.
     pub fn is_listed(&self) -> bool {
         self.watched.values().all(|watched| watched.source != Source::Loading)
     }
 
-    /// Whether there was no room for all objects.
+    /// Returns whether there was no room for all objects.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Namespaces that have objects of the kind.
+    /// Returns the namespaces that have objects of the kind.
     pub fn namespaces_of(&self, kind: Kind) -> BTreeSet<&str> {
         let of_kind = self.rows.keys().filter(|key| key.kind == kind);
         of_kind.map(|key| &*key.namespace).collect()

@@ -1,53 +1,55 @@
-//! Whom the console lets in that a pod serves: the outer gate, before anybody is asked who somebody is.
+//! Access to the console of a pod: the outer gate, before anyone asks who a person is.
 //!
-//! The name of such a console is what a Service, an ingress or a forwarded port makes of it, so that a request is held
-//! against the name that it has itself. A page of another site can neither read an answer nor use somebody's session: its
-//! requests are told by `Origin` and `Sec-Fetch-Site`, and the cookie is not sent with them. A name that a stranger's DNS
-//! leads here has no cookie. And nothing but signing in and out is ever posted.
+//! The host name of such a console depends on the Service, the ingress or the forwarded port, so a request is checked
+//! against the host that it names itself. A page of another site can neither read a response nor use a person's
+//! session: its requests are recognized by `Origin` and `Sec-Fetch-Site`, and browsers do not send the cookie with
+//! them. If a foreign DNS name leads here, the browser has no cookie for it. Only the paths to sign in and out accept
+//! `POST`.
 
 use strum::EnumIter;
 
 use crate::assets;
 use crate::guard;
 
-/// Where a token is sent.
+/// Path to which a token is sent.
 pub const SIGN_IN: &str = "/sign-in";
-/// Where a session is ended.
+/// Path that ends a session.
 pub const SIGN_OUT: &str = "/sign-out";
-/// Most bytes of what is sent to sign in: tokens of identity providers have a few thousand.
+/// Maximum size in bytes of a form to sign in. Tokens of identity providers have a few thousand bytes.
 pub const BODY_MAX: usize = 16 * 1024;
-/// The longest address that is returned to after signing in.
+/// Maximum length of the address to return to after signing in.
 const ADDRESS_MAX: usize = 2_000;
-/// The longest name of a host, and a port.
+/// Maximum length of a host name with a port.
 const HOST_MAX: usize = 260;
 
-/// What is looked at of a request.
+/// What is checked of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     pub method: &'a str,
     pub request: guard::Asked<'a>,
     pub authorization: Option<&'a str>,
-    /// The scheme that the browser used, as a proxy tells it.
+    /// The scheme that the browser used, as reported by a proxy.
     pub forwarded_proto: Option<&'a str>,
 }
 
-/// What is done with a request.
+/// What happens to a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict<'a> {
-    /// A file of the program, which everybody may have.
+    /// An embedded file, which needs no access.
     Asset,
-    /// It is answered to whom this belongs.
+    /// The owner of this credential gets an answer.
     Ask(Option<Credential<'a>>),
-    /// Its body has a token.
+    /// The body contains a token.
     SignIn,
-    /// The session is ended, if there is one.
+    /// Ends the session, if there is one.
     SignOut(Option<&'a str>),
-    /// A link of another site led here, so that the browser keeps the cookie back: a page of the console's own leads on.
+    /// A link of another site led here, so the browser withholds the cookie. A page of the console itself then leads
+    /// on.
     Forward,
     Refuse(Refusal),
 }
 
-/// By what somebody is known.
+/// What identifies a person.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credential<'a> {
     /// The token itself, which a proxy or a program sends each time.
@@ -56,19 +58,19 @@ pub enum Credential<'a> {
     Session(&'a str),
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, EnumIter, Eq, PartialEq)]
 pub enum Refusal {
     /// It names no host.
     Host,
-    /// A page of another site makes it.
+    /// It comes from a page of another site.
     Site,
     /// It would change something.
     Method,
 }
 
 impl Refusal {
-    /// Status of the answer.
+    /// Returns the status code of the response.
     pub fn status(self) -> u16 {
         match self {
             Self::Host => 400,
@@ -79,7 +81,7 @@ impl Refusal {
 }
 
 impl<'a> Asked<'a> {
-    /// Judges the request.
+    /// Decides what happens to the request.
     pub fn judge(&self) -> Verdict<'a> {
         let guard::Asked { path, host, origin, fetch_site, fetch_mode, .. } = self.request;
         let is_read = matches!(self.method, "GET" | "HEAD");
@@ -120,12 +122,12 @@ impl<'a> Asked<'a> {
         own.next().map(|(_, value)| value).filter(|value| !value.is_empty())
     }
 
-    /// The browser speaks TLS with whatever stands before the pod.
+    /// Returns whether the browser uses TLS to reach whatever is in front of the pod.
     fn is_secure(&self) -> bool {
         self.forwarded_proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https"))
     }
 
-    /// The cookie of a session; without one, it is taken back.
+    /// Returns the `Set-Cookie` header for a session, or one that deletes the cookie.
     pub fn cookie(&self, session: Option<&str>) -> String {
         let is_secure = self.is_secure();
         let name = cookie_name(self.request.host.unwrap_or_default(), is_secure);
@@ -136,8 +138,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Cookies know no ports: two forwarded ports of one machine have names of their own for theirs. With TLS the browser sees
-/// to it that no other host of the domain has set it.
+/// Returns the name of the cookie. Browsers share cookies among all ports of a host, so the name contains the port: two
+/// forwarded ports of one machine have different cookies. With TLS, the prefix makes the browser ensure that no other
+/// host of the domain has set the cookie.
 fn cookie_name(host: &str, is_secure: bool) -> String {
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| is_port(port));
     let port = port.map(|port| format!("-{port}")).unwrap_or_default();
@@ -154,27 +157,27 @@ fn is_host(host: &str) -> bool {
     (1..=HOST_MAX).contains(&host.len()) && host.bytes().all(is_letter)
 }
 
-/// What is before a proxy may have TLS, so that the scheme counts for nothing.
+/// Returns whether the origin is this host. A proxy in front may use TLS, so the scheme is ignored.
 fn is_of_host(origin: &str, host: &str) -> bool {
     let name = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
     name.is_some_and(|name| name.eq_ignore_ascii_case(host))
 }
 
-/// Something that may be sent as a token: whether it is one the API server knows.
+/// Returns whether the text could be a token. Only the API server knows whether it is a valid one.
 fn is_token(text: &str) -> bool {
     (1..=BODY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What somebody sent to sign in. It is not printed.
+/// What a person has sent to sign in. It has no `Debug`, so that it is never printed.
 pub struct SignIn {
-    /// Absent where what was sent is no token.
+    /// `None` if the text that was sent cannot be a token.
     pub token: Option<String>,
-    /// An address of the console.
+    /// The address of the console to return to.
     pub to: String,
 }
 
 impl SignIn {
-    /// Reads the body of a form.
+    /// Parses the body of a form.
     pub fn parse(body: &[u8]) -> Self {
         let (mut token, mut to) = (None, None);
         for (name, value) in form_urlencoded::parse(body) {
@@ -189,7 +192,7 @@ impl SignIn {
     }
 }
 
-/// The address if it is one of the console's own pages, and else that of the fleet.
+/// Returns the address if it is one of the console's own pages, and otherwise that of the fleet.
 pub fn own_address(address: &str) -> &str {
     let is_own = address.starts_with('/')
         && !address.starts_with("//")

@@ -1,8 +1,8 @@
-//! Whom the console lets in.
+//! Access to the console.
 //!
-//! Three things keep others out. Programs of this machine, and who else reaches the port, do not know the
-//! token. Pages of other sites, which the browser would send with the cookie, are told by the headers
-//! `Origin` and `Sec-Fetch-Site`. A name that a stranger's DNS leads to 127.0.0.1 is told by `Host`.
+//! Three checks keep others out. Other programs on this machine, and anyone else who reaches the port, do not know the
+//! token. Requests of other sites' pages, with which the browser would send the cookie, are recognized by the headers
+//! `Origin` and `Sec-Fetch-Site`. Foreign DNS names that lead to 127.0.0.1 are recognized by `Host`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -10,21 +10,21 @@ use std::sync::{Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Parameter of an address that has the token.
+/// Query parameter that contains the token.
 const PARAMETER: &str = "token";
 
-/// Knows the secrets of one run of the console. It is not printed.
+/// The secrets of one run of the console. Its `Debug` output leaves them out.
 pub struct Guard {
     port: u16,
     token: String,
-    /// One that counts once, for the browser that the command starts: every user of the machine can read the
+    /// A token that is valid once, for the browser that the command starts: every user of the machine can read the
     /// arguments of a program.
     once: Mutex<Option<String>>,
-    /// What a browser shows once it was let in: who reads the one does not know the other.
+    /// The value of the cookie. It differs from the token, so that reading one does not reveal the other.
     session: String,
-    /// What its own forms have, which a page of another site cannot know.
+    /// The secret in the console's own forms, which a page of another site cannot know.
     form: String,
-    /// Nothing is given to those who are not let in.
+    /// Whether people without access get nothing at all, not even assets.
     is_closed: bool,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// What is looked at of a request. Headers that are absent, or no text, are absent here.
+/// What is checked of a request. Headers that are missing or not text are `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     pub path: &'a str,
@@ -44,37 +44,37 @@ pub struct Asked<'a> {
     pub fetch_site: Option<&'a str>,
     pub fetch_mode: Option<&'a str>,
     pub cookie: Option<&'a str>,
-    /// It may change something: a form was sent.
+    /// Whether it may change something, because a form was sent.
     pub is_write: bool,
 }
 
-/// What is done with a request.
+/// What happens to a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     Answer,
-    /// It showed the token: it gets this cookie and goes on at this address, which has none.
+    /// The request has shown the token. It gets this cookie and is redirected to this address, which has no token.
     Enter {
         cookie: String,
         address: String,
-        /// A browser that comes from another site keeps the cookie back while it follows a redirect.
+        /// Whether the browser comes from another site. It then withholds the cookie while it follows a redirect.
         is_from_elsewhere: bool,
     },
     Refuse(Refusal),
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// It is for another name than this machine's own.
+    /// It is for a name other than this machine's own.
     Host,
-    /// A page of another site makes it.
+    /// It comes from a page of another site.
     Site,
-    /// Neither token nor cookie is right.
+    /// Neither token nor cookie is valid.
     Token,
 }
 
 impl Refusal {
-    /// Status of the answer.
+    /// Returns the status code of the response.
     pub fn status(self) -> u16 {
         match self {
             Self::Host | Self::Site => 403,
@@ -84,7 +84,7 @@ impl Refusal {
 }
 
 impl Guard {
-    /// Guards the port with a token that nobody can guess, and another one that counts once.
+    /// Guards the port with a token that cannot be guessed, and a second one that is valid once.
     pub fn new(port: u16, token: String, once: String) -> Self {
         let derived = |of: &str| {
             let digest = Sha256::digest(format!("{of} of {token}"));
@@ -94,28 +94,28 @@ impl Guard {
         Self { port, token, once: Mutex::new(Some(once)), session, form, is_closed: false }
     }
 
-    /// For what is not of the program: all of it only for those who are let in.
+    /// Gives nothing to those without access. For content that is not the program's own.
     #[must_use]
     pub fn closed(self) -> Self {
         Self { is_closed: true, ..self }
     }
 
-    /// What a form of the console itself has.
+    /// Returns the secret for the console's own forms.
     pub fn form(&self) -> &str {
         &self.form
     }
 
-    /// Whether a form is of the console itself, by what it has.
+    /// Returns whether a form belongs to the console itself, by the secret in it.
     pub fn is_own_form(&self, given: &str) -> bool {
         is_same(given, &self.form)
     }
 
-    /// The address that lets in whoever opens it.
+    /// Returns the address that gives access to anyone who opens it.
     pub fn address(&self) -> String {
         self.address_with(&self.token)
     }
 
-    /// The address that lets in who opens it first.
+    /// Returns the address that gives access to the first one who opens it.
     pub fn address_once(&self) -> Option<String> {
         let once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         once.as_ref().map(|once| self.address_with(once))
@@ -125,13 +125,13 @@ impl Guard {
         format!("http://127.0.0.1:{}/?{PARAMETER}={token}", self.port)
     }
 
-    /// Whether it is the token, or the one that counts once and has not counted yet.
+    /// Returns whether the token is valid, and uses up the one that is valid once.
     fn lets_in(&self, token: &str) -> bool {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         is_same(token, &self.token) || once.take_if(|once| is_same(token, once)).is_some()
     }
 
-    /// Judges one request.
+    /// Decides what happens to a request.
     pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
         let Asked { path, query, host, origin, fetch_site, fetch_mode, cookie, is_write } = *asked;
         let port = self.port;
@@ -140,13 +140,13 @@ impl Guard {
         }) else {
             return Verdict::Refuse(Refusal::Host);
         };
-        // Browsers name the origin of every form that is sent.
+        // Browsers send the origin of every form.
         let is_own = origin.map_or(!is_write, |origin| origin == format!("http://{host}"));
         if !is_own {
             return Verdict::Refuse(Refusal::Site);
         }
         let (token, rest) = without_token(query.unwrap_or_default());
-        // Ports of one host are one site, so that a page of another port is `same-site`.
+        // All ports of a host are one site, so a page of another port is `same-site`.
         let is_from_elsewhere = !matches!(fetch_site, None | Some("same-origin" | "none"));
         let may_enter =
             path == "/" && !is_write && (!is_from_elsewhere || fetch_mode == Some("navigate"));
@@ -158,7 +158,7 @@ impl Guard {
             let address = if rest.is_empty() { path.to_owned() } else { format!("{path}?{rest}") };
             return Verdict::Enter { cookie: self.cookie(), address, is_from_elsewhere };
         }
-        // Style, script and icon are of the program, and the page for those who are not let in has them.
+        // Style, script and icon are part of the program, and the page that denies access needs them.
         let is_open = !self.is_closed && path.starts_with(crate::assets::PLACE);
         if is_open || self.is_known(cookie.unwrap_or_default()) {
             return Verdict::Answer;
@@ -166,7 +166,8 @@ impl Guard {
         Verdict::Refuse(Refusal::Token)
     }
 
-    /// Cookies know no ports: each console has a name of its own for its cookie.
+    /// Returns the name of the cookie. Browsers share cookies among all ports of a host, so each console has its own
+    /// name.
     fn cookie_name(&self) -> String {
         format!("kubectl-flink-{}", self.port)
     }
@@ -183,12 +184,12 @@ impl Guard {
     }
 }
 
-/// In the same time, whatever is right of it.
+/// Compares in constant time, however much of `given` is right.
 fn is_same(given: &str, secret: &str) -> bool {
     given.as_bytes().ct_eq(secret.as_bytes()).into()
 }
 
-/// The token of a query, and the query without it.
+/// Returns the token of a query, and the query without it.
 fn without_token(query: &str) -> (Option<String>, String) {
     let mut token = None;
     let mut rest = form_urlencoded::Serializer::new(String::new());
@@ -216,11 +217,11 @@ mod tests {
         guard().cookie().split(';').next().unwrap().to_owned()
     }
 
-    /// The right cookie and host.
+    /// Judges a request that has the right cookie and host before `change`.
     fn judged(change: impl FnOnce(&mut Asked<'_>)) -> Verdict {
         let cookie = cookie();
         let mut asked = Asked { path: "/", host: Some("127.0.0.1:8880"), ..Asked::default() };
-        // A cookie of another console, and one of somebody else, stand beside it.
+        // Cookies of another console and of another program are next to it.
         let cookies = format!("a=b; {cookie}; kubectl-flink-1=x");
         asked.cookie = Some(&cookies);
         // The closure cannot name the lifetime of the cookie.

@@ -1,61 +1,61 @@
-//! What the page of a job shows: its vertices, how they are connected, and what each does at the moment.
+//! Contents of the job page: the vertices, how they are connected, and what each is doing.
 
 use crate::row::{Key, Tone};
 
-/// Vertices that are shown, as many as are measured.
+/// Maximum number of vertices shown, which is how many are measured.
 pub const VERTICES_MAX: usize = 60;
-/// Part of its time, in percent, from which on a vertex does not keep up.
+/// Share of its time, in percent, from which a vertex does not keep up.
 const HIGH: u8 = 90;
-/// From here on it is worth a look.
+/// Share from which a vertex deserves attention.
 const RAISED: u8 = 50;
 
-/// What there is to show.
+/// What the page shows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Shown {
     Job(Box<Job>),
-    /// The jobs of a session cluster have pages of their own.
+    /// The jobs of a session cluster, which have their own pages.
     Session(Vec<Key>),
 }
 
-/// One job.
+/// A job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Job {
     pub id: String,
     pub name: String,
     pub state: String,
-    /// Since when it runs, in seconds since the epoch.
+    /// Start time, in seconds since the epoch.
     pub started_at: Option<i64>,
     /// Sources first, at most [`VERTICES_MAX`].
     pub vertices: Vec<Vertex>,
-    /// How many there are.
+    /// Total number of vertices.
     pub count: usize,
-    /// From a vertex to one that reads it, by their places in the list.
+    /// From a vertex to one that reads from it, as indexes into `vertices`.
     pub edges: Vec<(usize, usize)>,
     /// Why there are no figures.
     pub unmeasured: Option<String>,
 }
 
-/// One vertex; what was not measured is absent.
+/// A vertex. What has not been measured is `None`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Vertex {
     pub name: String,
     pub status: String,
     pub parallelism: u32,
-    /// Subtasks that run.
+    /// Number of running subtasks.
     pub running: u32,
-    /// Part of its time that the busiest subtask works, in percent.
+    /// Share of its time that the busiest subtask works, in percent.
     pub busy: Option<u8>,
-    /// Part of its time that the worst subtask waits for others, in percent.
+    /// Share of its time that the worst subtask waits for others, in percent.
     pub backpressure: Option<u8>,
-    /// Records per second, in words.
+    /// Records per second, formatted.
     pub records_in: Option<String>,
     pub records_out: Option<String>,
-    /// Records that wait in a source, in words.
+    /// Records that wait in a source, formatted.
     pub lag: Option<String>,
 }
 
 impl Vertex {
-    /// How it is to be taken: what does not run by its state, all else by what it spends its time on.
+    /// Returns the tone: by state if the vertex is not running, and otherwise by what it spends its time on.
     pub fn tone(&self) -> Tone {
         if self.status != "RUNNING" {
             return Tone::of(Some(&self.status));
@@ -68,7 +68,7 @@ impl Vertex {
         }
     }
 
-    /// The same in a word.
+    /// Returns the tone as a word.
     pub fn word(&self) -> &str {
         if self.status != "RUNNING" {
             return &self.status;

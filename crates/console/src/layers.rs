@@ -1,28 +1,28 @@
-//! Places for the vertices of a graph, in layers from what reads nothing to what nobody reads.
+//! Layout of a graph: vertices in layers, from those without inputs to those without readers.
 //!
-//! Jobs are small, mostly a line with a few branches: layers are the longest paths, and the order within a layer is that
-//! of the neighbours, taken a few times from both sides. An edge that passes a layer has a place of its own in it, so
+//! Jobs are small, mostly a line with a few branches. Layers follow from the longest paths, and the order within a
+//! layer follows the neighbours, in a few sweeps from both sides. An edge that passes a layer takes a place in it, so
 //! that it leads around the vertices there.
 
 use std::collections::VecDeque;
 
-/// Times that the order of all layers follows their neighbours.
+/// Number of sweeps that order the layers by their neighbours.
 const SWEEPS: usize = 6;
-/// Places of edges that pass layers; beyond it they lead straight on.
+/// Maximum number of places for edges that pass layers. Further edges are drawn straight.
 const PASSED_MAX: usize = 600;
 
-/// What has a place in a layer.
+/// What takes a place in a layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Item {
     Vertex(usize),
-    /// An edge that passes.
+    /// An edge that passes the layer.
     Passing(usize),
 }
 
-/// Layers in their order, each with what is in it from top to bottom.
+/// Layers in order, each from top to bottom.
 pub type Layers = Vec<Vec<Item>>;
 
-/// Puts vertices into layers; edges lead from one vertex to another by number.
+/// Arranges vertices in layers. Edges connect two vertices by number.
 pub fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
     let layer_of = longest_paths(count, edges);
     let most = layer_of.iter().copied().max().map_or(0, |most| most + 1);
@@ -48,7 +48,7 @@ pub fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
         let mut before = Item::Vertex(*from);
         for layer in first + 1..*last {
             place(layer, Item::Passing(index));
-            // Pieces of one edge are told apart by their layers.
+            // The pieces of one edge differ in their layers.
             pieces.push((before, Item::Passing(index)));
             before = Item::Passing(index);
         }
@@ -68,8 +68,8 @@ pub fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
     layers
 }
 
-/// The layer of each vertex, one after all that it reads. What reads itself over others has no such layer: it comes
-/// after those of them that have one.
+/// Returns the layer of each vertex, which comes after all that it reads from. Vertices in a cycle have no such layer:
+/// they come after those of their inputs that have one.
 fn longest_paths(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut unread = vec![0_usize; count];
     let mut readers = vec![Vec::new(); count];
@@ -92,7 +92,7 @@ fn longest_paths(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer_of
 }
 
-/// Orders one layer by where its neighbours in another one are.
+/// Orders one layer by the positions of its neighbours in another.
 fn follow(
     layers: &mut Layers,
     fixed: usize,
@@ -102,7 +102,7 @@ fn follow(
 ) {
     let (Some(fixed), Some(own)) = (layers.get(fixed), layers.get(moved)) else { return };
     let place_of = |item: Item| fixed.iter().position(|it| *it == item);
-    // Thousandths of a place in the middle of its neighbours; without any it stays about where it is.
+    // Average position of the neighbours, in thousandths. Without neighbours, an item keeps its position approximately.
     let wish = |(index, item): (usize, &Item)| {
         let neighbours = pieces.iter().filter_map(|(from, to)| {
             let (own, other) = if is_forward { (to, from) } else { (from, to) };
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(found, [[Vertex(0), Vertex(1)], [Vertex(3), Vertex(2)]]);
     }
 
-    /// No job has one, but an answer of a JobManager is not to be trusted with an endless loop.
+    /// No job has a cycle, but a response of a JobManager must not be able to cause an endless loop.
     #[test]
     fn a_circle_and_edges_to_nowhere_do_no_harm() {
         let found = layers(3, &[(0, 1), (1, 2), (2, 1), (7, 8), (0, 0)]);

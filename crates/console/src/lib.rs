@@ -1,7 +1,7 @@
-//! What the console shows in a browser, and whom it lets in.
+//! Contents and access control of the console.
 //!
-//! Pure: the shell gives rows, requests and the time, and gets pages and verdicts back. Of each object
-//! only what a row shows is kept, so that a fleet of ten thousand takes a few megabytes.
+//! This crate does no I/O: the shell passes rows, requests and the time, and gets pages and verdicts back. Only what a
+//! row shows is kept of each object, so that a fleet of ten thousand takes a few megabytes.
 
 pub mod action;
 pub mod assets;

@@ -1,6 +1,6 @@
-//! Logs of the pods of a resource: which lines are wanted, and those that wait to be shown.
+//! Logs of the pods of a resource: which lines are selected, and those that wait to be shown.
 //!
-//! Of lines that come faster than a page can take, the newest are kept, and the page says how many are left out.
+//! If lines come faster than a page can take them, the newest are kept, and the page says how many were skipped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use strum::{Display, EnumIter, EnumString};
 use crate::resource::Span;
 use crate::row::Tone;
 
-/// Lines that a page keeps; its script drops the oldest.
+/// Maximum number of lines that a page keeps. Its script drops the oldest.
 pub const LINES_MAX: usize = 2_000;
-/// Lines that wait for a live page.
+/// Maximum number of lines that wait for a live page.
 pub const WAITING_MAX: usize = 1_000;
-/// Lines that a live page is sent at once, four times a second.
+/// Maximum number of lines sent to a live page at once, four times per second.
 pub const BATCH_MAX: usize = 250;
-/// Letters of a line that are shown.
+/// Maximum length of a line, in characters.
 pub const LETTERS_MAX: usize = 2_000;
-/// Bytes of a value in an address that are read; names of pods have 253 at most.
+/// Maximum size of a value in an address, in bytes. Pod names have at most 253.
 const VALUE_BYTES_MAX: usize = 512;
 
-/// Levels that can be asked for, in the words of `kubectl flink logs --level`.
+/// Levels that can be selected, as for `kubectl flink logs --level`.
 pub const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Which part of a cluster a pod runs.
+/// The part of a cluster that a pod runs.
 #[derive(Clone, Copy, Debug, Display, EnumIter, EnumString, Eq, PartialEq)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
@@ -33,7 +33,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// For a person.
+    /// Returns the name that people know.
     pub fn words(self) -> &'static str {
         match self {
             Self::Jm => "JobManager",
@@ -42,23 +42,23 @@ impl Role {
     }
 }
 
-/// Which lines somebody wants to see, as the query of an address.
+/// The selected lines, as the query of an address.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Choice {
-    /// Absent for all.
+    /// `None` for all pods.
     pub pod: Option<String>,
-    /// Absent for both.
+    /// `None` for both roles.
     pub role: Option<Role>,
-    /// One of [`LEVELS`], or absent for any.
+    /// One of [`LEVELS`]; `None` for any level.
     pub level: Option<&'static str>,
-    /// Of the containers' run before the present one.
+    /// Whether to show the previous run of the containers.
     pub is_previous: bool,
     /// Part of a line, in any case.
     pub text: String,
 }
 
 impl Choice {
-    /// Reads what follows the `?` of an address; what means nothing is left out.
+    /// Parses the query of an address. What is invalid is ignored.
     pub fn parse(query: &str) -> Self {
         let mut choice = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -78,7 +78,7 @@ impl Choice {
         choice
     }
 
-    /// The query, with its `?` where there is one.
+    /// Returns the query with its `?`, or an empty string.
     pub fn query(&self) -> String {
         let Self { pod, role, level, is_previous, text } = self;
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -101,7 +101,7 @@ impl Choice {
         if query.is_empty() { query } else { format!("?{query}") }
     }
 
-    /// The same of this pod, or of all.
+    /// Returns the same selection for this pod, or for all.
     #[must_use]
     pub fn of(&self, pod: Option<&str>) -> Self {
         Self { pod: pod.map(str::to_owned), ..self.clone() }
@@ -112,49 +112,49 @@ impl Choice {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pod {
     pub name: String,
-    /// Name, state and age, as `kubectl flink status` has them.
+    /// Name, state and age, as in `kubectl flink status`.
     pub label: Vec<Span>,
 }
 
-/// The pods of a resource, as far as the choice wants them.
+/// The pods of a resource, as far as they are selected.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pods {
     /// Name of their cluster, with which their own names begin.
     pub cluster: String,
     pub all: Vec<Pod>,
-    /// Some more are not in the list.
+    /// Number of pods that are not in the list.
     pub more: usize,
-    /// Names of those that are read.
+    /// Names of the pods whose logs are read.
     pub read: Vec<String>,
-    /// Some more would be read if there were not so many.
+    /// Number of selected pods that are not read, because there are too many.
     pub unread: usize,
-    /// What is waited for, where none has a log yet.
+    /// What the page waits for, if no pod has a log yet.
     pub nothing: Option<Nothing>,
 }
 
 /// Why there are no pods.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Nothing {
-    /// `UPGRADING · JobManager DEPLOYING`.
+    /// For example `UPGRADING · JobManager DEPLOYING`.
     pub phase: String,
-    /// The verdict of `kubectl flink why`, and what shows it; empty where it is not known.
+    /// The verdict of `kubectl flink why`, and its evidence; empty if unknown.
     pub why: String,
     pub evidence: String,
 }
 
-/// One line.
+/// A line of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Line {
     pub pod: Arc<str>,
-    /// Nanoseconds since the epoch; absent for what the console, or the kubelet, says of a log.
+    /// Nanoseconds since the epoch. `None` for what the console or the kubelet says about a log.
     pub at: Option<i64>,
-    /// Of its level.
+    /// Tone of the level.
     pub tone: Tone,
     pub text: String,
 }
 
 impl Line {
-    /// Cut where it is too long.
+    /// Creates a line, cut if it is too long.
     pub fn new(pod: Arc<str>, at: Option<i64>, tone: Tone, mut text: String) -> Self {
         if let Some((end, _)) = text.char_indices().nth(LETTERS_MAX) {
             text.truncate(end);
@@ -172,18 +172,18 @@ pub struct Backlog {
     pods: BTreeMap<Arc<str>, Heard>,
 }
 
-/// What was heard of a pod.
+/// What is known of the lines of a pod.
 #[derive(Clone, Debug, Default)]
 struct Heard {
     newest: Option<i64>,
-    /// Its log is read once more, in which lines up to this one are known.
+    /// If its log is read again: lines up to this time are already known.
     known: Option<i64>,
-    /// What has no time was said last, and is not said again.
+    /// The last line without a time, which is not repeated.
     said: String,
 }
 
 impl Backlog {
-    /// Takes one in.
+    /// Adds a line.
     pub fn push(&mut self, line: Line) {
         let heard = self.pods.entry(Arc::clone(&line.pod)).or_default();
         if line.at.is_some() {
@@ -203,7 +203,7 @@ impl Backlog {
         self.lines.push_back(line);
     }
 
-    /// The log of a pod is read once more from now on.
+    /// Notes that the log of a pod is read again from now on.
     pub fn again(&mut self, pod: &str) {
         if let Some(heard) = self.pods.get_mut(pod) {
             heard.known = heard.newest;
@@ -219,9 +219,9 @@ impl Backlog {
         self.lines.is_empty()
     }
 
-    /// The next lines to show, by their times, and how many were left out before them.
+    /// Returns the next lines to show, by time, and how many were skipped before them.
     pub fn take(&mut self) -> (usize, Vec<Line>) {
-        // What has no time stays behind what came before it.
+        // A line without a time stays behind the one before it.
         let mut time = 0;
         let mut timed: Vec<_> = self
             .lines
@@ -237,7 +237,7 @@ impl Backlog {
         (std::mem::take(&mut self.left_out), self.lines.drain(..count).collect())
     }
 
-    /// All that there is, by time: of what was read at once.
+    /// Returns all lines by time, if they were read at once.
     pub fn all(mut self) -> Vec<Line> {
         let mut lines = Vec::new();
         while !self.is_empty() {

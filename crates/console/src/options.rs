@@ -1,41 +1,41 @@
-//! What the page of a resource's configuration shows: options in force, and where each comes from.
+//! Contents of the configuration page: options in force, and where each comes from.
 
-/// Options that are shown; there are some hundred.
+/// Maximum number of options shown. There are a few hundred.
 pub const LINES_MAX: usize = 1_000;
-/// Letters of a value that are shown at first.
+/// Maximum length of a value at first, in characters.
 const FIRST_LETTERS_MAX: usize = 120;
-/// Letters of a value that are shown when it is opened.
+/// Maximum length of a value that has been expanded, in characters.
 const VALUE_LETTERS_MAX: usize = 4_000;
-/// Bytes of a search that are read.
+/// Maximum size of a search, in bytes.
 const SEARCH_BYTES_MAX: usize = 512;
 
 /// Options in force.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Options {
-    /// By option.
+    /// Sorted by option.
     pub lines: Vec<Line>,
-    /// What is odd about the operator's own configuration, or could not be read of it.
+    /// Problems with the operator's own configuration, including what could not be read of it.
     pub remarks: Vec<String>,
 }
 
-/// One option.
+/// An option.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Line {
     pub option: String,
-    /// Without secrets; absent where there is none.
+    /// Without secrets; `None` if the option has no value.
     pub value: Option<String>,
     /// The layer that it comes from.
     pub from: String,
-    /// Nobody sets it.
+    /// Whether it is not set anywhere.
     pub is_default: bool,
     /// The older name under which it is set.
     pub set_as: Option<String>,
-    /// When a change of it takes effect; not known of Flink's own.
+    /// When a change takes effect; `None` for Flink's own options, for which it is unknown.
     pub effect: Option<&'static str>,
 }
 
 impl Line {
-    /// The beginning of its value, and all of it where that is more.
+    /// Returns the beginning of the value, and the whole value if it is longer.
     pub fn value(&self) -> (&str, Option<String>) {
         let value = self.value.as_deref().unwrap_or_default().trim();
         let first = cut(value.lines().next().unwrap_or_default(), FIRST_LETTERS_MAX);
@@ -52,17 +52,17 @@ fn cut(text: &str, letters: usize) -> &str {
     text.char_indices().nth(letters).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Which of them are shown, as the query of the address says.
+/// Selects the options shown, as the query of the address.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Filter {
     /// Part of an option, a value or a layer.
     pub search: String,
-    /// Also those that nobody sets.
+    /// Also shows options that are not set anywhere.
     pub is_all: bool,
 }
 
 impl Filter {
-    /// Reads what follows the `?` of an address; what means nothing is left out.
+    /// Parses the query of an address. What is invalid is ignored.
     pub fn parse(query: &str) -> Self {
         let mut filter = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -77,7 +77,7 @@ impl Filter {
         filter
     }
 
-    /// What follows the page's own address.
+    /// Returns the query, which follows the address of the page.
     pub fn query(&self) -> String {
         let Self { search, is_all } = self;
         let fields = [("q", search.as_str()), ("set", if *is_all { "false" } else { "" })];
@@ -86,7 +86,7 @@ impl Filter {
         query.finish()
     }
 
-    /// Whether the search finds it.
+    /// Returns whether the search matches a line.
     pub fn finds(&self, line: &Line) -> bool {
         let search = self.search.to_lowercase();
         let texts =

@@ -1,7 +1,6 @@
-//! The pages, as HTML. Every text is escaped by the templates.
+//! Pages as HTML. The templates escape every text.
 //!
-//! A page is whole without its script, which only puts newer fragments in the places of older ones, each
-//! found by its id.
+//! Pages are complete without their script, which only replaces fragments by newer ones with the same id.
 
 pub mod act;
 pub mod resource;
@@ -17,42 +16,42 @@ use crate::query::{Column, Query, SIZES, UNSEEN};
 use crate::rights::ASKED_MAX;
 use crate::row::{Figures, Key, Row, Tone};
 
-/// Namespaces that are proposed while one is typed.
+/// Maximum number of namespaces suggested while one is typed.
 const NAMESPACES_MAX: usize = 200;
-/// Where the events of the fleet are told.
+/// Path of the events of the fleet.
 pub const EVENTS: &str = "/fleet/events";
 
 /// Which part of which cluster is shown, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Name of the cluster for a person: the context of the kubeconfig.
+    /// Name of the cluster for people, which is the context of the kubeconfig.
     pub cluster: &'a str,
-    /// Where its API server is.
+    /// Host of its API server.
     pub host: &'a str,
-    /// Absent where it is all of them.
+    /// `None` for all namespaces.
     pub namespace: Option<&'a str>,
-    /// Whether the person may deploy something new.
+    /// Whether the person may deploy new resources.
     pub can_deploy: bool,
     /// Seconds since the epoch.
     pub now: i64,
-    /// Seconds in words, as the commands have them.
+    /// Formats seconds as the commands do.
     pub age: fn(i64) -> String,
-    /// Who has signed in; absent where whoever runs the console is the one who sees it.
+    /// The person who has signed in; `None` if the console is seen only by the person who runs it.
     pub visitor: Option<Visitor<'a>>,
 }
 
-/// Somebody who sees a console that others run.
+/// A person who sees a console that others run.
 #[derive(Clone, Copy, Debug)]
 pub struct Visitor<'a> {
-    /// As the API server calls them.
+    /// Name that the API server knows them by.
     pub name: &'a str,
-    /// They signed in here, and no proxy does it for them.
+    /// Whether they signed in here, and not through a proxy.
     pub may_sign_out: bool,
-    /// They may list deployments in all namespaces.
+    /// Whether they may list deployments in all namespaces.
     pub is_everywhere: bool,
 }
 
-/// The page of the fleet.
+/// Renders the page of the fleet.
 pub fn fleet(place: Place<'_>, fleet: View<'_>, query: &Query) -> String {
     let selection = fleet.select(query);
     let body = html! {
@@ -68,7 +67,7 @@ pub fn fleet(place: Place<'_>, fleet: View<'_>, query: &Query) -> String {
     document("Fleet", place, "fleet", Some(EVENTS), body).into_string()
 }
 
-/// The parts of that page which change, by their ids.
+/// Renders the parts of that page that change, with their ids.
 pub fn fragments(place: Place<'_>, fleet: View<'_>, query: &Query) -> [(&'static str, String); 4] {
     let selection = fleet.select(query);
     [
@@ -80,7 +79,7 @@ pub fn fragments(place: Place<'_>, fleet: View<'_>, query: &Query) -> [(&'static
     .map(|(id, markup)| (id, markup.into_string()))
 }
 
-/// What somebody sees who is not let in.
+/// Renders the page for a person without access.
 pub fn refusal(refusal: Refusal) -> String {
     let (title, text) = match refusal {
         Refusal::Token => (
@@ -101,13 +100,14 @@ pub fn refusal(refusal: Refusal) -> String {
     message(title, text)
 }
 
-/// A page that says one thing.
+/// Renders a page with a single message.
 pub fn message(title: &str, text: &str) -> String {
     let body = html! { main.message { h1 { (title) } p { (text) } } };
     bare(title, html! {}, body).into_string()
 }
 
-/// Goes on at another address of the console as its own page does, and not as one that another site led to.
+/// Renders a page that leads on to another address of the console. The next request then comes from the console itself,
+/// unlike one that follows a redirect from another site.
 pub fn forward(address: &str) -> String {
     let refresh = html! { meta http-equiv="refresh" content={ "0;url=" (address) }; };
     let body = html! { main.message { p { a href=(address) { "Continue" } } } };
@@ -179,10 +179,10 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
             }
             input name="labels" value=(query.labels) placeholder="Labels: team=a,stage!=test" aria-label="Labels"
                 autocomplete="off" spellcheck="false";
-            // The head of the table does this where there is one.
+            // The table's header does this if there is one.
             select name="sort" aria-label="Sort order" {
                 @for (column, title) in columns(place, query) {
-                    // What is so by default stays out of the address.
+                    // Default values stay out of the address.
                     @let value = if column == Column::default() { String::new() } else { column.to_string() };
                     option value=(value) selected[column == query.sort] { "By " (title.to_lowercase()) }
                 }
@@ -193,7 +193,7 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
     }
 }
 
-/// How many are in each state; each is a filter.
+/// Renders the number of rows in each state, each as a filter.
 fn counts(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
     let all: usize = selection.states.iter().map(|(_, count)| count).sum();
     let without = query.in_any_state();
@@ -218,10 +218,10 @@ fn state_words(state: &str) -> &str {
     if state == UNSEEN { "not seen yet" } else { state }
 }
 
-/// What keeps the table from being whole or new.
+/// Renders why the table is not complete or not current.
 fn notes(fleet: View<'_>, selection: &Selection<'_>) -> Markup {
     let open = || fleet.sources().filter(|(_, it)| !matches!(it, Source::Closed { .. }));
-    // One says it for all, which mostly go at one moment.
+    // One note is enough for all watches, which mostly fail at the same moment.
     let is_gone = open().all(|(_, source)| matches!(source, Source::Lost { .. }));
     html! {
         div #notes role="status" {
@@ -274,14 +274,14 @@ fn columns(place: Place<'_>, query: &Query) -> impl Iterator<Item = (Column, &'s
         (Column::Age, "Age"),
     ];
     let has_figures = query.figures;
-    // They make room.
+    // They make room for the figures.
     let gone =
         move |it| has_figures && matches!(it, Column::Image | Column::Version | Column::Upgrade);
     let is_told = move |it| it != Column::Namespace || place.namespace.is_none();
     all.into_iter().filter(move |(it, _)| is_told(*it) && !gone(*it))
 }
 
-/// Columns of what jobs do, which have no order: only those on the page are measured.
+/// Columns of the live figures. They cannot be sorted by, because only the jobs on the page are measured.
 const FIGURES: [&str; 5] = ["In/s", "Lag", "Busy", "Backpressure", "Checkpoint"];
 
 fn table(place: Place<'_>, query: &Query, selection: &Selection<'_>) -> Markup {
@@ -345,7 +345,7 @@ fn line(place: Place<'_>, query: &Query, key: &Key, row: &Row) -> Markup {
             td.snapshot { (time(place, row.snapshot_at)) }
             @if !query.figures { td.upgrade { (text(row.upgrade.as_deref())) } }
             td.error {
-                // Its line is cut by the style, and whole where it is open.
+                // The style cuts this to one line unless it is expanded.
                 @if let Some(error) = &row.error { details { summary { (error) } } }
             }
             td.age { (time(place, row.created_at)) }
@@ -374,7 +374,7 @@ fn time(place: Place<'_>, at: Option<i64>) -> Markup {
     html! { time datetime=(date) title=(date) { ((place.age)(place.now - at)) } }
 }
 
-/// An image without its registry.
+/// Returns an image without its registry.
 fn short(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
     image.rsplit('/').next().unwrap_or(image)
@@ -398,7 +398,7 @@ fn pager(query: &Query, selection: &Selection<'_>) -> Markup {
     }
 }
 
-/// With a comma between thousands.
+/// Formats a number with commas between thousands.
 fn number(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

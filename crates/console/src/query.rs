@@ -1,26 +1,26 @@
-//! What a person wants to see of the fleet, as the query of an address, so that a view can be shared.
+//! A person's view of the fleet, as the query of an address, so that it can be shared.
 //!
-//! Anything can be read: what is unknown or too long is left out, and an address that was written is read
-//! as it was meant.
+//! Parsing never fails: what is unknown or too long is ignored. An address that was written is read back as the same
+//! view.
 
 use std::collections::BTreeSet;
 
 use strum::{Display, EnumIter, EnumString};
 
-/// Bytes of one value that are read; names and labels of Kubernetes have 253 at most.
+/// Maximum size of a value, in bytes. Names and labels of Kubernetes have at most 253.
 const VALUE_BYTES_MAX: usize = 512;
-/// States that are read; there are fewer.
+/// Maximum number of states read. There are fewer.
 const STATES_MAX: usize = 32;
-/// Rows of a page that can be asked for, the first one by default.
+/// Page sizes that can be selected; the first one is the default.
 pub const SIZES: [usize; 2] = [50, 100];
-/// The value of `state` of what no operator has seen yet.
+/// Value of `state` for resources that no operator has seen yet.
 pub const UNSEEN: &str = "none";
 
-/// Columns, in the order of the table.
+/// Columns in the order of the table.
 #[derive(Clone, Copy, Debug, Default, Display, EnumIter, EnumString, Eq, PartialEq)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Column {
-    /// And then by name.
+    /// Then by name.
     #[default]
     Namespace,
     Name,
@@ -41,22 +41,22 @@ pub struct Query {
     /// Part of a name, namespace, image or error.
     pub search: String,
     pub namespace: String,
-    /// Lifecycle states; none for all.
+    /// Lifecycle states; empty for all.
     pub states: BTreeSet<String>,
-    /// A label selector, as it was typed.
+    /// A label selector, as typed.
     pub labels: String,
     pub sort: Column,
     pub is_descending: bool,
-    /// Which of [`SIZES`].
+    /// Index into [`SIZES`].
     size: usize,
     /// Counts from 0.
     pub page: usize,
-    /// Whether JobManagers are asked for what their jobs do.
+    /// Whether JobManagers are asked for live figures.
     pub figures: bool,
 }
 
 impl Query {
-    /// Reads what follows the `?` of an address.
+    /// Parses the query of an address.
     pub fn parse(text: &str) -> Self {
         let mut query = Self::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -85,18 +85,18 @@ impl Query {
         query
     }
 
-    /// Rows of a page.
+    /// Returns the number of rows per page.
     pub fn size(&self) -> usize {
         SIZES.get(self.size).copied().unwrap_or(SIZES[0])
     }
 
-    /// Whether it shows less than all there is.
+    /// Returns whether rows may be hidden.
     pub fn is_filtered(&self) -> bool {
         let Self { search, namespace, states, labels, .. } = self;
         !(search.is_empty() && namespace.is_empty() && states.is_empty() && labels.is_empty())
     }
 
-    /// Names and values, without what is so by default.
+    /// Returns names and values, without defaults.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let Self { search, namespace, states, labels, sort, is_descending, size: _, page, figures } =
             self;
@@ -123,7 +123,7 @@ impl Query {
         fields
     }
 
-    /// The address of the view.
+    /// Returns the address of the view.
     pub fn address(&self) -> String {
         let fields = self.fields();
         if fields.is_empty() {
@@ -133,26 +133,26 @@ impl Query {
         text.extend_pairs(fields).finish()
     }
 
-    /// The same from its first page, as rows change their places.
+    /// Returns the same view from its first page, because rows change places.
     #[must_use]
     fn first(&self) -> Self {
         Self { page: 0, ..self.clone() }
     }
 
-    /// With this page of it.
+    /// Returns the same view at this page.
     #[must_use]
     pub fn at(&self, page: usize) -> Self {
         Self { page, ..self.clone() }
     }
 
-    /// In this order, or the other way round where it is already.
+    /// Returns the view in this order, or reversed if it already is.
     #[must_use]
     pub fn sorted(&self, sort: Column) -> Self {
         let is_descending = self.sort == sort && !self.is_descending;
         Self { sort, is_descending, ..self.first() }
     }
 
-    /// With this state among those shown, or without it where it is.
+    /// Returns the view with this state added to the filter, or removed if it is there.
     #[must_use]
     pub fn toggled(&self, state: &str) -> Self {
         let mut query = self.first();
@@ -162,32 +162,32 @@ impl Query {
         query
     }
 
-    /// Whatever the state.
+    /// Returns the view without a filter by state.
     #[must_use]
     pub fn in_any_state(&self) -> Self {
         Self { states: BTreeSet::new(), ..self.first() }
     }
 
-    /// Of this namespace alone.
+    /// Returns the view of this namespace only.
     #[must_use]
     pub fn within(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self.first() }
     }
 
-    /// With figures of what jobs do, or without them where there are some.
+    /// Returns the view with live figures turned on or off.
     #[must_use]
     pub fn with_figures_toggled(&self) -> Self {
         Self { figures: !self.figures, ..self.clone() }
     }
 
-    /// With pages of this size.
+    /// Returns the view with pages of this size.
     #[must_use]
     pub fn sized(&self, size: usize) -> Self {
         let size = SIZES.iter().position(|it| *it == size).unwrap_or(0);
         Self { size, ..self.first() }
     }
 
-    /// In the same order, with all there is.
+    /// Returns the view of everything, in the same order.
     #[must_use]
     pub fn unfiltered(&self) -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! What the page of one resource shows: facts in words, as the shell has read them.
+//! Contents of the overview of one resource: texts, as the shell has read them.
 
 use crate::action::Action;
 use crate::row::{Row, Tone};
 
-/// A part of the page, or why it is not known.
+/// A part of the page, or why it is unknown.
 pub type Part<T> = Result<T, String>;
 
-/// One resource, and what belongs to it.
+/// A resource, and what belongs to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resource {
     pub row: Row,
@@ -15,7 +15,7 @@ pub struct Resource {
     pub verdict: Part<Verdict>,
     /// As `kubectl flink status` draws it.
     pub tree: Part<Vec<Branch>>,
-    /// Absent where it has no job that could take some.
+    /// `None` if there is no job that could take any.
     pub checkpoints: Option<Part<Checkpoints>>,
     pub life: Life,
 }
@@ -25,11 +25,11 @@ pub struct Resource {
 pub struct Checkpoints {
     /// How many there were.
     pub summary: String,
-    /// The newest first.
+    /// Newest first.
     pub newest: Vec<Checkpoint>,
 }
 
-/// One of them.
+/// A checkpoint.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Checkpoint {
     pub id: Option<i64>,
@@ -41,49 +41,49 @@ pub struct Checkpoint {
     pub at: Option<i64>,
     pub duration: Option<Measure>,
     pub size: Option<Measure>,
-    /// Where it is, or why it failed.
+    /// Its path, or why it failed.
     pub text: String,
 }
 
-/// An amount, and the same in words.
+/// An amount, as a number and formatted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Measure {
     pub amount: i64,
     pub words: String,
 }
 
-/// Moments that are shown.
+/// Maximum number of moments shown.
 pub const MOMENTS_MAX: usize = 200;
-/// Letters of one that are shown.
+/// Maximum length of a moment's text, in characters.
 const MOMENT_LETTERS_MAX: usize = 600;
 
-/// What has happened to it, the newest first.
+/// What has happened to the resource, newest first.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Life {
     moments: Vec<Moment>,
-    /// There are older ones.
+    /// Whether there are older moments.
     is_cut: bool,
     /// What could not be read, and why.
     pub unread: Vec<String>,
 }
 
-/// One thing that happened.
+/// Something that happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moment {
     /// Seconds since the epoch.
     pub at: i64,
     pub tone: Tone,
-    /// What tells it: an event, a condition, …
+    /// What reports it, such as an event or a condition.
     pub source: &'static str,
     pub title: String,
     pub text: String,
     /// What can be done with it.
     pub next: Option<Next>,
-    /// Of the routine of pods and their controllers: shown on demand.
+    /// Whether it is routine of pods and their controllers, which is shown on demand.
     pub is_routine: bool,
 }
 
-/// An action that a moment is good for, and the value of its field.
+/// An action that a moment offers, and the value of its field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Next {
     pub action: Action,
@@ -91,7 +91,7 @@ pub struct Next {
 }
 
 impl Life {
-    /// Of moments in any order.
+    /// Creates the timeline from moments in any order.
     pub fn new(mut moments: Vec<Moment>, unread: Vec<String>) -> Self {
         moments.sort_by_key(|moment| std::cmp::Reverse(moment.at));
         tell_downtimes(&mut moments);
@@ -106,30 +106,30 @@ impl Life {
         Self { moments, is_cut, unread }
     }
 
-    /// The newest first.
+    /// Returns the moments, newest first.
     pub fn moments(&self) -> &[Moment] {
         &self.moments
     }
 
-    /// Those that follow each other and are routine, or are not, the newest first.
+    /// Returns groups of successive moments that are routine, or are not, newest first.
     pub fn stretches(&self) -> impl Iterator<Item = &[Moment]> {
         self.moments.chunk_by(|one, other| one.is_routine == other.is_routine)
     }
 
-    /// Whether there are older ones than those that are shown.
+    /// Returns whether there are older moments than those shown.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 }
 
-/// Adds to each moment in which the job runs again how long it did not. They are sorted, the newest first.
+/// Adds the downtime to each moment at which the job runs again. The moments are sorted, newest first.
 fn tell_downtimes(moments: &mut [Moment]) {
     let mut stopped_at = None;
     for moment in moments.iter_mut().rev() {
         let is_event = moment.source == "event";
         let runs =
             is_event && moment.title == "JobStatusChanged" && moment.text.contains("to RUNNING");
-        // What is older was of a namesake.
+        // Older moments belong to an earlier resource of the same name.
         if moment.source == "resource" {
             stopped_at = None;
         } else if is_event && moment.title == "Suspended" {
@@ -141,22 +141,22 @@ fn tell_downtimes(moments: &mut [Moment]) {
     }
 }
 
-/// What `kubectl flink why` says.
+/// The report of `kubectl flink why`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verdict {
-    /// Good where all is well.
+    /// [`Tone::Good`] if all is well.
     pub tone: Tone,
     pub what: String,
-    /// A quotation or a fact that shows it.
+    /// A quotation or a fact that supports it.
     pub evidence: String,
     pub remedy: String,
-    /// The next command to type.
+    /// The next command to run.
     pub next: String,
-    /// What could not be looked at, and why.
+    /// What could not be checked, and why.
     pub unread: Vec<String>,
 }
 
-/// One line, and what hangs below it.
+/// A line, and the lines below it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Branch {
     pub label: Vec<Span>,
@@ -170,7 +170,7 @@ pub struct Span {
     pub text: String,
 }
 
-/// How a piece of text is to be taken.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Ink {
@@ -182,17 +182,17 @@ pub enum Ink {
     Bad,
 }
 
-/// How what is shown of a resource came to be known. Times are times of the day.
+/// How current the data shown of a resource is. Times are times of day.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Standing {
     Current,
-    /// There is none.
+    /// There is no such resource.
     Absent,
-    /// It was there, and was deleted since.
+    /// It existed and has been deleted since.
     Gone {
         since: String,
     },
-    /// It cannot be read now; what is shown is older.
+    /// It cannot be read now; older data is shown.
     Lost {
         since: String,
         message: String,
@@ -200,7 +200,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// After another look, which says whether the resource is there, or why that is not known.
+    /// Returns the standing after another read, which found whether the resource exists, or failed.
     #[must_use]
     pub fn after(&self, looked: Result<bool, String>, was_seen: bool, clock: String) -> Self {
         match (looked, self) {

@@ -1,39 +1,39 @@
-//! For how long an answer about a person counts. Times count from when the console began.
+//! How long an answer about a person is valid. Times count from the start of the console.
 
 use std::time::Duration;
 
-/// Where the API server does not answer, what it said last counts for so much longer.
+/// Additional time that the last answer is valid if the API server does not answer.
 const SILENCE_MAX: Duration = Duration::from_mins(5);
-/// Pause between two questions when the first was not answered.
+/// Pause before asking again if there was no answer.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// When the API server last said who somebody is and what they may see.
+/// When the API server last answered who a person is and what they may see.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Review {
     interval: Duration,
     answered: Duration,
-    /// When it was asked in vain since, and what came of it.
+    /// The last attempt since then that got no answer: its time, and the reason.
     failed: Option<(Duration, String)>,
 }
 
-/// What is to be asked.
+/// What to ask.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Question {
-    /// Everything anew.
+    /// Everything, again.
     Everything,
-    /// About what is new.
+    /// Only about what is new.
     News,
-    /// Nothing, as there was no answer just now.
+    /// Nothing, because there was no answer just now.
     Nothing,
 }
 
 impl Review {
-    /// It was answered now, which counts for this long.
+    /// Creates a review that was answered now, which is valid for `interval`.
     pub fn new(interval: Duration, now: Duration) -> Self {
         Self { interval, answered: now, failed: None }
     }
 
-    /// What is to be asked now.
+    /// Returns what to ask now.
     pub fn question(&self, now: Duration) -> Question {
         let since = |at: Duration| now.saturating_sub(at);
         match &self.failed {
@@ -43,7 +43,7 @@ impl Review {
         }
     }
 
-    /// There was an answer.
+    /// Records an answer.
     pub fn answer(&mut self, question: Question, now: Duration) {
         self.failed = None;
         if question == Question::Everything {
@@ -51,12 +51,12 @@ impl Review {
         }
     }
 
-    /// There was none.
+    /// Records that there was no answer.
     pub fn fail(&mut self, message: String, now: Duration) {
         self.failed = Some((now, message));
     }
 
-    /// Why nobody can tell any more who it is.
+    /// Returns why it is no longer known who the person is.
     pub fn silence(&self, now: Duration) -> Option<&str> {
         let (_, message) = self.failed.as_ref()?;
         let is_long = now.saturating_sub(self.answered) >= self.interval + SILENCE_MAX;
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(review.silence(seconds(360)), Some("refused"));
         review.answer(Question::Everything, seconds(361));
         assert_eq!(review.silence(seconds(361)), None);
-        // Of news alone: what was said before counts on, and is asked for at its time.
+        // This failure concerns news only: the last full answer stays valid, and is asked for again when it is due.
         review.fail("refused".to_owned(), seconds(370));
         assert_eq!(review.question(seconds(375)), Question::News);
         assert_eq!(review.question(seconds(421)), Question::Everything);

@@ -1,7 +1,7 @@
-//! Which rows a person may see, where others than whoever started the console ask.
+//! Which rows a person may see, if the console is not run by that person.
 //!
-//! The API server is asked whether a person may list a kind: first in all namespaces, and where that is refused in each
-//! namespace that has objects of it. A row is shown only once the answer was yes.
+//! The API server is asked whether a person may list a kind: first in all namespaces and, if that is denied, in each
+//! namespace that has objects of the kind. A row is shown only after the answer was yes.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use strum::IntoEnumIterator;
 use crate::fleet::Fleet;
 use crate::row::{Key, Kind};
 
-/// Namespaces of one kind that the API server is asked about for one person.
+/// Maximum number of namespaces per kind that the API server is asked about for one person.
 pub const ASKED_MAX: usize = 300;
 
-/// What the API server has said about one kind.
+/// What the API server has answered about one kind.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct OfKind {
     is_everywhere: bool,
     namespaces: BTreeMap<Box<str>, bool>,
-    /// There were more namespaces than are asked about.
+    /// Whether there were more namespaces than are asked about.
     is_cut: bool,
 }
 
@@ -27,7 +27,7 @@ struct OfKind {
 pub struct Rights([OfKind; 3]);
 
 impl Rights {
-    /// Those of whoever runs the console for themselves: the API server has refused what they may not list.
+    /// Rights of the person who runs the console for themselves. The API server itself denies what they may not list.
     pub const ALL: Self = {
         const ALL: OfKind =
             OfKind { is_everywhere: true, namespaces: BTreeMap::new(), is_cut: false };
@@ -38,39 +38,39 @@ impl Rights {
         &self.0[kind as usize]
     }
 
-    /// Takes the answer for all namespaces.
+    /// Records the answer for all namespaces.
     pub fn answer_everywhere(&mut self, kind: Kind, may_list: bool) {
         self.0[kind as usize].is_everywhere = may_list;
     }
 
-    /// Takes the answer for one namespace.
+    /// Records the answer for one namespace.
     pub fn answer(&mut self, kind: Kind, namespace: Box<str>, may_list: bool) {
         self.0[kind as usize].namespaces.insert(namespace, may_list);
     }
 
-    /// True where the kind may be listed in all namespaces.
+    /// Returns whether the kind may be listed in all namespaces.
     pub fn is_everywhere(&self, kind: Kind) -> bool {
         self.of(kind).is_everywhere
     }
 
-    /// True where there are objects of the kind, and none in a namespace in which it may be listed.
+    /// Returns whether there are objects of the kind, but none in a namespace where it may be listed.
     pub fn is_refused(&self, kind: Kind) -> bool {
         let OfKind { is_everywhere, namespaces, .. } = self.of(kind);
         !is_everywhere && !namespaces.is_empty() && !namespaces.values().any(|may_list| *may_list)
     }
 
-    /// True where namespaces were left out, as there are too many.
+    /// Returns whether namespaces were left out because there are too many.
     pub fn is_cut(&self) -> bool {
         self.0.iter().any(|of_kind| of_kind.is_cut)
     }
 
-    /// True if the row of this object may be shown.
+    /// Returns whether the row of this object may be shown.
     pub fn sees(&self, key: &Key) -> bool {
         let of_kind = self.of(key.kind);
         of_kind.is_everywhere || of_kind.namespaces.get(&key.namespace).is_some_and(|it| *it)
     }
 
-    /// The namespaces that have objects and were not asked about, and notes when there are too many.
+    /// Returns the namespaces with objects that have not been asked about, and notes whether there are too many.
     pub fn questions(&mut self, fleet: &Fleet) -> Vec<(Kind, Box<str>)> {
         let mut questions = Vec::new();
         for kind in Kind::iter() {

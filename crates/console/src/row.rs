@@ -2,7 +2,7 @@
 
 use strum::{Display, EnumIter, IntoEnumIterator};
 
-/// The longest name of Kubernetes.
+/// Maximum length of a name in Kubernetes.
 const NAME_BYTES_MAX: usize = 253;
 
 /// Kinds that the fleet shows.
@@ -17,12 +17,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In addresses, and in ids of a page.
+    /// Returns the word for addresses and element ids.
     pub fn word(self) -> &'static str {
         self.prefix().unwrap_or("deployment")
     }
 
-    /// As the API server and its rules of access name it.
+    /// Returns the plural name in the API, as used in RBAC rules.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Deployment => "flinkdeployments",
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// As `kubectl flink` has it before a name; deployments go without.
+    /// Returns the prefix of names in `kubectl flink`; deployments have none.
     pub fn prefix(self) -> Option<&'static str> {
         match self {
             Self::Deployment => None,
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// Which object it is. The order of keys is that of a fleet.
+/// Identifies an object. The order of keys is the order of the fleet.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Key {
     pub namespace: Box<str>,
@@ -50,7 +50,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of the parts of an address; nothing that Kubernetes would not take as names.
+    /// Parses the parts of an address; `None` if they are not valid names in Kubernetes.
     pub fn parse(namespace: &str, kind: &str, name: &str) -> Option<Self> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let is_name = |text: &str| {
@@ -63,7 +63,7 @@ impl Key {
         is_valid.then(|| Self { namespace: namespace.into(), name: name.into(), kind })
     }
 
-    /// As a command takes it.
+    /// Returns the argument of a command for this object.
     pub fn argument(&self) -> String {
         match self.kind.prefix() {
             Some(prefix) => format!("{prefix}/{}", self.name),
@@ -71,28 +71,28 @@ impl Key {
         }
     }
 
-    /// Where its page is.
+    /// Returns the address of its page.
     pub fn address(&self) -> String {
         format!("/in/{}/{}/{}", self.namespace, self.kind.word(), self.name)
     }
 }
 
-/// What the JobManager said of a running job at the last look, in words; what it has no number for is empty.
+/// Last figures of a running job from the JobManager, formatted; empty if there is no number.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Figures {
     /// Records per second that the sources read.
     pub records_in: Box<str>,
     /// Records that wait in the sources.
     pub lag: Box<str>,
-    /// Part of its time that the busiest subtask works.
+    /// Share of its time that the busiest subtask works.
     pub busy: Box<str>,
-    /// Part of its time that the worst subtask waits for others.
+    /// Share of its time that the worst subtask waits for others.
     pub backpressure: Box<str>,
     /// Duration of the newest completed checkpoint.
     pub checkpoint: Box<str>,
 }
 
-/// What the table shows of an object; what is not known is absent.
+/// What the table shows of an object. Unknown values are `None`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Row {
     pub lifecycle: Option<Box<str>>,
@@ -100,42 +100,42 @@ pub struct Row {
     pub version: Option<Box<str>>,
     pub image: Option<Box<str>>,
     pub parallelism: Option<i64>,
-    /// Seconds since the epoch, of the newest savepoint or checkpoint in the status.
+    /// Time of the newest savepoint or checkpoint in the status, in seconds since the epoch.
     pub snapshot_at: Option<i64>,
-    /// How far an upgrade is.
+    /// Progress of an upgrade.
     pub upgrade: Option<Box<str>>,
     pub error: Option<Box<str>>,
     /// Seconds since the epoch.
     pub created_at: Option<i64>,
     pub is_session: bool,
     pub is_being_deleted: bool,
-    /// Of a job that was measured, see [`crate::query::Query::figures`].
+    /// Figures of a job that was measured, see [`crate::query::Query::figures`].
     pub figures: Option<Box<Figures>>,
-    /// `name=value`, a line each, by name.
+    /// `name=value`, one per line, sorted by name.
     pub labels: Box<str>,
 }
 
 impl Row {
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
-/// How a state is to be taken. The order is that in which a person wants to know.
+/// How good or bad a state is, in the order of importance to a person.
 #[derive(Clone, Copy, Debug, Display, Eq, Ord, PartialEq, PartialOrd)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Tone {
     Bad,
     Moving,
-    /// There is nothing to say yet.
+    /// Nothing is known yet.
     Unknown,
     Quiet,
     Good,
 }
 
 impl Tone {
-    /// That of a state of a resource or of its job.
+    /// Returns the tone of a state of a resource or its job.
     pub fn of(state: Option<&str>) -> Self {
         match state {
             None => Self::Unknown,

@@ -1,82 +1,82 @@
-//! What the page of a job's autoscaler shows: what is in force, what it decided before, and what it would decide now.
+//! Contents of the autoscaler page of a job: what is in force, what was decided before, and what would be decided now.
 
 use crate::resource::Part;
 use crate::row::Key;
 
-/// Decisions that are shown, the newest.
+/// Maximum number of decisions shown, the newest ones.
 pub const DECISIONS_MAX: usize = 100;
-/// Vertices that are shown.
+/// Maximum number of vertices shown.
 pub const VERTICES_MAX: usize = 60;
-/// Vertices of which there is a chart, those that were scaled last.
+/// Maximum number of vertices with a chart, those that were scaled last.
 pub const CHARTS_MAX: usize = 12;
 
-/// What there is to show.
+/// What the page shows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Shown {
     Scaled(Box<Autoscaler>),
-    /// It is off and has stored nothing; `is_certain` where the operator's own options are known.
+    /// It is off and has stored nothing. `is_certain` if the operator's own options are known.
     Off {
         is_certain: bool,
     },
-    /// The jobs of a session cluster are scaled each by itself.
+    /// The jobs of a session cluster, each of which is scaled separately.
     Session(Vec<Key>),
 }
 
 /// The autoscaler of one job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Autoscaler {
-    /// Names and values in words.
+    /// Names and formatted values.
     pub facts: Vec<(&'static str, String)>,
     /// What cannot be read, or keeps the job from being scaled.
     pub remarks: Vec<String>,
     pub vertices: Vec<Vertex>,
     pub decisions: Decisions,
-    /// What it would decide now, or why that is not known; absent where nobody asks.
+    /// What it would decide now, or why that is unknown; `None` if it was not asked.
     pub outcome: Option<Part<Outcome>>,
 }
 
-/// What a cycle that begins now would end with.
+/// The result of a cycle that starts now.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
     pub words: String,
-    /// When it was measured, a time of the day.
+    /// Time of day at which it was measured.
     pub at: String,
     pub is_backlog: bool,
 }
 
-/// One vertex.
+/// A vertex.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Vertex {
-    /// Its name, or its id where the JobManager does not tell one.
+    /// Its name, or its id if the JobManager reports no name.
     pub name: String,
-    /// As decided before, and in force since.
+    /// The last decision, which is in force.
     pub decided: Option<u32>,
-    /// Since when a lower parallelism would do, in seconds since the epoch.
+    /// Time since which a lower parallelism would do, in seconds since the epoch.
     pub waits_since: Option<i64>,
     /// What would be decided now.
     pub now: Option<Now>,
 }
 
-/// A vertex as it was just measured; figures in words.
+/// A vertex as just measured; figures are formatted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Now {
     pub parallelism: u32,
     pub recommended: u32,
     pub true_rate: String,
     pub target_rate: String,
-    /// The rule that decided, and its number.
+    /// The rule that was decisive, and its number.
     pub rule: Option<String>,
 }
 
-/// What was scaled before.
+/// Earlier scaling decisions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Decisions {
     newest: Vec<Decision>,
-    /// There are older ones.
+    /// Whether there are older ones.
     is_cut: bool,
 }
 
-/// One vertex that was scaled; rates are records per second.
+/// A vertex that was scaled. Rates are records per second.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Decision {
     /// Seconds since the epoch.
@@ -90,20 +90,20 @@ pub struct Decision {
     pub target_rate: Option<Rate>,
     /// What it was expected to process afterwards.
     pub expected_rate: Option<Rate>,
-    /// How long the job took to run again, in words.
+    /// How long the job took to run again, formatted.
     pub restart: Option<String>,
 }
 
 /// Records per second.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Rate {
-    /// Absent where it is without bound, as that of a vertex that has nothing to do.
+    /// `None` if it is unlimited, as for a vertex that has nothing to do.
     pub amount: Option<i64>,
     pub words: String,
 }
 
 impl Decisions {
-    /// Of decisions in any order.
+    /// Creates the list from decisions in any order.
     pub fn new(mut decisions: Vec<Decision>) -> Self {
         decisions.sort_by(|one, other| (other.at, &one.vertex).cmp(&(one.at, &other.vertex)));
         let is_cut = decisions.len() > DECISIONS_MAX;
@@ -111,17 +111,17 @@ impl Decisions {
         Self { newest: decisions, is_cut }
     }
 
-    /// The newest first.
+    /// Returns the decisions, newest first.
     pub fn newest(&self) -> &[Decision] {
         &self.newest
     }
 
-    /// Whether there are older ones than those that are shown.
+    /// Returns whether there are older decisions than those shown.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Of each vertex its own, the oldest first; vertices that were scaled last come first.
+    /// Returns the decisions of each vertex, oldest first. Vertices that were scaled last come first.
     pub fn by_vertex(&self) -> Vec<Vec<&Decision>> {
         let mut all: Vec<Vec<&Decision>> = Vec::new();
         for decision in &self.newest {

@@ -1,9 +1,9 @@
-//! Who is known to a console that a pod serves, and for how long.
+//! People known to the console of a pod, and for how long.
 //!
-//! Somebody who has signed in is known by the id of a session, until a fixed time; whom a proxy or a program brings is known
-//! by the token, as long as it asks. Both are kept by a hash, so that what is looked for tells nothing by its time. There is
-//! room for a fixed number, and of it for a few of one person, so that nobody keeps all others out. Times count from when
-//! the console began.
+//! A person who has signed in is identified by the id of a session, until a fixed time. A person whose token a proxy or
+//! a program sends is identified by the token, as long as requests come. Both are stored as hashes, so that the time of
+//! a lookup reveals nothing. The number of visitors is limited, in total and for each person, so that one person cannot
+//! keep all others out. Times count from the start of the console.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use sha2::{Digest, Sha256};
 
 use crate::gate::Credential;
 
-/// Visitors that are known at the same time.
+/// Maximum number of visitors known at the same time.
 pub const VISITORS_MAX: usize = 256;
-/// Visits of one person among them, each in a browser of its own.
+/// Maximum number of visits of one person among them, each in its own browser.
 pub const OF_ONE_MAX: usize = 8;
-/// The longest that somebody stays signed in.
+/// Maximum time that a person stays signed in.
 pub const SESSION_MAX: Duration = Duration::from_hours(8);
-/// Whom a token brings is forgotten after this time without a request.
+/// Time without a request after which a person identified by a token is forgotten.
 const IDLE_MAX: Duration = Duration::from_mins(10);
 
-/// By what a visitor is found.
+/// What a visitor is found by.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Mark([u8; 32]);
 
 impl Mark {
-    /// That of a credential.
+    /// Returns the mark of a credential.
     pub fn of(credential: Credential<'_>) -> Self {
         let (kind, secret) = match credential {
             Credential::Token(token) => ("token", token),
@@ -38,7 +38,7 @@ impl Mark {
 }
 
 struct Known<V> {
-    /// Who it is to the API server.
+    /// Identity of the person for the API server.
     person: String,
     is_session: bool,
     since: Duration,
@@ -56,7 +56,7 @@ impl<V> Known<V> {
     }
 }
 
-/// Everybody who is known, with what is kept of each.
+/// All known visitors, with what is kept of each.
 pub struct Visitors<V> {
     known: HashMap<Mark, Known<V>>,
 }
@@ -67,22 +67,22 @@ impl<V> Default for Visitors<V> {
     }
 }
 
-/// There is no room.
+/// There is no room for another visitor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Full;
 
 impl<V> Visitors<V> {
-    /// Whoever has this credential, if they are known.
+    /// Returns the visitor with this credential, if known.
     pub fn find(&mut self, mark: Mark, now: Duration) -> Option<&V> {
         let known = self.known.get_mut(&mark).filter(|known| !known.is_over(now))?;
         known.seen = now;
         Some(&known.visitor)
     }
 
-    /// Lets somebody in, and returns whose place they take: one of their own.
+    /// Adds a visitor, and returns the earlier visitor of the same person that had to make room.
     ///
     /// # Errors
-    /// When there is no room.
+    /// Returns [`Full`] if there is no room.
     pub fn enter(
         &mut self,
         credential: Credential<'_>,
@@ -104,28 +104,28 @@ impl<V> Visitors<V> {
         Ok(left.or(before.map(|known| known.visitor)))
     }
 
-    /// Forgets somebody.
+    /// Forgets a visitor.
     pub fn leave(&mut self, mark: Mark) -> Option<V> {
         self.known.remove(&mark).map(|known| known.visitor)
     }
 
-    /// Forgets those whose time is over, and returns them.
+    /// Forgets visitors whose time is over, and returns them.
     pub fn sweep(&mut self, now: Duration) -> Vec<V> {
         let over = self.known.extract_if(|_, known| known.is_over(now));
         over.map(|(_, known)| known.visitor).collect()
     }
 
-    /// When somebody last asked.
+    /// Returns the time of the last request.
     pub fn last_seen(&self) -> Option<Duration> {
         self.known.values().map(|known| known.seen).max()
     }
 
-    /// How many are known.
+    /// Returns the number of known visitors.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether nobody is known.
+    /// Returns whether no visitor is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

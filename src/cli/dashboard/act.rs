@@ -1,7 +1,7 @@
-//! Acting: a person is shown what a command would do, and has it run.
+//! Actions: the console shows what a command would do, then runs it.
 //!
-//! Every change is a command of the command line, with its checks and its questions. Nothing is written before a form of the
-//! console itself is sent, with a plan of what it does on the same page.
+//! Every change is a command of the command line, with its checks and questions. Nothing is written until a form of the
+//! console itself is submitted, from a page that shows what it will do.
 
 use std::sync::Arc;
 
@@ -38,23 +38,23 @@ use console::page::run::{ANSWER, EVENTS, RUNS, address};
 use console::resource::Part;
 use console::row::{Key, Row};
 
-/// Bytes of a form; etcd has no room for larger objects either.
+/// Maximum size of a form in bytes. etcd has no room for larger objects either.
 const FORM_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Plans that are made at the same time; others wait.
+/// Maximum number of plans computed at the same time; others wait.
 const PLANS_MAX: usize = 2;
 
-/// What acting takes. A console without it only shows.
+/// What a console needs to act. A console without it is read-only.
 pub(super) struct Acts {
     connection: Connection,
     access: FlinkAccess,
-    /// The flags that the console was started with, for commands to be typed elsewhere.
+    /// The flags that the console was started with, for commands that are typed elsewhere.
     flags: Vec<String>,
     rights: Rights,
     runs: Runs,
-    /// For plans that are being made.
+    /// Limits the plans computed at the same time.
     turns: Arc<Semaphore>,
-    /// Whether the person may deploy something new.
+    /// Whether the person may deploy new resources.
     pub(super) may_deploy: bool,
 }
 
@@ -81,7 +81,7 @@ impl Acts {
         }
     }
 
-    /// What may be done to a resource, as far as its state allows any of it.
+    /// Returns the actions that the person may run on a resource and that its state allows.
     pub(super) async fn of(&self, key: &Key, row: Option<&Row>) -> Vec<Action> {
         let may = self.rights.of(&self.connection.client, &key.namespace, key.kind).await;
         Action::of(key, row).filter(|action| may.contains(action)).collect()
@@ -96,7 +96,7 @@ impl Acts {
         }
     }
 
-    /// The command as a person would type it.
+    /// Returns the command as a person would type it.
     fn typed(&self, arguments: &[String], namespace: Option<&str>) -> String {
         let namespace = namespace.map(|namespace| ["-n", namespace].map(str::to_owned));
         let flags = namespace.into_iter().flatten().chain(self.flags.iter().cloned());
@@ -105,7 +105,7 @@ impl Acts {
         std::iter::once("kubectl flink".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// What an action would do; `None` while one of its fields is missing.
+    /// Previews an action; `None` while one of its fields is missing.
     async fn preview(&self, action: Action, key: &Key, values: &Values) -> Option<Preview> {
         let command = self.typed(&action.run(key, values)?, Some(&key.namespace));
         let dry_run = action.dry_run(key, values).filter(|_| action.has_plan());
@@ -141,7 +141,7 @@ impl Acts {
         }
     }
 
-    /// What deploying a manifest would do.
+    /// Previews the deployment of a manifest.
     async fn preview_of(&self, manifest: &str, of: Option<&Key>) -> Preview {
         let file = of.map_or_else(|| "FILE".to_owned(), |key| format!("{}.yaml", key.name));
         let command = self.typed(&deploy(&file), Some(&self.namespace_of(of)));
@@ -163,7 +163,7 @@ impl Acts {
         of.map_or_else(|| self.connection.namespace.clone(), |key| key.namespace.to_string())
     }
 
-    /// The manifest of a resource that is there, as somebody would write it.
+    /// Returns the manifest of an existing resource as a person would write it.
     async fn manifest(&self, key: &Key) -> Part<String> {
         let id = super::resource::id(key);
         let found = read::get_value(&self.connection.client, &id).await;
@@ -183,12 +183,12 @@ impl Acts {
     }
 }
 
-/// The arguments that deploy a file, and wait.
+/// Returns the arguments that deploy a file and wait for the result.
 fn deploy(file: &str) -> Vec<String> {
     ["deploy", "-f", file, "--wait", "--timeout=10m"].map(str::to_owned).into()
 }
 
-/// Prepares a preview; only a few at the same time, as each asks for much.
+/// Prepares a preview. Only a few are prepared at the same time, because each sends many requests.
 async fn prepared<F: Future<Output = Option<Preview>>>(
     console: Arc<Console>,
     prepare: impl FnOnce(Arc<Console>) -> F + Send + 'static,
@@ -209,16 +209,16 @@ async fn prepared<F: Future<Output = Option<Preview>>>(
     preview.await.map_err(|_| busy())
 }
 
-/// A person waits for a plan.
+/// Limits the time for a plan, because a person is waiting for it.
 async fn in_time(plan: impl Future<Output = Plan>) -> Plan {
     let late = || format!("no answer within {} seconds", PLAN_TIME_MAX.as_secs());
     timeout(PLAN_TIME_MAX, plan).await.unwrap_or_else(|_| Plan::Unknown(late()))
 }
 
-/// The longest that a plan may take: it asks for as much as the operator would.
+/// Maximum time for a plan, which sends as many requests as the operator would.
 const PLAN_TIME_MAX: std::time::Duration = PART_TIME_MAX.saturating_mul(4);
 
-/// The pages that act.
+/// Routes of the pages that act.
 pub(super) fn routes() -> Router<Arc<Console>> {
     let run = format!("{RUNS}/{{number}}");
     Router::new()
@@ -242,7 +242,7 @@ fn acts(console: &Console) -> Result<&Acts, Refused> {
     })
 }
 
-/// Nothing is done for a form that the console has not made.
+/// Rejects forms that the console has not created.
 fn own_form(console: &Console, body: &str) -> Result<(), Refused> {
     let form = action::value(body, FORM).unwrap_or_default();
     if console.is_own_form(&form) {
@@ -252,7 +252,7 @@ fn own_form(console: &Console, body: &str) -> Result<(), Refused> {
     Err(Refused::new(StatusCode::FORBIDDEN, "The form has expired", text))
 }
 
-/// The action of an address, on a resource that is shown, if the person may have it done.
+/// Returns the resource and the action of an address if the resource is shown and the person may run the action.
 async fn wanted(console: &Console, parts: ActionParts) -> Result<(Key, Action), Refused> {
     let acts = acts(console)?;
     let Path((namespace, kind, name, action)) = parts;
@@ -271,7 +271,7 @@ async fn wanted(console: &Console, parts: ActionParts) -> Result<(Key, Action), 
     Err(Refused::new(StatusCode::FORBIDDEN, "Permission denied", &text))
 }
 
-/// What an action would do.
+/// Shows what an action would do.
 async fn ask(
     State(console): State<Arc<Console>>,
     parts: ActionParts,
@@ -293,7 +293,7 @@ async fn ask(
     Ok(Html(page::act::page(console.place(), asked)).into_response())
 }
 
-/// Has it done.
+/// Runs an action.
 async fn act(State(console): State<Arc<Console>>, parts: ActionParts, body: String) -> Answered {
     own_form(&console, &body)?;
     let (key, action) = wanted(&console, parts).await?;
@@ -319,7 +319,7 @@ fn start(acts: &Acts, wanted: Wanted, global: Global) -> Answered {
     }
 }
 
-/// The resource that is edited, by the query of the address.
+/// Returns the resource to edit, which the query of the address names.
 fn edited(console: &Console, query: &str) -> Result<Option<Key>, Refused> {
     let value = |name| action::value(query, name).unwrap_or_default();
     let parts = (value("namespace"), value("kind"), value("name"));
@@ -329,7 +329,7 @@ fn edited(console: &Console, query: &str) -> Result<Option<Key>, Refused> {
     meant(console, &Path(parts)).map(Some)
 }
 
-/// An empty manifest, or that of a resource.
+/// Shows the editor, empty or with the manifest of a resource.
 async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -> Answered {
     let acts = acts(&console)?;
     let of = edited(&console, &query.unwrap_or_default())?;
@@ -345,7 +345,7 @@ async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
 
-/// What a manifest would do.
+/// Shows what a manifest would do.
 async fn look(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
@@ -366,7 +366,7 @@ async fn look(
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
 
-/// Has a manifest deployed.
+/// Deploys a manifest.
 async fn send(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
@@ -398,13 +398,13 @@ fn found(console: &Console, number: u64) -> Result<Arc<Running>, Refused> {
         .ok_or_else(|| Refused::new(StatusCode::NOT_FOUND, "Command not found", text))
 }
 
-/// The page of a command that was begun.
+/// Shows the page of a command that was started.
 async fn shown(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
     let run = found(&console, number)?.shown();
     Ok(Html(page::run::page(console.place(), &run, console.form())).into_response())
 }
 
-/// What it says, as it comes.
+/// Streams the output of a command.
 async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) -> Answered {
     let running = found(&console, number)?;
     let permits = console.room.live()?;
@@ -419,7 +419,7 @@ async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) ->
     }))
 }
 
-/// Yes or no.
+/// Answers the question of a command with yes or no.
 async fn answer(
     State(console): State<Arc<Console>>,
     Path(number): Path<u64>,
@@ -448,7 +448,7 @@ impl Live for FollowingRun {
 
     async fn next(&mut self) -> Fragments {
         if !std::mem::take(&mut self.is_first) {
-            // Its sender is in the command, which lives as long as this.
+            // Cannot fail: the sender is in the command, which lives as long as `self`.
             drop(self.changed.changed().await);
             tokio::time::sleep(live::PAUSE).await;
         }

@@ -1,4 +1,4 @@
-//! The answers over HTTP: pages, their live parts, and files of the program. Each request is judged first.
+//! Responses over HTTP: pages, their live parts, and embedded files. Each request is checked first.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -36,61 +36,61 @@ use console::query::Query;
 use console::rights::Rights;
 use console::row::{Key, Kind, Row};
 
-/// Connections at the same time: those of live pages, and as many for all else.
+/// Maximum number of connections: those of live pages, and as many for everything else.
 pub(super) const CONNECTIONS_MAX: usize = 2 * LIVE_MAX;
-/// The longest that a browser may take for the head of a request, or until it asks again.
+/// Maximum time for the head of a request, and until the next request on the same connection.
 pub(super) const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-/// Every connection is ended after this, so that one that nobody reads does not stay.
+/// Maximum age of a connection, so that one that no one reads does not stay.
 pub(super) const CONNECTION_TIME_MAX: Duration = Duration::from_hours(1);
 
-/// Nothing but what the console itself has; and nobody shows it within a page of his own.
+/// Allows only what the console itself serves, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 5] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    // Without one a browser would not name the origin of a form.
+    // Without a referrer, browsers would not send the origin of a form.
     (REFERRER_POLICY, "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
-/// Of a file whose address changes with what is in it.
+/// For files whose address changes with their content.
 const FOR_EVER: &str = "private, max-age=31536000, immutable";
 
 /// The address of a resource.
 const RESOURCE: &str = "/in/{namespace}/{kind}/{name}";
 
-/// What watches tell and pages show to one person.
+/// The console of one person.
 pub(super) struct Console {
     pub(super) door: Door,
     pub(super) cluster: Cluster,
     pub(super) reader: Reader,
-    /// Absent where it only shows.
+    /// `None` if the console is read-only.
     pub(super) acts: Option<Acts>,
-    /// Absent where it is all of them.
+    /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) known: Arc<Known>,
     pub(super) room: Room,
-    /// Of jobs on pages of the fleet; absent where it would be shown to others than who may ask for it.
+    /// Figures of the jobs on pages of the fleet. `None` if people who may not ask for them would see them.
     pub(super) measured: Option<Measured>,
-    /// Of Flink's own interface; absent where no port can be opened for it.
+    /// Read-only access to Flink's own UI. `None` if no ports can be opened for it.
     pub(super) proxies: Option<Proxies>,
 }
 
-/// Who is let in.
+/// Who has access.
 pub(super) enum Door {
-    /// Whoever runs the console: they may all that the API server lets them.
+    /// The person who runs the console, who may do everything that the API server lets them do.
     Own(Guard),
-    /// One of those who have signed in to the console of a pod, which changes nothing.
+    /// A person who has signed in to the console of a pod, which is read-only.
     Pod(Arc<Person>, Arc<Pace>),
 }
 
-/// The cluster, for a person.
+/// How the cluster is shown to a person.
 pub(super) struct Cluster {
-    /// The context of the kubeconfig.
+    /// Context of the kubeconfig, or the name set for the console of a pod.
     pub(super) name: String,
-    /// Where its API server is.
+    /// Host of its API server.
     pub(super) host: String,
 }
 
@@ -115,7 +115,7 @@ impl Console {
         }
     }
 
-    /// What the person may have done to a resource.
+    /// Returns the actions that the person may run on a resource.
     pub(super) async fn actions(&self, key: &Key, row: Option<&Row>) -> Vec<Action> {
         match &self.acts {
             Some(acts) => acts.of(key, row).await,
@@ -127,7 +127,7 @@ impl Console {
         self.known.fleet()
     }
 
-    /// What a form of this console has; nothing where it changes nothing.
+    /// Returns the secret in the forms of this console; empty if the console is read-only.
     pub(super) fn form(&self) -> &str {
         match &self.door {
             Door::Own(guard) => guard.form(),
@@ -135,7 +135,7 @@ impl Console {
         }
     }
 
-    /// Whether a form is of this console, by what it has.
+    /// Returns whether a form belongs to this console, by the secret in it.
     pub(super) fn is_own_form(&self, given: &str) -> bool {
         match &self.door {
             Door::Own(guard) => guard.is_own_form(given),
@@ -143,12 +143,12 @@ impl Console {
         }
     }
 
-    /// What is known of a resource, where it may be shown.
+    /// Returns the row of a resource if the person may see it.
     pub(super) fn row(&self, key: &Key) -> Option<Row> {
         self.fleet().seen_by(&self.rights()).row(key).cloned()
     }
 
-    /// What of the fleet is shown.
+    /// Returns the rights that decide which rows are shown.
     pub(super) fn rights(&self) -> Arc<Rights> {
         match &self.door {
             Door::Own(_) => Arc::new(Rights::ALL),
@@ -156,7 +156,7 @@ impl Console {
         }
     }
 
-    /// Shows what of the fleet may be shown, when there is time for it.
+    /// Renders the rows that may be shown. In a pod, this waits for its turn.
     pub(super) async fn show<T>(&self, show: impl FnOnce(Place<'_>, View<'_>) -> T) -> T {
         let show = || {
             let rights = self.rights();
@@ -168,7 +168,7 @@ impl Console {
         }
     }
 
-    /// Asks again, where it is time to, whether who sees this is still let in.
+    /// Checks again whether the person still has access, if the last check is too old.
     pub(super) async fn is_let_in(&self) -> bool {
         match &self.door {
             Door::Own(_) => true,
@@ -176,7 +176,7 @@ impl Console {
         }
     }
 
-    /// Ends when who sees this is not let in any more.
+    /// Completes when the person loses access.
     pub(super) async fn end(&self) {
         match &self.door {
             Door::Own(_) => std::future::pending().await,
@@ -204,7 +204,7 @@ impl Console {
     }
 }
 
-/// All that is answered, behind the guard.
+/// All routes, behind the guard.
 pub(super) fn routes(console: &Arc<Console>) -> Router {
     Router::new()
         .route("/", get(fleet))
@@ -222,7 +222,7 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
         .with_state(Arc::clone(console))
 }
 
-/// A page of a resource, and its events.
+/// Routes of a page of a resource and of its events.
 fn pages_of<P: Page>() -> Router<Arc<Console>> {
     let address = format!("{RESOURCE}{}", P::TAB.path());
     Router::new()
@@ -230,11 +230,11 @@ fn pages_of<P: Page>() -> Router<Arc<Console>> {
         .route(&address, get(resource::<P>))
 }
 
-/// Answers whom the guard lets in, and says to others what to do.
+/// Answers requests that the guard allows, and explains to others what to do.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     let verdict = match &console.door {
         Door::Own(guard) => guard.judge(&asked(request.method(), request.uri(), request.headers())),
-        // The gate of the pod has let it in.
+        // The gate of the pod has already checked the request.
         Door::Pod(..) => Verdict::Answer,
     };
     let response = match verdict {
@@ -250,7 +250,7 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
     dressed(response)
 }
 
-/// Gives the cookie to who has shown the token, and leads on.
+/// Sets the cookie for a browser that has shown the token, and redirects it.
 pub(super) fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> Response {
     let mut response = if is_from_elsewhere {
         Html(page::forward(address)).into_response()
@@ -263,13 +263,13 @@ pub(super) fn entered(cookie: &str, address: &str, is_from_elsewhere: bool) -> R
     response
 }
 
-/// With the headers of every answer, where it has none of its own.
+/// Adds the headers of every response, unless it has its own.
 pub(super) fn dressed(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    // The fleet is nobody's to keep.
+    // No cache may keep the fleet.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
@@ -297,22 +297,22 @@ pub(super) async fn asset(uri: Uri) -> Response {
     assets::find(uri.path()).map_or_else(|| Refused::no_such_page().into_response(), file)
 }
 
-/// A file of the program.
+/// Responds with an embedded file.
 pub(super) fn file(asset: Asset) -> Response {
     let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, FOR_EVER)];
     (headers, asset.text).into_response()
 }
 
-/// An answer that says why there is no other one.
+/// A response that explains why a request was refused.
 pub(super) struct Refused(Box<Response>);
 
 impl Refused {
-    /// A page that says one thing.
+    /// Creates a page with a single message.
     pub(super) fn new(status: StatusCode, title: &str, text: &str) -> Self {
         Self(Box::new((status, Html(page::message(title, text))).into_response()))
     }
 
-    /// There is nothing at the address.
+    /// The response for an address that does not exist.
     pub(super) fn no_such_page() -> Self {
         let text = "The fleet is at /.";
         Self::new(StatusCode::NOT_FOUND, "Page not found", text)
@@ -325,10 +325,10 @@ impl IntoResponse for Refused {
     }
 }
 
-/// The parts of the address of a resource.
+/// Path parameters of a resource.
 pub(super) type Parts = Path<(String, String, String)>;
 
-/// The resource that an address means, or why it is not shown.
+/// Returns the resource that an address names, or a response that explains why it is not shown.
 pub(super) fn meant(
     console: &Console,
     Path((namespace, kind, name)): &Parts,
@@ -344,7 +344,7 @@ pub(super) fn meant(
     }
 }
 
-/// A page of one resource.
+/// Renders a page of one resource.
 async fn resource<P: Page>(
     State(console): State<Arc<Console>>,
     parts: Parts,

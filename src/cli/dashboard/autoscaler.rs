@@ -1,4 +1,4 @@
-//! The page of a job's autoscaler, in the words of `kubectl flink autoscaler status`, `history` and `explain`.
+//! The autoscaler page of a job, in the words of `kubectl flink autoscaler status`, `history` and `explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,19 +30,19 @@ use console::resource::Part;
 use console::row::{Key, Row};
 use console::scaling::{Autoscaler, Decision, Decisions, Now, Outcome, Rate, Shown, Vertex};
 
-/// Between two measurements for a page that stays open: the operator takes one each minute.
+/// Pause between two measurements while a page stays open. The operator measures every minute.
 const PAUSE: Duration = Duration::from_secs(30);
-/// The longest that one answer of the JobManager may take.
+/// Maximum time for one response of the JobManager.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the page knows, from one look to the next.
+/// State of the page between two refreshes.
 #[derive(Default)]
 pub(super) struct Looked {
     seen: Seen<Part<Shown>>,
     explained: Option<(Instant, Part<Explained>)>,
 }
 
-/// What would be decided, as it was measured.
+/// What the autoscaler would decide, from one measurement.
 struct Explained {
     report: Report,
     /// Names of vertices by id.
@@ -71,12 +71,13 @@ impl Page for Looked {
     }
 }
 
-/// A job with what is stored of it, and the options that apply to it.
+/// A job with its stored scaling state and the options that apply to it.
 struct Scaled {
     job: Job,
     operator: OperatorConfig,
     config: FlinkConfig,
-    /// Whether the operator's own options are among them.
+    /// Whether `config` decides that the autoscaler is on or off: the operator's own options could be read, or the job
+    /// sets it.
     is_certain: bool,
 }
 
@@ -116,15 +117,15 @@ async fn read(
     let (operator, unread) =
         operator_config::operator(&connection.client, &reader.operator_namespace).await;
     let cluster = deployment::cluster_of(connection, &job.resource).await?;
-    // What is wrong with a spec is told on the overview.
+    // The overview reports a problem with the spec.
     let config = explain::effective(&job.resource, &cluster, &operator)
         .unwrap_or_else(|_| job.resource.flink_config());
     let is_certain = unread.is_none() || config.is_set(&ENABLED);
     Ok(Scaled { job, operator, config, is_certain })
 }
 
-/// Measures the job once. Rules that the operator's configuration has for it are not asked: they may be programs
-/// elsewhere, and a page looks again and again.
+/// Measures the job once. Fails if the configuration has plugins that take part in the decision: they may be programs
+/// elsewhere, and an open page measures again and again.
 async fn explain(
     connection: &Connection,
     Scaled { job, operator, config, .. }: &Scaled,
@@ -171,7 +172,7 @@ fn autoscaler(
         let name = measured.and_then(|it| it.names.get(id)).filter(|name| !name.is_empty());
         name.map_or_else(|| id.to_owned(), |name| secret::hide_in(name))
     };
-    // In the order of the graph, and then those that the job has no more.
+    // In the order of the graph, then those that the job no longer has.
     let present = measured.iter().flat_map(|it| &it.report.vertices);
     let mut vertices: Vec<Vertex> = present
         .map(|it| Vertex { now: Some(now(it)), ..vertex(&known, &it.id, name_of(&it.id)) })

@@ -1,4 +1,4 @@
-//! The page of a resource's configuration, as `kubectl flink config` tells it.
+//! The configuration page of a resource, as `kubectl flink config` reports it.
 
 use anyhow::Context;
 
@@ -17,7 +17,7 @@ use console::page::resource::{Fragment, Tab};
 use console::resource::Part;
 use console::row::{Key, Row};
 
-/// What the page knows, from one look to the next.
+/// State of the page between two refreshes.
 #[derive(Default)]
 pub(super) struct Looked {
     filter: Filter,

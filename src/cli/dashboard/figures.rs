@@ -1,4 +1,4 @@
-//! What the jobs on a page of the fleet do, measured as `kubectl flink top` does while somebody looks.
+//! Live figures of the jobs on a page of the fleet, measured as `kubectl flink top` does while the page is open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use crate::cli::top::{self, milliseconds, part, short};
 use console::query::Query;
 use console::row::{Figures, Key};
 
-/// Jobs of a page that are measured; of others there are no figures.
+/// Maximum number of jobs measured for one page; the others have no figures.
 const MEASURED_MAX: usize = 60;
-/// Jobs that are measured at the same time, for all pages.
+/// Maximum number of jobs measured at the same time, for all pages.
 const AT_ONCE_MAX: usize = 4;
-/// A figure is measured anew after this.
+/// Age after which a figure is measured again.
 const FRESH: Duration = Duration::from_secs(10);
-/// Jobs that are remembered; those that nobody looks at any more make room.
+/// Maximum number of jobs remembered. Those that are no longer shown make room.
 const KNOWN_MAX: usize = 1_000;
 
-/// When each job was measured, and what is kept of it.
+/// When each job was last measured, and what is kept of it for the next time.
 pub(super) struct Measured {
     jobs: Mutex<BTreeMap<Key, Last>>,
     turns: Semaphore,
@@ -45,7 +45,7 @@ impl Measured {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if it is time to measure the job, which is then taken to be done.
+    /// Returns whether it is time to measure the job, and if so, marks it as measured.
     fn begins(&self, key: &Key) -> bool {
         let mut jobs = self.jobs();
         if jobs.get(key).is_some_and(|last| last.at.elapsed() < FRESH) {
@@ -60,7 +60,7 @@ impl Measured {
     }
 }
 
-/// Begins to measure the jobs that a page shows, where it is time to.
+/// Starts to measure the jobs on a page whose figures are due.
 pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
     let Some(measured) = console.measured.as_ref().filter(|_| query.figures) else { return };
     let running: Vec<Key> = {
@@ -75,7 +75,7 @@ pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
     };
     for key in running.into_iter().filter(|key| measured.begins(key)) {
         let console = Arc::clone(console);
-        // It ends with its figures, or with the time that it may take.
+        // The task ends with its figures or by its timeout.
         drop(tokio::spawn(async move {
             let Some(measured) = &console.measured else { return };
             let Ok(_turn) = measured.turns.acquire().await else { return };
@@ -85,14 +85,14 @@ pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
     }
 }
 
-/// Nothing where the JobManager does not answer: its page says why.
+/// Returns `None` if the JobManager does not answer. The page of the job says why.
 async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Figures> {
     let known = measured.jobs().get_mut(key).and_then(|last| last.known.take());
     let known = match known {
         Some(known) => known,
         None => meet(console, key).await?,
     };
-    // Another one is met next time where this one is gone.
+    // If the JobManager is gone, the next measurement looks it up again.
     let (figures, known) = top::ask(known).await.ok()?;
     if let Some(last) = measured.jobs().get_mut(key) {
         last.known = Some(known);
@@ -113,7 +113,7 @@ async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Fi
     })
 }
 
-/// The job, and the JobManager that runs it.
+/// Looks up the job and the JobManager that runs it.
 async fn meet(console: &Console, key: &Key) -> Option<Known> {
     let reader = &console.reader;
     let object = reader.object(key).await.ok()??;

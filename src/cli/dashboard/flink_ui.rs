@@ -1,9 +1,9 @@
-//! The way into Flink's own web interface: a port of its own for each cluster, through which it can be read.
+//! Read-only access to Flink's own web UI, on a separate port for each cluster.
 //!
-//! Its pages run scripts that the JobManager gives out, and a JobManager runs code of whoever writes jobs. So they are
-//! never of the console's own origin: each cluster has another port, with a guard, a token and a cookie of its own. Nothing
-//! that a browser sends but the path reaches the JobManager, and nothing but its answer comes back. Nothing is changed
-//! either: what the operator does not know of costs state.
+//! The UI runs scripts that the JobManager serves, and a JobManager runs code of anyone who writes jobs. So the UI
+//! never shares the console's origin: each cluster has its own port, with its own guard, token and cookie. Of what a
+//! browser sends, only the path reaches the JobManager, and only its response comes back. Requests that change
+//! something are refused, because changes that the operator does not know of can cost state.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -35,25 +35,25 @@ use console::assets;
 use console::guard::{Guard, Refusal, Verdict};
 use console::row::Key;
 
-/// Clusters whose interface is open at the same time.
+/// Maximum number of clusters whose UI is open at the same time.
 const OPEN_MAX: usize = 8;
-/// It is closed when nobody has asked for anything for so long. Its pages ask every few seconds.
+/// Time without a request after which a UI is closed. Its pages send a request every few seconds.
 const IDLE_MAX: Duration = Duration::from_mins(30);
-/// Connections of one: a browser opens six.
+/// Maximum number of connections to one UI. A browser opens six.
 const CONNECTIONS_MAX: usize = 32;
-/// Answers of JobManagers that are read at the same time, each of which may have 16 MiB.
+/// Maximum number of JobManager responses read at the same time. Each may have 16 MiB.
 const ANSWERS_MAX: usize = 8;
-/// The longest that a request waits for its turn.
+/// Maximum time that a request waits for its turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest that a JobManager may take: some answers are made of samples of threads.
+/// Maximum time for a response of the JobManager. Some are made of thread samples.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Flink's scripts reach nobody but their JobManager. None of them stays as a service worker, which would outlive the
-/// command and meet whatever has the port next.
+/// Flink's scripts can reach nothing but their JobManager. None of them can stay as a service worker, which would
+/// outlive the command and meet whatever uses the port next.
 const POLICY: &str = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; worker-src blob:; form-action 'none'; \
                       frame-src 'none'; base-uri 'self'; frame-ancestors 'none'";
 
-/// Those that are open.
+/// The UIs that are open.
 pub(super) struct Proxies {
     open: tokio::sync::Mutex<Open>,
     answers: Arc<Semaphore>,
@@ -61,9 +61,9 @@ pub(super) struct Proxies {
 
 #[derive(Default)]
 struct Open {
-    /// By namespace and name of their clusters.
+    /// By namespace and name of the cluster.
     doors: BTreeMap<(String, String), (Arc<Door>, AbortHandle)>,
-    /// They end with this.
+    /// Dropping the set closes all UIs.
     tasks: JoinSet<()>,
 }
 
@@ -76,15 +76,15 @@ impl Default for Proxies {
 /// The port of one cluster.
 struct Door {
     guard: Guard,
-    /// It may change with the cluster.
+    /// Replaced when the UI is opened again, because the cluster may have changed.
     client: Mutex<Client>,
-    /// What opens the whole interface.
+    /// The command that opens the full UI.
     command: String,
     used_at: Mutex<Instant>,
     answers: Arc<Semaphore>,
 }
 
-/// Opens the interface of a resource, and leads to it.
+/// Opens the UI of a resource and redirects to it.
 pub(super) async fn open(
     State(console): State<Arc<Console>>,
     parts: Parts,
@@ -100,7 +100,7 @@ pub(super) async fn open(
     Ok((StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response())
 }
 
-/// Where the interface is, with a token and at the job.
+/// Returns the address of the UI, with a token and the job.
 async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<String, String> {
     let reader = &console.reader;
     let _turn = reader.turn().await?;
@@ -128,13 +128,13 @@ async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<Stri
     within(Box::pin(opened)).await
 }
 
-/// What opens the whole interface in a terminal.
+/// Returns the command that opens the full UI from a terminal.
 fn command(key: &Key) -> String {
     format!("kubectl flink ui {} -n {}", key.argument(), key.namespace)
 }
 
 impl Proxies {
-    /// The address of the door to a cluster, which is opened if it is not open.
+    /// Returns the address of the UI of a cluster, and opens it if necessary.
     async fn address(
         &self,
         place: (String, String),
@@ -178,10 +178,10 @@ impl Proxies {
     }
 }
 
-/// What follows the token in an address, before the id of a job: what stands behind a `#` is not sent.
+/// Precedes the id of the job in an address, after the token. Browsers do not send what follows a `#`.
 const JOB: &str = "job=";
 
-/// Where the interface shows the job that an address names.
+/// Returns the path at which the UI shows the job that an address names.
 fn at_job(address: &str) -> String {
     let job = address.strip_prefix("/?").and_then(|query| query.strip_prefix(JOB));
     let is_id = |job: &&str| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -200,7 +200,7 @@ impl Door {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Answers until nobody has asked for long.
+    /// Serves requests until there have been none for [`IDLE_MAX`].
     async fn serve(self: Arc<Self>, listener: Listener) {
         let routes = Router::new()
             .fallback(get(pass).fallback(refuse_change))
@@ -224,7 +224,7 @@ impl Door {
     }
 }
 
-/// Answers whom the guard lets in, and says to others what to do.
+/// Answers requests that the guard allows, and explains to others what to do.
 async fn guarded(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let asset = assets::find(request.uri().path());
     let is_worker = request.headers().contains_key("service-worker");
@@ -245,7 +245,7 @@ async fn guarded(State(door): State<Arc<Door>>, request: Request, next: Next) ->
             entered(&cookie, &at_job(&address), is_from_elsewhere)
         }
         Verdict::Refuse(refusal) => match asset {
-            // The style of the page that says so.
+            // The page that reports this refusal needs its stylesheet.
             Some(asset) if refusal == Refusal::Token => answers::file(asset),
             _ => {
                 let status =
@@ -263,7 +263,7 @@ fn said(status: StatusCode, title: &str, text: &str) -> Response {
     Refused::new(status, title, text).into_response()
 }
 
-/// What changes something, or could be more than it seems.
+/// Refuses requests that change something or could do more than they seem to.
 async fn refuse_change(State(door): State<Arc<Door>>) -> Response {
     let text = format!(
         "The console only forwards requests that read. A job that is stopped behind the operator's back can lose its \
@@ -273,13 +273,13 @@ async fn refuse_change(State(door): State<Arc<Door>>) -> Response {
     said(StatusCode::METHOD_NOT_ALLOWED, "Flink's UI is read-only here", &text)
 }
 
-/// Has the JobManager answer.
+/// Forwards a request to the JobManager.
 async fn pass(State(door): State<Arc<Door>>, uri: Uri) -> Response {
     if let Some(asset) = assets::find(uri.path()) {
         return answers::file(asset);
     }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    // Also of an API server that the path goes through nothing but this interface is asked.
+    // The request may pass through an API server, where the path must not lead to anything but this UI.
     if !rest::is_path(path) || rest::changes(&Method::GET, path) {
         return refuse_change(State(door)).await;
     }

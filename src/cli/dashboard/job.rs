@@ -1,4 +1,4 @@
-//! The page of a resource's job: its vertices, measured as `kubectl flink top` does.
+//! The job page of a resource: its vertices, measured as `kubectl flink top` does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use console::page::resource::{Fragment, Tab};
 use console::resource::Part;
 use console::row::{Key, Row};
 
-/// What the page knows, from one look to the next.
+/// State of the page between two refreshes.
 #[derive(Default)]
 pub(super) struct Looked {
     seen: Seen<Part<Shown>>,
@@ -55,12 +55,12 @@ async fn of(reader: &Reader, subject: &Subject, known: &mut Option<Known>) -> Pa
         anyhow::Ok((details, known.insert(met)))
     }));
     let (details, known) = details.await?;
-    // A job is shown although its vertices do not answer.
+    // Show the job even if its vertices do not answer.
     let measured = subject.within(known.measure(&details)).await;
     Ok(Shown::Job(Box::new(job(&details, measured))))
 }
 
-/// The job, as it was met before where it is the same one.
+/// Returns the known job if it is still the same, and otherwise looks it up.
 async fn meet(
     reader: &Reader,
     Subject { object, connection, .. }: &Subject,
@@ -70,7 +70,7 @@ async fn meet(
     let id = present.job_id().context("the job has not been started yet")?;
     match known.filter(|known| known.job_id() == id) {
         Some(known) => Ok(known),
-        // It outlives the page's own connection.
+        // This outlives the connection of the page.
         None => Known::new(&reader.connection(object.namespace()), &cluster, id, reader.access),
     }
 }
@@ -85,13 +85,13 @@ fn job(details: &JobDetails, measured: Part<BTreeMap<String, Reading>>) -> Job {
         vertices().enumerate().map(|(place, it)| (it.id.as_str(), place)).collect();
     let nodes = &details.plan.nodes;
     let pairs = nodes.iter().flat_map(|node| node.inputs.iter().map(|it| (&*it.id, &*node.id)));
-    // Two vertices may be connected more than once.
+    // Two vertices may have more than one connection.
     let edges: BTreeSet<(usize, usize)> =
         pairs.filter_map(|(from, to)| Some((*places.get(from)?, *places.get(to)?))).collect();
     let is_source = |id: &str| nodes.iter().any(|node| node.id == id && node.inputs.is_empty());
     let shown = vertices().map(|vertex| {
         let reading = readings.get(&vertex.id).copied().unwrap_or_default();
-        // The task of a source reads nothing.
+        // The task of a source has no input of its own.
         let records_in = if is_source(&vertex.id) { reading.source_in } else { reading.task_in };
         Vertex {
             name: secret::hide_in(&vertex.name),

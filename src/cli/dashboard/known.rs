@@ -1,4 +1,4 @@
-//! What watches told, for all consoles that show it.
+//! What the watches know of the fleet, for all consoles that show it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use console::fleet::Fleet;
 
-/// The fleet, and who is told of its changes.
+/// The fleet, with notifications of its changes.
 pub(super) struct Known {
     fleet: Mutex<Fleet>,
     changed: watch::Sender<()>,
@@ -21,7 +21,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Changes what is known, and has live pages shown anew.
+    /// Changes the fleet and refreshes the live pages.
     pub(super) fn change(&self, change: impl FnOnce(&mut Fleet)) {
         change(&mut self.fleet());
         self.changed.send_replace(());
@@ -31,22 +31,22 @@ impl Known {
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is told of each change from now on.
+    /// Subscribes to changes from now on.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// True while a live page shows it.
+    /// Returns whether a live page shows the fleet.
     pub(super) fn is_followed(&self) -> bool {
         self.changed.receiver_count() > 0
     }
 
-    /// Waits until all was listed once, but no longer than this.
+    /// Waits until everything has been listed once, but at most this long.
     pub(super) async fn listed(&self, at_most: Duration) {
         let mut changes = self.changes();
         let listed = async {
             while !self.fleet().is_listed() {
-                // Its sender is in `self`.
+                // Cannot fail: the sender is in `self`.
                 drop(changes.changed().await);
             }
         };

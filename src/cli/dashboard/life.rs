@@ -1,4 +1,4 @@
-//! What has happened to a resource: revisions, snapshots, events and conditions, as the commands read them.
+//! The history of a resource: revisions, snapshots, events and conditions, as the commands read them.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use console::row::Tone;
 
 use super::resource::Subject;
 
-/// Reads it; each source by itself.
+/// Reads the history, each source independently.
 pub(super) async fn of(subject: &Subject) -> Life {
     let Subject { object, connection, .. } = subject;
     let (revisions, snapshots, events) = tokio::join!(
@@ -41,7 +41,7 @@ pub(super) async fn of(subject: &Subject) -> Life {
     Life::new(moments, unread)
 }
 
-/// What the object itself says: when it was made, its conditions, and savepoints of its status.
+/// Returns what the object itself records: its creation, its conditions, and the savepoints in its status.
 fn own(object: &Deployment) -> Vec<Moment> {
     let status =
         |path: &str| object.0.pointer(path).and_then(Value::as_array).into_iter().flatten();

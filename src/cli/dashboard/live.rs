@@ -1,4 +1,4 @@
-//! Pages that change while somebody looks at them, told as server-sent events.
+//! Live pages, which are updated by server-sent events while they are open.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,36 +24,36 @@ use console::page::resource::{Fragment, Tab};
 use console::query::Query;
 use console::row::{Key, Row};
 
-/// Pages that are live at the same time, in all tabs.
+/// Maximum number of live pages in all tabs.
 pub(super) const LIVE_MAX: usize = 32;
-/// Pages of one resource among them, each of which asks for a dozen things every few seconds.
+/// Maximum number of live pages of single resources. Each sends a dozen requests every few seconds.
 const FOLLOWED_MAX: usize = 8;
-/// Pause between two changes of a live page: a person sees no more.
+/// Pause between two updates of a live page. People cannot follow faster ones.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
-/// Ages grow although nothing changes.
+/// Time between updates if nothing changes, because ages grow.
 const AGING: Duration = Duration::from_secs(5);
-/// Pause between two looks at one resource that changes.
+/// Pause between two reads of one resource that changes.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// It is looked at again although nothing changes: Flink tells nothing by itself.
+/// Time after which a resource is read again even if it has not changed, because Flink sends no notifications.
 const LOOK: Duration = Duration::from_secs(5);
-/// A browser that lost its connection waits so long before it makes another one.
+/// Time that a browser waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Room for live pages.
+/// Limits the number of live pages.
 pub(super) struct Room {
     live: Places,
     followed: Places,
-    /// That of everybody, where this is one person's.
+    /// The limits for all people, if `self` is for one person.
     shared: Option<Arc<Self>>,
 }
 
-/// So many at the same time.
+/// Limits the pages of one kind.
 struct Places {
     most: usize,
     free: Arc<Semaphore>,
 }
 
-/// Places that a live page takes.
+/// What a live page holds while it is open.
 pub(super) type Permits = Vec<OwnedSemaphorePermit>;
 
 impl Default for Room {
@@ -63,18 +63,18 @@ impl Default for Room {
 }
 
 impl Room {
-    /// For so many pages, and so many of one resource among them.
+    /// Allows `live` pages, of which `followed` may be pages of one resource.
     pub(super) fn new(live: usize, followed: usize, shared: Option<Arc<Self>>) -> Self {
         let places = |most| Places { most, free: Arc::new(Semaphore::new(most)) };
         Self { live: places(live), followed: places(followed), shared }
     }
 
-    /// For the fleet, and for what a command says.
+    /// Admits a page of the fleet or of the output of a command.
     pub(super) fn live(&self) -> Result<Permits, Refused> {
         self.take(|room| &room.live, "live pages")
     }
 
-    /// For a page of one resource.
+    /// Admits a page of one resource.
     pub(super) fn followed(&self) -> Result<Permits, Refused> {
         let mut permits = self.take(|room| &room.followed, "live pages of resources")?;
         permits.extend(self.live()?);
@@ -95,35 +95,35 @@ fn too_many(what: &str, most: usize) -> Refused {
     Refused::new(StatusCode::SERVICE_UNAVAILABLE, &format!("Too many {what}"), &text)
 }
 
-/// A page of one resource, which is looked at anew while somebody has it open.
+/// A page of one resource, which is refreshed while it is open.
 pub(super) trait Page: Default + Send + 'static {
     const TAB: Tab;
 
-    /// As the query of its address wants it.
+    /// Creates the page that the query of its address selects.
     fn of(_query: &str) -> Self {
         Self::default()
     }
 
-    /// Its parts as they are now, below the head.
+    /// Reads the resource and returns the parts below the head.
     fn look(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
 
-    /// What is told beside its parts while somebody has it open.
+    /// Returns events that are sent along with the parts while the page is open.
     fn beside(&mut self, _console: &Console, _key: &Key) -> BoxStream<'static, Event> {
         stream::empty().boxed()
     }
 
-    /// What the look has shown of the resource; absent where the fleet knows as much.
+    /// Returns the row from the last read; `None` if the row in the fleet is as good.
     fn row(&self) -> Option<&Row> {
         None
     }
 
-    /// Whether there is such a resource, as far as the look has shown.
+    /// Returns whether the resource existed at the last read.
     fn is_there(&self) -> bool {
         true
     }
 }
 
-/// All parts of the page as they are now.
+/// Returns all current parts of the page.
 pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
     let parts = page.look(console, key).await;
     let row = page.row().cloned().or_else(|| console.row(key));
@@ -133,7 +133,7 @@ pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) ->
     std::iter::once(head).chain(parts).collect()
 }
 
-/// The live parts of the fleet's page, as events.
+/// Streams the live parts of the fleet's page.
 pub(super) async fn events(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
@@ -143,7 +143,7 @@ pub(super) async fn events(
     Ok(told(Following::new(console, query, permits)))
 }
 
-/// The live parts of a page of one resource, as events.
+/// Streams the live parts of a page of one resource.
 pub(super) async fn resource_events<P: Page>(
     State(console): State<Arc<Console>>,
     parts: Parts,
@@ -166,14 +166,14 @@ pub(super) async fn resource_events<P: Page>(
     Ok(told_with(following, beside))
 }
 
-/// The fragments that a page has.
+/// Hashes of the fragments that a page has, by id.
 #[derive(Default)]
 pub(super) struct Sent(BTreeMap<&'static str, u64>);
 
 pub(super) type Fragments = BTreeMap<&'static str, String>;
 
 impl Sent {
-    /// Those that it does not have.
+    /// Returns those fragments that the page does not have.
     pub(super) fn news(&mut self, fragments: impl IntoIterator<Item = Fragment>) -> Fragments {
         let is_new = |(id, text): &Fragment| {
             let mut hasher = DefaultHasher::new();
@@ -189,11 +189,11 @@ impl Sent {
 pub(super) trait Live: Send + 'static {
     fn console(&self) -> &Arc<Console>;
 
-    /// What there is to tell, as soon as there may be something.
+    /// Returns the next update as soon as there may be one.
     fn next(&mut self) -> impl Future<Output = Fragments> + Send;
 }
 
-/// One live page.
+/// The live page of the fleet.
 struct Following {
     console: Arc<Console>,
     query: Query,
@@ -209,11 +209,11 @@ impl Following {
         Self { console, query, changed, sent: Sent::default(), sent_at: None, _permits: permits }
     }
 
-    /// Until there may be news, and the last ones are old enough.
+    /// Waits until there may be news and the last update is old enough.
     async fn pause(&mut self) {
         let Some(sent_at) = self.sent_at else { return };
         tokio::select! {
-            // Its sender is in the console, which lives as long as this.
+            // Cannot fail: the sender is in the console, which lives as long as `self`.
             _ = self.changed.changed() => {}
             () = sleep(AGING) => {}
         }
@@ -246,7 +246,7 @@ struct FollowingOne<P> {
     console: Arc<Console>,
     key: Key,
     page: P,
-    /// What the fleet knew of it at the last look.
+    /// Version of the resource in the fleet at the last read.
     version: Option<u64>,
     changed: watch::Receiver<()>,
     looked_at: Option<Instant>,
@@ -260,7 +260,7 @@ impl<P> FollowingOne<P> {
         self.console.fleet().seen_by(&rights).version(&self.key)
     }
 
-    /// Until it has changed, or was not looked at for a while.
+    /// Waits until the resource has changed or has not been read for a while.
     async fn pause(&mut self) {
         let Some(looked_at) = self.looked_at else { return };
         let changed = async {
@@ -269,7 +269,7 @@ impl<P> FollowingOne<P> {
                 if self.console.fleet().seen_by(&rights).version(&self.key) != self.version {
                     return;
                 }
-                // Its sender is in the console, which lives as long as this.
+                // Cannot fail: the sender is in the console, which lives as long as `self`.
                 drop(self.changed.changed().await);
             }
         };
@@ -298,12 +298,12 @@ impl<P: Page> Live for FollowingOne<P> {
     }
 }
 
-/// What a live page is told, as events.
+/// Streams the updates of a live page.
 pub(super) fn told(live: impl Live) -> Response {
     told_with(live, stream::empty())
 }
 
-/// The same, with others beside them.
+/// Streams the updates of a live page along with other events.
 fn told_with(live: impl Live, beside: impl Stream<Item = Event> + Send + 'static) -> Response {
     let events = stream::select(events_of(live), beside.map(Ok));
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
@@ -319,7 +319,7 @@ fn events_of(live: impl Live) -> impl Stream<Item = Result<Event, Infallible>> {
                 news = live.next() => news,
             };
             if !news.is_empty() {
-                // Texts by their names can always be written.
+                // Serializing a map of strings cannot fail.
                 let event = Event::default().event("view").retry(RETRY).json_data(news).ok()?;
                 return Some((Ok(event), live));
             }

@@ -1,7 +1,7 @@
-//! The page of logs: the pods of a resource, their last lines, and more of them as they are written.
+//! The log page: the pods of a resource, their last lines, and new lines as they are written.
 //!
-//! Each look finds the pods; those who read follow what it has found. What is read waits in a bounded backlog until the
-//! page takes it, so that a log that nobody could follow slows down nothing, and is shown with gaps.
+//! Each refresh finds the pods, and the readers follow what it has found. Lines wait in a bounded backlog until the
+//! page takes them, so that a log that is too fast to follow slows nothing down and is shown with gaps.
 
 use std::time::Duration;
 
@@ -30,33 +30,33 @@ use console::page::resource::{Fragment, Tab, View, logs};
 use console::resource::{Part, Standing};
 use console::row::{Key, Tone};
 
-/// Pods whose logs are read for one page.
+/// Maximum number of pods whose logs are read for one page.
 const PODS_MAX: usize = 16;
-/// Pods that are listed.
+/// Maximum number of pods listed.
 const LISTED_MAX: usize = 100;
-/// Last lines of a pod that a page begins with, where there is room for them.
+/// Maximum number of last lines of a pod that a page starts with, if there is room for them.
 const LINES_MAX: usize = 500;
-/// Last lines of a pod among which those are looked for that somebody wants to see.
+/// Number of last lines of a pod that are searched if the page has a filter.
 const SEARCHED_MAX: i64 = 5_000;
-/// Lines on their way to the backlog.
+/// Maximum number of lines on their way to the backlog.
 const LINES_WAITING: usize = 64;
-/// Pause between two lots of lines.
+/// Pause between two batches of lines.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What the page knows, from one look to the next.
+/// State of the page between two refreshes.
 pub(super) struct Logs {
     choice: Choice,
     pods: Option<Part<Pods>>,
     standing: Standing,
-    /// Who tells lines as they come. Absent for a page that has its lines in itself.
+    /// Sends the pods to the stream of lines. `None` for a page that contains its lines.
     following: Option<watch::Sender<Found>>,
 }
 
-/// Pods that a look has found.
+/// Pods found by a refresh.
 #[derive(Clone, Default)]
 struct Found {
     pods: Pods,
-    /// Those that are read.
+    /// Pods whose logs are read.
     read: Vec<Pod>,
 }
 
@@ -108,13 +108,13 @@ impl Page for Logs {
         let (following, found) = watch::channel(Found::default());
         self.following = Some(following);
         if self.choice.is_previous {
-            // It has ended.
+            // The log is complete: no lines will follow.
             return stream::empty().boxed();
         }
         let lines = Following::new(&console.reader, key, &self.choice, found);
         let events = stream::unfold(lines, |mut lines| async move {
             let news = lines.next().await?;
-            // A text can always be written.
+            // Serializing a string cannot fail.
             let event = Event::default().event("lines").json_data(news).ok()?;
             Some((event, lines))
         });
@@ -126,14 +126,14 @@ impl Page for Logs {
     }
 }
 
-/// The pods of a resource, or why they are not known; nothing where there is no such resource.
+/// Finds the pods of a resource, or the reason why they are unknown; `None` if there is no such resource.
 async fn find(reader: &Reader, key: &Key, choice: &Choice) -> Part<Option<Part<Found>>> {
     let _turn = reader.turn().await?;
     let Some(object) = reader.object(key).await? else { return Ok(None) };
     Ok(Some(within(Box::pin(found(reader, key, choice, &object))).await))
 }
 
-/// Of a session job those of its cluster, of a blue/green deployment those of the colour that serves.
+/// Finds the pods: of a session job, those of its cluster; of a blue/green deployment, those of the serving colour.
 async fn found(
     reader: &Reader,
     key: &Key,
@@ -192,11 +192,11 @@ fn is_chosen(pod: &Pod, choice: &Choice) -> bool {
         && choice.pod.as_deref().is_none_or(|chosen| chosen == name(pod))
 }
 
-/// What is read of each of so many pods.
+/// Returns what to read of each pod if there are this many.
 fn wanted(key: &Key, choice: &Choice, pods: usize) -> Wanted {
     let level = choice.level.and_then(|level| Level::from_str(level, true).ok());
     let filter = Filter::new(level).finding(&choice.text);
-    // All of them fit into the backlog.
+    // All of them together fit into the backlog.
     let kept = (WAITING_MAX / pods.clamp(1, PODS_MAX)).min(LINES_MAX);
     let tail = if filter.is_strict() { SEARCHED_MAX } else { i64::try_from(kept).unwrap_or(1) };
     Wanted {
@@ -212,7 +212,7 @@ fn wanted(key: &Key, choice: &Choice, pods: usize) -> Wanted {
     }
 }
 
-/// The last lines of these pods, as far as they can be read in time.
+/// Reads the last lines of these pods, as far as there is time.
 async fn read(reader: &Reader, key: &Key, choice: &Choice, present: &[Pod]) -> Vec<Line> {
     let mut backlog = Backlog::default();
     let all = async {
@@ -236,7 +236,7 @@ async fn read(reader: &Reader, key: &Key, choice: &Choice, present: &[Pod]) -> V
     backlog.all()
 }
 
-/// A line as the page shows it, without secrets and what only a terminal understands.
+/// Returns a line as the page shows it, without secrets and terminal escapes.
 fn line(message: Message) -> Option<Line> {
     match message {
         Message::Line(line) => {
@@ -262,10 +262,10 @@ fn tone(level: Option<Level>) -> Tone {
     }
 }
 
-/// Lines of a live page, as they come.
+/// Streams lines to a live page.
 struct Following {
     found: watch::Receiver<Found>,
-    /// What the last look has found.
+    /// Pods found by the last refresh.
     present: Found,
     readers: Readers,
     messages: mpsc::Receiver<Message>,
@@ -284,7 +284,7 @@ impl Following {
         Self { found, present, readers, messages, backlog, pauses }
     }
 
-    /// The next lines, once there are some; nothing when the page is closed.
+    /// Returns the next lines as soon as there are some; `None` when the page is closed.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {
@@ -307,7 +307,7 @@ impl Following {
     fn take(&mut self, message: Message) {
         if let Message::End { pod, error } = &message {
             let is_ready = |it: &Pod| name(it) == &**pod && pods::is_ready(it);
-            // The connection was lost, and not the container: the next look reads it again.
+            // The connection was lost, not the container. The next refresh reads the log again.
             if error.is_some() || self.present.read.iter().any(is_ready) {
                 self.backlog.again(pod);
                 self.readers.forget(pod);

@@ -1,9 +1,9 @@
-//! The console from a pod of the operator: for people who sign in with a token of the cluster, and for looking only.
+//! The console in a pod of the operator: read-only, for people who sign in with a token of the cluster.
 //!
-//! The operator watches the fleet with its own rights, once somebody looks, and the API server is asked which rows each
-//! person may list. Everything about one resource is read with their own token, and JobManagers are reached through the
-//! API server with it as well, so that nobody sees more than `kubectl` would show them. It has a thread of its own: the
-//! operator's work waits for nobody who looks.
+//! As soon as someone opens a page, the operator watches the fleet with its own rights, and asks the API server which
+//! rows each person may list. Everything about a single resource is read with the person's own token, including what
+//! JobManagers report through the API server. So no one sees more than `kubectl` would show them. The console has its
+//! own thread: the operator's work never waits for it.
 
 mod front;
 pub(in crate::cli::dashboard) mod pace;
@@ -36,48 +36,48 @@ use console::gate::Credential;
 use console::page::sign_in::Reason;
 use console::visitors::{Full, Mark, Visitors};
 
-/// Connections at the same time; more wait for one of them to end.
+/// Maximum number of connections; more wait until one ends.
 const CONNECTIONS_MAX: usize = 256;
-/// Live pages at the same time, and those of one resource among them.
+/// Maximum number of live pages, and of those of single resources among them.
 const LIVE_MAX: usize = 96;
 const FOLLOWED_MAX: usize = 24;
-/// The same for one visitor.
+/// The same limits for one visitor.
 const LIVE_OF_ONE_MAX: usize = 8;
 const FOLLOWED_OF_ONE_MAX: usize = 4;
-/// Resources that are read at the same time; others wait.
+/// Maximum number of resources read at the same time; others wait.
 const READS_MAX: usize = 8;
-/// The longest that a page waits for the first list of a fleet that nobody looked at before.
+/// Maximum time that a page waits for the first list of the fleet after the watches have started.
 const LISTED_MAX: Duration = Duration::from_secs(2);
-/// Pause between two looks at whose time is over.
+/// Pause between two sweeps for what has expired.
 const SWEEP: Duration = Duration::from_mins(1);
-/// The fleet is watched for so long after somebody looked at it last.
+/// Time that the fleet is still watched after the last visit.
 const IDLE_MAX: Duration = Duration::from_mins(15);
-/// Threads that look up names, beside the one that does all else.
+/// Maximum number of threads for DNS lookups, in addition to the one that does everything else.
 const BLOCKING_MAX: usize = 2;
 
-/// What `operate` says of it.
+/// Settings from `operate`.
 pub(in crate::cli) struct Settings {
     pub(in crate::cli) port: u16,
-    /// Name of the cluster, for people.
+    /// Display name of the cluster.
     pub(in crate::cli) cluster: String,
-    /// After this time it is asked again who somebody is and what they may see.
+    /// Time after which the identity and the rights of a person are checked again.
     pub(in crate::cli) review_interval: Duration,
-    /// How the operator reaches the API server.
+    /// How the operator connects to the API server.
     pub(in crate::cli) config: Config,
-    /// What is operated now; nothing where its configuration cannot be read.
+    /// Returns what is operated now; `None` if its configuration cannot be read.
     pub(in crate::cli) operated: Box<dyn Fn() -> Option<Operated> + Send + Sync>,
 }
 
-/// A console that is served, until this is dropped.
+/// A running console, which ends when this is dropped.
 pub(in crate::cli) struct Serving {
     pub(in crate::cli) port: u16,
     _end: oneshot::Sender<()>,
 }
 
-/// Begins to serve it, on a thread of its own.
+/// Starts the console on its own thread.
 ///
 /// # Errors
-/// When the port cannot be opened, or no client be made.
+/// Returns an error if the port cannot be opened or a client cannot be created.
 pub(in crate::cli) async fn serve(settings: Settings) -> anyhow::Result<Serving> {
     let (end, ended) = oneshot::channel();
     let (began, beginning) = oneshot::channel();
@@ -124,7 +124,7 @@ async fn answer(listener: Listener, pod: &Arc<Pod>) {
     serving.await;
 }
 
-/// Ends what is over; does not end itself.
+/// Removes what has expired. Does not return.
 async fn sweep(pod: &Pod) -> std::convert::Infallible {
     let mut ticks = interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -134,7 +134,7 @@ async fn sweep(pod: &Pod) -> std::convert::Infallible {
     }
 }
 
-/// Whoever is known, with a console of their own.
+/// A person who has access, with their own console.
 #[derive(Clone)]
 struct Visitor {
     person: Arc<Person>,
@@ -142,7 +142,7 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// A page that a proxy still has open asks again by itself.
+    /// Ends the live pages of a session. A page that is open through a proxy checks its access again by itself.
     fn end(&self) {
         if self.person.is_signed_in {
             self.person.end();
@@ -164,10 +164,10 @@ struct Pod {
     began: Instant,
 }
 
-/// What somebody gets who is not let in.
+/// Response to a person without access.
 enum Refused {
     SignIn(Reason),
-    /// Nobody can tell who it is.
+    /// The person cannot be identified, for this reason.
     Unanswered(String),
 }
 
@@ -218,7 +218,7 @@ impl Pod {
         }
     }
 
-    /// Whoever has the credential, if they are let in.
+    /// Returns the visitor with this credential if they have access.
     async fn find(&self, credential: Option<Credential<'_>>) -> Result<Visitor, Refused> {
         let Some(credential) = credential else { return Err(Refused::SignIn(Reason::New)) };
         let mark = Mark::of(credential);
@@ -242,7 +242,7 @@ impl Pod {
         Ok(visitor)
     }
 
-    /// Lets in whoever has the token, for the session with this id or as long as the token is sent.
+    /// Admits the owner of the token: for the session with this id or, without one, as long as the token is sent.
     async fn enter(&self, token: Token, session: Option<&str>) -> Result<Visitor, Refused> {
         let person = Person::enter(token, session.is_some(), &self.reviews).await?;
         let visitor = self.visitor(Arc::new(person)).map_err(|error| {
@@ -262,7 +262,7 @@ impl Pod {
         Ok(visitor)
     }
 
-    /// The console of somebody, which reads with their token.
+    /// Creates the console of a person, which reads with their token.
     fn visitor(&self, person: Arc<Person>) -> anyhow::Result<Visitor> {
         let config = lent(&self.config, person.token());
         let host = config.cluster_url.host().unwrap_or_default().to_owned();
@@ -296,7 +296,8 @@ impl Pod {
     }
 }
 
-/// The same API server, as whoever has the token: nothing else of the operator's credentials goes with it.
+/// Returns the configuration for the same API server with another token. None of the operator's own credentials are
+/// copied.
 fn lent(config: &Config, token: &str) -> Config {
     let mut lent = Config::new(config.cluster_url.clone());
     lent.default_namespace.clone_from(&config.default_namespace);

@@ -1,4 +1,4 @@
-//! What the page of one resource shows: read when somebody looks, in the words of the commands.
+//! The overview of a resource, read while the page is open, in the words of the commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +30,14 @@ use console::page::resource::{Fragment, Tab, View};
 use console::resource::{Branch, Checkpoint, Checkpoints, Measure, Part, Resource, Verdict};
 use console::row::{Key, Kind, Row, Tone};
 
-/// Resources that are read at the same time; others wait.
+/// Maximum number of resources read at the same time; others wait.
 pub(super) const READS_MAX: usize = 4;
-/// The longest that one waits for its turn.
+/// Maximum time to wait for a turn.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest that a part of a page may take to be read: a person waits.
+/// Maximum time to read a part of a page, because a person is waiting.
 pub(super) const PART_TIME_MAX: Duration = Duration::from_secs(8);
 
-/// The longest that a JobManager may take.
+/// Maximum time for a response of the JobManager.
 const FLINK_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Reads resources with the rights of the person who looks at them.
@@ -45,7 +45,7 @@ pub(super) struct Reader {
     connection: Connection,
     reads: SharedReads,
     pub(super) access: Access,
-    /// Where the operator is, whose configuration counts.
+    /// Namespace of the operator whose configuration applies.
     pub(super) operator_namespace: String,
     turns: Arc<Semaphore>,
 }
@@ -53,14 +53,14 @@ pub(super) struct Reader {
 /// A resource that a page shows.
 pub(super) struct Subject {
     pub(super) object: Deployment,
-    /// In its namespace. Use it for this page only: parts of the page share its answers.
+    /// Connection in its namespace. For this page only, because the parts of the page share its answers.
     pub(super) connection: Connection,
-    /// When the page stops waiting, so that others get their turn.
+    /// Deadline of the page, so that others get their turn.
     until: Instant,
 }
 
 impl Subject {
-    /// A part of the page. Without an answer in time, the error says why.
+    /// Waits for a part of the page. If there is no answer in time, the error says why.
     pub(super) async fn within<T, E: Into<anyhow::Error>>(
         &self,
         answer: impl Future<Output = Result<T, E>>,
@@ -69,7 +69,7 @@ impl Subject {
     }
 }
 
-/// What the overview knows, from one look to the next.
+/// State of the overview between two refreshes.
 #[derive(Default)]
 pub(super) struct Looked(Seen<Resource>);
 
@@ -96,7 +96,7 @@ impl Page for Looked {
 }
 
 impl Reader {
-    /// Several may share their turns.
+    /// Creates a reader. Several readers may share their `turns`.
     pub(super) fn new(
         connection: Connection,
         access: Access,
@@ -107,7 +107,7 @@ impl Reader {
         Self { connection, reads, access, operator_namespace, turns }
     }
 
-    /// A turn to read something, once there is one.
+    /// Waits for a turn to read something.
     pub(super) async fn turn(&self) -> Part<SemaphorePermit<'_>> {
         match timeout(TURN_TIME_MAX, self.turns.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
@@ -115,18 +115,18 @@ impl Reader {
         }
     }
 
-    /// A connection in this namespace.
+    /// Returns a connection in this namespace.
     pub(super) fn connection(&self, namespace: &str) -> Connection {
         Connection { namespace: namespace.to_owned(), ..self.connection.clone() }
     }
 
-    /// The object itself, if there is one.
+    /// Reads the object, if it exists.
     pub(super) async fn object(&self, key: &Key) -> Part<Option<Deployment>> {
         let found = within(read::get_value(&self.connection.client, &id(key))).await?;
         Ok(found.map(Deployment))
     }
 
-    /// Reads the object in its turn, and with it what a page shows of it; nothing where there is no such object.
+    /// Waits for a turn and reads the object, with what a page shows of it; `None` if there is no such object.
     pub(super) async fn look<T>(
         &self,
         key: &Key,
@@ -143,14 +143,14 @@ impl Reader {
         Ok(Some((row, show(&subject).await)))
     }
 
-    /// What `kubectl flink why` says of an object.
+    /// Returns what `kubectl flink why` reports about an object.
     pub(super) async fn told(
         &self,
         connection: &Connection,
         key: &Key,
         object: &Deployment,
     ) -> anyhow::Result<Told> {
-        // One of each kind may have the same name.
+        // Resources of different kinds may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
@@ -158,7 +158,8 @@ impl Reader {
         why::tell(connection, &name, self.access).await
     }
 
-    /// All that is shown of an object, each part by itself: what may not be read takes nothing else with it.
+    /// Reads everything that is shown of an object, each part independently: a part that may not be read does not
+    /// affect the others.
     async fn around(&self, key: &Key, subject: &Subject) -> Resource {
         let Subject { object, connection, .. } = subject;
         let tree = status::parts(connection, object, self.access, Timestamp::now());
@@ -180,7 +181,7 @@ impl Reader {
         }
     }
 
-    /// Of a blue/green deployment those of the colour that serves.
+    /// Reads the checkpoints; of a blue/green deployment, those of the serving colour.
     async fn checkpoints(
         &self,
         connection: &Connection,
@@ -195,7 +196,8 @@ impl Reader {
     }
 }
 
-/// What has a job, of a blue/green deployment the colour that serves, and the deployment whose JobManager knows the job.
+/// Returns the resource that has the job, which is the serving colour of a blue/green deployment, and the deployment
+/// whose JobManager runs the job.
 pub(super) async fn job_manager_of(
     connection: &Connection,
     object: &Deployment,
@@ -213,7 +215,7 @@ pub(super) async fn job_manager_of(
     Ok((present, cluster))
 }
 
-/// The jobs of a session cluster, which have pages of their own.
+/// Returns the jobs of a session cluster, which have their own pages.
 pub(super) async fn session_jobs(
     Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Vec<Key>> {
@@ -239,7 +241,7 @@ fn checkpoint(line: Line) -> Checkpoint {
     }
 }
 
-/// The answer, if it comes in time; what keeps it away is a text of the page.
+/// Waits for an answer for a limited time. The error is text for the page.
 pub(super) async fn within<T, E: Into<anyhow::Error>>(
     answer: impl Future<Output = Result<T, E>>,
 ) -> Part<T> {
@@ -256,7 +258,7 @@ async fn until<T, E: Into<anyhow::Error>>(
     }
 }
 
-/// What a row has no room for.
+/// Returns the fields that a row has no room for.
 fn more(object: &Deployment) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
     if !object.is_session() {
@@ -286,7 +288,7 @@ fn more(object: &Deployment) -> Vec<(&'static str, String)> {
 
 fn verdict(told: Told, namespace: &str) -> Verdict {
     let Told { weight, what, evidence, remedy, mut next, unread } = told;
-    // It is typed where another namespace may be the usual one.
+    // Another namespace may be the default where the command is typed.
     if next.starts_with("kubectl flink ") && !next.contains(" -n ") {
         next = format!("{next} -n {namespace}");
     }
@@ -305,7 +307,7 @@ fn branch(node: status::Node) -> Branch {
     Branch { label, children: children.into_iter().map(branch).collect() }
 }
 
-/// Which object it is for the API server.
+/// Returns how the API server identifies the object.
 pub(super) fn id(Key { namespace, name, kind }: &Key) -> ObjectId {
     match kind {
         Kind::Deployment => ObjectId::of::<FlinkDeployment>(namespace, name),

@@ -1,4 +1,4 @@
-//! What the person may have done, as the API server says.
+//! Which actions a person may run, according to the API server.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use clients::cluster::access::{self, Operation};
 use console::action::Action;
 use console::row::Kind;
 
-/// An answer counts so long: rights seldom change.
+/// Time for which an answer is used. Rights seldom change.
 const FRESH: Duration = Duration::from_mins(1);
-/// Namespaces and kinds whose answers are remembered.
+/// Maximum number of answers remembered, by namespace and kind.
 const KNOWN_MAX: usize = 512;
-/// The longest that answers may take; until then nothing is offered.
+/// Maximum time for the answers. Until they arrive, no action is offered.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// Answers of the API server, by namespace and kind.
@@ -32,7 +32,7 @@ struct Known {
 }
 
 impl Rights {
-    /// Actions that the person has the rights for. What is not answered is not offered.
+    /// Returns the actions that the person has the rights for. Actions without an answer are not offered.
     pub(super) async fn of(&self, client: &Client, namespace: &str, kind: Kind) -> Vec<Action> {
         let key = (namespace.to_owned(), kind.plural());
         if let Some(known) = self.lock().get(&key)
@@ -55,7 +55,7 @@ impl Rights {
     }
 }
 
-/// Asks about each operation once; nothing where one could not be answered.
+/// Asks about each operation once; `None` if there is no answer to one of them.
 async fn ask(client: &Client, namespace: &str, kind: Kind) -> Option<Vec<Action>> {
     let needed = |action: Action| permissions::to_run(action.command(), kind.plural());
     let mut operations: Vec<Operation> = Vec::new();
@@ -73,7 +73,7 @@ async fn ask(client: &Client, namespace: &str, kind: Kind) -> Option<Vec<Action>
     Some(Action::iter().filter(|action| needed(*action).iter().all(may)).collect())
 }
 
-/// Whether the person may create deployments in the namespace.
+/// Returns whether the person may create deployments in the namespace.
 pub(super) async fn may_deploy(client: &Client, namespace: &str) -> bool {
     let resource = Kind::Deployment.plural();
     let create = Operation { verb: "create", group: GROUP, resource, subresource: None };

@@ -1,7 +1,7 @@
-//! Commands that the console runs for a person: those of the command line, in this process.
+//! Commands of the command line that the console runs for a person, in this process.
 //!
-//! They go on when the page is closed, as long as the console runs. What they have written goes on without it, too: the operator
-//! carries it out.
+//! They continue when the page is closed, as long as the console runs. What they have written takes effect even without
+//! the console, because the operator carries it out.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -24,35 +24,35 @@ use config::secret;
 use console::page::run::{Run, State};
 use console::row::Key;
 
-/// Commands that are remembered; of those that have ended the oldest goes.
+/// Maximum number of commands remembered. The oldest of those that have ended makes room.
 const RUNS_MAX: usize = 32;
-/// Commands at the same time.
+/// Maximum number of commands at the same time.
 const AT_ONCE_MAX: usize = 8;
-/// The longest that a question waits for its answer, after which it is no.
+/// Maximum time that a question waits for its answer. After that, the answer is no.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
-/// Bytes of what a command says that are kept, the last ones.
+/// Maximum size in bytes of the output that is kept, which is the end of it.
 const SAID_BYTES_MAX: usize = 128 * 1024;
 
-/// A command that is to be run.
+/// A command to run.
 pub(super) struct Wanted {
-    /// What it does, for a heading.
+    /// Heading that says what it does.
     pub(super) title: String,
-    /// The resource that it is about.
+    /// The resource that it acts on.
     pub(super) key: Option<Key>,
-    /// Without the program.
+    /// Arguments without the program.
     pub(super) arguments: Vec<String>,
-    /// As a person would type it.
+    /// The command as a person would type it.
     pub(super) command: String,
 }
 
-/// Commands that run, and the newest ones that have run.
+/// Running commands, and the latest ones that have ended.
 #[derive(Default)]
 pub(super) struct Runs(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     last: u64,
-    /// The newest last.
+    /// The newest is last.
     all: VecDeque<Arc<Running>>,
 }
 
@@ -70,21 +70,21 @@ pub(super) struct Running {
 #[derive(Default)]
 struct Progress {
     said: String,
-    /// Whether all went well; absent while it runs.
+    /// Whether the command succeeded; `None` while it runs.
     ended: Option<bool>,
     question: Option<(String, SyncSender<bool>)>,
 }
 
 impl Runs {
-    /// Begins to run a command, and says under which number it is found.
+    /// Starts a command and returns its number.
     ///
     /// # Errors
-    /// When there is no such command, and when too many run.
+    /// Returns an error if there is no such command or too many are running.
     pub(super) fn start(&self, wanted: Wanted, global: Global) -> anyhow::Result<u64> {
         let cli = parsed(&wanted.arguments)?;
         let running = self.add(wanted)?;
         let number = running.number;
-        // It is not waited for: its end is one of the things that it tells.
+        // Not awaited: the command reports its own end.
         drop(tokio::spawn(apart(move || async move {
             let ask = {
                 let running = Arc::clone(&running);
@@ -128,19 +128,19 @@ impl Runs {
         Ok(running)
     }
 
-    /// The one with this number.
+    /// Returns the command with this number.
     pub(super) fn find(&self, number: u64) -> Option<Arc<Running>> {
         lock(&self.0).all.iter().find(|it| it.number == number).cloned()
     }
 
-    /// The newest first.
+    /// Returns all commands, newest first.
     pub(super) fn all(&self) -> Vec<Run> {
         lock(&self.0).all.iter().rev().map(|it| it.shown()).collect()
     }
 }
 
 impl Running {
-    /// As a page shows it.
+    /// Returns the command as a page shows it.
     pub(super) fn shown(&self) -> Run {
         let progress = lock(&self.progress);
         let question = progress.question.as_ref().map(|(question, _)| question.clone());
@@ -162,7 +162,7 @@ impl Running {
         }
     }
 
-    /// Answers what it asks; false where it asks nothing.
+    /// Answers the question of the command; `false` if it has none.
     pub(super) fn answer(&self, is_yes: bool) -> bool {
         let mut was_asked = false;
         self.change(|it| {
@@ -171,7 +171,7 @@ impl Running {
         was_asked
     }
 
-    /// Told of each change.
+    /// Subscribes to changes.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -185,18 +185,18 @@ impl Running {
         self.changed.send_replace(());
     }
 
-    /// No answer in time is no.
+    /// Asks a question. No answer in time means no.
     fn ask(&self, question: &str) -> bool {
         let (to, answer) = mpsc::sync_channel(1);
         self.change(|it| it.question = Some((question.to_owned(), to)));
-        // The thread is the command's own.
+        // May block: the thread is the command's own.
         let answer = answer.recv_timeout(ANSWER_TIME_MAX);
         self.change(|it| it.question = None);
         answer.unwrap_or_default()
     }
 }
 
-/// Where a command writes.
+/// Receives the output of a command.
 #[derive(Clone)]
 struct Said(Arc<Running>);
 
@@ -205,7 +205,7 @@ impl Write for Said {
         self.0.change(|it| {
             it.said.push_str(&String::from_utf8_lossy(bytes));
             if let Some(over) = it.said.len().checked_sub(SAID_BYTES_MAX).filter(|over| *over > 0) {
-                // From a whole line on.
+                // Cut at the end of a line.
                 let end = it.said.bytes().skip(over).position(|byte| byte == b'\n');
                 it.said.drain(..end.map_or(it.said.len(), |end| over + end + 1));
             }
@@ -218,10 +218,10 @@ impl Write for Said {
     }
 }
 
-/// Does work on a thread of its own: a command cannot be moved from one to another, as a server's answers are.
+/// Runs work on its own thread. Unlike the handlers of a server, a command cannot move between threads.
 ///
 /// # Errors
-/// When it ended before it was done, which only a panic or the end of the program can cause.
+/// Returns an error if the work ended early, which only a panic or the end of the program can cause.
 pub(super) async fn apart<T: Send + 'static, F: Future<Output = T>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -229,10 +229,10 @@ pub(super) async fn apart<T: Send + 'static, F: Future<Output = T>>(
     tokio::task::spawn_blocking(move || runtime.block_on(work())).await
 }
 
-/// Runs a command that writes nothing, and returns what it says, with its styles.
+/// Runs a command that writes nothing, and returns its output with styles.
 ///
 /// # Errors
-/// All that it says when it fails.
+/// Returns all output if the command fails.
 pub(super) async fn output(arguments: &[String], global: &Global) -> Result<String, String> {
     let (printer, transcript) = Printer::in_memory();
     let ran = async {
@@ -254,7 +254,7 @@ fn parsed(arguments: &[String]) -> anyhow::Result<Cli> {
     cli.map_err(|error| Failure::usage(error.to_string().trim()).into())
 }
 
-/// What is said stays usable when a thread panicked while it wrote.
+/// Locks a mutex even if a thread has panicked while it held it: the output stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a page has seen of a resource, from one look to the next.
+//! What a page has seen of a resource.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::cli::table;
 use console::resource::{Part, Standing};
 use console::row::Row;
 
-/// The last look that brought something, and how it stands now.
+/// The last successful read, and whether it is current.
 pub(super) struct Seen<T> {
     pub(super) last: Option<(Row, T)>,
     pub(super) standing: Standing,
@@ -19,7 +19,8 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T> Seen<T> {
-    /// Takes what a look has brought. What is not there any more, or cannot be read, is shown as it was, with the time.
+    /// Takes the result of a read. A resource that is gone or cannot be read is shown in its last known state, with the
+    /// time.
     pub(super) fn again(&mut self, read: Part<Option<(Row, T)>>) {
         let looked = read.map(|found| match found {
             Some(found) => {

@@ -1,4 +1,5 @@
-//! A client that asks the API server each question once: the parts of a page need the same pods, snapshots and events.
+//! A client that sends each request to the API server once: the parts of a page need the same pods, snapshots and
+//! events.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,9 +15,9 @@ use tower::BoxError;
 
 use super::resource::PART_TIME_MAX;
 
-/// How long lists of the whole cluster are used: they are long, and change little. They say which operators run.
+/// Maximum age of lists of the whole cluster, which are long and seldom change. They tell which operators run.
 const CLUSTER_LIST_AGE_MAX: Duration = Duration::from_secs(30);
-/// The answers that requests share.
+/// Answers that requests share.
 #[derive(Default)]
 struct Answers(Mutex<BTreeMap<String, (Instant, Arc<OnceCell<Answer>>)>>);
 
@@ -33,7 +34,7 @@ impl From<Answer> for Response<Body> {
 }
 
 impl Answers {
-    /// The answer to this request, which another request may have brought.
+    /// Returns the answer to this request, which may be that of an earlier request.
     async fn get(
         &self,
         client: &Client,
@@ -46,7 +47,7 @@ impl Answers {
                 client.send(request).await.map_err(|error| Err(error.into()))?.into_parts();
             let body = body.collect_bytes().await.map_err(|error| Err(error.into()))?;
             let answer = Answer { head, body };
-            // A refusal is not shared: it may be over by the next request.
+            // Errors are not shared: they may be over by the next request.
             if answer.head.status.is_success() { Ok(answer) } else { Err(Ok(answer.into())) }
         });
         asked.await.map_or_else(|unshared| unshared, |answer| Ok(answer.clone().into()))
@@ -61,7 +62,7 @@ impl Answers {
     }
 }
 
-/// Clients with a person's rights.
+/// Creates clients with a person's rights.
 pub(super) struct SharedReads {
     client: Client,
     of_cluster: Arc<Answers>,
@@ -72,7 +73,7 @@ impl SharedReads {
         Self { client, of_cluster: Arc::default() }
     }
 
-    /// A client to read one page with.
+    /// Creates a client that reads one page.
     pub(super) fn client(&self) -> Client {
         let (client, of_cluster) = (self.client.clone(), Arc::clone(&self.of_cluster));
         let of_page = Arc::<Answers>::default();
@@ -99,12 +100,12 @@ impl SharedReads {
 enum Read {
     /// A list of the whole cluster.
     Cluster,
-    /// A list, or an object, of a namespace.
+    /// A list or an object of a namespace.
     Namespace,
 }
 
 impl Read {
-    /// Not a write, a watch, or a subresource such as a log or a tunnel.
+    /// Returns `None` for a write, a watch, or a subresource such as a log or a tunnel.
     fn of<B>(request: &Request<B>) -> Option<Self> {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         if request.method() != Method::GET || is_watch || request.headers().contains_key(UPGRADE) {
@@ -134,14 +135,14 @@ mod tests {
 
     use super::*;
 
-    /// A cluster, and how many requests have reached it.
+    /// Returns a client of a fake cluster, with the number of requests that have reached it.
     fn cluster(status: StatusCode) -> (Client, Arc<AtomicUsize>) {
         let arrived = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&arrived);
         let service = tower::service_fn(move |_: Request<Body>| {
             counted.fetch_add(1, Ordering::Relaxed);
             async move {
-                // The others ask meanwhile.
+                // Lets the other requests start meanwhile.
                 tokio::task::yield_now().await;
                 let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [
                     {"metadata": {"name": "orders-1"}}

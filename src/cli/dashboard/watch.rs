@@ -1,6 +1,6 @@
-//! What the console knows: a watch for each kind, of which only rows are kept.
+//! The watches of the fleet, one for each kind. Only rows are kept.
 //!
-//! A lost connection ends none of them: see [`Contact`].
+//! A lost connection does not end a watch: see [`Contact`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,16 +29,16 @@ use config::secret;
 use console::fleet::Feed;
 use console::row::{Key, Kind, Row};
 
-/// Pause until a kind that cannot be shown is asked for again: it may be installed, or permitted, in the meantime.
+/// Pause before a kind that cannot be shown is tried again. It may be installed, or permitted, in the meantime.
 const REOPEN: Duration = Duration::from_secs(30);
 
-/// Each kind, and the reason if it cannot be shown.
+/// Each kind, with the reason if it cannot be shown.
 pub(super) type Kinds = [(Kind, Option<cluster::Error>); 3];
 
-/// Asks for one object of each kind.
+/// Tries to list one object of each kind.
 ///
 /// # Errors
-/// When deployments may not be listed, and when the API server does not answer.
+/// Returns an error if deployments may not be listed or the API server does not answer.
 pub(super) async fn kinds(client: &Client, scope: Scope<'_>) -> cluster::Result<Kinds> {
     let (deployments, session_jobs, blue_greens) = tokio::join!(
         list_one::<FlinkDeployment>(client, scope),
@@ -53,7 +53,7 @@ pub(super) async fn kinds(client: &Client, scope: Scope<'_>) -> cluster::Result<
     ])
 }
 
-/// Why a kind cannot be shown; nothing if it can.
+/// Returns why a kind cannot be shown; `None` if it can.
 async fn closed(
     kind: Kind,
     client: &Client,
@@ -85,12 +85,12 @@ where
     Ok(())
 }
 
-/// The resources that are watched.
+/// The resources to watch.
 #[derive(Clone)]
 pub(super) struct What {
-    /// All namespaces if absent.
+    /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
-    /// All labels if absent.
+    /// `None` for all labels.
     pub(super) selector: Option<String>,
 }
 
@@ -113,7 +113,7 @@ impl What {
         }
     }
 
-    /// Watches a kind. One that cannot be shown is asked for again after each pause. Does not end.
+    /// Watches a kind. If it cannot be shown, tries again after each pause. Does not return.
     async fn show(
         self,
         kind: Kind,
@@ -136,12 +136,12 @@ impl What {
         follow(feed, seen, client, known).await;
     }
 
-    /// The watch of a kind, to the fleet.
+    /// Returns how the fleet identifies the watch of a kind.
     fn feed(&self, kind: Kind) -> Feed {
         Feed { kind, namespace: self.namespace.as_deref().map(Into::into) }
     }
 
-    /// All watches of it, to the fleet.
+    /// Returns how the fleet identifies the watches of all kinds.
     pub(super) fn feeds(&self) -> impl Iterator<Item = Feed> {
         Kind::iter().map(|kind| self.feed(kind))
     }
@@ -154,7 +154,7 @@ impl What {
     }
 }
 
-/// Takes in what a watch tells; it tries again by itself, so this does not end.
+/// Applies the events of a watch to the fleet. The watch retries by itself, so this does not return.
 async fn follow(
     feed: Feed,
     mut watch: BoxStream<'static, cluster::Result<Seen>>,
@@ -197,7 +197,7 @@ async fn follow(
     }
 }
 
-/// What a row shows of an object, as the commands read it.
+/// Returns what a row shows of an object, as the commands read it.
 pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
     let text = |text: Option<&str>| text.map(Into::into);
     let key = Key { namespace: object.namespace().into(), name: object.name().into(), kind };

@@ -1,4 +1,4 @@
-//! The console: whom its server lets in, by plain HTTP; what a person sees, in a browser.
+//! The console: who has access to its server, over plain HTTP, and what a person sees in a browser.
 
 mod act;
 mod autoscaler;
@@ -40,7 +40,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 struct Shown {
     cluster: FakeCluster,
     child: Child,
-    /// With the token.
+    /// Includes the token.
     address: String,
     _kubeconfig: NamedTempFile,
 }
@@ -60,7 +60,7 @@ impl Shown {
         Self { cluster, child, address, _kubeconfig: kubeconfig }
     }
 
-    /// The address without what follows.
+    /// Returns the address without path and query.
     fn base(&self) -> &str {
         self.address.split_once("/?token=").expect("the address has a token").0
     }
@@ -69,7 +69,7 @@ impl Shown {
         client().get(format!("{}{path}", self.base()))
     }
 
-    /// Cookie of who was let in.
+    /// Shows the token and returns the cookie.
     async fn cookie(&self) -> String {
         let entered = client().get(&self.address).send().await.unwrap();
         assert_eq!(entered.status(), StatusCode::SEE_OTHER);
@@ -78,7 +78,7 @@ impl Shown {
         cookie.split(';').next().unwrap().to_owned()
     }
 
-    /// Ends it as Ctrl-C does: exit code and stderr.
+    /// Stops the console as Ctrl-C does, and returns its exit code and stderr.
     async fn end(&mut self) -> (Option<i32>, String) {
         let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
@@ -106,7 +106,7 @@ async fn ended(child: &mut Child) -> (Option<i32>, String) {
     (status.code(), error)
 }
 
-/// Follows no redirect, as what it leads to is looked at.
+/// Returns a client that does not follow redirects, so that tests can check them.
 fn client() -> Client {
     Client::builder().redirect(redirect::Policy::none()).build().unwrap()
 }
@@ -115,12 +115,12 @@ async fn status(request: RequestBuilder) -> u16 {
     request.send().await.unwrap().status().as_u16()
 }
 
-/// Reads events until what came has all of this.
+/// Reads events until all these texts have come.
 async fn told(mut events: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let end = tokio::time::Instant::now() + LIMIT;
     while !wanted.iter().all(|it| text.contains(it)) {
-        // One that is kept alive never ends by itself.
+        // The stream is kept alive and never ends by itself.
         let chunk = tokio::time::timeout_at(end, events.chunk()).await;
         let chunk = chunk.unwrap_or_else(|_| panic!("{wanted:?} does not come: {text}")).unwrap();
         text.push_str(&String::from_utf8_lossy(&chunk.expect("it goes on")));
@@ -283,7 +283,7 @@ async fn who_may_not_list_deployments_is_told_before_anything_is_opened() {
     assert_eq!(lines.next_line().await.unwrap(), None, "no address is printed");
 }
 
-/// Whoever reads the arguments of the browser comes too late.
+/// Anyone who reads the arguments of the browser comes too late.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_browser_is_started_at_a_desktop_with_an_address_that_counts_once() {
@@ -323,7 +323,7 @@ async fn a_browser_is_started_at_a_desktop_with_an_address_that_counts_once() {
     assert_eq!(std::fs::read_to_string(&opened).unwrap(), once + "\n", "the first one opened none");
 }
 
-/// A fleet with names that sort, in two namespaces.
+/// A fleet in two namespaces, with names that can be sorted.
 fn fleet() -> FakeCluster {
     let cluster = FakeCluster::new();
     let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
@@ -345,7 +345,7 @@ fn fleet() -> FakeCluster {
     cluster
 }
 
-/// The JobManager of the one that more is told of.
+/// The JobManager of the job that has more details.
 async fn job_manager() -> FakeFlink {
     let flink = FakeFlink::start().await;
     flink.use_real_time();
@@ -388,7 +388,7 @@ async fn job_manager() -> FakeFlink {
     flink
 }
 
-/// What belongs to one of them, and has happened to it.
+/// Adds what belongs to one of them, and what has happened to it.
 fn tell_of(cluster: &FakeCluster, name: &str) {
     let at = |minutes| jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
     let job = json!({"state": "RUNNING", "jobId": JOB_ID});
@@ -439,7 +439,7 @@ fn tell_of(cluster: &FakeCluster, name: &str) {
     }
 }
 
-/// What a container has written: more than fits into the box of a page.
+/// The log of a container, which is longer than the box of a page.
 fn log() -> String {
     let line = |number: usize| {
         let (level, text) = match number % 20 {

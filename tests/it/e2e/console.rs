@@ -1,6 +1,7 @@
-//! The console with a job that runs: a person upgrades it, goes back on the timeline, and is refused what he may not do.
+//! The console with a running job: a person upgrades it, rolls it back from the timeline, and is refused what they may
+//! not do.
 //!
-//! `KUBECTL_FLINK_TEST_PICTURES=DIR` has pictures of the pages made on the way: those of `docs/images`.
+//! `KUBECTL_FLINK_TEST_PICTURES=DIR` saves pictures of the pages along the way: those of `docs/images`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -11,16 +12,16 @@ use serde_json::json;
 use super::cluster::{Cluster, JOB};
 use crate::support::browser::Browser;
 
-/// A job starts in half a minute, and takes several times that where others want the machine, too.
+/// A job starts in half a minute, and takes several times as long on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(4);
 /// Size of the pictures.
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 860;
 
-/// A console of a namespace, with more words on its command line.
+/// A console of a namespace, with further arguments.
 struct Console {
     child: Child,
-    /// With the token.
+    /// Includes the token.
     address: String,
 }
 
@@ -108,13 +109,13 @@ async fn upgrade(browser: &Browser) {
     browser.shows_within(PATIENCE, state, &json!("STABLE")).await;
 }
 
-/// What its JobManager, its pods and its operator tell of it.
+/// Visits the pages with what the JobManager, the pods and the operator report.
 async fn look_around(browser: &Browser) {
     browser.choose("Job").await;
     for told in ["Source: counter", "files: Writer"] {
         browser.tells_within(PATIENCE, told).await;
     }
-    // Before its first figures a task counts as busy.
+    // A task counts as busy until its first figures arrive.
     let is_measured = "const text = document.body.innerText; return text.includes('busy ') && !text.includes('busy 100%')";
     browser.shows_within(PATIENCE, is_measured, &json!(true)).await;
     browser.picture("console-job").await;
@@ -140,7 +141,7 @@ async fn look_around(browser: &Browser) {
     browser.choose("Overview").await;
 }
 
-/// To the revision that the upgrade left on the timeline.
+/// Rolls back to the revision that the upgrade has left on the timeline.
 async fn go_back(browser: &Browser) {
     browser.tells_within(PATIENCE, "Revision 1").await;
     browser.ask("document.getElementById('life').scrollIntoView()").await;
@@ -155,7 +156,7 @@ async fn go_back(browser: &Browser) {
     browser.shows_within(PATIENCE, state, &json!("Done")).await;
 }
 
-/// Who may only look is offered nothing, and refused what he asks for all the same.
+/// A person with read-only rights is offered nothing, and is refused a direct request.
 async fn look(browser: &Browser, console: &Console, namespace: &str) {
     browser.tells_within(PATIENCE, "STABLE").await;
     let links = "return document.querySelectorAll('.acts a').length";
@@ -169,7 +170,7 @@ async fn look(browser: &Browser, console: &Console, namespace: &str) {
     browser.tells_within(Duration::from_mins(1), "Permission denied").await;
 }
 
-/// A user who may see all that the console shows, and change nothing.
+/// A user who may see everything that the console shows, and change nothing.
 fn viewer(namespace: &str) -> [serde_json::Value; 2] {
     let rbac = "rbac.authorization.k8s.io";
     let metadata = json!({"name": "viewer", "namespace": namespace});

@@ -1,4 +1,4 @@
-//! A real browser without a window, driven by its own driver: `tests/browser.sh` installs both.
+//! A real headless browser, controlled by its own driver. `tests/browser.sh` installs both.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,18 +13,18 @@ use tokio::time::timeout;
 
 use super::program::other;
 
-/// What needs no cluster takes a second or two.
+/// Time limit for what needs no cluster, which takes a second or two.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Between two looks at a page.
+/// Pause between two looks at a page.
 const LOOK: Duration = Duration::from_millis(20);
-/// Where pictures go, if any are wanted.
+/// Variable with the folder for pictures, if any are wanted.
 const PICTURES: &str = "KUBECTL_FLINK_TEST_PICTURES";
 
-/// It goes before its driver.
+/// A browser, which ends before its driver.
 pub(crate) struct Browser {
     pub(crate) driver: WebDriver,
     _chromedriver: Child,
-    /// All that the browser writes.
+    /// Everything that the browser writes.
     _folder: TempDir,
 }
 
@@ -45,8 +45,8 @@ impl Browser {
             }
         };
         let mut wanted = DesiredCapabilities::chrome();
-        // As root a sandbox of its own is refused, and containers have little shared memory; nothing but the console is
-        // shown.
+        // Root may not use the browser's own sandbox, and containers have little shared memory. The browser shows
+        // nothing but the console.
         for argument in [
             "--headless=new",
             "--no-sandbox",
@@ -68,12 +68,12 @@ impl Browser {
         self.driver.execute(script, Vec::new()).await.unwrap().json().clone()
     }
 
-    /// Waits until a script answers this.
+    /// Waits until a script returns this value.
     pub(crate) async fn shows(&self, script: &str, wanted: &Value) {
         self.shows_within(LIMIT, script, wanted).await;
     }
 
-    /// Waits so long.
+    /// Same, for a limited time.
     pub(crate) async fn shows_within(&self, limit: Duration, script: &str, wanted: &Value) {
         let started = Instant::now();
         loop {
@@ -102,7 +102,7 @@ impl Browser {
         self.driver.find(By::Css(css)).await.unwrap().click().await.unwrap();
     }
 
-    /// Follows the first link, or presses the first button, with these words.
+    /// Follows the first link, or presses the first button, with this text.
     pub(crate) async fn choose(&self, words: &str) {
         let path =
             format!("//a[normalize-space()={0}] | //button[normalize-space()={0}]", json!(words));
@@ -114,7 +114,7 @@ impl Browser {
         self.driver.action_chain().send_keys(keys).perform().await.unwrap();
     }
 
-    /// So wide and high, in the light or dark theme.
+    /// Sets the size, and the light or dark theme.
     pub(crate) async fn resize(&self, width: u32, height: u32, theme: &str) {
         let devtools = self.driver.cdp();
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
@@ -123,14 +123,14 @@ impl Browser {
         devtools.send_raw("Emulation.setEmulatedMedia", media).await.unwrap();
     }
 
-    /// A picture of what is seen, for a person to look at, where pictures are wanted.
+    /// Takes a picture for people to look at, if pictures are wanted.
     pub(crate) async fn picture(&self, name: &str) {
         let Some(folder) = std::env::var_os(PICTURES) else { return };
         let file = Path::new(&folder).join(format!("{name}.png"));
         self.driver.screenshot(&file).await.unwrap();
     }
 
-    /// Opens a page, which everybody can read: axe finds nothing at all, and it does not scroll sideways.
+    /// Opens a page and checks that everyone can read it: axe finds nothing at all, and it does not scroll sideways.
     pub(crate) async fn judge(&self, address: &str, width: u32, picture: &str) {
         let axe = std::env::var_os("KUBECTL_FLINK_TEST_AXE").expect("tests/browser.sh names axe");
         let axe = std::fs::read_to_string(axe).unwrap();

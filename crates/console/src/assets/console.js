@@ -1,13 +1,13 @@
-// Keeps a page live: newer fragments take the places of older ones, and nothing else moves. Without it the page is whole,
-// and changes are seen when it is loaded again.
+// Keeps a page live: replaces fragments by newer ones, and changes nothing else. Without this script, the page is
+// complete, but shows changes only when it is reloaded.
 "use strict";
 
 const main = document.querySelector("main");
 const link = document.getElementById("link");
 const form = document.getElementById("filters");
-// A person is told of a connection that is lost for longer than it takes to make it anew.
+// Time to reconnect before the page reports a lost connection.
 const PATIENCE = 1500;
-// Between the last key and the search.
+// Time between the last key and the search.
 const PAUSE = 200;
 let source;
 let trouble = 0;
@@ -19,7 +19,7 @@ function say(text, state) {
   link.className = state;
 }
 
-// Makes `old` like `next`, and keeps every node that is like it was: focus, selection and what is open stay.
+// Makes `old` like `next`, and keeps every node that is the same: focus, selection and what is open stay.
 function morph(old, next) {
   if (old.isEqualNode(next)) return;
   if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== next.nodeName) {
@@ -51,7 +51,7 @@ function morph(old, next) {
   }
 }
 
-// Also of what the server itself has lost.
+// Also reports a connection that the server itself has lost.
 function tell() {
   if (document.querySelector("#notes .lost")) say("Out of date", "lost");
   else say("Live", "live");
@@ -67,7 +67,7 @@ function show(fragments) {
 
 function follow() {
   if (source) source.close();
-  // A page that asks for something does not change by itself.
+  // A page with a form to fill in does not change by itself.
   if (document.hidden || !main.dataset.events) return;
   source = new EventSource(main.dataset.events + location.search);
   source.onopen = tell;
@@ -77,20 +77,20 @@ function follow() {
     tell();
   });
   source.onerror = () => {
-    // It was refused, and the page that comes instead of this one says why.
+    // The request was refused. The page that comes after a reload says why.
     if (source.readyState === EventSource.CLOSED) say("No longer live: reload the page", "lost");
     else trouble ||= setTimeout(say, PATIENCE, "Connection lost, reconnecting", "lost");
   };
 }
 
-// A browser has few connections for one server: tabs that nobody sees give theirs back.
+// Browsers have few connections to one server: hidden tabs give theirs back.
 document.addEventListener("visibilitychange", follow);
 addEventListener("pagehide", () => source && source.close());
 addEventListener("pageshow", (event) => event.persisted && follow());
-// By then a script of the page itself has run as well.
+// By then, the page's own script has run as well.
 addEventListener("DOMContentLoaded", follow);
 
-// The search follows the typing, and the address the search. Only the fleet has one.
+// The search follows the typing, and the address follows the search. Only the fleet has one.
 let typing;
 function search() {
   clearTimeout(typing);

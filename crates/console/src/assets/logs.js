@@ -1,25 +1,25 @@
-// Puts lines of logs behind those that are there, keeps the end in sight, and stands still where somebody wants it to.
-// Without it the page shows the last lines, and newer ones when it is loaded again.
+// Appends lines to the log, keeps its end in view, and can be paused. Without this script, the page shows the last
+// lines, and newer ones when it is reloaded.
 "use strict";
 {
   const lines = document.getElementById("lines");
   const pause = document.getElementById("pause");
   const end = document.getElementById("end");
-  // The oldest are dropped.
+  // Maximum number of lines. The oldest are dropped.
   const MOST = Number(lines?.dataset.most);
-  // Who is so near to the end wants to stay there.
+  // A view that is this near to the end stays there.
   const NEAR = 24;
-  // The newest time of each pod. Times are texts of one width.
+  // The newest time of each pod. Times are texts of fixed width.
   const newest = new Map();
-  // Those of the moment when the connection was made, since when its lines begin with some that are here.
+  // The same when the connection was made. The first lines after that may be known.
   let known = new Map();
-  // Pods of which no line has come since then.
+  // Pods without a line since then.
   const silent = new Set();
   let isFirst = true;
   let isAtEnd = true;
   let held = [];
   let isHeld = false;
-  // More came than can be held.
+  // Whether more lines came than can be kept.
   let isCut = false;
 
   function remember({ dataset: { pod, at } }) {
@@ -33,7 +33,7 @@
     return gap;
   }
 
-  // Those that are not here yet.
+  // Returns the lines that are not known yet.
   function fresh(html) {
     const template = document.createElement("template");
     template.innerHTML = html;
@@ -70,7 +70,7 @@
       silent.clear();
       if (!isFirst) for (const pod of newest.keys()) silent.add(pod);
       isFirst = false;
-      // The browser makes a connection anew by itself, too.
+      // The browser reconnects by itself, too.
       source.addEventListener("error", () => {
         known = new Map(newest);
         for (const pod of newest.keys()) silent.add(pod);

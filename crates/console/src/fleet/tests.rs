@@ -28,7 +28,7 @@ fn shop() -> Fleet {
     fleet
 }
 
-/// The names of what is shown, and all else in short.
+/// Returns the names of the rows shown, and a summary of the rest.
 fn shown(fleet: &Fleet, query: &str) -> String {
     let query = Query::parse(query);
     let Selection { rows, matching, total, states, page, pages, invalid_labels } =

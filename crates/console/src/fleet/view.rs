@@ -1,4 +1,4 @@
-//! What of the fleet a person sees: rows that they may list, of which a query shows some.
+//! What a person sees of the fleet: the rows that they may list, filtered by a query.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,28 +9,28 @@ use crate::rights::Rights;
 use crate::row::{Key, Kind, Row, Tone};
 use config::label_selector::{InvalidSelector, LabelSelector};
 
-/// The rows of a fleet that somebody may see.
+/// The rows of a fleet that a person may see.
 #[derive(Clone, Copy)]
 pub struct View<'f> {
     pub(super) fleet: &'f Fleet,
     pub(super) rights: &'f Rights,
 }
 
-/// What a view shows.
+/// What a view shows for a query.
 #[derive(Debug)]
 pub struct Selection<'f> {
     pub rows: Vec<(&'f Key, &'f Row)>,
-    /// How many rows meet the query, on all pages.
+    /// Number of rows that match the query, on all pages.
     pub matching: usize,
-    /// How many there are at all.
+    /// Number of rows in total.
     pub total: usize,
-    /// How many rows in each state meet the rest of the query, what wants attention first.
+    /// Number of rows in each state that match the rest of the query, those that need attention first.
     pub states: Vec<(&'f str, usize)>,
     /// Counts from 0.
     pub page: usize,
     /// At least one.
     pub pages: usize,
-    /// The labels that were asked for mean nothing, so that nothing meets them.
+    /// Set if the label selector is invalid, so that no row matches it.
     pub invalid_labels: Option<InvalidSelector>,
 }
 
@@ -39,27 +39,27 @@ impl<'f> View<'f> {
         self.fleet.rows.iter().filter(move |(key, _)| self.rights.sees(key))
     }
 
-    /// How each kind is known.
+    /// Returns how current each kind is.
     pub fn sources(self) -> impl Iterator<Item = (Kind, &'f Source)> {
         self.fleet.sources()
     }
 
-    /// Whether there was no room for all objects.
+    /// Returns whether there was no room for all objects.
     pub fn is_cut(self) -> bool {
         self.fleet.is_cut
     }
 
-    /// What the person may see.
+    /// Returns the rights of the person.
     pub fn rights(self) -> &'f Rights {
         self.rights
     }
 
-    /// Another one each time that something was told of the object; absent where there is none.
+    /// Returns a number that changes with each update of the object; `None` if there is no such object.
     pub fn version(self, key: &Key) -> Option<u64> {
         self.known(key).map(|known| known.version)
     }
 
-    /// What is known of the object.
+    /// Returns the row of the object.
     pub fn row(self, key: &Key) -> Option<&'f Row> {
         self.known(key).map(|known| &known.row)
     }
@@ -68,7 +68,7 @@ impl<'f> View<'f> {
         self.fleet.rows.get(key).filter(|_| self.rights.sees(key))
     }
 
-    /// Namespaces that have objects, at most so many.
+    /// Returns the namespaces that have objects, at most `max`.
     pub fn namespaces(self, max: usize) -> Vec<&'f str> {
         let mut names: Vec<&str> = Vec::new();
         for (key, _) in self.rows() {
@@ -82,7 +82,7 @@ impl<'f> View<'f> {
         names
     }
 
-    /// What the query shows.
+    /// Returns what the query shows.
     pub fn select(self, query: &'f Query) -> Selection<'f> {
         let labels = LabelSelector::parse(&query.labels);
         let mut states: BTreeMap<&str, usize> = BTreeMap::new();
@@ -102,13 +102,13 @@ impl<'f> View<'f> {
                 rows.push((key, row));
             }
         }
-        // One that was chosen stays to be taken back.
+        // A selected state stays, so that it can be deselected.
         for chosen in &query.states {
             states.entry(chosen).or_default();
         }
         let mut states: Vec<_> = states.into_iter().collect();
         states.sort_by_key(|(state, _)| tone(state));
-        // Rows come by namespace and name, and stay so where nothing else tells them apart.
+        // Rows come by namespace and name, and keep this order if they are equal otherwise.
         rows.sort_by(|one, other| order(query.sort, *one, *other));
         if query.is_descending {
             rows.reverse();
@@ -121,12 +121,12 @@ impl<'f> View<'f> {
     }
 }
 
-/// The value of `state` in a query that a row has.
+/// Returns the value of `state` in a query that matches a row.
 pub fn state(row: &Row) -> &str {
     row.lifecycle.as_deref().unwrap_or(UNSEEN)
 }
 
-/// That of a value of `state`.
+/// Returns the tone of a value of `state`.
 pub fn tone(state: &str) -> Tone {
     Tone::of(Some(state).filter(|it| *it != UNSEEN))
 }
@@ -136,19 +136,19 @@ fn is_found(key: &Key, row: &Row, search: &str) -> bool {
     search.is_empty() || texts.into_iter().flatten().any(|text| contains(text, search))
 }
 
-/// Whether the text has the other in it, whatever the case of its letters; of those beyond ASCII it counts.
+/// Returns whether the text contains `part`, ignoring the case of ASCII letters.
 fn contains(text: &str, part: &str) -> bool {
     text.as_bytes().windows(part.len()).any(|it| it.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 fn order(column: Column, one: (&Key, &Row), other: (&Key, &Row)) -> Ordering {
-    /// What is not known comes last.
+    /// Puts unknown values last.
     fn known_first<T: Ord>(one: Option<T>, other: Option<T>) -> Ordering {
         (one.is_none(), one).cmp(&(other.is_none(), other))
     }
     let ((one_key, one), (other_key, other)) = (one, other);
     match column {
-        // The order that they come in.
+        // This is the order in which they come.
         Column::Namespace => Ordering::Equal,
         Column::Name => one_key.name.cmp(&other_key.name),
         Column::State => {
@@ -161,7 +161,7 @@ fn order(column: Column, one: (&Key, &Row), other: (&Key, &Row)) -> Ordering {
         }
         Column::Version => known_first(one.version.as_ref(), other.version.as_ref()),
         Column::Image => known_first(one.image.as_ref(), other.image.as_ref()),
-        // The greatest and the newest are asked for first.
+        // The largest and the newest come first.
         Column::Parallelism => other.parallelism.cmp(&one.parallelism),
         Column::Snapshot => other.snapshot_at.cmp(&one.snapshot_at),
         Column::Upgrade => known_first(one.upgrade.as_ref(), other.upgrade.as_ref()),

@@ -1,4 +1,4 @@
-//! Pages where a person has something done: what it would do, and then that it is done.
+//! Pages that run actions: first what an action would do, then that it is running.
 
 use maud::{Markup, html};
 
@@ -7,19 +7,19 @@ use crate::action::{Action, Field, Input, Values};
 use crate::resource::Span;
 use crate::row::{Key, Row};
 
-/// Name of the field that shows that a form is the console's own.
+/// Name of the field that proves that a form is the console's own.
 pub const FORM: &str = "form";
-/// Where a manifest is deployed.
+/// Path for deploying a manifest.
 pub const DEPLOY: &str = "/deploy";
-/// Where a manifest that was looked at is sent.
+/// Path to which a previewed manifest is sent.
 pub const DEPLOY_RUN: &str = "/deploy/run";
 
-/// Where the manifest of a resource is edited.
+/// Returns the address at which the manifest of a resource is edited.
 pub fn edit(key: &Key) -> String {
     of_manifest(DEPLOY, Some(key))
 }
 
-/// The address with the resource whose manifest it is about.
+/// Returns the address with the resource that owns the manifest.
 fn of_manifest(address: &str, of: Option<&Key>) -> String {
     let of = of.map(|Key { namespace, name, kind }| {
         format!("?namespace={namespace}&kind={}&name={name}", kind.word())
@@ -30,38 +30,38 @@ fn of_manifest(address: &str, of: Option<&Key>) -> String {
 /// What a command would do, before it is run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Preview {
-    /// The command, as a person would type it.
+    /// The command as a person would type it.
     pub command: String,
     pub plan: Plan,
 }
 
-/// What would come of a command.
+/// The result that a command would have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Plan {
-    /// It writes no spec.
+    /// None, because the command writes no spec.
     None,
-    /// As `plan` says it.
+    /// As `plan` reports it.
     Known(Vec<Span>),
-    /// Why it cannot be said.
+    /// Why it is unknown.
     Unknown(String),
     /// Why the command would change nothing.
     Refused(String),
 }
 
-/// One action on one resource.
+/// An action on a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub key: &'a Key,
     pub row: Option<&'a Row>,
     pub action: Action,
     pub values: &'a Values,
-    /// Absent while a field is missing.
+    /// `None` while a field is missing.
     pub preview: Option<&'a Preview>,
     /// See [`FORM`].
     pub form: &'a str,
 }
 
-/// The page that asks, shows what would be done, and has it done.
+/// Renders the page that asks for the fields of an action, shows what it would do, and runs it.
 pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
     let Asked { key, row, action, values, preview, form } = asked;
     let address = action.address(key);
@@ -91,19 +91,19 @@ pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
         .into_string()
 }
 
-/// A manifest on its way.
+/// A manifest to deploy.
 #[derive(Clone, Copy, Debug)]
 pub struct Deploy<'a> {
-    /// As it was typed, or as it is stored.
+    /// As typed or as stored.
     pub manifest: &'a str,
-    /// What deploying it would do; absent before anybody asked.
+    /// What deploying it would do; `None` before that was requested.
     pub preview: Option<&'a Preview>,
     pub form: &'a str,
-    /// The resource whose manifest it was.
+    /// The resource that the manifest was read from.
     pub of: Option<&'a Key>,
 }
 
-/// The page that takes a manifest, shows what it would do, and has it deployed.
+/// Renders the page that takes a manifest, shows what it would do, and deploys it.
 pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
     let Deploy { manifest, preview, form, of } = deploy;
     let title = if of.is_some() { "Edit" } else { "Deploy" };
@@ -137,18 +137,18 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
     document(title, place, "resource act", None, body).into_string()
 }
 
-/// The button under a preview.
+/// The button below a preview.
 struct Confirm<'a> {
     /// See [`FORM`].
     form: &'a str,
-    /// Where the form is sent.
+    /// Address to which the form is sent.
     to: &'a str,
     title: &'a str,
-    /// Where a person goes who changes their mind.
+    /// Address to go to instead.
     back: &'a str,
 }
 
-/// A preview, and a form that has it done with these fields, unless it would be refused.
+/// Renders a preview, with a form that runs it with these fields unless it would be refused.
 fn confirm(
     preview: &Preview,
     Confirm { form, to, title, back }: &Confirm<'_>,
@@ -190,14 +190,14 @@ fn planned(plan: &Plan) -> Markup {
     }
 }
 
-/// The command that does the same.
+/// Renders the equivalent command.
 pub(super) fn command(command: &str) -> Markup {
     html! {
         p.command { span.dim { "On the command line" } code { (command) } }
     }
 }
 
-/// Shows that the console itself made the form.
+/// Renders the field that proves that the form is the console's own.
 pub(super) fn secret(form: &str) -> Markup {
     html! { input type="hidden" name=(FORM) value=(form); }
 }
@@ -226,7 +226,7 @@ fn input(field: &Field, row: Option<&Row>, values: &Values) -> Markup {
     }
 }
 
-/// What stands between backticks as code.
+/// Renders text between backticks as code.
 pub(super) fn coded(text: &str) -> Markup {
     html! {
         @for (index, piece) in text.split('`').enumerate() {

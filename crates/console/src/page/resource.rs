@@ -1,4 +1,4 @@
-//! The page of one resource.
+//! Pages of one resource.
 
 use maud::{Markup, PreEscaped, html};
 use strum::{EnumIter, IntoEnumIterator};
@@ -19,10 +19,10 @@ use crate::resource::{
 };
 use crate::row::{Key, Row, Tone};
 
-/// What follows the address of a page, where its events are told.
+/// Suffix of a page's address for its events.
 pub const EVENTS: &str = "/events";
 
-/// What follows the address of a resource, where Flink's own interface is opened.
+/// Suffix of a resource's address that opens Flink's own UI.
 pub const FLINK_UI: &str = "/flink-ui";
 
 /// The pages of a resource.
@@ -36,7 +36,7 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// What follows the address of the resource.
+    /// Returns the suffix of the resource's address.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Overview => "",
@@ -57,7 +57,7 @@ impl Tab {
         }
     }
 
-    /// Script that only this page needs.
+    /// Returns the script that only this page needs.
     fn script(self) -> Option<Asset> {
         match self {
             Self::Overview | Self::Job | Self::Config | Self::Autoscaler => None,
@@ -66,10 +66,10 @@ impl Tab {
     }
 }
 
-/// A piece of a page that may change, found by its id.
+/// A part of a page that may change, with its id.
 pub type Fragment = (&'static str, String);
 
-/// A whole page of a resource, of its fragments.
+/// Renders a page of a resource from its fragments.
 pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> String {
     let body = html! {
         @for (_, fragment) in fragments { (PreEscaped(fragment)) }
@@ -79,7 +79,7 @@ pub fn page(place: Place<'_>, key: &Key, tab: Tab, fragments: &[Fragment]) -> St
     document(&key.name, place, "resource", Some(&events), body).into_string()
 }
 
-/// What stands above all pages of a resource; `row` is what is known of it.
+/// Renders the head of all pages of a resource; `row` is what is known of it.
 pub fn head(
     place: Place<'_>,
     key: &Key,
@@ -104,7 +104,7 @@ pub fn head(
                 @for it in Tab::iter() {
                     a href={ (key.address()) (it.path()) } aria-current=[(it == tab).then_some("page")] { (it.title()) }
                 }
-                // It is of another origin, and has nothing of the console.
+                // It has another origin, and no access to the console.
                 @if place.visitor.is_none() {
                     a href={ (key.address()) (FLINK_UI) } target="_blank" rel="noopener" {
                         "Flink UI" span aria-hidden="true" { " ↗" } span.unseen { " (opens in a new tab)" }
@@ -116,7 +116,7 @@ pub fn head(
     ("head", head.into_string())
 }
 
-/// The way to it from the fleet.
+/// Renders the breadcrumb from the fleet.
 pub(super) fn path(place: Place<'_>, Key { namespace, kind, .. }: &Key) -> Markup {
     html! {
         nav aria-label="Breadcrumb" {
@@ -139,17 +139,17 @@ fn states(row: &Row) -> Markup {
     }
 }
 
-/// Which resource is shown, and what is known of it.
+/// The resource shown, and what is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub key: &'a Key,
     pub resource: Option<&'a Resource>,
     pub standing: &'a Standing,
-    /// What the person may have done to it.
+    /// The actions that the person may run on it.
     pub actions: &'a [Action],
 }
 
-/// The parts of the overview, below the head.
+/// Renders the parts of the overview below the head.
 pub fn overview(place: Place<'_>, view: View<'_>) -> Vec<Fragment> {
     let resource = view.resource;
     let checkpoint = resource.and_then(|it| it.checkpoints.as_ref());
@@ -186,7 +186,7 @@ fn facts(place: Place<'_>, resource: Option<&Resource>) -> Markup {
     }
 }
 
-/// Nothing where there is no value.
+/// Renders a fact, or nothing if it has no value.
 fn fact(name: &str, value: Markup) -> Markup {
     html! {
         @if !value.0.is_empty() { div { dt { (name) } dd { (value) } } }
@@ -213,7 +213,7 @@ fn notes(key: &Key, standing: &Standing) -> Markup {
     }
 }
 
-/// Nothing but its place while nothing is known.
+/// Renders a section, which is empty while nothing is known.
 fn section<T>(
     id: &str,
     title: &str,
@@ -233,7 +233,7 @@ fn section<T>(
     }
 }
 
-/// A session cluster has no job of its own.
+/// Renders the jobs of a session cluster, which has no job of its own.
 fn jobs(jobs: &[Key], tab: Tab) -> Markup {
     html! {
         p.unread { "A session cluster has no job of its own. See the pages of its session jobs." }
@@ -309,7 +309,7 @@ fn life(place: Place<'_>, View { key, resource, actions, .. }: View<'_>) -> Mark
                 ol {
                     @for stretch in life.stretches() {
                         @if stretch.len() > 1 && stretch.iter().all(|it| it.is_routine) {
-                            // It stays open when older ones go: its end is what it is known by.
+                            // The id is that of the oldest event, so that the group stays open when newer ones come.
                             li.routine id={ "routine-" (stretch.last().map_or(0, |it| it.at)) } {
                                 details {
                                     summary { (stretch.len()) " events of its pods" }

@@ -1,4 +1,4 @@
-//! Commands that the console runs for a person: one with all that it says, and the newest ones.
+//! Commands that the console runs for a person: one with all its output, and a list of the latest.
 
 use maud::{Markup, html};
 use strum::Display;
@@ -9,13 +9,13 @@ use super::{Place, document, time};
 use crate::resource::Span;
 use crate::row::{Key, Tone};
 
-/// Where they are listed; each is at its number below.
+/// Path of the list. Each command is at its number below it.
 pub const RUNS: &str = "/runs";
-/// What follows the address of one, where its events are told, and where it is answered.
+/// Suffixes of a command's address: for its events, and for answers to it.
 pub const EVENTS: &str = "/events";
 pub const ANSWER: &str = "/answer";
 
-/// How far a command is.
+/// The progress of a command.
 #[derive(Clone, Copy, Debug, Display, Eq, PartialEq)]
 pub enum State {
     #[strum(to_string = "Running")]
@@ -38,31 +38,31 @@ impl State {
     }
 }
 
-/// One command.
+/// A command.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub number: u64,
-    /// What it does, for a heading.
+    /// Heading that says what it does.
     pub title: String,
-    /// The resource that it is about.
+    /// The resource that it acts on.
     pub key: Option<Key>,
-    /// As a person would type it.
+    /// The command as a person would type it.
     pub command: String,
     /// Seconds since the epoch.
     pub started_at: i64,
     pub state: State,
-    /// All that it has said so far.
+    /// All output so far.
     pub said: Vec<Span>,
-    /// What it asks.
+    /// The question that it asks.
     pub question: Option<String>,
 }
 
-/// Where a command is shown.
+/// Returns the address of a command.
 pub fn address(number: u64) -> String {
     format!("{RUNS}/{number}")
 }
 
-/// The page of one command.
+/// Renders the page of one command.
 pub fn page(place: Place<'_>, run: &Run, form: &str) -> String {
     let body = html! {
         section #head {
@@ -79,7 +79,7 @@ pub fn page(place: Place<'_>, run: &Run, form: &str) -> String {
     document(&run.title, place, "resource act", Some(&events), body).into_string()
 }
 
-/// The part of it that changes.
+/// Renders the part of it that changes.
 pub fn fragments(run: &Run, form: &str) -> Vec<Fragment> {
     vec![("run", said(run, form).into_string())]
 }
@@ -104,7 +104,7 @@ fn said(run: &Run, form: &str) -> Markup {
     }
 }
 
-/// The page of the newest commands, the newest first.
+/// Renders the list of the latest commands, newest first.
 pub fn list(place: Place<'_>, runs: &[Run]) -> String {
     let body = html! {
         section #head {

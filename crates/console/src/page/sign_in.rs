@@ -1,20 +1,20 @@
-//! Signing in to a console that a pod serves, and out of it.
+//! Signing in to the console of a pod, and out of it.
 
 use maud::{Markup, html};
 
 use super::{Visitor, bare, icon};
 use crate::gate::{Refusal, SIGN_IN, SIGN_OUT};
 
-/// Why somebody has to sign in.
+/// Why a person has to sign in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// They have not yet.
+    /// They have not signed in yet.
     New,
-    /// The API server does not know the token, or not any more.
+    /// The API server does not accept the token, or no longer.
     Wrong,
-    /// What was typed is no token.
+    /// What was typed cannot be a token.
     Malformed,
-    /// They are not known any more: signed out, for too long, or the pod was replaced.
+    /// They are no longer known: they signed out, the session has expired, or the pod was replaced.
     Ended,
     /// Too many others have signed in.
     Full,
@@ -34,7 +34,7 @@ impl Reason {
     }
 }
 
-/// The page that asks for a token, and leads to `to` afterwards.
+/// Renders the page that asks for a token and then leads to `to`.
 pub fn page(cluster: &str, to: &str, reason: Reason) -> String {
     let body = html! {
         main.message.sign-in {
@@ -55,7 +55,7 @@ pub fn page(cluster: &str, to: &str, reason: Reason) -> String {
     bare("Sign in", html! {}, body).into_string()
 }
 
-/// The page of a request that is not answered.
+/// Renders the page for a request that is refused.
 pub fn refusal(refusal: Refusal) -> String {
     let (title, text) = match refusal {
         Refusal::Host => (
@@ -75,7 +75,7 @@ pub fn refusal(refusal: Refusal) -> String {
     super::message(title, text)
 }
 
-/// Who is signed in, in the header of all pages.
+/// Renders who has signed in, for the header of all pages.
 pub(super) fn visitor(Visitor { name, may_sign_out, .. }: Visitor<'_>) -> Markup {
     html! {
         div.visitor {
@@ -85,7 +85,7 @@ pub(super) fn visitor(Visitor { name, may_sign_out, .. }: Visitor<'_>) -> Markup
     }
 }
 
-/// A ServiceAccount by its namespace and name.
+/// Shortens a ServiceAccount to its namespace and name.
 fn short(name: &str) -> String {
     let account = name.strip_prefix("system:serviceaccount:");
     account.map_or_else(|| name.to_owned(), |account| account.replacen(':', "/", 1))

@@ -196,7 +196,7 @@ fn figures_are_shown_where_they_are_asked_for() {
     assert!(!with.contains("a:1"), "it makes room: {with}");
     let without = part(&known, "", "fleet");
     assert!(without.contains("a:1") && !without.contains("1.2M"), "{without}");
-    // A watch tells of the object again.
+    // A watch reports the object again.
     known.put(key.clone(), Row::default());
     assert!(part(&known, "figures=on", "fleet").contains("1.2M"));
     known.measure(&key, None);

@@ -1,4 +1,4 @@
-//! The front of a console in a pod: each request is judged, and then answered here or by the console of whoever sent it.
+//! The front of the console in a pod: each request is checked, then answered here or by the console of its sender.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use console::page;
 use console::page::sign_in::{self, Reason};
 use console::visitors::Mark;
 
-/// The longest that somebody may take to send a token.
+/// Maximum time to send a token.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Answers each request, or has it answered by the console of whoever sent it.
+/// Answers a request, or passes it on to the console of its sender.
 pub(super) async fn front(State(pod): State<Arc<Pod>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let asked = asked(&parts);
@@ -60,12 +60,12 @@ fn asked(parts: &request::Parts) -> Asked<'_> {
     }
 }
 
-/// Path and query.
+/// Returns the path with the query.
 fn address(parts: &request::Parts) -> &str {
     parts.uri.path_and_query().map_or("/", |it| it.as_str())
 }
 
-/// Has the browser ask for another page of the console.
+/// Redirects the browser to another page of the console.
 fn see(address: &str) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
 }
@@ -81,7 +81,7 @@ async fn sign_in(pod: &Pod, asked: &Asked<'_>, body: Body) -> Response {
     let session = secret();
     match pod.enter(Token(token), Some(&session)).await {
         Ok(_) => {
-            // The fleet is listed while the browser asks for the page.
+            // The fleet is listed while the browser requests the page.
             pod.watching.begin();
             with_cookie(see(&to), &asked.cookie(Some(&session)))
         }
@@ -105,7 +105,7 @@ fn with_cookie(mut response: Response, cookie: &str) -> Response {
 }
 
 impl Pod {
-    /// The page for somebody who is not let in, from which they go on to `to`.
+    /// Returns the page for a person without access, which continues at `to`.
     fn refusal(&self, refused: Refused, to: &str) -> Response {
         let (status, page) = match refused {
             Refused::SignIn(Reason::Full) => {

@@ -1,25 +1,25 @@
-//! How much of the processor pages may take: a pod has little, and most of it is for the operator.
+//! Limits the CPU time that pages take: a pod has little, and most of it is for the operator.
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// After each page there is a rest of so many times what it took, so that all of them take a fifth of one processor at most.
+/// Pause after each page, as a multiple of the time that it took. All pages take at most a fifth of one CPU.
 const REST: u32 = 4;
 
-/// Lets pages be made one after the other.
+/// Renders pages one after the other.
 #[derive(Default)]
 pub(in crate::cli::dashboard) struct Pace(Arc<Mutex<()>>);
 
 impl Pace {
-    /// Makes a page when it is its turn.
+    /// Renders a page when its turn comes.
     pub(in crate::cli::dashboard) async fn make<T>(&self, page: impl FnOnce() -> T) -> T {
         let turn = Arc::clone(&self.0).lock_owned().await;
         let began = Instant::now();
         let page = page();
         let rest = began.elapsed() * REST;
-        // The next one waits, and not who asked for this one.
+        // The next page waits, not the person who requested this one.
         tokio::spawn(async move {
             sleep(rest).await;
             drop(turn);

@@ -1,4 +1,4 @@
-//! Somebody who has signed in: whose token it is, and what may be listed with it, asked of the API server again and again.
+//! A person who has signed in: whose token it is and what it may list. The API server is asked at intervals.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,35 +19,35 @@ use console::review::{Question, Review};
 use console::rights::Rights;
 use console::row::Kind;
 
-/// What was answered counts for so long.
+/// Default time for which an answer is used.
 pub(in crate::cli) const REVIEW_INTERVAL: Duration = Duration::from_mins(1);
-/// New tokens that are reviewed at the same time, and those of people who are known; others wait.
+/// Maximum number of reviews at the same time: of new tokens, and separately of known people. Others wait.
 const REVIEWS_MAX: usize = 4;
-/// The longest that one waits for its turn, and for the answer.
+/// Maximum time to wait for a turn, and for the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
-/// A token that is not accepted keeps its turn for so long: whoever tries many gets no further than this allows.
+/// Time that a rejected token keeps its turn, which slows down anyone who tries many tokens.
 const REFUSED_PAUSE: Duration = Duration::from_millis(250);
-/// Questions about one person that are asked at the same time.
+/// Maximum number of questions about one person at the same time.
 const QUESTIONS_MAX: usize = 8;
-/// Times that namespaces are asked about which came while others were.
+/// Maximum number of times to ask about namespaces that have appeared while others were asked about.
 const ROUNDS_MAX: usize = 3;
 
-/// Why somebody is not let in.
+/// Why a person has no access.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::cli::dashboard) enum Out {
     /// The API server does not accept the token.
     Unknown,
-    /// Nobody can tell, and why.
+    /// The API server did not answer, for this reason.
     Unanswered(String),
 }
 
-/// Asks the API server, as the operator itself.
+/// Asks the API server with the operator's own rights.
 pub(super) struct Reviews {
     client: Client,
-    /// The namespaces that are asked about are those of its objects.
+    /// The namespaces of its objects are asked about.
     known: Arc<Known>,
     turns: Semaphore,
-    /// Of those who are known: whoever tries tokens keeps none of them out.
+    /// For known people, so that no one who tries tokens can keep them out.
     renewals: Semaphore,
     interval: Duration,
     began: Instant,
@@ -63,7 +63,7 @@ impl Reviews {
         self.began.elapsed()
     }
 
-    /// Whose token it is.
+    /// Returns whose token it is.
     async fn identity(&self, token: &Token, turns: &Semaphore) -> Result<Identity, Out> {
         let Ok(Ok(_turn)) = timeout(ANSWER_MAX, turns.acquire()).await else {
             return Err(Out::Unanswered("too many tokens are being reviewed".to_owned()));
@@ -89,7 +89,7 @@ impl Reviews {
         Ok(rights)
     }
 
-    /// Asks about the namespaces that nobody has asked about for this person.
+    /// Asks about those namespaces that have not been asked about for this person.
     async fn complete(&self, identity: &Identity, rights: &mut Rights) -> Result<(), Out> {
         for _ in 0..ROUNDS_MAX {
             let questions = {
@@ -126,25 +126,25 @@ async fn within<T>(answer: impl Future<Output = cluster::Result<T>>) -> Result<T
     }
 }
 
-/// What somebody signed in with. It is not printed.
+/// The token that a person signed in with. It has no `Debug`, so that it is never printed.
 pub(super) struct Token(pub(super) String);
 
-/// Somebody who has signed in.
+/// A person who has signed in.
 pub(in crate::cli::dashboard) struct Person {
     name: String,
     uid: String,
     token: Token,
-    /// By a session of the console, which they can end.
+    /// Whether they have a session of the console, which they can end.
     pub(in crate::cli::dashboard) is_signed_in: bool,
     reviews: Arc<Reviews>,
     rights: Mutex<Arc<Rights>>,
-    /// Who it is, as the API server said last. One asks at a time, and the others have its answer.
+    /// The identity that the API server reported last. One task asks at a time, and the others use its answer.
     review: Turn<(Identity, Review)>,
     ended: CancellationToken,
 }
 
 impl Person {
-    /// Finds out who has this token, and what they may see.
+    /// Finds out whose token it is and what they may see.
     pub(super) async fn enter(
         token: Token,
         is_signed_in: bool,
@@ -169,7 +169,7 @@ impl Person {
         &self.name
     }
 
-    /// One person, whatever tokens they have.
+    /// Returns a key of the person, whichever token they use.
     pub(super) fn identity(&self) -> String {
         format!("{} {}", self.name, self.uid)
     }
@@ -186,17 +186,17 @@ impl Person {
         *self.rights.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rights);
     }
 
-    /// Lets them see nothing more.
+    /// Ends the person's access.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Waits until they see nothing more.
+    /// Waits until the person's access has ended.
     pub(in crate::cli::dashboard) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Asks again what was asked too long ago, and about namespaces that are new.
+    /// Asks again if the last answer is too old, and asks about new namespaces.
     pub(in crate::cli::dashboard) async fn renew(&self) -> Result<(), Out> {
         let mut turn = self.review.lock().await;
         if self.ended.is_cancelled() {
@@ -225,7 +225,7 @@ impl Person {
         }
     }
 
-    /// Asks everything anew.
+    /// Asks everything again.
     async fn ask(&self) -> Result<Identity, Out> {
         let identity = self.reviews.identity(&self.token, &self.reviews.renewals).await?;
         if identity.name() != self.name || identity.uid() != self.uid {
@@ -235,7 +235,7 @@ impl Person {
         Ok(identity)
     }
 
-    /// Asks about the namespaces that are new.
+    /// Asks about new namespaces.
     async fn ask_further(&self, identity: &Identity) -> Result<(), Out> {
         let mut rights = Rights::clone(&self.rights());
         self.reviews.complete(identity, &mut rights).await?;

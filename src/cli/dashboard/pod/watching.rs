@@ -1,4 +1,4 @@
-//! The watches of a console in a pod: while somebody looks, and for a while after it.
+//! The watches of the console in a pod, which run while people look at it and for a while afterwards.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::cli::dashboard::watch::{self, What};
 use crate::cli::table;
 use console::fleet::Fleet;
 
-/// Pause until what could not be listed is asked for again.
+/// Pause before a failed list is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What the operator operates.
+/// What the operator manages.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::cli) struct Operated {
     pub(in crate::cli) watch: Watch,
@@ -25,14 +25,14 @@ pub(in crate::cli) struct Operated {
 }
 
 impl Operated {
-    /// One for each namespace, or one for all.
+    /// Returns one part for each namespace, or one for all namespaces.
     fn parts(&self) -> Vec<What> {
         let scopes = self.watch.scopes().into_iter();
         scopes.map(|namespace| What { namespace, selector: self.selector.clone() }).collect()
     }
 }
 
-/// Does not end.
+/// Watches one part. Does not return.
 async fn follow(what: What, client: Client, known: Arc<Known>) {
     let kinds = loop {
         match watch::kinds(&client, what.scope()).await {
@@ -53,12 +53,12 @@ async fn follow(what: What, client: Client, known: Arc<Known>) {
     drop(watches.join_all().await);
 }
 
-/// Watches that begin when they are needed.
+/// Watches that start when they are needed.
 pub(super) struct Watching {
     client: Client,
     known: Arc<Known>,
     operated: Box<dyn Fn() -> Option<Operated> + Send + Sync>,
-    /// What is watched; it ends with this.
+    /// What is watched. Dropping the set ends the watches.
     under_way: Mutex<Option<(Operated, JoinSet<()>)>>,
 }
 
@@ -75,7 +75,7 @@ impl Watching {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins, unless it is under way.
+    /// Starts the watches unless they are running.
     pub(super) fn begin(&self) {
         let mut under_way = self.under_way();
         if under_way.is_none() {
@@ -83,7 +83,7 @@ impl Watching {
         }
     }
 
-    /// Goes on with what is operated now, where that has changed.
+    /// Restarts the watches if what is operated has changed.
     pub(super) fn keep_up(&self) {
         let mut under_way = self.under_way();
         let Some((watched, _)) = &*under_way else { return };
@@ -92,7 +92,7 @@ impl Watching {
         }
     }
 
-    /// Keeps nothing.
+    /// Stops the watches and forgets the fleet.
     pub(super) fn stop(&self) {
         if self.under_way().take().is_some() {
             self.known.change(|fleet| *fleet = Fleet::default());
@@ -100,7 +100,7 @@ impl Watching {
     }
 
     fn start(&self) -> Option<(Operated, JoinSet<()>)> {
-        // A configuration that cannot come into force is told by the operator.
+        // The operator itself reports a configuration that cannot take effect.
         let operated = (self.operated)()?;
         let parts = operated.parts();
         let feeds = parts.iter().flat_map(What::feeds);

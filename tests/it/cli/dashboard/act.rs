@@ -1,4 +1,4 @@
-//! Acting, by plain HTTP: what is shown before, whom it is refused, and what it does.
+//! Actions over plain HTTP: what is shown before, who is refused, and what they do.
 
 use reqwest::header::CONTENT_TYPE;
 
@@ -22,7 +22,7 @@ impl<'s> Person<'s> {
         (page.status().as_u16(), page.text().await.unwrap())
     }
 
-    /// What the forms of a page have.
+    /// Returns the secret in the forms of a page.
     async fn form(&self, path: &str) -> String {
         let (_, page) = self.page(path).await;
         let form = page.split_once("name=\"form\" value=\"").expect("it has a form").1;
@@ -33,14 +33,14 @@ impl<'s> Person<'s> {
         self.bare(path, fields).header(COOKIE, &self.cookie).header(ORIGIN, self.shown.base())
     }
 
-    /// Without what a browser would send with it.
+    /// Returns a request without the headers that a browser would add.
     fn bare(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         let request = client().post(format!("{}{path}", self.shown.base())).body(body);
         request.header(CONTENT_TYPE, "application/x-www-form-urlencoded")
     }
 
-    /// Sends a form, and waits until the command that it begins is done.
+    /// Submits a form, and waits until the command that it starts has ended.
     async fn done(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let begun = self.post(path, fields).send().await.unwrap();
         assert_eq!(begun.status(), StatusCode::SEE_OTHER, "{}", begun.text().await.unwrap());
@@ -102,7 +102,7 @@ async fn what_is_sent_is_done_as_the_command_line_does_it() {
     let (status, _) = person.page("/runs/2").await;
     assert_eq!(status, 404);
 
-    // A command that fails says what it says on the command line.
+    // A command that fails reports the same as on the command line.
     let rollback = format!("{WORDCOUNT}/do/rollback");
     let page = person.done(&rollback, &[("form", &form), ("revision", "9")]).await;
     for told in ["Failed", "`wordcount` has no revision 9", "kubectl flink history wordcount"] {

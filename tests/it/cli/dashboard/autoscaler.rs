@@ -1,4 +1,4 @@
-//! The page of a job's autoscaler, by plain HTTP.
+//! The autoscaler page of a job, over plain HTTP.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::*;
 
 const AUTOSCALER: &str = "/in/shop/deployment/job-01/autoscaler";
 
-/// Switches the autoscaler of a job on that has scaled it some times.
+/// Turns on the autoscaler of a job that it has scaled several times.
 pub(super) fn remember(cluster: &FakeCluster, name: &str) {
     let mut job = cluster.object("flinkdeployments", "shop", name).unwrap();
     let uid = job["metadata"]["uid"].clone();
@@ -50,7 +50,7 @@ fn stored() -> BTreeMap<String, String> {
     let took = Some(SignedDuration::from_secs(41));
     state.restarts = times.map(|at| (at, took)).collect();
     state.overrides = [(SOURCE.into(), 3), (WINDOW.into(), 6)].into();
-    // Since then 12,500 records were read each second.
+    // Since then, 12,500 records were read per second.
     let counted = |records: f64| {
         let mut values = Values::default();
         for (metric, value) in

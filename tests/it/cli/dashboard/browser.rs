@@ -1,4 +1,4 @@
-//! What a person sees and does, in a real browser: `tests/browser.sh`.
+//! What a person sees and does in a real browser. `tests/browser.sh` runs these tests.
 
 mod pod;
 
@@ -15,12 +15,12 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_flink::FakeFlink;
 
-/// Names in the first rows of the table.
+/// The names in the first rows of the table.
 const NAMES: &str =
     "return [...document.querySelectorAll('tbody th')].slice(0, 3).map(it => it.textContent)";
-/// What the page says of its connection.
+/// What the page reports about its connection.
 const LINK: &str = "return document.getElementById('link').textContent";
-/// What has the focus.
+/// The element that has the focus.
 const FOCUS: &str = "return document.activeElement.name || document.activeElement.textContent";
 
 /// A console, and a browser that shows it.
@@ -53,7 +53,7 @@ impl Seen {
         Self { browser, shown, _flink: flink }
     }
 
-    /// The address below the console's own.
+    /// Returns the current address, relative to the console's own.
     async fn path(&self) -> String {
         let address = self.driver.current_url().await.unwrap().to_string();
         address.strip_prefix(self.shown.base()).expect("it is the console").to_owned()
@@ -139,7 +139,7 @@ async fn keys_are_enough() {
     seen.shows(NAMES, &json!(["job-70", "job-72", "job-74"])).await;
     assert_eq!(seen.path().await, "/?q=JOB-7");
     seen.shows(FOCUS, &json!("q")).await;
-    // Past the filters, the states and the table's head to the first row.
+    // Past the filters, the states and the table's header to the first row.
     let is_in_row = "return Boolean(document.activeElement.closest('tbody'))";
     for _ in 0..60 {
         if seen.ask(is_in_row).await == json!(true) {
@@ -190,7 +190,7 @@ async fn options_are_searched_in_the_address_and_what_is_typed_stays() {
     seen.shows(LINK, &json!("Live")).await;
     seen.click("#filter [name=q]").await;
     seen.press("autoscaler.enab").await;
-    // The resource changes meanwhile, and the options in force with it.
+    // Meanwhile, the resource changes, and with it the options in force.
     let mut job = seen.shown.cluster.object("flinkdeployments", "shop", "job-01").unwrap();
     job["spec"]["flinkConfiguration"] = json!({"a.first": "1", "job.autoscaler.enabled": "true"});
     seen.shown.cluster.insert(job);
@@ -216,7 +216,7 @@ async fn who_has_no_token_reads_what_to_do() {
     seen.leave().await;
 }
 
-/// They stay at the end, unless somebody reads further up, or holds them.
+/// The view stays at the end, unless a person scrolls up or pauses it.
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
 async fn lines_come_and_can_be_held() {
@@ -254,7 +254,7 @@ async fn lines_come_and_can_be_held() {
     seen.click("#pause").await;
     seen.shows(last, &json!("fourth")).await;
 
-    // As when a tab is seen again.
+    // As when a tab becomes visible again.
     seen.ask("follow()").await;
     write("fifth\n");
     seen.shows(last, &json!("fifth")).await;
@@ -266,7 +266,7 @@ async fn lines_come_and_can_be_held() {
     seen.leave().await;
 }
 
-/// Flink's scripts run, of another origin, and change nothing.
+/// Flink's scripts run in another origin, and change nothing.
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
 async fn a_link_leads_to_flinks_own_interface_at_the_job() {
@@ -290,7 +290,7 @@ async fn a_link_leads_to_flinks_own_interface_at_the_job() {
     seen.shows("return document.querySelector('h1').textContent", &json!("405")).await;
     let address = seen.driver.current_url().await.unwrap().to_string();
     assert!(!address.starts_with(seen.shown.base()) && !address.contains("token"), "{address}");
-    // What such a script could try with the console.
+    // What such a script could try to do to the console.
     let asked = format!(
         "const done = arguments[arguments.length - 1]; \
          fetch('{}/', {{mode: 'no-cors', credentials: 'include'}}).then(() => done('asked'), () => done('refused'))",
@@ -301,7 +301,7 @@ async fn a_link_leads_to_flinks_own_interface_at_the_job() {
     seen.leave().await;
 }
 
-/// In light and dark, wide and on a phone, with an error and a note shown.
+/// In light and dark, on a wide screen and on a phone, with an error and a note.
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
 async fn everybody_can_read_it() {

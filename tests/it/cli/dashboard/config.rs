@@ -1,11 +1,11 @@
-//! The page of a resource's configuration, by plain HTTP.
+//! The configuration page of a resource, over plain HTTP.
 
 use super::resource::page;
 use super::*;
 
 const CONFIG: &str = "/in/default/deployment/bills/config";
 
-/// With an operator that is installed, and a secret in its configuration.
+/// A cluster with an installed operator that has a secret in its configuration.
 fn installed() -> FakeCluster {
     let cluster = stage();
     cluster.insert(json!({

@@ -1,4 +1,4 @@
-//! Flink's own interface behind the console, by plain HTTP.
+//! Flink's own UI behind the console, over plain HTTP.
 
 use http::header::AUTHORIZATION;
 use tokio::io::AsyncWriteExt;
@@ -8,13 +8,13 @@ use super::*;
 
 const LINK: &str = "/in/shop/deployment/job-01/flink-ui";
 
-/// A console, and the door to the JobManager of one deployment.
+/// A console, and the open UI of one deployment.
 struct Opened {
     shown: Shown,
     flink: FakeFlink,
-    /// Of the console.
+    /// Cookie of the console.
     cookie: String,
-    /// Of the door, with its token.
+    /// Address of the UI, with its token.
     address: String,
 }
 
@@ -38,7 +38,7 @@ impl Opened {
         client().get(format!("{}{path}", self.base()))
     }
 
-    /// Cookie of who came in by the link.
+    /// Follows the link and returns the cookie.
     async fn enter(&self) -> String {
         let entered = client().get(&self.address).send().await.unwrap();
         assert_eq!(entered.status(), StatusCode::SEE_OTHER);
@@ -112,7 +112,7 @@ async fn nobody_else_comes_in_and_nothing_is_changed() {
     for path in [&*format!("/jobs/{JOB_ID}/yarn-cancel"), "/jobs/%79arn-cancel", "/x%2f..%2fy"] {
         assert_eq!(status(with(path)).await, 405, "{path}");
     }
-    // Clients would tidy these up.
+    // HTTP clients would normalize these paths.
     let host = base.trim_start_matches("http://");
     for path in ["/../../../../secrets/x", &format!("/jobs/{JOB_ID}\\yarn-cancel")] {
         let mut stream = TcpStream::connect(host).await.unwrap();

@@ -1,4 +1,4 @@
-//! The page of a resource's job, by plain HTTP.
+//! The job page of a resource, over plain HTTP.
 
 use super::resource::page;
 use super::*;

@@ -1,4 +1,4 @@
-//! The page of logs, by plain HTTP.
+//! The log page, over plain HTTP.
 
 use api::deployment::FlinkDeployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,14 +12,14 @@ const WORDCOUNT: &str = "/in/default/deployment/wordcount/logs";
 const JOB_MANAGER: &str = "wordcount-6d4c7b9f8-k2p4q";
 const TASK_MANAGER: &str = "wordcount-taskmanager-1-1";
 
-/// The whole page.
+/// Returns the whole page.
 async fn page(shown: &Shown, path: &str) -> String {
     let page = shown.get(path).header(COOKIE, shown.cookie().await).send().await.unwrap();
     assert_eq!(page.status(), StatusCode::OK, "{path}");
     page.text().await.unwrap()
 }
 
-/// What stands in the lines of the page, each with its class.
+/// Returns the texts of the page's lines, each with its class.
 fn lines(page: &str) -> Vec<(&str, &str)> {
     let (_, lines) = page.split_once("id=\"lines\"").unwrap();
     let (lines, _) = lines.split_once("</div>").unwrap();
@@ -118,7 +118,7 @@ async fn lines_come_as_they_are_written_also_of_pods_that_come_later() {
     assert!(!text.contains("late"), "{text}");
 }
 
-/// As [`told`], of events that go on.
+/// Same as [`told`], for events of which more are read afterwards.
 async fn told_on(events: &mut Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     while !wanted.iter().all(|it| text.contains(it)) {
@@ -181,7 +181,7 @@ async fn where_there_is_no_log_it_says_why() {
     assert!(page.contains("Not available: ") && page.contains("forbidden"), "{page}");
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
     let mut events = follow(&shown, "/in/default/deployment/bills/logs").await;
-    // It was there at the first look.
+    // It existed at the first read.
     timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap();
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
     told(events, &["Showing its last known state"]).await;

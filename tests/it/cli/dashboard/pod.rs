@@ -1,4 +1,4 @@
-//! The console from a pod: who is let in, and what each may see.
+//! The console in a pod: who has access, and what each person may see.
 //!
 //! The operator that serves it waits to be elected, so that it does nothing else.
 
@@ -9,7 +9,7 @@ use crate::support::serving::{Serving, lease};
 
 const JOB: &str = "/in/shop/deployment/job-01";
 
-/// A cluster, and an operator that serves a console of it.
+/// A cluster, and an operator that serves its console.
 pub(super) struct Served {
     pub(super) cluster: FakeCluster,
     pub(super) base: String,
@@ -22,7 +22,7 @@ impl Served {
         Self::behind(cluster, Behind::default(), &[]).await
     }
 
-    /// Asks at each request again who somebody is.
+    /// Reviews the person again on each request.
     async fn asking(cluster: FakeCluster) -> Self {
         Self::behind(cluster, Behind::default(), &["--dashboard-review-interval", "0s"]).await
     }
@@ -46,7 +46,7 @@ impl Served {
         request.header("content-type", form).body(body.to_owned())
     }
 
-    /// Cookie of who signs in with this token.
+    /// Signs in with this token, and returns the cookie.
     async fn sign_in(&self, token: &str) -> String {
         self.serving.sign_in(token).await
     }
@@ -57,7 +57,7 @@ impl Served {
     }
 }
 
-/// A fleet, with somebody who may see one of its namespaces, and somebody who may see all.
+/// A fleet, with people who may see one of its namespaces, all of them, and none.
 pub(super) fn with_people() -> FakeCluster {
     let cluster = fleet();
     cluster.know("of-jane", "jane", &["shop"]);
@@ -127,7 +127,7 @@ async fn nothing_is_posted_and_no_other_site_asks() {
     let linked = linked.header("sec-fetch-mode", "navigate").send().await.unwrap();
     let linked = linked.text().await.unwrap();
     assert!(linked.contains("0;url=/?q=job-01") && !linked.contains("<table"), "{linked}");
-    // Whatever the name, a cookie of another one counts for nothing.
+    // Under another host name, this cookie is ignored.
     let renamed = with(served.get("/")).header(HOST, "evil.example").send().await.unwrap();
     assert_eq!(renamed.status(), StatusCode::UNAUTHORIZED);
     let writes = served.cluster.writes();
@@ -180,7 +180,7 @@ async fn a_resource_is_read_with_the_token_of_who_looks() {
     }
     let of_jane = Some("of-jane".to_owned());
     let requests = served.cluster.requests();
-    // The operator itself looks at its Lease, and watches go on.
+    // The operator itself reads its Lease, and watches continue.
     let is_own = |uri: &str| uri.contains("/leases") || uri.contains("watch=");
     let read: Vec<_> = requests.iter().filter(|it| !is_own(&it.uri)).collect();
     assert!(read.len() > 5 && read.iter().all(|it| it.token == of_jane), "{read:#?}");

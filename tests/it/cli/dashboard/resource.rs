@@ -1,4 +1,4 @@
-//! The page of one resource, by plain HTTP.
+//! The page of one resource, over plain HTTP.
 
 use api::deployment::FlinkDeployment;
 use kube::Api;

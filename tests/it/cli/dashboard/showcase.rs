@@ -1,10 +1,10 @@
-//! A fleet as a team has it, to look at: the pictures of it in `docs/images`.
+//! A typical fleet of a team, for the pictures in `docs/images`.
 
 use serde_json::{Value, json};
 
 use crate::support::fake_cluster::FakeCluster;
 
-/// Kind, namespace, name, Flink, image, parallelism, state of the resource and of its job.
+/// Kind, namespace, name, Flink version, image, parallelism, states of the resource and of its job.
 type Told = (
     &'static str,
     &'static str,
@@ -194,7 +194,7 @@ const FLEET: [Told; 22] = [
     ),
 ];
 
-/// All of them, each of its own age.
+/// All of them, each with its own age.
 pub(super) fn showcase() -> FakeCluster {
     let cluster = FakeCluster::new();
     let now = jiff::Timestamp::now();

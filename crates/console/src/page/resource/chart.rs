@@ -1,4 +1,4 @@
-//! A chart of bars, the oldest first. What it shows to eyes stands beside it in a table.
+//! A bar chart, oldest first. A table next to it has the same data as text.
 
 use maud::{Markup, html};
 
@@ -6,15 +6,15 @@ use crate::resource::Measure;
 
 const WIDTH: usize = 320;
 const HEIGHT: i64 = 56;
-/// The widest that a bar gets, with the gap after it.
+/// Maximum width of a bar, with the gap after it.
 const STEP_MAX: usize = 16;
 const GAP: usize = 3;
-/// Bars that there is room for, the newest ones.
+/// Maximum number of bars; the newest are shown.
 const BARS_MAX: usize = 80;
-/// What is nothing, or not known, is seen all the same.
+/// Zero and unknown values are visible, too.
 const BAR_MIN: i64 = 2;
 
-/// Of amounts, each with whether it is of something that failed.
+/// Renders amounts, each with whether it belongs to something that failed.
 pub(super) fn of(id: &str, title: &str, bars: &[(bool, Option<&Measure>)]) -> Markup {
     let bars = &bars[bars.len().saturating_sub(BARS_MAX)..];
     let known = || bars.iter().filter_map(|(_, it)| *it);

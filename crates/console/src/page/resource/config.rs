@@ -1,4 +1,4 @@
-//! The page of a resource's configuration: a filter, and a table of options.
+//! The configuration page of a resource: a filter, and a table of options.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::page::resource::Tab;
 use crate::resource::{Part, Standing};
 use crate::row::Key;
 
-/// The parts of the page, below the head; nothing but their places while nothing is known.
+/// Renders the parts of the page below the head. They are empty while nothing is known.
 pub fn parts(
     key: &Key,
     standing: &Standing,
@@ -24,7 +24,7 @@ pub fn parts(
     parts.map(|(id, it)| (id, it.into_string())).into()
 }
 
-/// By itself, so that nothing that comes in touches what is being typed.
+/// Renders the form separately, so that updates do not affect what is being typed.
 fn form(address: &str, Filter { search, is_all }: &Filter) -> Markup {
     html! {
         form #filter action=(address) role="search" {

@@ -1,5 +1,5 @@
-//! The graph of a job as a picture, from sources on the left to sinks on the right. What it shows to eyes stands below
-//! it in a table.
+//! The graph of a job as a picture, from sources on the left to sinks on the right. A table below it has the same data
+//! as text.
 
 use std::fmt::Write as _;
 
@@ -11,27 +11,27 @@ use crate::row::Tone;
 
 const BOX_WIDTH: usize = 208;
 const BOX_HEIGHT: usize = 66;
-/// Between two layers.
+/// Gap between two layers.
 const GAP_WIDTH: usize = 44;
-/// Between two things of one layer.
+/// Gap between two items of a layer.
 const GAP_HEIGHT: usize = 14;
-/// What an edge takes that passes a layer.
+/// Height of an edge that passes a layer.
 const PASSING_HEIGHT: usize = 10;
-/// Around all, so that no line is cut.
+/// Margin around everything, so that no line is cut off.
 const MARGIN: usize = 2;
-/// Left of the texts of a box.
+/// Space left of the texts in a box.
 const INDENT: usize = 12;
-/// Letters of a name that there is room for.
+/// Maximum length of a name, in characters.
 const LETTERS_MAX: usize = 23;
 
-/// Where something is: its left side, and its middle from top to bottom.
+/// Position of an item: its left edge, and its vertical middle.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     left: usize,
     middle: usize,
 }
 
-/// The picture, if there is anything in it.
+/// Renders the graph, unless it is empty.
 pub(super) fn of(job: &Job) -> Markup {
     let layers = layers(job.vertices.len(), &job.edges);
     let height_of = |item: &Item| match item {
@@ -82,14 +82,14 @@ pub(super) fn of(job: &Job) -> Markup {
     }
 }
 
-/// A line from one box to another, with an arrowhead.
+/// Returns a line from one box to another, with an arrowhead.
 fn line(from: Place, passing: &[Place], to: Place) -> String {
     let (mut right, mut height) = (from.left + BOX_WIDTH, from.middle);
     let mut line = format!("M{right} {height}");
     let mut curve = |left: usize, middle: usize| {
         let half = left.saturating_sub(right) / 2;
         let (out, into) = (right + half, left - half);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _written = write!(line, "C{out} {height} {into} {middle} {left} {middle}");
         (right, height) = (left, middle);
     };
@@ -118,7 +118,7 @@ fn vertex_at(vertex: &Vertex, Place { left, middle }: Place) -> Markup {
     }
 }
 
-/// A shape for each tone, as before words.
+/// Renders a shape for each tone, the same as before words.
 fn mark(tone: Tone, x: usize, y: usize) -> Markup {
     html! {
         @match tone {
@@ -134,7 +134,7 @@ fn mark(tone: Tone, x: usize, y: usize) -> Markup {
     }
 }
 
-/// What it spends its time on; a state where it does not run.
+/// Returns what the vertex spends its time on, or its state if it is not running.
 fn spent(vertex: &Vertex) -> String {
     let part = |name: &str, part: Option<u8>| part.map(|part| format!("{name} {part}%"));
     let parts = [part("busy", vertex.busy), part("backpressure", vertex.backpressure)];

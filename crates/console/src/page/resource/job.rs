@@ -1,4 +1,4 @@
-//! The page of a resource's job: its graph, and a table of its vertices.
+//! The job page of a resource: a graph, and a table of its vertices.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use crate::job::{Job, Shown, VERTICES_MAX, Vertex};
 use crate::resource::{Part, Standing};
 use crate::row::Key;
 
-/// The parts of the page, below the head; nothing but their places while nothing is known.
+/// Renders the parts of the page below the head. They are empty while nothing is known.
 pub fn parts(
     place: Place<'_>,
     key: &Key,

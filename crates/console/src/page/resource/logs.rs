@@ -1,4 +1,4 @@
-//! The page of logs: pods to choose among, what to choose by, and lines.
+//! The log page: the pods, a form to select lines, and the lines.
 
 use maud::{Markup, html};
 use strum::IntoEnumIterator;
@@ -9,7 +9,7 @@ use crate::page::number;
 use crate::resource::Part;
 use crate::row::Key;
 
-/// What is live as fragments: notes and pods.
+/// Renders the parts that are updated as fragments: notes and pods.
 pub fn parts(view: View<'_>, choice: &Choice, pods: Option<&Part<Pods>>) -> Vec<Fragment> {
     let pods = html! {
         section #pods {
@@ -23,13 +23,13 @@ pub fn parts(view: View<'_>, choice: &Choice, pods: Option<&Part<Pods>>) -> Vec<
     vec![("notes", notes(view.key, view.standing).into_string()), ("pods", pods.into_string())]
 }
 
-/// What to choose by, and the first lines. More of them are put behind these.
+/// Renders the form and the first lines. Further lines are appended to these.
 pub fn log(key: &Key, choice: &Choice, pods: &Pods, lines: &[Line]) -> Fragment {
     let log = html! {
         section #log {
             div.bar {
                 (form(key, choice))
-                // Its script shows them.
+                // The script shows them.
                 button #pause type="button" aria-pressed="false" hidden { "Pause" }
                 button #end type="button" hidden { "Jump to the end" }
             }
@@ -45,7 +45,7 @@ pub fn log(key: &Key, choice: &Choice, pods: &Pods, lines: &[Line]) -> Fragment 
     ("log", log.into_string())
 }
 
-/// Lines as they are put behind others, after so many that are left out.
+/// Renders lines to append, after this many that were skipped.
 pub fn lines(pods: &Pods, left_out: usize, lines: &[Line]) -> String {
     let lines = html! {
         @if left_out > 0 {
@@ -59,7 +59,7 @@ pub fn lines(pods: &Pods, left_out: usize, lines: &[Line]) -> String {
 }
 
 fn one(Pods { cluster, read, .. }: &Pods, Line { pod, at, tone, text }: &Line) -> Markup {
-    // Of one width, so that as texts they have the order of the times.
+    // Of fixed width, so that comparing the texts compares the times.
     let at = at.map(|at| format!("{at:020}"));
     let note = at.is_none().then_some("gap ");
     html! {
@@ -70,7 +70,7 @@ fn one(Pods { cluster, read, .. }: &Pods, Line { pod, at, tone, text }: &Line) -
     }
 }
 
-/// The name without that of the cluster, which all have.
+/// Returns the name without that of the cluster, which all of them share.
 fn short<'a>(cluster: &str, pod: &'a str) -> &'a str {
     let rest = pod.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
     rest.filter(|rest| !rest.is_empty()).unwrap_or(pod)
@@ -137,7 +137,7 @@ fn form(key: &Key, choice: &Choice) -> Markup {
     }
 }
 
-/// What shows the whole log in a terminal.
+/// Returns the command that shows the whole log in a terminal.
 fn command(key: &Key, choice: &Choice) -> String {
     let (name, namespace) = (key.argument(), &key.namespace);
     let role = choice.role.map(|role| format!(" --role {role}")).unwrap_or_default();

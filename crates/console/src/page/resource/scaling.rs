@@ -1,4 +1,4 @@
-//! The page of a job's autoscaler: what it would decide now, and what it decided before.
+//! The autoscaler page of a job: what it would decide now, and what it has decided before.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::scaling::{
 
 mod chart;
 
-/// The parts of the page, below the head; nothing but their places while nothing is known.
+/// Renders the parts of the page below the head. They are empty while nothing is known.
 pub fn parts(
     place: Place<'_>,
     key: &Key,

@@ -29,7 +29,7 @@ async fn a_person_signs_in_and_out() {
     browser.leave().await;
 }
 
-/// In light and dark, wide and on a phone.
+/// In light and dark, on a wide screen and on a phone.
 async fn judge_all(browser: &Browser, address: &str, name: &str) {
     for (width, theme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         browser.resize(width, 844, theme).await;

@@ -1,5 +1,5 @@
-//! A chart of one vertex: its parallelism as steps over time, and below it the rates that each decision was made of. What
-//! it shows to eyes stands below all charts in a table.
+//! A chart of one vertex: its parallelism as steps over time, and below it the rates that each decision is based on. A
+//! table below all charts has the same data as text.
 
 use std::fmt::Write as _;
 
@@ -9,24 +9,24 @@ use crate::page::{Place, number};
 use crate::scaling::{Decision, Rate};
 
 const WIDTH: i64 = 320;
-/// Of each of the two parts.
+/// Height of each of the two parts.
 const HEIGHT: i64 = 44;
 const GAP: i64 = 14;
-/// So that marks at the edges are whole.
+/// Margin that keeps marks at the edges whole.
 const MARGIN: i64 = 6;
 
-/// A mark for each rate, so that they are told apart by more than their colours.
+/// The mark of a rate. Rates differ by more than their colours.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     Diamond,
     Circle,
 }
 
-/// Of decisions about one vertex, the oldest first.
+/// Renders the decisions about one vertex, oldest first.
 pub(super) fn of(place: Place<'_>, index: usize, decisions: &[&Decision]) -> Markup {
     let (Some(first), Some(last)) = (decisions.first(), decisions.last()) else { return html! {} };
     let end = place.now.max(last.at);
-    // The time before the first decision is seen as well.
+    // Also show some time before the first decision.
     let span = (end - first.at).max(60) * 10 / 9;
     let x = |at: i64| MARGIN + scaled(at - (end - span), span, WIDTH - 2 * MARGIN);
     let most = decisions.iter().map(|it| it.from.max(it.to)).max().unwrap_or_default();
@@ -62,18 +62,18 @@ pub(super) fn of(place: Place<'_>, index: usize, decisions: &[&Decision]) -> Mar
     }
 }
 
-/// A part of `size`, as large as `amount` is of `whole`.
+/// Returns the share of `size` that `amount` is of `whole`.
 fn scaled(amount: i64, whole: i64, size: i64) -> i64 {
     let part = i128::from(amount) * i128::from(size) / i128::from(whole.max(1));
     i64::try_from(part).unwrap_or(size).clamp(0, size)
 }
 
-/// Parallelism stays as it is until it is decided otherwise.
+/// Draws the parallelism, which stays the same until the next decision.
 fn steps(decisions: &[&Decision], x: impl Fn(i64) -> i64, most: i64) -> String {
     let height = |of: u32| MARGIN + HEIGHT - scaled(i64::from(of), most, HEIGHT);
     let mut path = String::new();
     for (index, it) in decisions.iter().enumerate() {
-        // Writing to a string does not fail. What was changed by hand in between is seen as a step of its own.
+        // Writing to a string cannot fail. A manual change in between is a separate step.
         let _written = match index {
             0 => write!(path, "M{MARGIN} {}H{}V{}", height(it.from), x(it.at), height(it.to)),
             _ => write!(path, "H{}V{}V{}", x(it.at), height(it.from), height(it.to)),
