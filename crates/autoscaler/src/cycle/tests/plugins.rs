@@ -132,16 +132,16 @@ fn figures_that_cannot_be_are_no_answer() {
         ),
         (
             "{'TARGET_DATA_RATE': 0.0 / 0.0}",
-            "its rule cannot be evaluated: it answers what is no JSON",
+            "its rule cannot be evaluated: its answer is not JSON",
         ),
         (
             "{'TARGET_DATA_RATE': 1.0 / 0.0}",
-            "its rule cannot be evaluated: it answers what is no JSON",
+            "its rule cannot be evaluated: its answer is not JSON",
         ),
         ("true", "it answers neither an object with figures nor `null`"),
         (
             "{'LAG': metrics.CATCH_UP_DATA_RATE.average}",
-            "its rule cannot be evaluated: there is no `average`: ask with `has(…)` first",
+            "its rule cannot be evaluated: there is no `average`: check with `has(…)` first",
         ),
     ] {
         check_unanswered(&evaluated(expression), why);
@@ -282,8 +282,8 @@ fn what_an_executor_wants_is_within_limits_and_quotas() {
         &of("{'source': 3.5}", &[]),
         "vertex `source`: a parallelism is no whole number",
     );
-    let none = "it answers neither `true` nor `false`, nor a text, nor an object with a parallelism \
-                for vertices";
+    let none = "its answer is neither `true` nor `false`, nor a text, nor an object with a \
+                parallelism for vertices";
     for nonsense in ["null", "3", "['source']"] {
         check_unanswered(&of(nonsense, &[]), none);
     }

@@ -29,7 +29,7 @@ fn everything_that_is_wrong_is_told_at_once() {
             ("executors.f.url", "ftp://example.com"),
         ],
         expect![[r#"
-            operator configuration `kubernetes.operator.plugins.evaluators.a.expression`: knows no `object`: there are `job`, `parameters`, `vertex`, `metrics` and `inputs`
+            operator configuration `kubernetes.operator.plugins.evaluators.a.expression`: uses an unknown variable `object`: expected one of `job`, `parameters`, `vertex`, `metrics` and `inputs`
             operator configuration `kubernetes.operator.plugins.evaluators.b.class`: Java classes cannot be loaded here; set `expression` or `url` instead
             operator configuration `kubernetes.operator.plugins.alignments.BALANCED.expression`: a built-in mode has this name: choose another one
             operator configuration `kubernetes.operator.plugins.executors.c.expression`: is not CEL: at 1:10: Syntax error: no viable alternative at input '.('

@@ -236,7 +236,7 @@ fn a_session_job_is_judged_with_its_cluster() {
     check(
         &judged(&review, &Facts { session, ..Facts::default() }),
         expect![[r#"
-            spec.deploymentName: `session` is an application cluster, which runs its own job only
+            spec.deploymentName: `session` is an application cluster, which only runs its own job
         "#]],
     );
     let nobody = Facts { session: Fact::Known(None), ..Facts::default() };
