@@ -153,7 +153,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
     assert!(of(WINDOW)["inputs"][SOURCE]["TARGET_DATA_RATE"]["average"].is_f64());
 
     endpoint.answers(200, r#"{"TARGET_DATA_RATE": -1}"#);
-    let why = "`TARGET_DATA_RATE` is no number of zero or more".to_owned();
+    let why = "`TARGET_DATA_RATE` is not a number of zero or more".to_owned();
     operating.until("it is no figure", is_told("AutoscalerError", why)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
 

@@ -283,7 +283,7 @@ async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
     operating
         .until("that it is of somebody else is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            error.contains("exists already").then_some(())
+            error.contains("already exists").then_some(())
         })
         .await;
     let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();

@@ -321,7 +321,7 @@ mod tests {
                 FK0104 spec.taskManager: has 512 MiB of memory, and Flink itself needs half of it
                 FK0106 spec.flinkConfiguration.state.checkpoints.dir: `file:///tmp/chk` is on the disk of one pod, and is deleted with it
                 FK0108 spec.flinkConfiguration.s3.secret-key: is a secret, and anyone who can read the resource can read it
-                FK0109 spec.flinkConfiguration.kubernetes.operator.savepoint.history.max.counts: `kubernetes.operator.savepoint.history.max.counts` has no effect: there is no such option; is `kubernetes.operator.savepoint.history.max.count` meant?
+                FK0109 spec.flinkConfiguration.kubernetes.operator.savepoint.history.max.counts: `kubernetes.operator.savepoint.history.max.counts` has no effect: there is no such option; did you mean `kubernetes.operator.savepoint.history.max.count`?
             "#]],
         );
         check(

@@ -52,9 +52,9 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
     assert_eq!(check(&[("scaling.custom-executors", "away")]), Ok(()));
     let told = |key: &str, group: &str, name: &str| {
         Err(format!(
-            "`job.autoscaler.{key}` names `{name}`, which nobody defines: set \
+            "`job.autoscaler.{key}` names `{name}`, which is not defined: set \
              `kubernetes.operator.plugins.{group}.{name}.expression` or `….url` in the \
-             configuration that the operator starts with, as Java classes do not run here"
+             configuration that the operator starts with; Java classes cannot be loaded here"
         ))
     };
     for (key, group) in [
@@ -74,7 +74,7 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
 fn what_is_asked_at_an_address_cannot_be_tried() {
     let rules = Rules::read(&config(&[("executors.away.url", "https://away.example.com")]));
     let refused = rules.unwrap().check_offline(&settings(&[("scaling.custom-executors", "away")]));
-    let told = "executor `away` is asked at an address, and only an expression can be tried";
+    let told = "executor `away` has a URL, and only an expression can be tried";
     assert_eq!(refused, Err(told.to_owned()));
 }
 
