@@ -143,7 +143,7 @@ impl Scopes {
             let scope = shown(scope);
             tracing::warn!(
                 scope,
-                "passes took too long and were dropped: nobody goes on with them"
+                "passes took too long and were dropped: nothing continues them"
             );
         }
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(context)).await;

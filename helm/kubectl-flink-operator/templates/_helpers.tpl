@@ -205,11 +205,11 @@ flink-conf.yaml
 {{- /* What is told of values for the Java operator's chart which have no effect here, a line each. */ -}}
 {{- define "operator.withoutEffect" -}}
 {{- if include "operator.imageOfJava" . }}
-value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; image.repository names the one of kubectl-flink
+value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; set image.repository to the one of kubectl-flink
 {{- end }}
 {{- with .Values.defaultConfiguration }}
 {{- if and (regexMatch `(?m)^\s*[^#\s]` (index . "flink-conf.yaml" | default "")) (eq (include "operator.configurationFile" $) "config.yaml") }}
-value `defaultConfiguration.flink-conf.yaml` has no effect: `defaultConfiguration.config.yaml` is set, which wins as it does in the Java operator's chart since 1.16
+value `defaultConfiguration.flink-conf.yaml` has no effect: `defaultConfiguration.config.yaml` is set and takes precedence, as in the Java operator's chart since 1.16
 {{- end }}
 {{- end }}
 {{- range .Files.Get "conf/without-effect.yaml" | fromYamlArray }}
