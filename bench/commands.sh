@@ -13,11 +13,11 @@ median() {
     done | sort -n | awk '{ all[NR] = $1 } END { printf "%.1f\n", all[int((NR + 1) / 2)] / 100 }'
 }
 echo
-echo "kubectl-flink --help: $(median "$program" --help) ms (aim: 20)"
+echo "kubectl-flink --help: $(median "$program" --help) ms (goal: 20)"
 if command -v kubectl >/dev/null; then
     status=$(median "$program" status)
     get=$(median kubectl get flinkdeployments)
-    echo "kubectl-flink status: $status ms; kubectl get flinkdeployments: $get ms (aim: at most 1.5 times that)"
+    echo "kubectl-flink status: $status ms; kubectl get flinkdeployments: $get ms (goal: at most 1.5 times that)"
 else
     echo "kubectl is not installed: kubectl-flink status is not compared with kubectl get"
 fi

@@ -3,8 +3,8 @@
 #
 #   helm/package.sh [PROGRAM]
 #
-# The definitions of the resources are made by PROGRAM (default target/debug/kubectl-flink): a chart has those of its
-# version, and the repository keeps no copy that could differ.
+# PROGRAM (default target/debug/kubectl-flink) writes the CRDs: a chart contains those of its version, and the
+# repository keeps no copy that could differ.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-target/debug/kubectl-flink}

@@ -197,8 +197,9 @@ impl Event {
 
     pub(super) fn vetoed(by: &Id, why: Option<&str>, settings: &Settings) -> Self {
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        let message =
-            format!("the job is not scaled: {by} refuses the decision{why}; it will be asked again");
+        let message = format!(
+            "the job is not scaled: {by} refuses the decision{why}; it will be asked again"
+        );
         let key = format!("ScalingVetoed:{}", by.name);
         Self::new("ScalingVetoed", message, key, settings).warning()
     }

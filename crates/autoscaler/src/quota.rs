@@ -26,8 +26,10 @@ pub enum Exceeded {
     Memory { needed: MemorySize, quota: MemorySize },
     #[error("there is a CPU quota, but the resource does not say how many CPUs a TaskManager has")]
     UnknownCpu,
-    #[error("there is a memory quota, but the resource does not say how much memory a TaskManager \
-             has")]
+    #[error(
+        "there is a memory quota, but the resource does not say how much memory a TaskManager \
+             has"
+    )]
     UnknownMemory,
 }
 

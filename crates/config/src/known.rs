@@ -130,7 +130,9 @@ mod tests {
     fn an_option_of_blue_green_deployments_is_a_default_of_theirs() {
         assert_eq!(found("kubernetes.operator.bluegreen.abort.grace-period"), [""; 0]);
         let slip = found("kubernetes.operator.bluegreen.abort.grace-periods");
-        assert!(slip[0].contains("did you mean `kubernetes.operator.bluegreen.abort.grace-period`"));
+        assert!(
+            slip[0].contains("did you mean `kubernetes.operator.bluegreen.abort.grace-period`")
+        );
     }
 
     #[test]

@@ -269,8 +269,11 @@ async fn report_refusal(error: &watcher::Error, context: &Context) {
     let reason = tell(error);
     let (is_new, uninformed) = context.nodes.refuse(&reason);
     if is_new {
-        tracing::warn!(error = reason, "nodes cannot be read: no job gets a notice before one goes \
-                                        away");
+        tracing::warn!(
+            error = reason,
+            "nodes cannot be read: no job gets a notice before one goes \
+                                        away"
+        );
     }
     for (kind, namespace, name) in uninformed {
         match kind {

@@ -359,8 +359,10 @@ impl fmt::Display for Refusal {
         let ObjectId { kind, name, .. } = &self.object;
         write!(to, "{kind} `{name}` cannot be created: {}", self.because)?;
         if kind == "Secret" && self.is_of_rights() {
-            to.write_str(" (`rbac.keytabsRule.create: true` of the installation grants the \
-                          permission)")?;
+            to.write_str(
+                " (`rbac.keytabsRule.create: true` of the installation grants the \
+                          permission)",
+            )?;
         }
         Ok(())
     }
@@ -407,7 +409,10 @@ pub(super) async fn refusal(
         };
         let text = error.to_string();
         if !is_refusal(&error) || text.contains(NO_DRY_RUN) {
-            tracing::debug!(error = text, "could not determine whether the object would be rejected");
+            tracing::debug!(
+                error = text,
+                "could not determine whether the object would be rejected"
+            );
             continue;
         }
         // A new object replaces an old one that goes first, so a quota needs room for the

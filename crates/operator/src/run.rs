@@ -250,7 +250,9 @@ impl Operator {
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(&self.context));
         let is_flushed = flushed.await.is_ok();
         if !is_orderly {
-            tracing::warn!("passes took too long and were dropped: the next operator continues them");
+            tracing::warn!(
+                "passes took too long and were dropped: the next operator continues them"
+            );
         }
         is_orderly && is_flushed
     }

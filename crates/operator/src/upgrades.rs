@@ -42,8 +42,7 @@ impl Upgrades {
             Err(error) => return Fact::Unknown(error.to_string()),
         };
         if !context.deployments.is_listed() && self.since.elapsed() < LIST_MAX {
-            let reason =
-                "the upgrades under way are not known yet: the first list is not complete";
+            let reason = "the upgrades under way are not known yet: the first list is not complete";
             return Fact::Unknown(reason.to_owned());
         }
         let generation = subject.resource.metadata.generation.unwrap_or_default();

@@ -214,7 +214,9 @@ impl Check<'_> {
                 let inner = inner(key)?;
                 Some(Rule::KeyInKey.found(
                     self.places.of_key(key, true),
-                    format!("cannot be set together with `{inner}`: Flink 2 keeps options as a tree"),
+                    format!(
+                        "cannot be set together with `{inner}`: Flink 2 keeps options as a tree"
+                    ),
                 ))
             })
             .collect()

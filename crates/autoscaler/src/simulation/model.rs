@@ -69,9 +69,7 @@ pub enum Unfit {
     Syntax(String),
     #[error("`{field}`: {problem}")]
     Field { field: String, problem: String },
-    #[error(
-        "vertex `{0}` was idle while it was measured, so its capacity is unknown"
-    )]
+    #[error("vertex `{0}` was idle while it was measured, so its capacity is unknown")]
     Idle(VertexId),
 }
 
@@ -164,7 +162,10 @@ impl Model {
         for (index, text) in vertices.into_iter().enumerate() {
             let (id, vertex) = vertex(text, &format!("vertices[{index}]"), sources)?;
             if all.contains_key(&id) {
-                return Err(field(format!("vertices[{index}].name"), format!("`{id}` is given twice")));
+                return Err(field(
+                    format!("vertices[{index}].name"),
+                    format!("`{id}` is given twice"),
+                ));
             }
             all.insert(id, vertex);
         }
@@ -277,8 +278,13 @@ impl Model {
         }
         let shares: f64 = self.vertices.values().map(|vertex| vertex.share).sum();
         if (shares - 1.0).abs() > 0.01 {
-            return Err(field("vertices", format!("the shares of the sources add up to {shares}, \
-                                                  not 1")));
+            return Err(field(
+                "vertices",
+                format!(
+                    "the shares of the sources add up to {shares}, \
+                                                  not 1"
+                ),
+            ));
         }
         Ok(())
     }

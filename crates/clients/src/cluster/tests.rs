@@ -77,9 +77,7 @@ fn apply_conflict_names_fields_and_owners() {
     );
     check(
         json!({"status": "Failure", "code": 409, "reason": "Conflict", "message": "the object has been modified", "details": {"name": "x", "kind": "pods"}}),
-        expect![
-            "Conflict: the object was changed in the meantime: the object has been modified"
-        ],
+        expect!["Conflict: the object was changed in the meantime: the object has been modified"],
     );
 }
 

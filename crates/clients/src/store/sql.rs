@@ -389,7 +389,8 @@ fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
         damage = Some(format!("it has {length} of its {bytes} bytes"));
     }
     if form > FORM {
-        damage = Some(format!("a newer kubectl-flink wrote it, in format {form} instead of {FORM}"));
+        damage =
+            Some(format!("a newer kubectl-flink wrote it, in format {form} instead of {FORM}"));
     }
     Ok(Value { key, text, damage })
 }

@@ -172,8 +172,13 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         (None, Ok(stored)) => {
             for aside in &stored.set_aside {
                 let state::SetAside { key, kept_as, reason } = aside;
-                tracing::warn!(key, kept_as, reason, "a value of the autoscaler's stored state \
-                                                      cannot be read");
+                tracing::warn!(
+                    key,
+                    kept_as,
+                    reason,
+                    "a value of the autoscaler's stored state \
+                                                      cannot be read"
+                );
             }
             let in_force = InForce {
                 parallelism: stored.state.overrides.clone(),

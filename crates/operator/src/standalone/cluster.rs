@@ -94,7 +94,12 @@ async fn one(
         let (cluster, job, state) = (&cluster.url, &job.id, state.to_string());
         match shared.store.remove(book.key()).await {
             Ok(()) => {
-                tracing::info!(cluster, job, state, "the job has ended: its stored data was removed");
+                tracing::info!(
+                    cluster,
+                    job,
+                    state,
+                    "the job has ended: its stored data was removed"
+                );
             }
             Err(error) => tracing::warn!(%error, cluster, job, "the stored data of an ended job \
                                                                 was not removed"),

@@ -177,8 +177,10 @@ impl Book {
         shared.settings.rules.check(&settings).map_err(Trouble::Lasting)?;
         if settings.memory_tuning.is_enabled {
             settings.memory_tuning.is_enabled = false;
-            self.remark("job.autoscaler.memory.tuning.enabled: memory is not tuned, because \
-                         nothing restarts the job");
+            self.remark(
+                "job.autoscaler.memory.tuning.enabled: memory is not tuned, because \
+                         nothing restarts the job",
+            );
         }
         let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Trouble::lasting)?;
         let client = cluster.client.clone().with_request_deadline(timeout);
@@ -282,8 +284,14 @@ impl Book {
             ))
         })?;
         for state::SetAside { key, reason, .. } in &stored.set_aside {
-            tracing::warn!(cluster, job, key, reason, "a stored value cannot be read: not taken \
-                                                       over");
+            tracing::warn!(
+                cluster,
+                job,
+                key,
+                reason,
+                "a stored value cannot be read: not taken \
+                                                       over"
+            );
         }
         tracing::info!(cluster, job, store, "took over the Java program's state of the job");
         Ok(Some(stored))

@@ -97,8 +97,10 @@ impl Rule {
         {
             let (last, others) = variables.split_last().unwrap_or((&"", &[]));
             let others = others.join("`, `");
-            return Err(format!("uses an unknown variable `{name}`: expected one of `{others}` and \
-                                `{last}`"));
+            return Err(format!(
+                "uses an unknown variable `{name}`: expected one of `{others}` and \
+                                `{last}`"
+            ));
         }
         if let Some(name) = found.functions.iter().find(|name| !is_function(name)) {
             return Err(format!("calls an unknown function `{name}`"));

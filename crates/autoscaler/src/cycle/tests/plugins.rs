@@ -130,14 +130,8 @@ fn figures_that_cannot_be_are_no_answer() {
             "{'TARGET_DATA_RATE': {'mean': 1.0}}",
             "`TARGET_DATA_RATE` can only have `current` and `average`",
         ),
-        (
-            "{'TARGET_DATA_RATE': 0.0 / 0.0}",
-            "its rule cannot be evaluated: its answer is not JSON",
-        ),
-        (
-            "{'TARGET_DATA_RATE': 1.0 / 0.0}",
-            "its rule cannot be evaluated: its answer is not JSON",
-        ),
+        ("{'TARGET_DATA_RATE': 0.0 / 0.0}", "its rule cannot be evaluated: its answer is not JSON"),
+        ("{'TARGET_DATA_RATE': 1.0 / 0.0}", "its rule cannot be evaluated: its answer is not JSON"),
         ("true", "its answer is neither an object with figures nor `null`"),
         (
             "{'LAG': metrics.CATCH_UP_DATA_RATE.average}",

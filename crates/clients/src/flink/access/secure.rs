@@ -104,8 +104,11 @@ impl Secure {
         let made = files.clone().and_then(|files| self.make(&files.unwrap_or_default()));
         match (made, former) {
             (Err(problem), Some(former)) if former.client.is_ok() => {
-                tracing::error!(problem, "cannot use the changed TLS files: TLS to Flink keeps the \
-                                          previous ones");
+                tracing::error!(
+                    problem,
+                    "cannot use the changed TLS files: TLS to Flink keeps the \
+                                          previous ones"
+                );
                 Kept { looked, files: files.ok().flatten(), ..former }
             }
             (made, former) => {
