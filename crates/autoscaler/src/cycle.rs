@@ -170,11 +170,9 @@ impl fmt::Display for Outcome {
             Self::Balanced => f.write_str("no vertex needs another parallelism"),
             Self::WithinBounds => f.write_str("all rates are within their bounds"),
             Self::Disabled(Disabled::Scaling) => f.write_str("scaling is disabled"),
-            Self::Disabled(Disabled::Period(of)) => write!(
-                f,
-                "the time is in excluded period \
-                                                               `{of}`"
-            ),
+            Self::Disabled(Disabled::Period(of)) => {
+                write!(f, "the time is in excluded period `{of}`")
+            }
             Self::Disabled(Disabled::Advice(until)) => {
                 write!(f, "decisions are only reported until {until}, because the job is new")
             }

@@ -27,8 +27,7 @@ pub enum Exceeded {
     #[error("there is a CPU quota, but the resource does not say how many CPUs a TaskManager has")]
     UnknownCpu,
     #[error(
-        "there is a memory quota, but the resource does not say how much memory a TaskManager \
-             has"
+        "there is a memory quota, but the resource does not say how much memory a TaskManager has"
     )]
     UnknownMemory,
 }

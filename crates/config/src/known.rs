@@ -96,10 +96,8 @@ mod tests {
     fn a_slip_is_told_with_what_is_meant() {
         assert_eq!(
             found("kubernetes.operator.reconcile.intervall"),
-            [
-                "`kubernetes.operator.reconcile.intervall` has no effect: there is no such option; did you mean \
-              `kubernetes.operator.reconcile.interval`?"
-            ]
+            ["`kubernetes.operator.reconcile.intervall` has no effect: there is no such option; \
+              did you mean `kubernetes.operator.reconcile.interval`?"]
         );
         assert_eq!(
             found(
@@ -107,8 +105,8 @@ mod tests {
             ),
             [
                 "`kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.faild` \
-              has no effect: there is no such option; did you mean \
-              `kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.failed`?"
+                 has no effect: there is no such option; did you mean \
+                 `kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.failed`?"
             ]
         );
     }

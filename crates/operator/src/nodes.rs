@@ -271,8 +271,7 @@ async fn report_refusal(error: &watcher::Error, context: &Context) {
     if is_new {
         tracing::warn!(
             error = reason,
-            "nodes cannot be read: no job gets a notice before one goes \
-                                        away"
+            "nodes cannot be read: no job gets a notice before one goes away"
         );
     }
     for (kind, namespace, name) in uninformed {

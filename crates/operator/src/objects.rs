@@ -360,8 +360,7 @@ impl fmt::Display for Refusal {
         write!(to, "{kind} `{name}` cannot be created: {}", self.because)?;
         if kind == "Secret" && self.is_of_rights() {
             to.write_str(
-                " (`rbac.keytabsRule.create: true` of the installation grants the \
-                          permission)",
+                " (`rbac.keytabsRule.create: true` of the installation grants the permission)",
             )?;
         }
         Ok(())

@@ -280,7 +280,7 @@ pub(super) async fn of_cluster(
         Question::Preflight(wanted) => {
             facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
         }
-        other => tracing::error!(question = ?other, "no answer to this question for a deployment"),
+        other => tracing::error!(question = ?other, "no answer to this for a deployment"),
     }
     Ok(())
 }

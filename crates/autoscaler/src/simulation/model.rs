@@ -280,10 +280,7 @@ impl Model {
         if (shares - 1.0).abs() > 0.01 {
             return Err(field(
                 "vertices",
-                format!(
-                    "the shares of the sources add up to {shares}, \
-                                                  not 1"
-                ),
+                format!("the shares of the sources add up to {shares}, not 1"),
             ));
         }
         Ok(())

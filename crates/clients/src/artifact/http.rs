@@ -98,7 +98,7 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
                 request,
                 format!(
                     "the value of header `{name}` contains characters that are not allowed in \
-                         headers"
+                     headers"
                 ),
             )
         })?;

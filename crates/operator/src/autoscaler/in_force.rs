@@ -176,8 +176,7 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
                     key,
                     kept_as,
                     reason,
-                    "a value of the autoscaler's stored state \
-                                                      cannot be read"
+                    "a value of the autoscaler's stored state cannot be read"
                 );
             }
             let in_force = InForce {

@@ -101,8 +101,7 @@ async fn one(
                     "the job has ended: its stored data was removed"
                 );
             }
-            Err(error) => tracing::warn!(%error, cluster, job, "the stored data of an ended job \
-                                                                was not removed"),
+            Err(error) => tracing::warn!(%error, cluster, job, "stored data not removed"),
         }
         return (job.clone(), None, None);
     }

@@ -178,8 +178,8 @@ impl Book {
         if settings.memory_tuning.is_enabled {
             settings.memory_tuning.is_enabled = false;
             self.remark(
-                "job.autoscaler.memory.tuning.enabled: memory is not tuned, because \
-                         nothing restarts the job",
+                "job.autoscaler.memory.tuning.enabled: memory is not tuned, because nothing \
+                 restarts the job",
             );
         }
         let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Trouble::lasting)?;
@@ -289,8 +289,7 @@ impl Book {
                 job,
                 key,
                 reason,
-                "a stored value cannot be read: not taken \
-                                                       over"
+                "a stored value cannot be read: not taken over"
             );
         }
         tracing::info!(cluster, job, store, "took over the Java program's state of the job");

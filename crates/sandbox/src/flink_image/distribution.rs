@@ -209,10 +209,8 @@ async fn add_gateway(
             return fs::rename(&copied, target.join(&jar)).map_err(Error::file("rename", &copied));
         }
     }
-    let missing = format!(
-        "there is no SQL gateway for Flink {version}: the image is built without \
-                           it"
-    );
+    let missing =
+        format!("there is no SQL gateway for Flink {version}: the image is built without it");
     progress.task(missing).done();
     Ok(())
 }

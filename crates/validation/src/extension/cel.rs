@@ -98,8 +98,7 @@ impl Rule {
             let (last, others) = variables.split_last().unwrap_or((&"", &[]));
             let others = others.join("`, `");
             return Err(format!(
-                "uses an unknown variable `{name}`: expected one of `{others}` and \
-                                `{last}`"
+                "uses an unknown variable `{name}`: expected one of `{others}` and `{last}`"
             ));
         }
         if let Some(name) = found.functions.iter().find(|name| !is_function(name)) {

@@ -106,8 +106,7 @@ impl Secure {
             (Err(problem), Some(former)) if former.client.is_ok() => {
                 tracing::error!(
                     problem,
-                    "cannot use the changed TLS files: TLS to Flink keeps the \
-                                          previous ones"
+                    "cannot use the changed TLS files: TLS to Flink keeps the previous ones"
                 );
                 Kept { looked, files: files.ok().flatten(), ..former }
             }

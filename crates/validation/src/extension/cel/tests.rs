@@ -63,8 +63,7 @@ fn what_cannot_work_is_refused_at_once() {
     check_refusal(
         "spec.job.parallelism < 3",
         expect![
-            "uses an unknown variable `spec`: expected one of `object`, `oldObject` and \
-                 `session`"
+            "uses an unknown variable `spec`: expected one of `object`, `oldObject` and `session`"
         ],
     );
     check_refusal(

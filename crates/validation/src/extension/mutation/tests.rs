@@ -90,8 +90,7 @@ fn what_comes_out_is_still_an_object_of_its_kind() {
     check_refusal(
         json!([{"op": "replace", "path": "/spec/x", "value": 1}]),
         expect![
-            "its patch cannot be applied: operation '/0' failed at path '/spec/x': path is \
-                 invalid"
+            "its patch cannot be applied: operation '/0' failed at path '/spec/x': path is invalid"
         ],
     );
     check_refusal(
