@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-/// Aims: CPU seconds for each minute of the fleet's life, and MB resident.
+/// Goals: CPU seconds for each minute of the fleet's life, and MB resident.
 const CPU_MAX: f64 = 2.0;
 const RSS_MAX: f64 = 150.0;
 

@@ -51,7 +51,7 @@ pub(crate) async fn run(program: &Path) -> Result<()> {
         .kill_on_drop(true)
         .spawn()
         .with_context(|| format!("while starting `{}`", program.display()))?;
-    let status = format!("/proc/{}/status", child.id().context("it ended at once")?);
+    let status = format!("/proc/{}/status", child.id().context("it exited at once")?);
     let mut lines = BufReader::new(child.stdout.take().context("it has a stdout")?).lines();
     let address = lines.next_line().await?.context("no address was printed")?;
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
@@ -63,7 +63,7 @@ pub(crate) async fn run(program: &Path) -> Result<()> {
 
     while !get("/").send().await?.text().await?.contains("of 10,000") {
         if started.elapsed() > LIMIT {
-            bail!("the fleet does not come");
+            bail!("the fleet does not appear");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -82,7 +82,7 @@ pub(crate) async fn run(program: &Path) -> Result<()> {
         println!("{what:<34} {:>10}", milliseconds(median(times)?));
     }
     let mut events = get("/fleet/events").send().await?;
-    events.chunk().await?.context("no events come")?;
+    events.chunk().await?.context("no events arrive")?;
     let mut times = Vec::new();
     for turn in 0..TURNS {
         tokio::time::sleep(PAUSE).await;
@@ -96,8 +96,8 @@ pub(crate) async fn run(program: &Path) -> Result<()> {
         times.push(changed.elapsed());
     }
     println!("{:<34} {:>10}", "a change is on the page after", milliseconds(median(times)?));
-    let now = memory(&status, "VmRSS:").context("no memory is told")?;
-    let most = memory(&status, "VmHWM:").context("no memory is told")?;
+    let now = memory(&status, "VmRSS:").context("no memory is reported")?;
+    let most = memory(&status, "VmHWM:").context("no memory is reported")?;
     println!("{:<34} {now:>7.0} MB, {most:.0} MB at most", "memory of the server");
     Ok(())
 }

@@ -152,7 +152,7 @@ impl Ground {
             Ok(self.client.request(request).await?)
         })
         .await?;
-        let items = |field: &str| table[field].as_array().context("the list is no table");
+        let items = |field: &str| table[field].as_array().context("the list is not a table");
         let columns = items("columnDefinitions")?;
         let column = |name: &str| {
             let at = columns.iter().position(|column| column["name"] == name);
@@ -289,7 +289,7 @@ async fn patient<T>(request: impl AsyncFn() -> Result<T>) -> Result<T> {
     let pauses = ConstantBuilder::default().with_delay(PAUSE).with_max_times(TRIES);
     (|| request())
         .retry(pauses)
-        .notify(|error, _| eprintln!("bench: a request failed and is tried again: {error:#}"))
+        .notify(|error, _| eprintln!("bench: a request failed and is retried: {error:#}"))
         .await
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
         write_kubeconfig(&own, address)?;
         &own
     };
-    println!("{:<22} {:>10} {:>10} {:>8} {:>8}", "", "median", "aim", "memory", "aim");
+    println!("{:<22} {:>10} {:>10} {:>8} {:>8}", "", "median", "goal", "memory", "goal");
     let mut is_missed = false;
     for Trial { what, args, runs, milliseconds_max, megabytes_max } in TRIALS {
         let mut times = Vec::new();
@@ -91,9 +91,9 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
         let median = times.get(times.len() / 2).copied().context("nothing was run")?;
         let is_met = median <= milliseconds_max && megabytes_max.is_none_or(|max| peak <= max);
         is_missed |= !is_met;
-        let aim = megabytes_max.map_or_else(String::new, |max| format!("{max:.0} MB"));
+        let goal = megabytes_max.map_or_else(String::new, |max| format!("{max:.0} MB"));
         println!(
-            "{what:<22} {:>10} {:>10} {:>8} {aim:>8}  {}",
+            "{what:<22} {:>10} {:>10} {:>8} {goal:>8}  {}",
             format!("{median:.1} ms"),
             format!("{milliseconds_max:.0} ms"),
             format!("{peak:.0} MB"),
@@ -101,7 +101,7 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
         );
     }
     if is_missed {
-        bail!("not every aim is met; they are for the release build: make release");
+        bail!("not every goal is met; the goals are for the release build: make release");
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, 
             peak = peak.max(memory(status, "VmHWM:").unwrap_or_default());
         }
         if start.elapsed() > LIMIT {
-            bail!("`{}` does not end", args.join(" "));
+            bail!("`{}` does not exit", args.join(" "));
         }
     };
     let milliseconds = start.elapsed().as_secs_f64() * 1_000.0;

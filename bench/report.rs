@@ -1,4 +1,4 @@
-//! The figures beside the Java operator's and beside what was aimed at.
+//! The figures beside the Java operator's and beside the goals.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::chart;
 struct Row {
     title: &'static str,
     at: &'static str,
-    aims: &'static [(u64, f64)],
+    goals: &'static [(u64, f64)],
 }
 
-const fn row(title: &'static str, at: &'static str, aims: &'static [(u64, f64)]) -> Row {
-    Row { title, at, aims }
+const fn row(title: &'static str, at: &'static str, goals: &'static [(u64, f64)]) -> Row {
+    Row { title, at, goals }
 }
 
 const ROWS: &[Row] = &[
@@ -25,50 +25,50 @@ const ROWS: &[Row] = &[
     row("idle, MB resident", "/idle/rss_mb", &[(200, 30.0)]),
     row("all STABLE after, s", "/all_stable_s", &[(200, 6.0), (1_000, 20.0), (10_000, 150.0)]),
     row("CPU until then, s", "/cpu_s_to_stable", &[]),
-    row("API writes each, by all", "/api_writes_to_stable", &[]),
+    row("API writes per deployment, total", "/api_writes_to_stable", &[]),
     row(
         "  by the operator",
         "/operator_writes_to_stable",
         &[(200, 10.0), (1_000, 8.0), (10_000, 8.0)],
     ),
     row("MB resident then", "/at_stable/rss_mb", &[(1_000, 100.0), (10_000, 350.0)]),
-    row("  at most until then", "/at_stable/peak_mb", &[(10_000, 350.0)]),
-    row("at rest: API writes a minute, by all", "/steady_60s/api_writes", &[]),
+    row("  peak until then", "/at_stable/peak_mb", &[(10_000, 350.0)]),
+    row("idle: API writes a minute, total", "/steady_60s/api_writes", &[]),
     row(
         "  by the operator",
         "/steady_60s/operator_writes",
         &[(200, 0.0), (1_000, 0.0), (10_000, 0.0)],
     ),
-    row("  Flink calls a minute, each", "/steady_60s/flink_rest", &[]),
+    row("  Flink calls a minute per deployment", "/steady_60s/flink_rest", &[]),
     row("  CPU a minute, s", "/steady_60s/cpu_s", &[(1_000, 0.5), (10_000, 4.0)]),
-    row("changed spec to new JobManager, s", "/upgrade_redeploy_s/p50", &[]),
+    row("spec change to new JobManager, s", "/upgrade_redeploy_s/p50", &[]),
     row("restart: all observed after, s", "/restart/all_observed_s", &[(10_000, 20.0)]),
     row("  writes", "/restart/operator_writes", &[(200, 0.0), (1_000, 0.0), (10_000, 0.0)]),
     row("  MB resident then", "/restart/rss_mb", &[]),
-    row("a tenth hangs: reaction with, s", "/hanging/with_s/p50", &[]),
-    row("  times that without", "/hanging/ratio", &[(200, 1.2), (1_000, 1.2), (10_000, 1.2)]),
+    row("a tenth hangs: reaction time, s", "/hanging/with_s/p50", &[]),
+    row("  relative to none hanging", "/hanging/ratio", &[(200, 1.2), (1_000, 1.2), (10_000, 1.2)]),
     row("  CPU a minute, s", "/hanging/cpu_s_a_minute", &[]),
-    row("leader ends: change carried out after, s", "/failover/graceful_s", &[(200, 2.0)]),
-    row("  is killed: the same", "/failover/killed_s", &[(200, 17.0)]),
-    row("  JobManagers made for two changes", "/failover/job_managers_made", &[(200, 2.0)]),
+    row("leader exits: change applied after, s", "/failover/graceful_s", &[(200, 2.0)]),
+    row("  leader killed: the same", "/failover/killed_s", &[(200, 17.0)]),
+    row("  JobManagers created for two changes", "/failover/job_managers_made", &[(200, 2.0)]),
     row("all changed: all redeployed after, s", "/change_all/all_redeployed_s", &[]),
     row("  all STABLE after, s", "/change_all/all_stable_s", &[]),
-    row("  writes each, by the operator", "/change_all/operator_writes", &[]),
+    row("  operator writes per deployment", "/change_all/operator_writes", &[]),
     row("  CPU, s", "/change_all/cpu_s", &[]),
     row("waves of 20: UPGRADING at most", "/waves/upgrading_at_most", &[(300, 20.0)]),
     row("  all STABLE after, s", "/waves/all_stable_s", &[]),
-    row("  JobManagers made of a broken image", "/waves/broken_touched", &[(300, 40.0)]),
+    row("  JobManagers with a broken image", "/waves/broken_touched", &[(300, 40.0)]),
     row("soak: MB resident, growth an hour", "/an_hour/rss_mb", &[(0, 1.0)]),
     row("  descriptors, growth an hour", "/an_hour/descriptors", &[(0, 10.0)]),
     row("  tasks, growth an hour", "/an_hour/tasks", &[(0, 10.0)]),
-    row("  user's actions", "/actions", &[]),
+    row("  user actions", "/actions", &[]),
 ];
 
 /// How many times better than the Java operator: title, where, the least it should be with 1,000.
 const TIMES: &[(&str, &str, f64)] = &[
     ("times faster to STABLE than Java", "/all_stable_s", 8.0),
-    ("times less CPU until then", "/cpu_s_to_stable", 15.0),
-    ("times less memory then", "/at_stable/rss_mb", 15.0),
+    ("times less CPU than Java", "/cpu_s_to_stable", 15.0),
+    ("times less memory than Java", "/at_stable/rss_mb", 15.0),
 ];
 
 /// The Java operator's figures were taken with so many deployments.
@@ -130,11 +130,11 @@ fn is_missed(row: &Row, figures: &Value) -> bool {
         && figures.pointer(row.at).is_none_or(Value::is_null)
 }
 
-/// The aim, and whether it was met.
-fn aim(row: &Row, figures: &Value) -> String {
+/// The goal, and whether it was met.
+fn goal(row: &Row, figures: &Value) -> String {
     // Soaks are measured with any number.
     let count = if is_soak(figures) { Some(0) } else { figures["n"].as_u64() };
-    let Some((_, most)) = row.aims.iter().find(|(with, _)| Some(*with) == count) else {
+    let Some((_, most)) = row.goals.iter().find(|(with, _)| Some(*with) == count) else {
         return String::new();
     };
     let Some(mut figure) = figures.pointer(row.at).and_then(Value::as_f64) else {
@@ -148,15 +148,15 @@ fn aim(row: &Row, figures: &Value) -> String {
 }
 
 fn times(figures: &Value, java: &Value) -> Vec<(&'static str, f64, String)> {
-    let is_aimed_at = figures["n"] == 1_000;
+    let has_goal = figures["n"] == 1_000;
     TIMES
         .iter()
         .filter_map(|(title, at, least)| {
             let this = figures.pointer(at)?.as_f64()?;
             let times = java.pointer(at)?.as_f64()? / this;
             let verdict = if times >= *least { "met" } else { "NOT MET" };
-            let aim = if is_aimed_at { format!(">= {least} {verdict}") } else { String::new() };
-            Some((*title, times, aim))
+            let goal = if has_goal { format!(">= {least} {verdict}") } else { String::new() };
+            Some((*title, times, goal))
         })
         .collect()
 }
@@ -167,21 +167,21 @@ pub(crate) fn table(figures: &Value) -> Result<String> {
     let java = if is_soak(figures) { Value::Null } else { baseline(count)? };
     let mut lines = vec![
         format!("{count} deployments, on this machine"),
-        format!("{:<38}{:>10}{:>12}  {}", "", "this", "Java 1.14", "aim"),
+        format!("{:<38}{:>10}{:>12}  {}", "", "this", "Java 1.14", "goal"),
     ];
     let is_there = |row: &&Row| figures.pointer(row.at).is_some_and(|figure| !figure.is_null());
     for row in ROWS.iter().filter(|row| is_there(row) || is_missed(row, figures)) {
         let (this, java) = (cell(row, figures), cell(row, &java));
-        let aim =
-            if is_missed(row, figures) { "NOT REACHED".to_owned() } else { aim(row, figures) };
-        lines.push(format!("{:<38}{this:>10}{java:>12}  {aim}", row.title).trim_end().to_owned());
+        let goal =
+            if is_missed(row, figures) { "NOT REACHED".to_owned() } else { goal(row, figures) };
+        lines.push(format!("{:<38}{this:>10}{java:>12}  {goal}", row.title).trim_end().to_owned());
     }
-    for (title, times, aim) in times(figures, &java) {
-        lines.push(format!("{title:<38}{times:>10.1}{:>12}  {aim}", "").trim_end().to_owned());
+    for (title, times, goal) in times(figures, &java) {
+        lines.push(format!("{title:<38}{times:>10.1}{:>12}  {goal}", "").trim_end().to_owned());
     }
     if let Some(others) = figures["others_cpu_s_to_stable"].as_object() {
         let all: Vec<_> = others.iter().map(|(name, cpu)| format!("{name} {cpu} s")).collect();
-        lines.push(format!("CPU of others until all were STABLE: {}", all.join(", ")));
+        lines.push(format!("CPU of other processes until all were STABLE: {}", all.join(", ")));
     }
     if let Some(server) = figures["server_to_stable"].as_object() {
         lines.push("the API server's work until all were STABLE:".to_owned());
@@ -220,7 +220,7 @@ pub(crate) fn write_document() -> Result<()> {
         let indent = if shown.len() < row.title.len() { "&emsp;" } else { "" };
         write!(text, "| {indent}{shown} |")?;
         for (this, java) in &measured {
-            let is_off = aim(row, this).ends_with("NOT MET") || is_missed(row, this);
+            let is_off = goal(row, this).ends_with("NOT MET") || is_missed(row, this);
             let mark = if is_off { " ✗" } else { "" };
             write!(text, " {}{mark} | {} |", cell(row, this), cell(row, java))?;
         }

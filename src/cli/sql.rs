@@ -181,7 +181,7 @@ async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<
     }
     if !cluster.is_session() {
         return Err(Failure::new(format!(
-            "`{shown}` is an application cluster, which runs its own job only"
+            "`{shown}` is an application cluster, which only runs its own job"
         ))
         .hint("see the session clusters there are: kubectl flink list")
         .hint("make one: a FlinkDeployment without `spec.job`, such as examples/session.yaml")

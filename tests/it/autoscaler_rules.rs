@@ -87,7 +87,7 @@ async fn nothing_is_decided_without_the_answer_of_an_executor() {
         (500, "hush", "it answered 500".to_owned()),
         (200, "<html>hush", "its answer is not JSON".to_owned()),
         (0, "", "it took longer than 300ms".to_owned()),
-        (200, "null", "it answers neither `true` nor `false`".to_owned()),
+        (200, "null", "its answer is neither `true` nor `false`".to_owned()),
         (200, r#"{"x": 3}"#, "there is no vertex `x` that can be scaled now".to_owned()),
         (200, &format!(r#"{{"{SOURCE}": NaN}}"#), "its answer is not JSON".to_owned()),
         (
@@ -153,7 +153,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
     assert!(of(WINDOW)["inputs"][SOURCE]["TARGET_DATA_RATE"]["average"].is_f64());
 
     endpoint.answers(200, r#"{"TARGET_DATA_RATE": -1}"#);
-    let why = "`TARGET_DATA_RATE` is no number of zero or more".to_owned();
+    let why = "`TARGET_DATA_RATE` is not a number of zero or more".to_owned();
     operating.until("it is no figure", is_told("AutoscalerError", why)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
 

@@ -89,7 +89,7 @@ async fn a_job_runs_on_while_the_secret_of_its_keytab_is_somebody_elses() {
     operating
         .until("it is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            error.contains("Secret `kerberos-keytab-orders` is there already").then_some(())
+            error.contains("Secret `kerberos-keytab-orders` already exists").then_some(())
         })
         .await;
     let deployment = operating.cluster.object("deployments", "shop", "orders").unwrap();

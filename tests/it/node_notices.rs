@@ -172,8 +172,8 @@ async fn an_operator_that_may_not_see_nodes_says_so_once() {
     let find = |cluster: &FakeCluster| events(cluster, "NodesUnreadable").into_iter().next();
     let told = operating.until("it is told", find).await;
     let message = told["message"].as_str().unwrap();
-    let start = "`kubernetes.operator.node-notice.snapshot` has no effect, as the operator may not read \
-                 nodes: give its service account get, list and watch of nodes";
+    let start = "`kubernetes.operator.node-notice.snapshot` has no effect, because the operator cannot \
+                 read nodes: allow its service account to get, list and watch nodes";
     assert!(message.starts_with(start), "{message}");
     operating.cluster.forget_requests();
     let operating = operating.restart().await;

@@ -77,7 +77,7 @@ async fn a_service_of_somebody_else_is_neither_changed_nor_taken_over() {
     operating
         .until("it is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            error.contains("Service `orders-rest` is there already").then_some(())
+            error.contains("Service `orders-rest` already exists").then_some(())
         })
         .await;
     assert_eq!(operating.cluster.object("services", "shop", "orders-rest"), Some(theirs));
@@ -283,7 +283,7 @@ async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
     operating
         .until("that it is of somebody else is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            error.contains("exists already").then_some(())
+            error.contains("already exists").then_some(())
         })
         .await;
     let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();

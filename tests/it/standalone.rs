@@ -264,7 +264,7 @@ async fn a_job_that_is_new_is_advised_first() {
     let running = start(&[flink.base_url()], Arc::new(Memory::default()), &advised).await;
     let job = running
         .until_job(&flink, "it is advised", |job| {
-            text(&job["outcome"]).starts_with("decisions are only told until")
+            text(&job["outcome"]).starts_with("decisions are only reported until")
         })
         .await;
     assert!(text(&job["effect"]).starts_with("advice until 2"), "{job:#}");
@@ -282,7 +282,7 @@ async fn a_job_whose_scheduler_cannot_follow_is_advised_for_ever() {
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     let job = running
         .until_job(&flink, "it is advised", |job| {
-            text(&job["outcome"]).starts_with("decisions are only told: ")
+            text(&job["outcome"]).starts_with("decisions are only reported: ")
         })
         .await;
     let why = "advice: the job's `jobmanager.scheduler` is `default`";

@@ -262,7 +262,7 @@ async fn what_is_no_review_is_told_and_holds_up_nobody() {
     assert_eq!(hook.ask("/validate", b"{".to_vec()).await.0, 400);
     assert_eq!(hook.ask("/validate", vec![b' '; (4 << 20) + 1]).await.0, 413);
     let (status, text) = hook.ask("/elsewhere", vec![]).await;
-    assert_eq!((status, text.as_str()), (404, "not found; there is: /validate /mutate\n"));
+    assert_eq!((status, text.as_str()), (404, "not found; available: /validate /mutate\n"));
     let mut sender = hook.connect(&hook.pair).await.unwrap();
     assert_eq!(sent(&mut sender, "GET", "/validate", vec![]).await.0, 405);
     // One connection serves one review after the other.
@@ -405,7 +405,7 @@ async fn what_keeps_the_secret_from_being_written_is_told() {
     cluster.refuse(Method::PUT, "secrets", 403, forbidden);
     let told = keeper.look(Timestamp::now()).await.unwrap_err().to_string();
     assert!(told.contains("flink-operator/kubectl-flink-operator-webhook"), "{told}");
-    assert!(told.contains("may not update secrets"), "{told}");
+    assert!(told.contains("cannot update secrets"), "{told}");
     assert!(tls.borrow().is_none());
 }
 

@@ -28,7 +28,7 @@ use super::status::{Condition, JobStatus};
     singular = "flinkbluegreendeployment",
     shortname = "flinkbgdep",
     namespaced,
-    doc = "Two `FlinkDeployment`s of which one serves, switched without a gap.",
+    doc = "Two `FlinkDeployment`s, one of which is active, switched without a gap.",
     status = "BlueGreenStatus",
     derive = "PartialEq",
     printcolumn(name = "Job Status", type_ = "string", json_path = ".status.jobStatus.state"),
@@ -44,7 +44,7 @@ pub struct FlinkBlueGreenDeploymentSpec {
     pub transition_mode: Option<TransitionMode>,
 }
 
-/// How what the job writes is switched over (FLIP-504).
+/// How the output of the job is switched over (FLIP-504).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum TransitionMode {

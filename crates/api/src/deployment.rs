@@ -58,7 +58,7 @@ impl JsonSchema for FlinkConfiguration {
     singular = "flinkdeployment",
     shortname = "flinkdep",
     namespaced,
-    doc = "A Flink cluster that the operator keeps running: with `spec.job` an application cluster of that one job, without it a session cluster.",
+    doc = "A Flink cluster that the operator keeps running: an application cluster with one job if `spec.job` is set, otherwise a session cluster.",
     status = "DeploymentStatus",
     derive = "PartialEq",
     scale(
@@ -84,7 +84,7 @@ pub struct FlinkDeploymentSpec {
     pub image_pull_policy: Option<String>,
     /// Service account of the pods.
     pub service_account: Option<String>,
-    /// The Flink version that the image holds.
+    /// The Flink version of the image.
     pub flink_version: Option<FlinkVersion>,
     /// Ingress of the web UI.
     pub ingress: Option<IngressSpec>,
@@ -141,7 +141,7 @@ pub struct TaskManagerSpec {
     /// Deprecated form of `resources`.
     pub resource: Option<Resource>,
     pub resources: Option<ResourceRequirements>,
-    /// Wins over `job.parallelism`.
+    /// Takes precedence over `job.parallelism`.
     pub replicas: Option<i32>,
     /// Merged over `spec.podTemplate`.
     pub pod_template: Option<PodTemplate>,

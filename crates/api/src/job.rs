@@ -50,18 +50,18 @@ pub struct JobSpec {
     /// Desired state.
     #[serde(default, deserialize_with = "null_as_default")]
     pub state: JobState,
-    /// Deprecated: a new value takes a savepoint.
+    /// Deprecated: a new value triggers a savepoint.
     pub savepoint_trigger_nonce: Option<i64>,
     /// State for the first start and for a savepoint redeploy.
     pub initial_savepoint_path: Option<String>,
-    /// Deprecated: a new value takes a checkpoint (Flink 1.17 and newer).
+    /// Deprecated: a new value triggers a checkpoint (Flink 1.17 and later).
     pub checkpoint_trigger_nonce: Option<i64>,
     /// How state is carried over an upgrade.
     #[serde(default, deserialize_with = "null_as_default")]
     pub upgrade_mode: UpgradeMode,
-    /// Start although some state of the restore point has no operator any more.
+    /// Start even if some state of the restore point no longer has an operator.
     pub allow_non_restored_state: Option<bool>,
-    /// A new value throws the state away and starts from `initialSavepointPath`.
+    /// A new value discards the state and starts from `initialSavepointPath`.
     pub savepoint_redeploy_nonce: Option<i64>,
     /// A new value wipes the autoscaler's state.
     pub autoscaler_reset_nonce: Option<i64>,

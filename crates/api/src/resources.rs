@@ -38,7 +38,7 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// Kubernetes-style requests and limits; wins over `resource` unless empty.
+/// Kubernetes-style requests and limits; takes precedence over `resource` unless empty.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ResourceRequirements {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -51,7 +51,7 @@ pub struct ResourceRequirements {
         with = "BTreeMap<String, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>"
     )]
     pub limits: BTreeMap<String, Quantity>,
-    /// Accepted and not used.
+    /// Accepted but not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<k8s_openapi::api::core::v1::ResourceClaim>")]
     pub claims: Vec<serde_json::Value>,

@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 use super::null_as_default;
 use super::status::SavepointFormatType;
 
-/// The snapshot wanted.
+/// Desired snapshot.
 #[skip_serializing_none]
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub struct FlinkStateSnapshotSpec {
     pub backoff_limit: Option<i32>,
 }
 
-/// Kind of job that a snapshot is of.
+/// Kind of the job that a snapshot is taken of.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize, IntoStaticStr,
 )]
@@ -54,7 +54,7 @@ pub enum JobKind {
     FlinkSessionJob,
 }
 
-/// The job that a snapshot is of.
+/// The job that a snapshot is taken of.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobReference {
@@ -62,7 +62,7 @@ pub struct JobReference {
     pub name: Option<String>,
 }
 
-/// A savepoint wanted, or an existing one to record.
+/// A savepoint to take, or an existing one to record.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +75,7 @@ pub struct SavepointSpec {
     pub already_exists: Option<bool>,
 }
 
-/// A full checkpoint wanted.
+/// A full checkpoint to take.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CheckpointSpec {}
 

@@ -42,7 +42,7 @@ pub enum NoRoom {
          {cpu_millis}m of CPU and {memory} of memory each"
     )]
     Full { placed: u64, wanted: u64, cpu_millis: u64, memory: MemorySize },
-    #[error("what room the nodes of the cluster have is not known: {0}")]
+    #[error("the free capacity of the cluster's nodes is unknown: {0}")]
     Unknown(String),
 }
 

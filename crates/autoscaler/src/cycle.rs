@@ -161,8 +161,8 @@ impl From<Unmeasured> for Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotRead(vertex) => write!(f, "nothing was read of vertex `{vertex}`"),
-            Self::TooFewSamples { have } => write!(f, "{have} of 2 samples are there"),
+            Self::NotRead(vertex) => write!(f, "no metrics were read for vertex `{vertex}`"),
+            Self::TooFewSamples { have } => write!(f, "there are {have} of 2 samples"),
             Self::Unmeasured(why) => why.fmt(f),
             Self::WindowNotFull { until } => write!(f, "the window is not full until {until}"),
             Self::GcPressure(of) => write!(f, "garbage collection takes {}", two_decimals(*of)),
@@ -170,11 +170,13 @@ impl fmt::Display for Outcome {
             Self::Balanced => f.write_str("no vertex needs another parallelism"),
             Self::WithinBounds => f.write_str("all rates are within their bounds"),
             Self::Disabled(Disabled::Scaling) => f.write_str("scaling is disabled"),
-            Self::Disabled(Disabled::Period(of)) => write!(f, "now is in excluded period `{of}`"),
-            Self::Disabled(Disabled::Advice(until)) => {
-                write!(f, "decisions are only told until {until}, as the job is new")
+            Self::Disabled(Disabled::Period(of)) => {
+                write!(f, "the time is in excluded period `{of}`")
             }
-            Self::Disabled(Disabled::Fixed(why)) => write!(f, "decisions are only told: {why}"),
+            Self::Disabled(Disabled::Advice(until)) => {
+                write!(f, "decisions are only reported until {until}, because the job is new")
+            }
+            Self::Disabled(Disabled::Fixed(why)) => write!(f, "decisions are only reported: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Quota(exceeded) => exceeded.fmt(f),
             Self::NoRoom(no_room) => no_room.fmt(f),
@@ -182,7 +184,7 @@ impl fmt::Display for Outcome {
             Self::Unanswered(unanswered) => unanswered.fmt(f),
             Self::Vetoed(by, None) => write!(f, "{by} refuses the decision"),
             Self::Vetoed(by, Some(why)) => write!(f, "{by} refuses the decision: {why}"),
-            Self::AlreadyDecided => f.write_str("the job does not run as was decided before"),
+            Self::AlreadyDecided => f.write_str("the previous decision is not in effect yet"),
             Self::Scaled => f.write_str("scaled"),
         }
     }

@@ -27,13 +27,13 @@ pub enum Ineligible {
     Deleting,
     #[error("the job is suspended, or about to be")]
     Suspended,
-    #[error("the spec is not carried out yet")]
+    #[error("the spec is not deployed yet")]
     NotReconciled,
     #[error("an upgrade or a rollback is under way, or the job was rolled back")]
     Moving,
     #[error("the job is not RUNNING")]
     NotRunning,
-    #[error("the deployed spec does not count as stable yet")]
+    #[error("the deployed spec is not stable yet")]
     NotStable,
 }
 

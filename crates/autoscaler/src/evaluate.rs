@@ -27,7 +27,7 @@ pub struct Evaluation {
 pub enum Unmeasured {
     #[error("there are no samples")]
     NoSamples,
-    #[error("source `{0}` has no rate at which records come in")]
+    #[error("source `{0}` has no input rate")]
     NoIngestionRate(VertexId),
     #[error("source `{0}` has no lag in the last sample")]
     NoLag(VertexId),

@@ -134,11 +134,11 @@ impl Event {
         let then = if settings.is_ineffective_blocked {
             "it is not scaled up further"
         } else {
-            "it is scaled up further all the same"
+            "it is still scaled up further"
         };
         let message = format!(
-            "the last scale-up of vertex {id} should have brought {} records per second more and \
-             brought {}: {then}",
+            "the last scale-up of vertex {id} should have added {} records per second, but added \
+             {}: {then}",
             two_decimals(expected),
             two_decimals(actual)
         );
@@ -149,8 +149,8 @@ impl Event {
     pub(super) fn limited(id: &VertexId, of: Limited, settings: &Settings) -> Self {
         let Limited { expected, actual, parts, upper, lower } = of;
         let message = format!(
-            "vertex {id} gets parallelism {actual} and not {expected}, to fit {parts} key groups \
-             or partitions from {lower} to {upper}"
+            "vertex {id} gets parallelism {actual} instead of {expected}, to fit {parts} key \
+             groups or partitions from {lower} to {upper}"
         );
         Self::new("ScalingLimited", message, format!("ScalingLimited{id}"), settings).warning()
     }
@@ -197,16 +197,17 @@ impl Event {
 
     pub(super) fn vetoed(by: &Id, why: Option<&str>, settings: &Settings) -> Self {
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        let message =
-            format!("the job is not scaled: {by} refuses the decision{why}; it is asked again");
+        let message = format!(
+            "the job is not scaled: {by} refuses the decision{why}; it will be asked again"
+        );
         let key = format!("ScalingVetoed:{}", by.name);
         Self::new("ScalingVetoed", message, key, settings).warning()
     }
 
     pub(super) fn no_room(no_room: &NoRoom, settings: &Settings) -> Self {
         let message = format!(
-            "the job is not scaled up: {no_room}; it is tried again with the next decision. Give the \
-             cluster more nodes, or the job fewer TaskManagers by `{}`",
+            "the job is not scaled up: {no_room}; the next decision tries again. Add nodes to the \
+             cluster, or limit the job's TaskManagers with `{}`",
             options::VERTEX_MAX_PARALLELISM.key()
         );
         let key = "ClusterCapacityReached".to_owned();

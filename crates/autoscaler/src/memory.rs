@@ -220,7 +220,7 @@ pub fn check(changes: &ConfigChanges) -> Result<(), String> {
     let ConfigChanges { overrides, removals } = changes;
     let untuned = |key: &str| {
         let key: String = key.chars().flat_map(char::escape_debug).take(TOLD_MAX).collect();
-        format!("`{key}` is nothing that is tuned")
+        format!("`{key}` is not tuned")
     };
     for (key, value) in overrides {
         let size = SIZES.iter().find(|(option, _)| option.key() == key);

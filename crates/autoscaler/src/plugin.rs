@@ -236,7 +236,7 @@ impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} gives no answer", self.of)?;
         if let Some(vertex) = &self.vertex {
-            write!(f, " about vertex `{vertex}`")?;
+            write!(f, " for vertex `{vertex}`")?;
         }
         write!(f, ": {}; the job is not scaled without it", self.why)
     }

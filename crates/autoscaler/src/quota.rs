@@ -24,9 +24,11 @@ pub enum Exceeded {
     Cpu { needed: f64, quota: f64 },
     #[error("{needed} of memory are more than `job.autoscaler.quota.memory`, which is {quota}")]
     Memory { needed: MemorySize, quota: MemorySize },
-    #[error("there is a quota of CPUs, and the resource does not say how many a TaskManager has")]
+    #[error("there is a CPU quota, but the resource does not say how many CPUs a TaskManager has")]
     UnknownCpu,
-    #[error("there is a quota of memory, and the resource does not say how much a TaskManager has")]
+    #[error(
+        "there is a memory quota, but the resource does not say how much memory a TaskManager has"
+    )]
     UnknownMemory,
 }
 

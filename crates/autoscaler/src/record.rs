@@ -127,15 +127,15 @@ pub struct Record {
 /// Why a file cannot be replayed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
-    #[error("it is no record of measurements: {0}")]
+    #[error("it is not a record of measurements: {0}")]
     NoRecord(String),
-    #[error("it is of version {0} of the format, and this program knows {VERSION} and older ones")]
+    #[error("it has version {0} of the format, and this program supports {VERSION} and older ones")]
     Newer(u32),
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: String },
     #[error("it has more than {ENTRIES_MAX} measurements")]
     TooMany,
-    #[error("it has no measurement of a job that runs")]
+    #[error("it has no measurement of a running job")]
     Empty,
 }
 
@@ -225,7 +225,7 @@ pub fn read(file: &str) -> Result<Record, Unreadable> {
 fn header(line: &str) -> Result<Header, Unreadable> {
     let Version { format, version } = json(line).map_err(Unreadable::NoRecord)?;
     if format != FORMAT {
-        return Err(Unreadable::NoRecord(format!("it says of itself that it is `{format}`")));
+        return Err(Unreadable::NoRecord(format!("its format is `{format}`")));
     }
     if version > VERSION {
         return Err(Unreadable::Newer(version));

@@ -60,15 +60,15 @@ pub struct Stored {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     #[error(
-        "`{key}` cannot be read, and says what is in force: {reason}; \
-         mend it or remove it, or reset the autoscaler"
+        "`{key}` cannot be read, and it says what is in effect: {reason}; repair or remove it, or \
+         reset the autoscaler"
     )]
     InForce { key: &'static str, reason: String },
-    #[error("`{key}` is not as it was written, and may say what is in force: {reason}")]
+    #[error("`{key}` is damaged, and may say what is in effect: {reason}")]
     Damaged { key: String, reason: String },
     #[error(
-        "`{key}` cannot be read ({reason}), and `{kept_as}` holds an earlier one; \
-         remove it, or reset the autoscaler"
+        "`{key}` cannot be read ({reason}), and `{kept_as}` already holds an earlier one; remove \
+         it, or reset the autoscaler"
     )]
     AgainSetAside { key: &'static str, kept_as: String, reason: String },
 }

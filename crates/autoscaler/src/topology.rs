@@ -126,7 +126,7 @@ pub enum Unusable {
     Empty,
     #[error("vertex `{vertex}` has an input `{input}` that is not in the plan")]
     UnknownInput { vertex: VertexId, input: VertexId },
-    #[error("the plan goes round in a circle at vertex `{0}`")]
+    #[error("the plan has a cycle at vertex `{0}`")]
     Circular(VertexId),
     #[error("vertex `{vertex}` runs with parallelism {parallelism} of at most {max_parallelism}")]
     Parallelism { vertex: VertexId, parallelism: u32, max_parallelism: u32 },

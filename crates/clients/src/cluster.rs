@@ -62,19 +62,19 @@ pub enum Error {
     /// The API server does not serve this kind: its CRD is missing.
     #[error("the API server does not know this kind of resource: {message}")]
     KindMissing { message: String },
-    #[error("{resource} `{name}` exists already")]
+    #[error("{resource} `{name}` already exists")]
     AlreadyExists { resource: String, name: String },
     /// Somebody else wrote in between.
-    #[error("the object was changed by somebody else meanwhile: {message}")]
+    #[error("the object was changed in the meantime: {message}")]
     Conflict { message: String },
     /// Server-side apply would take fields from their owners.
     #[error("other field managers own {}", fields(causes))]
     FieldConflict { causes: Vec<FieldCause> },
     /// The schema or a validation rule refuses the object.
-    #[error("the API server refuses the object: {message}")]
+    #[error("the API server rejected the object: {message}")]
     Invalid { message: String, causes: Vec<FieldCause> },
     /// An admission webhook, quota or policy refuses the request.
-    #[error("refused by admission: {message}")]
+    #[error("rejected by admission: {message}")]
     Rejected { message: String },
     /// The resource version is too old to continue from.
     #[error("the resource version is gone: {message}")]
@@ -247,8 +247,8 @@ fn qualified(resource: &str, group: &str) -> String {
 
 fn lacking(user: &str, verb: &str, resource: &str, namespace: Option<&str>) -> String {
     match namespace {
-        Some(namespace) => format!("`{user}` may not {verb} {resource} in namespace `{namespace}`"),
-        None => format!("`{user}` may not {verb} {resource} in the whole cluster"),
+        Some(namespace) => format!("`{user}` cannot {verb} {resource} in namespace `{namespace}`"),
+        None => format!("`{user}` cannot {verb} {resource} in the whole cluster"),
     }
 }
 

@@ -37,7 +37,7 @@ pub fn now() -> Duration {
 
 /// This process does not lead, or no longer: another one may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("this operator does not lead any more: another one may, so it writes nothing")]
+#[error("this operator is no longer the leader: another one may be, so it writes nothing")]
 pub struct Closed;
 
 /// Until when something may be written, and what is being written.

@@ -57,13 +57,13 @@ pub enum Error {
     #[error("{store}: no answer within {DEADLINE:?}")]
     Timeout { store: String },
     #[error(
-        "{store}: its tables are of version {found}, and this program knows {known}: \
-         a newer kubectl-flink made them; use that one, or another database"
+        "{store}: its tables have version {found}, and this program supports {known}: a newer \
+         kubectl-flink created them; use that one, or another database"
     )]
     Newer { store: String, found: i64, known: i64 },
-    #[error("job `{job}` was stored by another process meanwhile")]
+    #[error("job `{job}` was stored by another process in the meantime")]
     Conflict { job: String },
-    #[error("job `{job}`: {problem}, and nothing was stored")]
+    #[error("job `{job}`: {problem}, so nothing was stored")]
     TooLarge { job: String, problem: String },
 }
 

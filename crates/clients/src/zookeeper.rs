@@ -32,26 +32,26 @@ pub enum Error {
     #[error(transparent)]
     Option(#[from] InvalidValue),
     /// The way in is one that this operator does not know.
-    #[error("ZooKeeper cannot be asked: {0}")]
+    #[error("cannot query ZooKeeper: {0}")]
     Unsupported(String),
     #[error("ZooKeeper at `{quorum}` does not answer: {problem}")]
     Unreachable { quorum: String, problem: String },
     #[error(
-        "ZooKeeper at `{quorum}` does not let the operator use `{path}`, and nothing there is touched: the \
-         operator does not log in by Kerberos (SASL), but by what \
-         `high-availability.zookeeper.client.authorization` says, such as `digest:'USER:PASSWORD'`, \
-         which may use what Flink from 1.20 on made with it"
+        "ZooKeeper at `{quorum}` does not let the operator use `{path}`, and nothing there was \
+         touched: the operator does not log in with Kerberos (SASL), but with \
+         `high-availability.zookeeper.client.authorization`, such as `digest:'USER:PASSWORD'`, \
+         which gives access to what Flink 1.20 or later created with it"
     )]
     Forbidden { quorum: String, path: String },
     /// Its session has not expired, or it belongs to another cluster.
     #[error(
         "a JobManager is still registered at `{path}` in ZooKeeper: its metadata is not removed \
-         before its session expires. Should it be of a cluster in another namespace, give each \
-         its own `high-availability.zookeeper.path.root`"
+         until its session expires. If it belongs to a cluster in another namespace, give each its \
+         own `high-availability.zookeeper.path.root`"
     )]
     InUse { path: String },
     #[error(
-        "ZooKeeper has too many nodes under `{path}` to remove them here; look at them with its shell"
+        "ZooKeeper has too many nodes under `{path}` to remove them here; inspect them with its shell"
     )]
     TooMany { path: String },
 }
@@ -168,7 +168,7 @@ async fn in_time<T>(
 ) -> Result<T, Error> {
     match tokio::time::timeout(TIMEOUT, work).await {
         Ok(done) => done,
-        Err(_) => Err(ensemble.unreachable(format!("nothing within {TIMEOUT:?}"))),
+        Err(_) => Err(ensemble.unreachable(format!("no answer within {TIMEOUT:?}"))),
     }
 }
 

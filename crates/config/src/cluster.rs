@@ -164,9 +164,9 @@ pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
         && version.is_none_or(|version| version >= FlinkVersion::V1_20);
     if is_creator && !has_password {
         return Some(format!(
-            "`{}: creator` opens it to those alone who log in as Flink does, and the operator does not \
-             by Kerberos (SASL), but by `{}` such as `digest:'USER:PASSWORD'`, which Flink from 1.20 \
-             on uses beside Kerberos",
+            "`{}: creator` only gives access to those who log in as Flink does, and the operator \
+             does not log in with Kerberos (SASL), but with `{}`, such as \
+             `digest:'USER:PASSWORD'`, which Flink 1.20 and later uses beside Kerberos",
             options::ZOOKEEPER_ACL.key(),
             options::ZOOKEEPER_AUTHORIZATION.key()
         ));
@@ -176,7 +176,7 @@ pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
         .filter(|(key, _)| key.starts_with("env.java."))
         .any(|(_, value)| value.contains("-Dzookeeper.client.secure=true"));
     is_tls.then(|| {
-        "it is reached over TLS (`-Dzookeeper.client.secure=true`), which the operator does not do"
+        "it requires TLS (`-Dzookeeper.client.secure=true`), which the operator does not support"
             .to_owned()
     })
 }

@@ -37,7 +37,7 @@ impl std::fmt::Display for Unknown {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "`{}` has no effect: there is no such option", self.key)?;
         match &self.nearest {
-            Some(nearest) => write!(formatter, "; is `{nearest}` meant?"),
+            Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
             None => Ok(()),
         }
     }
@@ -96,10 +96,8 @@ mod tests {
     fn a_slip_is_told_with_what_is_meant() {
         assert_eq!(
             found("kubernetes.operator.reconcile.intervall"),
-            [
-                "`kubernetes.operator.reconcile.intervall` has no effect: there is no such option; is \
-              `kubernetes.operator.reconcile.interval` meant?"
-            ]
+            ["`kubernetes.operator.reconcile.intervall` has no effect: there is no such option; \
+              did you mean `kubernetes.operator.reconcile.interval`?"]
         );
         assert_eq!(
             found(
@@ -107,9 +105,8 @@ mod tests {
             ),
             [
                 "`kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.faild` \
-              has no effect: there is no such option; is \
-              `kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.failed` \
-              meant?"
+                 has no effect: there is no such option; did you mean \
+                 `kubernetes.operator.default-configuration.namespace.shop.kubernetes.operator.job.restart.failed`?"
             ]
         );
     }
@@ -120,8 +117,8 @@ mod tests {
             assert_eq!(
                 found(&format!("{prefix}job.autoscaler.metrics.windows")),
                 [format!(
-                    "`{prefix}job.autoscaler.metrics.windows` has no effect: there is no such option; is \
-                     `job.autoscaler.metrics.window` meant?"
+                    "`{prefix}job.autoscaler.metrics.windows` has no effect: there is no such option; did you mean \
+                     `job.autoscaler.metrics.window`?"
                 )]
             );
         }
@@ -131,7 +128,9 @@ mod tests {
     fn an_option_of_blue_green_deployments_is_a_default_of_theirs() {
         assert_eq!(found("kubernetes.operator.bluegreen.abort.grace-period"), [""; 0]);
         let slip = found("kubernetes.operator.bluegreen.abort.grace-periods");
-        assert!(slip[0].contains("is `kubernetes.operator.bluegreen.abort.grace-period` meant"));
+        assert!(
+            slip[0].contains("did you mean `kubernetes.operator.bluegreen.abort.grace-period`")
+        );
     }
 
     #[test]

@@ -25,7 +25,8 @@ enum Requirement {
 /// A text that is no label selector.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "invalid label selector `{text}`: expected `key`, `!key`, `key=value`, `key!=value`, `key in (a,b)` or `key notin (a,b)`, joined with commas"
+    "invalid label selector `{text}`: expected `key`, `!key`, `key=value`, `key!=value`, `key in \
+     (a,b)` or `key notin (a,b)`, separated by commas"
 )]
 pub struct InvalidSelector {
     text: String,

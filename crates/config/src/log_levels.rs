@@ -23,7 +23,8 @@ impl LogLevels {
 }
 
 impl OptionValue for LogLevels {
-    const EXPECTED: &str = "`off`, `error`, `warn`, `info`, `debug` or `trace`, and maybe `module=level`, joined with commas";
+    const EXPECTED: &str = "`off`, `error`, `warn`, `info`, `debug` or `trace`, optionally with \
+                            `module=level`, separated by commas";
 
     fn parse(text: &str) -> Option<Self> {
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());

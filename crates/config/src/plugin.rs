@@ -116,7 +116,7 @@ impl<'c> Options<'c> {
         <Duration as OptionValue>::parse(text)
             .filter(|timeout| !timeout.is_zero() && *timeout <= TIMEOUT_MAX)
             .ok_or_else(|| {
-                self.invalid("timeout", "expected a duration of at most 1 min, as `5 s`")
+                self.invalid("timeout", "expected a duration of at most 1 min, such as `5 s`")
             })
     }
 
@@ -141,7 +141,7 @@ pub fn java_listeners(config: &FlinkConfig) -> Vec<String> {
     let told = names.map(|(name, _)| {
         format!(
             "`{prefix}{name}.{CLASS}` has no effect: Java classes cannot be loaded here; set \
-             `{prefix}{name}.url` or `{prefix}{name}.command` to be told of events"
+             `{prefix}{name}.url` or `{prefix}{name}.command` to receive events"
         )
     });
     told.collect()

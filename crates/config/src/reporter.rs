@@ -33,12 +33,12 @@ const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
 const INSTEAD: [(&str, &str); 2] = [
     (
         "org.apache.flink.metrics.jmx.JMXReporterFactory",
-        "JMX is of the JVM, and there is none here; use the reporter for Prometheus",
+        "JMX needs a JVM, and there is none here; use the Prometheus reporter",
     ),
     (
         "org.apache.flink.metrics.datadog.DatadogHttpReporterFactory",
-        "Datadog's own API is not spoken here; use the reporter for OpenTelemetry or StatsD, which its \
-         agent takes, or let it scrape the reporter for Prometheus",
+        "Datadog's own API is not supported; use the OpenTelemetry or StatsD reporter with its \
+         agent, or let the agent scrape the Prometheus reporter",
     ),
 ];
 /// As Flink's reporter has it.
@@ -160,7 +160,7 @@ impl Reporters {
             }
             let options = Options { config, name };
             let Some(class) = options.text(FACTORY) else {
-                let why = format!("its reporter has no `{FACTORY}`");
+                let why = format!("the reporter has no `{FACTORY}`");
                 reporters.leave_out(format!("{PREFIX}{name}"), why);
                 continue;
             };
@@ -180,7 +180,7 @@ impl Reporters {
             }
         }
         for name in chosen.iter().filter(|name| !names(config).contains(*name)) {
-            let why = format!("there are no options of a reporter `{name}`");
+            let why = format!("there are no options for a reporter `{name}`");
             reporters.leave_out(CHOSEN.to_owned(), why);
         }
         reporters
@@ -194,7 +194,7 @@ impl Reporters {
         let prefix = options.key("");
         for (option, _) in options.config.below(&prefix) {
             if option != FACTORY && !known.contains(&option) {
-                let why = format!("its reporter knows {}", known.join(", "));
+                let why = format!("the reporter supports {}", known.join(", "));
                 self.leave_out(options.key(option), why);
             }
         }
@@ -209,7 +209,7 @@ fn no_such_class(class: &str) -> String {
         .iter()
         .map(|(class, ..)| class.strip_prefix("org.apache.flink.metrics.").unwrap_or(class))
         .collect();
-    format!("there is no reporter `{class}` here, but of Flink's {}", known.join(", "))
+    format!("reporter `{class}` is not supported: expected one of Flink's {}", known.join(", "))
 }
 
 fn chosen(text: &str) -> BTreeSet<&str> {
@@ -269,7 +269,7 @@ impl<'c> Options<'c> {
         let mut settings = Prometheus::default();
         if let Some(text) = self.text("port") {
             settings.ports = ports(text).ok_or_else(|| {
-                let expected = "a port, or some such as `9249,9260-9270`";
+                let expected = "a port, or several such as `9249,9260-9270`";
                 self.invalid("port", text, expected)
             })?;
         }

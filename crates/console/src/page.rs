@@ -184,7 +184,7 @@ fn filters(place: Place<'_>, fleet: View<'_>, query: &Query) -> Markup {
                 @for (column, title) in columns(place, query) {
                     // Default values stay out of the address.
                     @let value = if column == Column::default() { String::new() } else { column.to_string() };
-                    option value=(value) selected[column == query.sort] { "By " (title.to_lowercase()) }
+                    option value=(value) selected[column == query.sort] { "By " (sorted_by(column, title)) }
                 }
             }
             @for (name, value) in others { input type="hidden" name=(name) value=(value); }
@@ -279,6 +279,23 @@ fn columns(place: Place<'_>, query: &Query) -> impl Iterator<Item = (Column, &'s
         move |it| has_figures && matches!(it, Column::Image | Column::Version | Column::Upgrade);
     let is_told = move |it| it != Column::Namespace || place.namespace.is_none();
     all.into_iter().filter(move |(it, _)| is_told(*it) && !gone(*it))
+}
+
+/// Name of a column in the sort menu. Some titles would not be understood on their own.
+fn sorted_by(column: Column, title: &str) -> String {
+    match column {
+        Column::Version => "Flink version".to_owned(),
+        Column::Job => "job status".to_owned(),
+        Column::Snapshot => "last snapshot".to_owned(),
+        Column::Upgrade => "upgrade progress".to_owned(),
+        Column::Namespace
+        | Column::Name
+        | Column::State
+        | Column::Image
+        | Column::Parallelism
+        | Column::Error
+        | Column::Age => title.to_lowercase(),
+    }
 }
 
 /// Columns of the live figures. They cannot be sorted by, because only the jobs on the page are measured.

@@ -50,28 +50,28 @@ pub enum Error {
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
     /// The path, and nothing of what is in it.
-    #[error("the file `{path}` cannot be read where the operator runs: {reason}")]
+    #[error("the operator cannot read its file `{path}`: {reason}")]
     File { path: String, reason: String },
     /// An object of somebody else has the name of an object of the cluster.
     #[error(
-        "{kind} `{name}` is there already and belongs to somebody else, so that it is left as it is: \
-         give it another name, or the FlinkDeployment"
+        "{kind} `{name}` already exists and belongs to someone else, so it is left unchanged: \
+         rename it, or the FlinkDeployment"
     )]
     Foreign { kind: String, name: String },
     /// A snapshot that the spec asks for is refused; an event of its own tells it.
-    #[error("snapshot `{name}`, which a trigger nonce asks for, cannot be created")]
+    #[error("snapshot `{name}`, requested by a trigger nonce, cannot be created")]
     Snapshot { name: String, source: cluster::Error },
     /// The JobManager runs, and an object beside it was refused.
     #[error(
-        "{kind} `{name}` is refused beside the JobManager that runs: change the spec, or what refuses \
-         it (a quota, a policy, an object of this name)"
+        "{kind} `{name}` was rejected, although the JobManager runs: change the spec, or what \
+         rejects it (a quota, a policy, an object of this name)"
     )]
     Unfinished { kind: String, name: String, source: Box<Self> },
     /// An object of the cluster came in between: the next pass finds out whose it is.
-    #[error("the JobManager Deployment is there already")]
+    #[error("the JobManager Deployment already exists")]
     Raced,
     /// Somebody else wrote the status in between: nothing of it is overwritten.
-    #[error("somebody else changed the status of the resource meanwhile")]
+    #[error("someone else changed the status of the resource in the meantime")]
     StatusTaken,
 }
 
@@ -379,7 +379,7 @@ impl Act<'_, FlinkDeployment> {
 
     async fn leave_behind(&self, place: &str, error: String) -> Result<(), Error> {
         let message = format!(
-            "HA metadata is left behind in {place}, remove it there once nothing needs it: {error}"
+            "HA metadata is left behind in {place}; remove it there once nothing needs it: {error}"
         );
         self.record_event(Event::warning("CleanupFailed", Component::Operator, message)).await
     }

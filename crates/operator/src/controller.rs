@@ -169,7 +169,7 @@ async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Conte
                 kind = &*kind,
                 error = tell(&error),
                 ?look_again,
-                "this kind is not operated until the API server lets it be read"
+                "this kind is not operated until the operator can read it"
             );
         }
         tokio::time::sleep(look_again).await;

@@ -233,7 +233,7 @@ impl Election {
                 self.last = Some(lease);
                 if let Some(from) = self.candidate.settles_until(settled) {
                     let after = from.saturating_sub(settled);
-                    tracing::info!(lease = self.shown(), ?after, "lease made: leading soon");
+                    tracing::info!(lease = self.shown(), ?after, "lease created: leading soon");
                 }
             }
             Ok(Err(error)) if is_beaten(&error) => self.candidate.was_beaten(),
@@ -281,7 +281,7 @@ impl Election {
             Ok(Some(Err(error))) => {
                 if !self.is_blind {
                     let error = tell(&error);
-                    tracing::warn!(lease = self.shown(), error, "lease not watched: looking at it");
+                    tracing::warn!(lease = self.shown(), error, "lease not watched: polling it");
                 }
                 self.is_blind = true;
             }
@@ -330,8 +330,8 @@ impl Election {
                 lease,
                 holder,
                 operates = theirs.unwrap_or("unknown"),
-                "another installation holds the lease, and this one waits for it: give each a name \
-                 of its own by kubernetes.operator.leader-election.lease-name"
+                "another installation holds the lease, and this one waits for it: give each its \
+                 own kubernetes.operator.leader-election.lease-name"
             ),
         }
     }
@@ -342,9 +342,9 @@ impl Election {
             Ok(Ok(())) => tracing::info!(lease = self.shown(), "lease given back"),
             Ok(Err(error)) => {
                 let error = tell(&error);
-                tracing::warn!(lease = self.shown(), error, "lease not given back: it ends");
+                tracing::warn!(lease = self.shown(), error, "lease not given back: it expires");
             }
-            Err(_) => tracing::warn!(lease = self.shown(), "lease not given back: it ends"),
+            Err(_) => tracing::warn!(lease = self.shown(), "lease not given back: it expires"),
         }
     }
 

@@ -15,7 +15,7 @@ const ANSWER_MAX: usize = 1024 * 1024;
 /// Why a call gave nothing. Says nothing of URLs and headers, which may hold secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("it cannot be asked: {0}")]
+    #[error("it cannot be called: {0}")]
     Invalid(String),
     #[error("no answer: {0}")]
     Unreachable(String),
@@ -28,7 +28,7 @@ pub enum Error {
     /// A status of gRPC, and what the server says about it.
     #[error("it answered with gRPC status {0}")]
     Rpc(String),
-    #[error("it did not take {count} values: {why}")]
+    #[error("it rejected {count} values: {why}")]
     Partial { count: i64, why: String },
 }
 
@@ -131,7 +131,7 @@ impl Caller {
 fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        let invalid = || Error::Invalid("`headers` holds something that is no header".to_owned());
+        let invalid = || Error::Invalid("`headers` contains an invalid header".to_owned());
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
         value.set_sensitive(true);

@@ -177,7 +177,8 @@ pub(super) async fn follow_store(context: Arc<Context>) {
                 tracing::error!(
                     was,
                     is,
-                    "the API server's store went back to an earlier state: everything is looked at anew"
+                    "the API server's store went back to an earlier state: everything is checked \
+                     again"
                 );
                 restores.confirm_doubts();
                 begin_anew(&context).await;

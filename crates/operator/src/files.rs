@@ -81,7 +81,7 @@ async fn read(path: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
     let tell = |error: std::io::Error| error.to_string();
     // Of what is no file, such as a pipe, nobody knows an end.
     if !tokio::fs::metadata(path).await.map_err(tell)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a file".to_owned());
     }
     let file = tokio::fs::File::open(path).await.map_err(tell)?;
     let mut content = Vec::new();

@@ -186,7 +186,7 @@ impl Health {
         for (about, since) in state.passes.values() {
             let running = now.saturating_sub(*since);
             if running > PASS_MAX {
-                all.push(format!("a pass over {about} takes {} s", running.as_secs()));
+                all.push(format!("a pass over {about} has taken {} s", running.as_secs()));
             }
         }
         let watches = self.pulse.all();
@@ -268,7 +268,7 @@ impl Health {
     }
 }
 
-const STARTING: &str = "it starts";
+const STARTING: &str = "starting";
 
 type Told = (StatusCode, String);
 

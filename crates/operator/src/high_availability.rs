@@ -89,7 +89,7 @@ impl Place<'_> {
             Store::Elsewhere => {
                 let kind = config.text_of(&options::HA_TYPE).unwrap_or("NONE");
                 Fact::Unknown(format!(
-                    "`high-availability.type: {kind}` keeps it where this version cannot look"
+                    "`high-availability.type: {kind}` keeps it where this version cannot read it"
                 ))
             }
         })

@@ -31,7 +31,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// block.
 pub fn routes<const N: usize>(methods: &str, paths: [(&'static str, MethodRouter); N]) -> Router {
     let there_is = paths.each_ref().map(|(path, _)| *path).join(" ");
-    let elsewhere = (StatusCode::NOT_FOUND, format!("not found; there is: {there_is}\n"));
+    let elsewhere = (StatusCode::NOT_FOUND, format!("not found; available: {there_is}\n"));
     let otherwise = (StatusCode::METHOD_NOT_ALLOWED, format!("only {methods}\n"));
     let routes = paths.into_iter().fold(Router::new(), |all, (path, by)| all.route(path, by));
     routes.fallback(|| async { elsewhere }).method_not_allowed_fallback(|| async { otherwise })

@@ -116,7 +116,7 @@ impl Asked<'_> {
     pub(super) async fn stop(&self) -> Result<Stop, String> {
         let info = self.status.savepoint_info.as_ref();
         let trigger =
-            info.and_then(|info| info.trigger_id.as_deref()).ok_or("no trigger is noted")?;
+            info.and_then(|info| info.trigger_id.as_deref()).ok_or("no trigger is recorded")?;
         let answer = self
             .flink()?
             .savepoint_status(self.id()?, trigger)
@@ -130,7 +130,7 @@ impl Asked<'_> {
         let result =
             self.flink()?.execution_result(self.id()?).await.map_err(|error| tell(&error))?;
         let ExecutionResult::Completed { failure: Some(cause), .. } = result else {
-            return Err("Flink names no cause".to_owned());
+            return Err("Flink gives no cause".to_owned());
         };
         let mut chain = cause.chain().into_iter().map(str::to_owned);
         let message = chain.next().unwrap_or_default();

@@ -126,7 +126,7 @@ impl Listeners {
             let abort = task.abort_handle();
             if tokio::time::timeout_at(deadline, task).await.is_err() {
                 abort.abort();
-                tracing::warn!(listener = name, "left before the listener was told everything");
+                tracing::warn!(listener = name, "stopped before the listener received all events");
             }
         }
     }
@@ -170,7 +170,7 @@ async fn deliver(listener: Arc<dyn Listener>, mut events: Receiver<Arc<CloudEven
                 event = event.id(),
                 error = error.message,
                 is_last,
-                "the listener was not told"
+                "the listener did not receive an event"
             );
             if is_last {
                 break;

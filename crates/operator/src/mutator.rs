@@ -88,7 +88,7 @@ pub async fn mutate(
                 outcome.object = changed;
             }
             Err(why) if mutator.on_failure() == FailurePolicy::Ignore => {
-                outcome.without.push(format!("mutator `{name}` is left out: {why}"));
+                outcome.without.push(format!("mutator `{name}` is skipped: {why}"));
             }
             Err(why) => return Err(format!("mutator `{name}` gives no answer: {why}")),
         }

@@ -269,7 +269,10 @@ async fn report_refusal(error: &watcher::Error, context: &Context) {
     let reason = tell(error);
     let (is_new, uninformed) = context.nodes.refuse(&reason);
     if is_new {
-        tracing::warn!(error = reason, "nodes may not be read: no job is told of those that go");
+        tracing::warn!(
+            error = reason,
+            "nodes cannot be read: no job gets a notice before one goes away"
+        );
     }
     for (kind, namespace, name) in uninformed {
         match kind {
@@ -294,8 +297,9 @@ async fn report_unreadable_nodes<K: Operated>(
     let Some(cached) = K::kept(context).cached(namespace, name) else { return };
     let Ok(resource) = &cached.0 else { return };
     let message = format!(
-        "`{}` has no effect, as the operator may not read nodes: give its service account get, list \
-         and watch of nodes, as `rbac.nodesRule.create: true` of the installation does. {reason}",
+        "`{}` has no effect, because the operator cannot read nodes: allow its service account to \
+         get, list and watch nodes, as `rbac.nodesRule.create: true` of the installation does. \
+         {reason}",
         SNAPSHOT.key()
     );
     let event = event::Event {

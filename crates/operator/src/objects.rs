@@ -184,11 +184,11 @@ impl Act<'_, FlinkDeployment> {
             return Ok(uid.map(|uid| Unfinished { uid, refusal }));
         }
         let what = if ingress.is_some() {
-            "The Ingress is as the spec wants it"
+            "The Ingress matches the spec"
         } else {
-            "There is to be no Ingress any more"
+            "The spec no longer has an Ingress"
         };
-        let message = format!("{what}, and the job goes on.");
+        let message = format!("{what}, and the job keeps running.");
         self.record_event(Event::normal("IngressChanged", Component::Operator, message)).await?;
         Ok(None)
     }
@@ -201,8 +201,8 @@ impl Act<'_, FlinkDeployment> {
             && let Some(refusal) = refused(ingress, self.replace(ingress).await)?
         {
             let message = format!(
-                "The {} of the web UI is not as the spec wants it, and the job runs without. Change \
-                 spec.ingress, or what refuses it; it is tried again. {}",
+                "The {} of the web UI does not match the spec, and the job runs without it. Change \
+                 spec.ingress, or what rejects it; the operator tries again. {}",
                 kind.unwrap_or_default(),
                 tell(&refusal)
             );
@@ -357,9 +357,11 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ObjectId { kind, name, .. } = &self.object;
-        write!(to, "{kind} `{name}` cannot be made: {}", self.because)?;
+        write!(to, "{kind} `{name}` cannot be created: {}", self.because)?;
         if kind == "Secret" && self.is_of_rights() {
-            to.write_str(" (`rbac.keytabsRule.create: true` of the installation gives the right)")?;
+            to.write_str(
+                " (`rbac.keytabsRule.create: true` of the installation grants the permission)",
+            )?;
         }
         Ok(())
     }
@@ -406,7 +408,10 @@ pub(super) async fn refusal(
         };
         let text = error.to_string();
         if !is_refusal(&error) || text.contains(NO_DRY_RUN) {
-            tracing::debug!(error = text, "whether the object would be refused is not known");
+            tracing::debug!(
+                error = text,
+                "could not determine whether the object would be rejected"
+            );
             continue;
         }
         // A new object replaces an old one that goes first, so a quota needs room for the

@@ -280,7 +280,7 @@ pub(super) async fn of_cluster(
         Question::Preflight(wanted) => {
             facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
         }
-        other => tracing::error!(question = ?other, "nobody answers this of a deployment"),
+        other => tracing::error!(question = ?other, "no answer to this for a deployment"),
     }
     Ok(())
 }
@@ -513,7 +513,7 @@ pub(super) async fn deployed_config(
     let config = match (text("config.yaml"), text("flink-conf.yaml")) {
         (Some(yaml), _) => parse_config_yaml(yaml).map_err(|error| error.to_string()),
         (None, Some(lines)) => Ok(parse_flink_conf(lines)),
-        (None, None) => Err("it has no configuration of Flink".to_owned()),
+        (None, None) => Err("it contains no Flink configuration".to_owned()),
     };
     Ok(fact(
         config

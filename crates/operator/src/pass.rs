@@ -53,7 +53,7 @@ pub enum Error {
     Observe(#[source] cluster::Error),
     #[error("the plan stopped at an error")]
     Act(#[source] act::Error),
-    #[error("the decision did not come to an end")]
+    #[error("the decision did not finish")]
     Undecided,
 }
 

@@ -55,7 +55,7 @@ pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Re
                 // One that is away for long does not fill the log as well.
                 if failures.is_power_of_two() {
                     let to = reporter.sink.name();
-                    tracing::warn!(failures, error = tell(&error), "{to} was not told of metrics");
+                    tracing::warn!(failures, error = tell(&error), "metrics were not sent to {to}");
                 }
             }
         }
@@ -191,7 +191,7 @@ async fn to_log(families: &[Family], identity: &Identity, scopes: &Scopes) {
         }
     }
     if left_out > 0 {
-        tracing::warn!(left_out, "there are more metrics than the log is told of");
+        tracing::warn!(left_out, "there are more metrics than are written to the log");
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn keep_tidy(context: Arc<Context>) {
             Ok(age_min) if age_min.is_zero() => continue,
             Ok(age_min) => age_min,
             Err(error) => {
-                tracing::warn!(error = tell(&error), "nothing is removed that was left behind");
+                tracing::warn!(error = tell(&error), "leftovers are not removed");
                 continue;
             }
         };

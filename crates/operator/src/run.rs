@@ -205,7 +205,7 @@ impl Operator {
         let probe = controller::probe::<FlinkDeployment>(scope.as_deref(), &self.context);
         if let Ok(Err(error)) = tokio::time::timeout(PROBE_MAX, probe).await {
             let (scope, error) = (shown(scope), tell(&error));
-            tracing::error!(scope, error, "not operated until the API server lets it be read");
+            tracing::error!(scope, error, "not operated until the operator can read it");
         }
     }
 
@@ -250,7 +250,9 @@ impl Operator {
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(&self.context));
         let is_flushed = flushed.await.is_ok();
         if !is_orderly {
-            tracing::warn!("passes took too long and were dropped: the next operator goes on");
+            tracing::warn!(
+                "passes took too long and were dropped: the next operator continues them"
+            );
         }
         is_orderly && is_flushed
     }

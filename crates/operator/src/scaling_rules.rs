@@ -73,7 +73,7 @@ impl ScalingRules {
             let (rules, question) = (Arc::clone(&self.rules), question.clone());
             // An expression over many vertices takes its time; others go on meanwhile.
             let answer = tokio::task::spawn_blocking(move || rules.evaluate(&question)).await;
-            return answer.map_err(|_| "its rule was not evaluated to the end".to_owned())?;
+            return answer.map_err(|_| "the evaluation of its rule did not finish".to_owned())?;
         };
         let body = question.request().to_string();
         let answer = caller.post("application/json", body).await;

@@ -141,10 +141,7 @@ impl Scopes {
         }
         if !is_orderly {
             let scope = shown(scope);
-            tracing::warn!(
-                scope,
-                "passes took too long and were dropped: nobody goes on with them"
-            );
+            tracing::warn!(scope, "passes took too long and were dropped: nothing continues them");
         }
         let flushed = tokio::time::timeout(FLUSH_MAX, flush::<FlinkDeployment>(context)).await;
         if flushed.is_err() {

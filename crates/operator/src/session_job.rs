@@ -140,7 +140,7 @@ impl OperatedJob for FlinkSessionJob {
                 let job = (subject.resource, subject.cluster, subject.operator);
                 facts.jar = fact(jar::look(job).await);
             }
-            other => tracing::error!(question = ?other, "nobody answers this of a session job"),
+            other => tracing::error!(question = ?other, "no answer to this for a session job"),
         }
         Ok(())
     }

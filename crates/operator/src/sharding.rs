@@ -238,7 +238,7 @@ impl Sharding {
             }
         };
         if tokio::time::timeout(GIVE_BACK_MAX, left).await.is_err() {
-            tracing::warn!("not all leases were given back in time: they end");
+            tracing::warn!("not all leases were given back in time: they expire");
         }
         for tender in tenders {
             tender.task.abort();
@@ -329,7 +329,7 @@ impl Share {
         for shard in given_up {
             let is_orderly = self.fence.part(shard).drain(DRAIN_MAX).await;
             let shards = self.part.shards;
-            tracing::info!(shard, shards, is_orderly, "shard given up: another one has too little");
+            tracing::info!(shard, shards, is_orderly, "shard given up: another pod has too few");
             desks.with(shard, |desk| desk.wish = Wish::GiveBack { is_orderly });
             if let Some(tender) = tenders.get(usize::from(shard)) {
                 tender.nudge.notify_one();

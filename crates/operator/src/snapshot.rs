@@ -334,7 +334,7 @@ pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
         // An earlier try got through and was not heard of.
         DisposalStatus::Failed(cause) if cause.is_savepoint_missing() => Ok(()),
         DisposalStatus::Failed(cause) => Err(cause.chain().join(" -> ")),
-        DisposalStatus::InProgress => Err("Flink is still at it".to_owned()),
+        DisposalStatus::InProgress => Err("Flink is still working on it".to_owned()),
         DisposalStatus::TriggerLost => Err("the JobManager was restarted".to_owned()),
     }
 }

@@ -95,10 +95,10 @@ async fn trim(shared: Arc<Shared>) {
         match shared.store.trim(earlier(Timestamp::now(), KEPT)).await {
             Ok(removed) => {
                 for job in removed {
-                    tracing::info!(job, "not seen for 30 days: what was known of it is removed");
+                    tracing::info!(job, "not seen for 30 days: its stored data was removed");
                 }
             }
-            Err(error) => tracing::warn!(%error, "old jobs are not removed"),
+            Err(error) => tracing::warn!(%error, "the data of old jobs was not removed"),
         }
         let pause = tokio::time::sleep(TRIM_INTERVAL);
         if shared.stop.run_until_cancelled(pause).await.is_none() {

@@ -42,8 +42,7 @@ impl Upgrades {
             Err(error) => return Fact::Unknown(error.to_string()),
         };
         if !context.deployments.is_listed() && self.since.elapsed() < LIST_MAX {
-            let reason =
-                "which upgrades are under way is not known yet: the first list is not complete";
+            let reason = "the upgrades under way are not known yet: the first list is not complete";
             return Fact::Unknown(reason.to_owned());
         }
         let generation = subject.resource.metadata.generation.unwrap_or_default();
@@ -84,7 +83,7 @@ impl Upgrades {
         if let Some(by) = resource.annotations().get(CONTINUE_UPGRADES_ANNOTATION) {
             let before = lock(&self.continued).insert(uid, by.clone());
             if !is_first && before.as_ref() != Some(by) {
-                tracing::info!(namespace = of.namespace, name = of.name, "upgrades go on");
+                tracing::info!(namespace = of.namespace, name = of.name, "upgrades continue");
                 self.change(context, |budget, limits, now| {
                     let mut next = budget.go_on(limits, now);
                     // Whoever told it looks whether it was heard.

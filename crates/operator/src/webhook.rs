@@ -51,7 +51,7 @@ pub enum Error {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The fault is here.
-    #[error("the review was not judged to its end: {message}")]
+    #[error("the review did not finish: {message}")]
     Broken { message: String },
 }
 

@@ -136,7 +136,7 @@ impl Hierarchies {
             None
         });
         empty.await.ok_or_else(|| Error::TimedOut {
-            what: format!("processes of control group `{group}` do not end"),
+            what: format!("processes of control group `{group}` were still running"),
             after: GONE_WITHIN,
             log: None,
         })

@@ -140,5 +140,5 @@ fn not_started(command: &Command, source: std::io::Error) -> Error {
 }
 
 fn took_too_long(shown: &str, limit: Duration, log: Option<LogTail>) -> Error {
-    Error::TimedOut { what: format!("`{shown}` was not done"), after: limit, log }
+    Error::TimedOut { what: format!("`{shown}` did not finish"), after: limit, log }
 }

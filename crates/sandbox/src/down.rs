@@ -48,7 +48,7 @@ pub(super) async fn clear(folder: &Folder, progress: &Progress<'_>) -> Result<bo
     let left = end(&running, GONE_WITHIN).await;
     if let Some(process) = left.first() {
         return Err(Error::TimedOut {
-            what: format!("process {} of sandbox `{name}` does not end", process.pid),
+            what: format!("process {} of sandbox `{name}` was still running", process.pid),
             after: GONE_WITHIN,
             log: None,
         });

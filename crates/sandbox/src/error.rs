@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{what} after {}s{}", .after.as_secs(), tail(.log.as_ref()))]
     TimedOut { what: String, after: Duration, log: Option<LogTail> },
     /// A part ended by itself.
-    #[error("{part} ended right after its start{}", tail(Some(.log)))]
+    #[error("{part} exited right after it started{}", tail(Some(.log)))]
     Ended { part: String, log: LogTail },
     /// A program answered with a failure.
     #[error("`{command}` failed with {status}{}", tail(.log.as_ref()))]
@@ -29,7 +29,7 @@ pub enum Error {
     #[error("cannot {action} `{}`", .path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
     /// The sandbox's API server did not take a request.
-    #[error("the sandbox's API server refused a request")]
+    #[error("the sandbox's API server rejected a request")]
     Kubernetes(#[from] kube::Error),
     /// An image registry could not be read.
     #[error("cannot pull `{image}`: {message}")]
@@ -104,7 +104,7 @@ impl fmt::Display for LogTail {
             write!(formatter, "\n    {line}")?;
         }
         if let Some(path) = &self.path {
-            write!(formatter, "\n  all of it: {}", path.display())?;
+            write!(formatter, "\n  full log: {}", path.display())?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ fn shortened(line: &str) -> String {
 fn tail(log: Option<&LogTail>) -> String {
     log.map(
         |log| {
-            if log.lines.is_empty() { log.to_string() } else { format!("; it said last:{log}") }
+            if log.lines.is_empty() { log.to_string() } else { format!("; its last output:{log}") }
         },
     )
     .unwrap_or_default()

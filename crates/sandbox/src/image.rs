@@ -163,7 +163,7 @@ pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
         other => other,
     })?;
     if names.is_empty() {
-        return Err(no_archive(archive, "it has no image with a name"));
+        return Err(no_archive(archive, "it contains no named image"));
     }
     let short: Vec<String> =
         names.iter().map(|name| name.trim_start_matches("docker.io/library/").to_owned()).collect();
@@ -211,7 +211,7 @@ pub(super) fn running_node(folder: &Folder) -> Result<(Instance, ProcessId), Err
     let instance = folder.read()?.ok_or_else(down)?;
     if matches!(instance.kind, Kind::ControlPlane { .. }) {
         return Err(Error::Refused(format!(
-            "sandbox `{}` is a control plane without a node, so it runs no images",
+            "sandbox `{}` is a control plane without a node, so it cannot run images",
             instance.name
         )));
     }

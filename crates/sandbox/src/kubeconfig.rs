@@ -181,7 +181,7 @@ async fn edit(path: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Resu
     };
     let unusable = |message: String| {
         Error::Refused(format!(
-            "kubeconfig `{}` cannot be used, so it stays as it is: {message}",
+            "kubeconfig `{}` cannot be used, so it is left unchanged: {message}",
             path.display()
         ))
     };
@@ -222,7 +222,7 @@ async fn lock(path: &Path) -> Result<Lock, Error> {
         Some(taken) => taken.map(|()| Lock(lock)),
         None => Err(Error::TimedOut {
             what: format!(
-                "kubeconfig is locked by `{}`; remove that file if no kubectl runs: it was still there",
+                "kubeconfig was still locked by `{}` (remove that file if no kubectl is running)",
                 lock.display()
             ),
             after: LOCK_WAIT,

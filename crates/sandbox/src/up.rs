@@ -97,13 +97,13 @@ fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error>
     let is_control_plane = matches!(instance.kind, Kind::ControlPlane { .. });
     if is_control_plane != options.control_plane_only {
         return Err(Error::Refused(format!(
-            "sandbox `{name}` runs, {kind}: choose another name, or take it down with \
-             `kubectl flink sandbox down --name {name}`",
+            "sandbox `{name}` is already running, {kind}: choose another name, or take it down \
+             with `kubectl flink sandbox down --name {name}`",
             name = instance.name,
             kind = if options.control_plane_only {
-                "and it has a node"
+                "with a node"
             } else {
-                "but it is a control plane without a node"
+                "as a control plane without a node"
             },
         )));
     }
@@ -235,7 +235,7 @@ impl BringUp<'_> {
 
     /// Makes the namespaces, with a network that nobody else has or is about to take.
     async fn namespaces(&self) -> Result<(ProcessId, Network, Instance), Error> {
-        let task = self.progress.task("making namespaces, control groups and network");
+        let task = self.progress.task("creating namespaces, control groups and network");
         let _lock = Folder::lock_networks().await?;
         let network = Network::choose().await?;
         let instance = Instance { kind: Kind::Full { network }, ..self.setup.instance.clone() };

@@ -43,7 +43,7 @@ pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
         return found;
     };
     if template.job.is_none() {
-        let message = "must be set: the children are applications, and not session clusters";
+        let message = "must be set: the children are application clusters, not session clusters";
         found.push(Rule::BlueGreenTemplate.found("spec.template.spec.job", message));
     }
     if input.spec.transition_mode == Some(TransitionMode::Advanced) {
@@ -74,7 +74,7 @@ fn of_options(spec: &FlinkBlueGreenDeploymentSpec) -> Vec<Finding> {
     });
     let is_known = |key: &str| known.iter().any(|option: &&ConfigOption<_>| option.key() == key);
     let unknown = config.iter().filter(|(key, _)| !is_known(key)).map(|(key, _)| {
-        let message = "has no effect here: options of the job belong into \
+        let message = "has no effect here: options of the job belong in \
                        `spec.template.spec.flinkConfiguration`";
         Rule::BlueGreenOption.found(place(key), message)
     });
@@ -104,7 +104,7 @@ fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<F
     let takes_savepoints = mode == Some(UpgradeMode::LastState);
     if takes_savepoints && is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) {
         let path = format!("{PLACE}.state.savepoints.dir");
-        let message = "must be set: the other colour starts from a savepoint, in upgrade mode `last-state`, too";
+        let message = "must be set: the other colour starts from a savepoint, also in upgrade mode `last-state`";
         found.push(Rule::SavepointDirectory.found(path, message));
     }
     found

@@ -135,7 +135,7 @@ fn savepoint_directory_needs(job: &JobSpec, config: &FlinkConfig) -> Vec<String>
     }
     if config.get(&node_notice::SNAPSHOT) == Ok(NoticeSnapshot::Savepoint) {
         let key = node_notice::SNAPSHOT.key();
-        reasons.push(format!("`{key}` writes to it before a node goes"));
+        reasons.push(format!("`{key}` writes to it before a node goes away"));
     }
     let age = &options::JOB_UPGRADE_LAST_STATE_MAX_ALLOWED_CHECKPOINT_AGE;
     if config.is_set(age) {
@@ -214,7 +214,9 @@ impl Check<'_> {
                 let inner = inner(key)?;
                 Some(Rule::KeyInKey.found(
                     self.places.of_key(key, true),
-                    format!("cannot be set beside `{inner}`: Flink 2 keeps options as a tree"),
+                    format!(
+                        "cannot be set together with `{inner}`: Flink 2 keeps options as a tree"
+                    ),
                 ))
             })
             .collect()
@@ -279,8 +281,8 @@ impl Check<'_> {
             Rule::CutArgument.found(
                 format!("spec.job.args[{index}]"),
                 format!(
-                    "{arg:?} has a `#` or a line break, where flink-conf.yaml would cut it; Flink \
-                     2.0 and standalone mode pass it on whole"
+                    "{arg:?} contains a `#` or a line break, where flink-conf.yaml would cut it; \
+                     Flink 2.0 and standalone mode pass it unchanged"
                 ),
             )
         })
@@ -417,7 +419,7 @@ impl Check<'_> {
             && job.upgrade_mode != UpgradeMode::Stateless
             && last.flink_version != self.spec.flink_version
         {
-            let before = last.flink_version.map_or("the former one", |it| it.into_str());
+            let before = last.flink_version.map_or("the previous one", |it| it.into_str());
             violations.push(Rule::VersionWhileSuspended.found(
                 "spec.flinkVersion",
                 format!(
@@ -436,7 +438,7 @@ impl Check<'_> {
         if self.spec.service_account.is_none() {
             violations.push(Rule::ServiceAccount.found(
                 "spec.serviceAccount",
-                "must be set; `kubectl flink init` makes one named `flink`",
+                "must be set; `kubectl flink init` creates one named `flink`",
             ));
         }
         if let Some(policy) = self.spec.image_pull_policy.as_deref()

@@ -148,7 +148,7 @@ fn check_cron(text: &str) -> Result<(), String> {
     let upper = text.to_uppercase();
     let texts: Vec<&str> = upper.split_whitespace().collect();
     if !(6..=7).contains(&texts.len()) {
-        return Err(format!("6 or 7 fields are needed, there are {}", texts.len()));
+        return Err(format!("expected 6 or 7 fields, found {}", texts.len()));
     }
     for (field, text) in FIELDS.iter().zip(&texts) {
         if !text.split(',').all(|item| field.accepts(item)) {

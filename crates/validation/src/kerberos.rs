@@ -35,7 +35,7 @@ pub(super) fn check(
         violations.push(Rule::KerberosFile.found(
             &place,
             format!(
-                "a keytab without a principal, with which Flink does not start: set `{}`",
+                "is a keytab without a principal, and Flink does not start with it: set `{}`",
                 options::KERBEROS_PRINCIPAL.key()
             ),
         ));
@@ -44,8 +44,8 @@ pub(super) fn check(
         Ok(kerberos) if kerberos.has_secret_of_user() && !can_mount_secret_of_user(spec) => {
             violations.push(Rule::KerberosFile.found(
                 &place,
-                "a native JobManager before Flink 1.17 would start TaskManagers that wait for another \
-                 Secret than this: use Flink 1.17, or `spec.mode: standalone`",
+                "before Flink 1.17 a native JobManager starts TaskManagers that wait for a \
+                 different Secret: use Flink 1.17, or `spec.mode: standalone`",
             ));
         }
         Ok(_) => {}

@@ -63,7 +63,7 @@ pub fn deployment(
             |(key, _)| {
                 Rule::GoneInFlink2.found(
                     format!("spec.flinkConfiguration.{key}"),
-                    "is not read by Flink from 2.0 on",
+                    "is not read by Flink 2.0 and later",
                 )
             },
         ));
@@ -110,13 +110,13 @@ fn of_job(job: &JobSpec, config: &FlinkConfig) -> Vec<Finding> {
     if keeps_state && is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) {
         found.push(Rule::NoSavepointDirectory.found(
             "spec.flinkConfiguration.state.savepoints.dir",
-            "is not set: neither a new Flink version nor a deletion can take the state along",
+            "is not set: neither an upgrade of Flink nor a deletion can save the state",
         ));
     }
     if job.allow_non_restored_state == Some(true) {
         found.push(Rule::DropsUnmatchedState.found(
             "spec.job.allowNonRestoredState",
-            "is on: state that no operator of the job takes is dropped without a word",
+            "is on: state that belongs to no operator of the job is silently dropped",
         ));
     }
     found
@@ -126,8 +126,8 @@ fn last_state(job: &JobSpec, config: &FlinkConfig) -> Option<Finding> {
     (job.upgrade_mode == UpgradeMode::LastState && !is_high_availability_on(config)).then(|| {
         Rule::LastStateWithoutHa.found(
             "spec.job.upgradeMode",
-            "is `last-state`, and `high-availability.type` is off: a JobManager that is gone takes the way to \
-             the last checkpoint with it",
+            "is `last-state`, but `high-availability.type` is off: without the JobManager the last \
+             checkpoint cannot be found",
         )
     })
 }
@@ -173,7 +173,7 @@ fn memory(
     (size.bytes() < MEMORY_MIN && size.bytes() > 0).then(|| {
         Rule::SmallMemory.found(
             path,
-            format!("has {} MiB of memory, of which Flink itself needs half", size.mebibytes()),
+            format!("has {} MiB of memory, and Flink itself needs half of it", size.mebibytes()),
         )
     })
 }
@@ -197,7 +197,7 @@ fn directories(own: &FlinkConfig, has_volumes: bool) -> Vec<Finding> {
         .map(|(key, text)| {
             Rule::LocalDirectory.found(
                 format!("spec.flinkConfiguration.{key}"),
-                format!("`{text}` is on the disk of one pod, and goes with it"),
+                format!("`{text}` is on the disk of one pod, and is deleted with it"),
             )
         })
         .collect()
@@ -249,7 +249,7 @@ fn of_options(own: &FlinkConfig) -> Vec<Finding> {
     let mut found: Vec<Finding> = secrets
         .map(|(key, _)| {
             Rule::PlainSecret
-                .found(place(key), "is a secret, and everybody who reads the resource can read it")
+                .found(place(key), "is a secret, and anyone who can read the resource can read it")
         })
         .collect();
     found.extend(
@@ -313,15 +313,15 @@ mod tests {
             },
             expect![[r#"
                 FK0102 spec.flinkConfiguration.execution.checkpointing.interval: is not set: unless the job enables checkpoints itself, it takes none
-                FK0107 spec.flinkConfiguration.state.savepoints.dir: is not set: neither a new Flink version nor a deletion can take the state along
-                FK0110 spec.job.allowNonRestoredState: is on: state that no operator of the job takes is dropped without a word
-                FK0101 spec.job.upgradeMode: is `last-state`, and `high-availability.type` is off: a JobManager that is gone takes the way to the last checkpoint with it
+                FK0107 spec.flinkConfiguration.state.savepoints.dir: is not set: neither an upgrade of Flink nor a deletion can save the state
+                FK0110 spec.job.allowNonRestoredState: is on: state that belongs to no operator of the job is silently dropped
+                FK0101 spec.job.upgradeMode: is `last-state`, but `high-availability.type` is off: without the JobManager the last checkpoint cannot be found
                 FK0111 spec.job.parallelism: is 4, with 3 slots in each TaskManager: 2 stay idle
                 FK0103 spec.image: `registry:5000/orders` has no tag, which means `latest`
-                FK0104 spec.taskManager: has 512 MiB of memory, of which Flink itself needs half
-                FK0106 spec.flinkConfiguration.state.checkpoints.dir: `file:///tmp/chk` is on the disk of one pod, and goes with it
-                FK0108 spec.flinkConfiguration.s3.secret-key: is a secret, and everybody who reads the resource can read it
-                FK0109 spec.flinkConfiguration.kubernetes.operator.savepoint.history.max.counts: `kubernetes.operator.savepoint.history.max.counts` has no effect: there is no such option; is `kubernetes.operator.savepoint.history.max.count` meant?
+                FK0104 spec.taskManager: has 512 MiB of memory, and Flink itself needs half of it
+                FK0106 spec.flinkConfiguration.state.checkpoints.dir: `file:///tmp/chk` is on the disk of one pod, and is deleted with it
+                FK0108 spec.flinkConfiguration.s3.secret-key: is a secret, and anyone who can read the resource can read it
+                FK0109 spec.flinkConfiguration.kubernetes.operator.savepoint.history.max.counts: `kubernetes.operator.savepoint.history.max.counts` has no effect: there is no such option; did you mean `kubernetes.operator.savepoint.history.max.count`?
             "#]],
         );
         check(
@@ -348,7 +348,7 @@ mod tests {
         check(
             set("v2_3"),
             expect![[r#"
-                FK0112 spec.flinkConfiguration.security.ssl.enabled: is not read by Flink from 2.0 on
+                FK0112 spec.flinkConfiguration.security.ssl.enabled: is not read by Flink 2.0 and later
             "#]],
         );
     }

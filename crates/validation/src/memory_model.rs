@@ -379,7 +379,7 @@ fn enough(key: &str, total: u64, parts: &[(&str, u64)]) -> Result<u64, Problem> 
         .map(|(name, part)| format!("{name} {}", shown(*part)))
         .collect();
     Err(Problem::Contradiction(format!(
-        "`{key}` of {} is less than the {} that are needed: {}",
+        "`{key}` of {} is less than the required {}: {}",
         shown(total),
         shown(needed),
         parts.join(", ")

@@ -67,7 +67,8 @@ rules! {
         "The operator handles each Flink version differently, and cannot tell the version from an image.",
         "Set `spec.flinkVersion` to the version of the image, `v1_15` or newer.";
     OperatorKey = 3 Error: "an option that only the operator sets",
-        "Flink finds its cluster and its HA metadata by these keys: with another value it would use those of others.",
+        "Flink finds its cluster and its HA metadata by these keys: with another value it would \
+         use another cluster's.",
         "Remove the key.";
     OptionValue = 4 Error: "the value of an option cannot be read",
         "Otherwise the error would only show when the value is needed, possibly while a job is stopped.",
@@ -78,10 +79,10 @@ rules! {
     RollbackNeedsHa = 6 Error: "rollback without high availability",
         "A rollback returns to the last checkpoint, which it finds through HA metadata.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
-    HealthNeedsRecovery = 7 Error: "a health check that may not restart anything",
+    HealthNeedsRecovery = 7 Error: "a health check that cannot restart anything",
         "The check restarts unhealthy clusters by means of recovery.",
         "Leave `kubernetes.operator.jm-deployment-recovery.enabled` on, or disable the check.";
-    KeyInKey = 8 Error: "an option is set beside one below it",
+    KeyInKey = 8 Error: "an option is set together with one below it",
         "Since Flink 2.0 options are a YAML tree, in which `a.b` and `a.b.c` cannot both have a value.",
         "Remove one of the two.";
     IngressTemplate = 9 Error: "the Ingress template is not a URL",
@@ -90,10 +91,10 @@ rules! {
     LogFile = 10 Error: "a log configuration that Flink does not read",
         "Flink reads two files with these names, and silently ignores any other.",
         "Use `log4j-console.properties` or `logback-console.xml`.";
-    CheckpointDirectory = 11 Error: "state is to be kept, but there is no checkpoint directory",
+    CheckpointDirectory = 11 Error: "the job keeps its state, but there is no checkpoint directory",
         "Upgrade modes `savepoint` and `last-state` restore from it after the job has failed.",
         "Set `state.checkpoints.dir` to a directory that all pods can access.";
-    SavepointDirectory = 12 Error: "savepoints are to be taken, but there is no directory for them",
+    SavepointDirectory = 12 Error: "savepoints are required, but there is no directory for them",
         "Flink rejects a savepoint without a directory, so the job could not be stopped with its state.",
         "Set `state.savepoints.dir` to a directory that all pods can access.";
     Parallelism = 13 Error: "the parallelism is missing or below 1",
@@ -121,7 +122,8 @@ rules! {
         "A job without TaskManagers waits forever.",
         "Set `spec.taskManager.replicas` to 1 or more; to stop the job set `spec.job.state: suspended`.";
     KindOfCluster = 21 Error: "a session cluster becomes an application, or the other way round",
-        "A session cluster has no job of its own, and an application nothing else: what runs would be lost.",
+        "A session cluster has no job of its own, and an application cluster only has its own: the \
+         running jobs would be lost.",
         "Create a resource with another name.";
     ModeChange = 22 Error: "native becomes standalone, or the other way round",
         "The two modes create TaskManagers differently.",
@@ -130,7 +132,8 @@ rules! {
         "A Flink version cannot read the HA metadata of another.",
         "Resume the job with the previous version, then upgrade.";
     RedeployNeedsPath = 24 Error: "a savepoint redeploy without a path",
-        "`savepointRedeployNonce` replaces the current state by that of `initialSavepointPath`; without a path the job would start empty.",
+        "`savepointRedeployNonce` replaces the current state with that of `initialSavepointPath`; \
+         without a path the job would start empty.",
         "Set `spec.job.initialSavepointPath`.";
     ServiceAccount = 25 Error: "there is no service account",
         "Flink creates its TaskManagers and keeps HA metadata with the permissions of the account.",
@@ -181,7 +184,9 @@ rules! {
         "The API server would reject it, or silently drop a misspelt field.",
         "Correct the field; `kubectl explain flinkdeployment.spec` shows them all.";
     KerberosFile = 41 Error: "a keytab that Flink cannot use",
-        "Flink needs both a keytab and a principal, or neither, and before 1.17 its native TaskManagers cannot mount a Secret of the user. Files in the operator's pod are not checked here: the operator checks them before it stops or starts anything.",
+        "Flink needs both a keytab and a principal, or neither, and before 1.17 its native \
+         TaskManagers cannot mount a user's Secret. Files in the operator's pod are not checked \
+         here: the operator checks them before it stops or starts anything.",
         "Set `security.kerberos.login.principal`; for an older Flink use standalone mode, or a keytab in the operator's pod.";
     HighAvailabilityOfJob = 42 Error: "high availability of a session job",
         "A cluster has it for all its jobs or for none: setting it for one of them has no effect.",
@@ -199,9 +204,10 @@ rules! {
         "`ADVANCED` needs gates in the job that control which colour writes (FLIP-504), and no operator has them yet.",
         "Remove `spec.transitionMode`: with `BASIC` both colours write until the former one ends.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
-        "Without HA metadata nothing leads to the last checkpoint once a JobManager is gone: the job then waits for manual action.",
+        "Without HA metadata there is no pointer to the last checkpoint once a JobManager is gone: \
+         the job then waits for manual action.",
         "Set `high-availability.type: kubernetes` and `high-availability.storageDir`.";
-    NoCheckpoints = 102 Warning: "state is to be kept, but no checkpoints are taken",
+    NoCheckpoints = 102 Warning: "the job keeps its state, but takes no checkpoints",
         "A failed job starts from its last savepoint, or from the beginning.",
         "Set `execution.checkpointing.interval`, unless the job does so itself.";
     ImageTag = 103 Warning: "an image without a fixed tag",
@@ -220,7 +226,7 @@ rules! {
         "Neither an upgrade of Flink nor a deletion can save the state.",
         "Set `state.savepoints.dir`.";
     PlainSecret = 108 Warning: "a secret in plain text",
-        "Everybody who can read the resource, its ConfigMap or a backup can read it.",
+        "Anyone who can read the resource, its ConfigMap or a backup can read it.",
         "Pass it as an environment variable from a Secret, or use the identity of the service account.";
     UnknownOption = 109 Warning: "an unknown option of the operator",
         "It has no effect.",

@@ -81,7 +81,7 @@ pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     if spec.job.is_none() {
         violations.push(Rule::SessionJobWithoutJob.found(
             "spec.job",
-            "must be set: it says what runs in the session cluster, such as `jarURI`",
+            "must be set: it describes the job to run in the session cluster, such as its `jarURI`",
         ));
     }
     if let Some(last) = last_reconciled
@@ -123,7 +123,7 @@ fn check_in_cluster(
     if cluster.spec.job.is_some() {
         violations.push(Rule::NotASessionCluster.found(
             "spec.deploymentName",
-            format!("`{name}` is an application cluster, which runs its own job only"),
+            format!("`{name}` is an application cluster, which only runs its own job"),
         ));
     }
     if spec.deployment_name.as_deref() != Some(name) {
@@ -159,7 +159,8 @@ fn check_high_availability(
         .map(|key| {
             Rule::HighAvailabilityOfJob.found(
                 format!("spec.flinkConfiguration.{key}"),
-                "a session job has the high availability of its cluster: leave it out, or set it there",
+                "a session job uses the high availability of its cluster: remove the option, or \
+                 set it there",
             )
         })
         .collect()
@@ -198,18 +199,18 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
         return None;
     }
     let Some(name) = uri.host else {
-        return broken(Rule::JarHost, format!("`{jar}` names no host"));
+        return broken(Rule::JarHost, format!("`{jar}` has no host"));
     };
     match host? {
         HostLookup::Unknown => broken(
             Rule::JarHost,
-            format!("host `{name}` cannot be resolved: correct it, or see to its name in DNS"),
+            format!("host `{name}` cannot be resolved: correct it, or add it to DNS"),
         ),
         HostLookup::Address(address) if is_restricted(address) => broken(
             Rule::JarHost,
             format!(
                 "host `{name}` is `{address}`, which is not a public address: the operator allows \
-                 such with `{}: false`",
+                 such hosts with `{}: false`",
                 options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
             ),
         ),

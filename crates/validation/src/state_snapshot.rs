@@ -36,7 +36,7 @@ pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
     let Some(JobReference { kind, name }) = &spec.job_reference else {
         violations.push(Rule::SnapshotJob.found(
             "spec.jobReference",
-            "must be set to the `kind` and the `name` of a job of this namespace",
+            "must be set to the `kind` and `name` of a job in this namespace",
         ));
         return violations;
     };
@@ -51,8 +51,7 @@ pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
 
 fn absent(kind: Option<JobKind>, name: Option<&str>) -> String {
     let (Some(kind), Some(name)) = (kind, name) else {
-        return "needs both `kind`, which is `FlinkDeployment` or `FlinkSessionJob`, and `name`"
-            .to_owned();
+        return "needs both `kind` (`FlinkDeployment` or `FlinkSessionJob`) and `name`".to_owned();
     };
     let kind = kind.into_str();
     format!("there is no {kind} `{name}` in this namespace: create it first, or correct the name")

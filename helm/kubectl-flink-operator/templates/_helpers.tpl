@@ -14,12 +14,12 @@ kubectl-flink:{{ $.Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
-{{- /* Not empty where values for the Java operator's chart name its image. */ -}}
+{{- /* Not empty if values for the Java operator's chart set its image. */ -}}
 {{- define "operator.imageOfJava" -}}
 {{- if eq (base .Values.image.repository) "flink-kubernetes-operator" }}true{{ end -}}
 {{- end }}
 
-{{- /* An account, role or binding: root, values. An empty name gets what stands for it. */ -}}
+{{- /* Name of a service account, role or binding: root, values. An empty name gets its default. */ -}}
 {{- define "operator.named" -}}
 {{- $root := index . 0 -}}
 {{- $made := $root.Values.fullnameOverride | default (include "operator.name" $root) -}}
@@ -38,7 +38,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ .Values.watchNamespaces | default (list .Release.Namespace) | toJson }}
 {{- end }}
 
-{{- /* Name of the file of the two that counts: config.yaml, unless it is empty and the other one is not. */ -}}
+{{- /* Name of the configuration file that is used: config.yaml, unless it is empty and the other one is not. */ -}}
 {{- define "operator.configurationFile" -}}
 {{- with .Values.defaultConfiguration -}}
 {{- $content := `(?m)^\s*[^#\s]` -}}
@@ -50,7 +50,7 @@ flink-conf.yaml
 {{- end -}}
 {{- end }}
 
-{{- /* Not empty where a line of the configuration begins so: root, regular expression. */ -}}
+{{- /* Not empty if a line of the configuration matches at its beginning: root, regular expression. */ -}}
 {{- define "operator.configured" -}}
 {{- $it := . -}}
 {{- $line := index . 1 -}}
@@ -60,7 +60,7 @@ flink-conf.yaml
 {{- end -}}
 {{- end }}
 
-{{- /* Rights, as `kubectl flink operator install` gives them: crates/operator/src/install/rules.rs. */ -}}
+{{- /* Permissions, as `kubectl flink operator install` grants them: crates/operator/src/install/rules.rs. */ -}}
 {{- define "operator.rules" -}}
 {{- $all := list "get" "list" "watch" "create" "update" "patch" "delete" }}
 {{- $kinds := list "flinkdeployments" "flinksessionjobs" "flinkstatesnapshots" "flinkbluegreendeployments" }}
@@ -177,7 +177,7 @@ flink-conf.yaml
       operations: [CREATE, UPDATE]
       resources: [flinkdeployments, flinksessionjobs, flinkstatesnapshots, flinkbluegreendeployments]
       scope: Namespaced
-  # Not asked about: what goes, and what leaves the spec as it is.
+  # Skip objects that are being deleted, and updates that do not change the spec.
   matchConditions:
     - name: stays
       expression: "!has(object.metadata.deletionTimestamp) && (request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp))"
@@ -197,19 +197,19 @@ flink-conf.yaml
 {{- end }}
 {{- end }}
 
-{{- /* Not empty where the configuration is to say which namespaces are operated, as it says that a change is followed. */ -}}
+{{- /* Not empty if the configuration must contain the namespaces to watch, because it says that changes of them are followed. */ -}}
 {{- define "operator.followsNamespaces" -}}
 {{- if and .Values.watchNamespaces (include "operator.configured" (list . `kubernetes\.operator\.dynamic\.namespaces\.enabled\s*:\s*true\s*$`)) }}true{{ end -}}
 {{- end }}
 
-{{- /* What is told of values for the Java operator's chart which have no effect here, a line each. */ -}}
+{{- /* Warnings about values for the Java operator's chart that have no effect here, a line each. */ -}}
 {{- define "operator.withoutEffect" -}}
 {{- if include "operator.imageOfJava" . }}
-value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; image.repository names the one of kubectl-flink
+value `image` has no effect: `{{ .Values.image.repository }}` is the Java operator's image; set image.repository to the one of kubectl-flink
 {{- end }}
 {{- with .Values.defaultConfiguration }}
 {{- if and (regexMatch `(?m)^\s*[^#\s]` (index . "flink-conf.yaml" | default "")) (eq (include "operator.configurationFile" $) "config.yaml") }}
-value `defaultConfiguration.flink-conf.yaml` has no effect: `defaultConfiguration.config.yaml` is set, which wins as it does in the Java operator's chart since 1.16
+value `defaultConfiguration.flink-conf.yaml` has no effect: `defaultConfiguration.config.yaml` is set and takes precedence, as in the Java operator's chart since 1.16
 {{- end }}
 {{- end }}
 {{- range .Files.Get "conf/without-effect.yaml" | fromYamlArray }}

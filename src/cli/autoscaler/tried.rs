@@ -66,7 +66,7 @@ pub(super) fn option(text: &str) -> Result<(String, String), String> {
     let keys = options::TABLE.iter().map(|known| known.key);
     let nearest = keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     Err(match nearest.filter(|nearest| likeness(nearest) >= LIKENESS_MIN) {
-        Some(nearest) => format!("there is no option `{key}`; is `{nearest}` meant?"),
+        Some(nearest) => format!("there is no option `{key}`; did you mean `{nearest}`?"),
         None => format!("there is no option `{key}` of the autoscaler"),
     })
 }
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(option("job.autoscaler.utilization.target = 0.6"), Ok(long));
         assert!(option("scale-up.grace-period=1 h").is_ok(), "an older name");
         let slip = option("utilisation.target=0.6").unwrap_err();
-        assert!(slip.contains("is `job.autoscaler.utilization.target` meant?"), "{slip}");
+        assert!(slip.contains("did you mean `job.autoscaler.utilization.target`?"), "{slip}");
         assert!(option("state.backend=x").is_err());
         assert!(option("utilization.target").is_err());
     }

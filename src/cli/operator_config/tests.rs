@@ -59,9 +59,9 @@ fn what_has_no_effect_and_what_is_wrong_is_pointed_out() {
     for told in [
         "no such Flink version",
         "`kubernetes.operator.retry.max.attempts` has no effect here: How often the Java operator",
-        "is `kubernetes.operator.reconcile.interval` meant?",
+        "did you mean `kubernetes.operator.reconcile.interval`?",
         "`soon`",
-        "there is no reporter `com.example.Reporter` here",
+        "reporter `com.example.Reporter` is not supported",
         "Java classes cannot be loaded here; set `kubernetes.operator.plugins.listeners.audit.url`",
     ] {
         assert!(transcript.error().contains(told), "{told}: {}", transcript.error());

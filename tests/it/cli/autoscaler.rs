@@ -328,7 +328,7 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     let address = Some(flink.address().to_owned());
     let ran = run(&cluster, address.clone(), "autoscaler explain orders -o json").await.succeeded();
     let told: Value = serde_json::from_str(&ran.output).unwrap();
-    assert_eq!(told["outcome"], "1 of 2 samples are there");
+    assert_eq!(told["outcome"], "there are 1 of 2 samples");
     let ids: Vec<&Value> =
         told["vertices"].as_array().unwrap().iter().map(|of| &of["id"]).collect();
     assert_eq!(ids, [SOURCE_VERTEX, WINDOW]);
@@ -357,7 +357,7 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     define("null");
     let line = format!("autoscaler explain orders --operator-config {}", file.display());
     let ran = run(&cluster, address.clone(), &line).await.succeeded();
-    assert!(ran.output.contains("1 of 2 samples are there"), "{}", ran.output);
+    assert!(ran.output.contains("there are 1 of 2 samples"), "{}", ran.output);
     define("object");
     run(&cluster, address.clone(), &line).await.failed(Kind::Failed, "knows no `object`");
     // A job that does not run is not measured.

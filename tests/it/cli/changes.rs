@@ -209,7 +209,7 @@ async fn a_change_in_between_is_a_conflict() {
     let cluster = cluster();
     cluster.fail(Method::PATCH, "flinkdeployments/wordcount", Fault::Status(409), 1);
     let ran = run(&cluster, None, "set image wordcount x:2").await;
-    ran.failed(Kind::Failed, "changed by somebody else meanwhile");
+    ran.failed(Kind::Failed, "changed in the meantime");
     assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20");
 }
 

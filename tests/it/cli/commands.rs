@@ -376,7 +376,7 @@ async fn rollback_loses_to_a_change_in_between() {
     add_revision(&cluster, 1, "flink:1.19");
     cluster.fail(Method::PUT, "flinkdeployments/wordcount", Fault::Status(409), 1);
     let ran = run(&cluster, None, "rollback wordcount").await;
-    ran.failed(Kind::Failed, "changed by somebody else meanwhile");
+    ran.failed(Kind::Failed, "changed in the meantime");
     assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20");
 }
 
@@ -567,7 +567,7 @@ async fn forbidden_names_verb_and_resource() {
     let ran = run(&cluster, None, "suspend wordcount").await;
     ran.failed(
         Kind::Failed,
-        "forbidden: `jane` may not patch flinkdeployments.flink.apache.org in namespace `default`",
+        "forbidden: `jane` cannot patch flinkdeployments.flink.apache.org in namespace `default`",
     );
     assert_eq!(ran.failure.unwrap().1.len(), 1, "one line");
 }

@@ -80,7 +80,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                 if kind == "FlinkBlueGreenDeployment" {
                     // Whether the refusal is still told of when a target's time is up depends on
                     // the moment.
-                    return text.replace(": the API server refuses the object: injected", "");
+                    return text.replace(": the API server rejected the object: injected", "");
                 }
                 text
             })

@@ -94,7 +94,7 @@ const RULES: &[Rule] = &[
             &["spec"],
             "has(self.serviceAccount) || !(has(self.image) || has(self.job) \
              || has(self.jobManager) || has(self.taskManager))",
-            "the service account of the Flink pods must be given; `kubectl flink init` makes one \
+            "the service account of the Flink pods must be given; `kubectl flink init` creates one \
              named `flink`",
         )
     },
@@ -233,7 +233,7 @@ const RULES: &[Rule] = &[
             BLUE_GREEN,
             &["spec", "template", "spec"],
             "has(self.job)",
-            "the children are applications, and not session clusters: they need a job",
+            "the children are application clusters, not session clusters: they need a job",
         )
     },
     // FK0046

@@ -192,7 +192,7 @@ fn rules() {
     expect![[r#"
         FlinkDeployment: metadata.name must start with a lower case letter, end with a letter or digit, and have at most 45 lower case letters, digits and `-`
         FlinkDeployment: the Flink version of the image must be given, such as `v1_20`
-        FlinkDeployment: the service account of the Flink pods must be given; `kubectl flink init` makes one named `flink`
+        FlinkDeployment: the service account of the Flink pods must be given; `kubectl flink init` creates one named `flink`
         FlinkDeployment: job.parallelism must be 1 or more, unless taskManager.replicas is set
         FlinkDeployment: Flink 1.13 and 1.14 are not supported; the oldest supported version is `v1_15`
         FlinkDeployment: an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`
@@ -209,9 +209,9 @@ fn rules() {
         FlinkBlueGreenDeployment: a template must be given, with the spec of a FlinkDeployment that has a job
         FlinkBlueGreenDeployment: an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`
         FlinkBlueGreenDeployment: the spec of a FlinkDeployment with a job must be given
-        FlinkBlueGreenDeployment: the children are applications, and not session clusters: they need a job
+        FlinkBlueGreenDeployment: the children are application clusters, not session clusters: they need a job
         FlinkBlueGreenDeployment: the Flink version of the image must be given, such as `v1_20`
-        FlinkBlueGreenDeployment: the service account of the Flink pods must be given; `kubectl flink init` makes one named `flink`
+        FlinkBlueGreenDeployment: the service account of the Flink pods must be given; `kubectl flink init` creates one named `flink`
         FlinkBlueGreenDeployment: job.parallelism must be 1 or more, unless taskManager.replicas is set
         FlinkBlueGreenDeployment: Flink 1.13 and 1.14 are not supported; the oldest supported version is `v1_15`
         FlinkBlueGreenDeployment: an ingress needs a template, such as `{{name}}.{{namespace}}.flink.example.com`

@@ -187,7 +187,7 @@ fn no_timestamp(path: &str, node: &Node) -> Option<String> {
     let text = node.as_str().filter(|_| TIMESTAMPS.contains(&name))?;
     let is_kept_as_written = path.contains("podTemplate") || path.contains("flinkConfiguration");
     (!is_kept_as_written && text.parse::<Timestamp>().is_err())
-        .then(|| format!("`{text}` is no time: expected one such as `2026-01-01T00:00:00Z`"))
+        .then(|| format!("`{text}` is not a time: expected one such as `2026-01-01T00:00:00Z`"))
 }
 
 fn described(kind: &str) -> &'static str {

@@ -289,7 +289,7 @@ fn a_time_that_is_none_is_told_by_its_field() {
     problems(
         &BASIC.replace("metadata:\n", "metadata:\n  creationTimestamp: today\n"),
         expect![[r#"
-            job.yaml:4:22: metadata.creationTimestamp: `today` is no time: expected one such as `2026-01-01T00:00:00Z`
+            job.yaml:4:22: metadata.creationTimestamp: `today` is not a time: expected one such as `2026-01-01T00:00:00Z`
         "#]],
     );
 }

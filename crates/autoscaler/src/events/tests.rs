@@ -84,11 +84,11 @@ fn section_11_reasons_and_keys() {
     });
     let text = lines.collect::<Vec<_>>().concat();
     expect![[r"
-        true ScalingLimited [ScalingLimitedab] vertex ab gets parallelism 15 and not 20, to fit 15 key groups or partitions from 1 to 200
-        false IneffectiveScaling [ineffectiveab100] the last scale-up of vertex ab should have brought 100.00 records per second more and brought 2.50: it is not scaled up further
+        true ScalingLimited [ScalingLimitedab] vertex ab gets parallelism 15 instead of 20, to fit 15 key groups or partitions from 1 to 200
+        false IneffectiveScaling [ineffectiveab100] the last scale-up of vertex ab should have added 100.00 records per second, but added 2.50: it is not scaled up further
         false MemoryPressure [gcPressure] garbage collection takes 0.50 of the time, more than `job.autoscaler.memory.gc-pressure.threshold`: the job is not scaled; give it more memory
         false MemoryPressure [heapUsage] 0.90 of the heap is in use, more than `job.autoscaler.memory.heap-usage.threshold`: the job is not scaled; give it more memory
-        true ResourceQuotaReached [ResourceQuotaReached] the job is not scaled up: there is a quota of CPUs, and the resource does not say how many a TaskManager has
+        true ResourceQuotaReached [ResourceQuotaReached] the job is not scaled up: there is a CPU quota, but the resource does not say how many CPUs a TaskManager has
     "]]
     .assert_eq(&text);
 }

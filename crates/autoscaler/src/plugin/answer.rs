@@ -42,7 +42,7 @@ pub(super) fn read_figures(answer: &Value) -> Result<Vec<(Metric, Evaluated)>, S
         Value::Null => return Ok(Vec::new()),
         Value::Object(figures) => figures,
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err("it answers neither an object with figures nor `null`".to_owned());
+            return Err("its answer is neither an object with figures nor `null`".to_owned());
         }
     };
     let read = |(name, given): (&String, &Value)| {
@@ -50,7 +50,7 @@ pub(super) fn read_figures(answer: &Value) -> Result<Vec<(Metric, Evaluated)>, S
         let Some((metric, is_average)) = found else {
             let known = SETTABLE.map(|(metric, _)| metric.into_str()).join("`, `");
             return Err(format!(
-                "it sets `{}`, which is none of `{known}`",
+                "it sets `{}`: expected one of `{known}`",
                 cut(name, EXCERPT_CHARS)
             ));
         };
@@ -73,7 +73,7 @@ fn read_parts(metric: Metric, parts: &Map<String, Value>) -> Result<Evaluated, S
             "current" => evaluated.current = amount(metric, given)?,
             "average" => evaluated.average = amount(metric, given)?,
             _ => {
-                return Err(format!("`{metric}` has something else than `current` and `average`"));
+                return Err(format!("`{metric}` can only have `current` and `average`"));
             }
         }
     }
@@ -82,17 +82,17 @@ fn read_parts(metric: Metric, parts: &Map<String, Value>) -> Result<Evaluated, S
 
 fn amount(metric: Metric, given: &Value) -> Result<f64, String> {
     let number = given.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| format!("`{metric}` is no number of zero or more"))
+    number.ok_or_else(|| format!("`{metric}` is not a number of zero or more"))
 }
 
 pub(super) fn read_parallelism(given: &Value, min: u32, max: u32) -> Result<u32, String> {
     let Some(number) = given.as_u64() else {
-        return Err("a parallelism is no whole number".to_owned());
+        return Err("a parallelism is not a whole number".to_owned());
     };
     u32::try_from(number)
         .ok()
         .filter(|number| (min..=max).contains(number))
-        .ok_or_else(|| format!("parallelism {number} is not within {min} and {max}"))
+        .ok_or_else(|| format!("parallelism {number} is not between {min} and {max}"))
 }
 
 /// `true`, `false`, why not, or `{"VERTEX": 4}`.
@@ -107,8 +107,8 @@ pub(super) fn read_verdict(
         Value::Object(given) if given.is_empty() => return Ok(Verdict::Vetoed(None)),
         Value::Object(given) => given,
         Value::Null | Value::Number(_) | Value::Array(_) => {
-            return Err("it answers neither `true` nor `false`, nor a text, nor an object with a \
-                        parallelism for vertices"
+            return Err("its answer is not `true`, `false`, a text, or an object with the \
+                        parallelism of vertices"
                 .to_owned());
         }
     };

@@ -62,7 +62,7 @@ impl Rules {
         let away = settings.plugins.iter().find(is_away);
         away.map_or(Ok(()), |named| {
             let id = &named.id;
-            Err(format!("{id} is asked at an address, and only an expression can be tried"))
+            Err(format!("{id} has a URL, and only an expression can be tried"))
         })
     }
 
@@ -75,7 +75,7 @@ impl Rules {
             Some(Source::Rule(rule)) => rule
                 .evaluate_with(&question.facts.iter().collect::<Vec<_>>())
                 .map_err(|why| format!("its rule cannot be evaluated: {why}")),
-            Some(Source::Http(_)) => Err("it is asked at an address, and nobody is".to_owned()),
+            Some(Source::Http(_)) => Err("it has a URL, which is not called here".to_owned()),
             None => Err(undefined(&question.of)),
         }
     }
@@ -109,9 +109,9 @@ fn read(options: Options<'_>, kind: Kind) -> Result<(Id, Source<Rule>), InvalidP
 fn undefined(id: &Id) -> String {
     let (option, group, name) = (id.kind.option(), id.kind.group(), &id.name);
     format!(
-        "`{option}` names `{name}`, which nobody defines: set \
-         `kubernetes.operator.plugins.{group}.{name}.expression` or `….url` in the configuration that \
-         the operator starts with, as Java classes do not run here"
+        "`{option}` names `{name}`, which is not defined: set \
+         `kubernetes.operator.plugins.{group}.{name}.expression` or `….url` in the configuration \
+         that the operator starts with; Java classes cannot be loaded here"
     )
 }
 

@@ -105,13 +105,13 @@ fn a_last_line_that_is_cut_off_is_left_out() {
 #[test]
 fn a_bad_file_is_refused_with_the_line() {
     let problem = |text: &str| read(text).unwrap_err().to_string();
-    assert_eq!(problem(""), "it is no record of measurements: the file is empty");
-    assert!(problem("rate: 3\n").starts_with("it is no record of measurements: expected value"));
+    assert_eq!(problem(""), "it is not a record of measurements: the file is empty");
+    assert!(problem("rate: 3\n").starts_with("it is not a record of measurements: expected value"));
     assert!(problem("{\"format\": \"x\", \"version\": 1}\n").contains("it says of itself"));
     let newer = file(&entries()).replace("\"version\":1", "\"version\":2");
     assert_eq!(
         problem(&newer),
-        "it is of version 2 of the format, and this program knows 1 and older ones"
+        "it has version 2 of the format, and this program supports 1 and older ones"
     );
     let broken = file(&entries()).replace("\"unmeasured\"", "\"unmeasurable\"");
     assert!(problem(&broken).starts_with("line 3: unknown field `unmeasurable`"));
@@ -128,7 +128,7 @@ fn a_bad_file_is_refused_with_the_line() {
             || problem(&circle).contains("not in the plan")
     );
     let unmeasured = [Entry { at: at(0), measured: Err("no".to_owned()) }];
-    assert_eq!(problem(&file(&unmeasured)), "it has no measurement of a job that runs");
+    assert_eq!(problem(&file(&unmeasured)), "it has no measurement of a running job");
 }
 
 #[test]

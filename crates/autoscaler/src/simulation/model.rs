@@ -69,9 +69,7 @@ pub enum Unfit {
     Syntax(String),
     #[error("`{field}`: {problem}")]
     Field { field: String, problem: String },
-    #[error(
-        "vertex `{0}` had nothing to do while it was measured, so that nobody knows how much it can do"
-    )]
+    #[error("vertex `{0}` was idle while it was measured, so its capacity is unknown")]
     Idle(VertexId),
 }
 
@@ -164,7 +162,10 @@ impl Model {
         for (index, text) in vertices.into_iter().enumerate() {
             let (id, vertex) = vertex(text, &format!("vertices[{index}]"), sources)?;
             if all.contains_key(&id) {
-                return Err(field(format!("vertices[{index}].name"), format!("`{id}` twice")));
+                return Err(field(
+                    format!("vertices[{index}].name"),
+                    format!("`{id}` is given twice"),
+                ));
             }
             all.insert(id, vertex);
         }
@@ -261,14 +262,14 @@ impl Model {
             return Err(field("rate", "expected one point or more"));
         }
         if self.rate.windows(2).any(|pair| matches!(pair, [one, next] if one.0 >= next.0)) {
-            return Err(field("rate", "points have to be in the order of time"));
+            return Err(field("rate", "points must be in chronological order"));
         }
         if self.interval.as_secs() == 0 {
             return Err(field("interval", "expected a second or more"));
         }
         if self.duration > DURATION_MAX || self.duration < self.interval {
             let max = duration::render(DURATION_MAX);
-            return Err(field("duration", format!("expected an interval or more, up to {max}")));
+            return Err(field("duration", format!("expected at least one interval, up to {max}")));
         }
         if self.duration.as_secs() / self.interval.as_secs() > CYCLES_MAX {
             let problem =
@@ -277,7 +278,10 @@ impl Model {
         }
         let shares: f64 = self.vertices.values().map(|vertex| vertex.share).sum();
         if (shares - 1.0).abs() > 0.01 {
-            return Err(field("vertices", format!("shares of the sources make {shares}, not 1")));
+            return Err(field(
+                "vertices",
+                format!("the shares of the sources add up to {shares}, not 1"),
+            ));
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ pub(super) fn history(value: &str) -> Result<ScalingHistory, String> {
     let scaling = |(time, of): (Text, ScalingText)| {
         let ScalingText { current_parallelism: current, new_parallelism: new, metrics } = of;
         if current == 0 || new == 0 || current == new {
-            return Err(format!("`{current}` to `{new}` is no scaling"));
+            return Err(format!("`{current}` to `{new}` is not a scaling"));
         }
         let figures = metrics.into_iter().map(|(metric, of)| {
             let EvaluatedText { current, average } = of;
@@ -162,7 +162,7 @@ pub(super) fn samples(value: &str) -> Result<Samples, String> {
 /// An id as Flink writes it; nothing else goes into YAML as it is.
 fn vertex(id: &str) -> Result<VertexId, String> {
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_id { Ok(id.into()) } else { Err(format!("`{id}` is no id of a vertex")) }
+    if is_id { Ok(id.into()) } else { Err(format!("`{id}` is not a vertex id")) }
 }
 
 fn values(texts: BTreeMap<Text, Text>) -> Result<Values, String> {
@@ -174,14 +174,14 @@ fn values(texts: BTreeMap<Text, Text>) -> Result<Values, String> {
 }
 
 fn known(metric: &str) -> Result<Metric, String> {
-    Metric::parse(metric).ok_or_else(|| format!("`{metric}` is no metric that is known"))
+    Metric::parse(metric).ok_or_else(|| format!("`{metric}` is not a known metric"))
 }
 
 pub(super) fn parallelism(value: &str) -> Result<BTreeMap<VertexId, u32>, String> {
-    let entries = split_map(value).ok_or_else(|| format!("`{value}` is no map"))?;
+    let entries = split_map(value).ok_or_else(|| format!("`{value}` is not a map"))?;
     let entry = |(id, text): (Text, Text)| match text.trim().parse() {
         Ok(parallelism) if parallelism > 0 => Ok((vertex(&id)?, parallelism)),
-        Ok(_) | Err(_) => Err(format!("`{text}` of vertex `{id}` is no parallelism")),
+        Ok(_) | Err(_) => Err(format!("`{text}` of vertex `{id}` is not a parallelism")),
     };
     entries.into_iter().map(entry).collect()
 }
@@ -201,7 +201,7 @@ pub(super) fn delayed(value: &str) -> Result<Delayed, String> {
     };
     let recommended = |of: RecommendedText| {
         if of.parallelism == 0 {
-            return Err("0 is no parallelism".to_owned());
+            return Err("0 is not a parallelism".to_owned());
         }
         Ok(Recommended {
             at: read_instant(&of.trigger_time)?,

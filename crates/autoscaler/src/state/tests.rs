@@ -226,7 +226,7 @@ fn an_option_that_is_not_tuned_is_told_by_its_key_alone() {
     let error = |config: &str| read::config(config).unwrap_err();
     assert_eq!(
         error("overrides: {s3.secret-key: hush}\nremovals: []\n"),
-        "`s3.secret-key` is nothing that is tuned"
+        "`s3.secret-key` is not tuned"
     );
     let key = "taskmanager.memory.process.size";
     let told = error(&format!("overrides: {{{key}: hush}}\nremovals: []\n"));

@@ -66,7 +66,7 @@ pub(super) fn read_double(text: &str) -> Result<f64, String> {
         "NaN" | ".nan" | ".NaN" | ".NAN" => Ok(f64::NAN),
         "Infinity" | "+Infinity" | ".inf" | "+.inf" => Ok(f64::INFINITY),
         "-Infinity" | "-.inf" => Ok(f64::NEG_INFINITY),
-        number => number.parse().map_err(|_| format!("`{number}` is no number")),
+        number => number.parse().map_err(|_| format!("`{number}` is not a number")),
     }
 }
 
@@ -88,11 +88,11 @@ pub(super) fn read_instant(text: &str) -> Result<Timestamp, String> {
         None => text.parse().ok(),
     };
     let time = time.filter(|time| *time >= Timestamp::UNIX_EPOCH);
-    time.ok_or_else(|| format!("`{text}` is no time"))
+    time.ok_or_else(|| format!("`{text}` is not a time"))
 }
 
 pub(super) fn read_duration(text: &str) -> Result<SignedDuration, String> {
-    let no_duration = || format!("`{text}` is no duration");
+    let no_duration = || format!("`{text}` is not a duration");
     if let Some(nanos) = read_decimal(text) {
         return SignedDuration::try_from_nanos_i128(nanos).ok_or_else(no_duration);
     }

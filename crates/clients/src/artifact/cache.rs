@@ -83,7 +83,7 @@ impl Cache {
         let (cache, path) = (self.clone(), fetched.path().to_owned());
         let kept = tokio::task::spawn_blocking(move || cache.write(&path, &label)).await;
         if let Ok(Err(error)) = kept {
-            tracing::warn!(%error, folder = %self.folder.display(), "jar not kept for later");
+            tracing::warn!(%error, folder = %self.folder.display(), "jar not cached");
         }
     }
 

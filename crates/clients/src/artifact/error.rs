@@ -27,7 +27,7 @@ pub enum Error {
     /// The host is one that only the operator can reach.
     #[error(
         "jar `{uri}` cannot be fetched: host `{host}` is `{address}`, which is not a public \
-         address; put the jar on a public host, or have the operator configured with `{}: false`",
+         address; put the jar on a public host, or configure the operator with `{}: false`",
         options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS.key()
     )]
     PrivateAddress { uri: String, host: String, address: IpAddr },
@@ -46,7 +46,7 @@ pub enum Error {
     TimedOut { uri: String, within: Duration },
     #[error("jar `{uri}` does not exist; upload it, or correct `spec.job.jarURI`")]
     NotFound { uri: String },
-    #[error("jar `{uri}` may not be read: {problem}; {}", ACCESS_HINT)]
+    #[error("jar `{uri}` cannot be read: {problem}; {}", ACCESS_HINT)]
     AccessDenied { uri: String, problem: String },
     /// Any other answer of a server.
     #[error("jar `{uri}` cannot be fetched: the server answered {status}")]
@@ -57,7 +57,7 @@ pub enum Error {
     )]
     TooLarge { uri: String, limit: MemorySize },
     #[error(
-        "jar `{uri}` has the SHA-256 sum {actual}, and `{}` says {expected}; correct whichever is \
+        "jar `{uri}` has the SHA-256 sum {actual}, but `{}` says {expected}; correct whichever is \
          wrong",
         options::USER_ARTIFACTS_CHECKSUM.key()
     )]
@@ -66,7 +66,7 @@ pub enum Error {
     #[error("`{uri}` is not a jar: it begins with `{beginning}`; correct `spec.job.jarURI`")]
     NotAJar { uri: String, beginning: String },
     /// The operator's own disk.
-    #[error("the operator cannot use its folder `{path}` for jars: {problem}; `{}` names another", options::USER_ARTIFACTS_BASE_DIR.key())]
+    #[error("the operator cannot use its folder `{path}` for jars: {problem}; `{}` sets another", options::USER_ARTIFACTS_BASE_DIR.key())]
     Disk { path: String, problem: String },
 }
 

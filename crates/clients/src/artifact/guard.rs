@@ -36,7 +36,7 @@ impl Guard {
         request: &Request,
     ) -> Result<Vec<SocketAddr>, Error> {
         let Some(host) = url.host() else {
-            return Err(Error::invalid(request, "it names no host"));
+            return Err(Error::invalid(request, "it has no host"));
         };
         let port = url.port_or_known_default().unwrap_or(443);
         let name = host.to_string();

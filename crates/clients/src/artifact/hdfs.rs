@@ -86,24 +86,25 @@ pub(super) fn failure(request: &Request, error: &HdfsError) -> Error {
         HdfsError::GSSAPIError(_, _, message) => Error::access_denied(
             request,
             &format!(
-                "its name node wants Kerberos, which gives no ticket: {}; run `kinit`, or name a keytab in \
-                 `KRB5_CLIENT_KTNAME` or a file with a delegation token in \
-                 `HADOOP_TOKEN_FILE_LOCATION`",
+                "its NameNode requires Kerberos, which issued no ticket: {}; run `kinit`, or set \
+                 `KRB5_CLIENT_KTNAME` to a keytab or `HADOOP_TOKEN_FILE_LOCATION` to a file with a \
+                 delegation token",
                 message.trim_end().trim_end_matches(['(', ' ']),
             ),
         ),
         HdfsError::OperationFailed(_) if text.contains("libgssapi") => Error::access_denied(
             request,
-            "its name node wants Kerberos, and `libgssapi_krb5.so.2` is not here, as in the operator's \
-             image: name a file with a delegation token in `HADOOP_TOKEN_FILE_LOCATION`",
+            "its NameNode requires Kerberos, and `libgssapi_krb5.so.2` is not installed here (nor \
+             in the operator's image): set `HADOOP_TOKEN_FILE_LOCATION` to a file with a \
+             delegation token",
         ),
         HdfsError::NoSASLMechanism | HdfsError::SASLError(_) => {
             Error::access_denied(request, &text)
         }
         HdfsError::DataTransferError(_) => Error::unreachable(
             request,
-            "its data nodes do not give the content; where they take logins, \
-             `flink.hadoop.dfs.data.transfer.protection` has to be as they have it",
+            "its DataNodes do not return the content; if they require logins, set \
+             `flink.hadoop.dfs.data.transfer.protection` as they have it",
         ),
         HdfsError::InvalidPath(_)
         | HdfsError::InvalidArgument(_)

@@ -91,12 +91,15 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         let header = HeaderName::from_bytes(name.trim().as_bytes());
-        let header =
-            header.map_err(|_| Error::invalid(request, format!("`{name}` is no header name")))?;
+        let header = header
+            .map_err(|_| Error::invalid(request, format!("`{name}` is not a header name")))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {
             Error::invalid(
                 request,
-                format!("the value of header `{name}` has characters that a header cannot have"),
+                format!(
+                    "the value of header `{name}` contains characters that are not allowed in \
+                     headers"
+                ),
             )
         })?;
         value.set_sensitive(true);

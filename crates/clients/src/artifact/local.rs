@@ -21,7 +21,7 @@ pub(super) async fn open(request: &Request) -> Result<Opened, Error> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::not_found(request),
         std::io::ErrorKind::PermissionDenied => {
-            Error::access_denied(request, "the operator's user has no right to")
+            Error::access_denied(request, "permission denied for the operator's user")
         }
         _ => Error::unreachable(request, &error.to_string()),
     };

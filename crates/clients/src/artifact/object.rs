@@ -72,10 +72,10 @@ pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => Error::not_found(request),
         object_store::Error::PermissionDenied { .. } => {
-            Error::access_denied(request, "the store says that the credentials do not allow it")
+            Error::access_denied(request, "the credentials do not allow it")
         }
         object_store::Error::Unauthenticated { .. } => {
-            Error::access_denied(request, "the store does not accept the credentials")
+            Error::access_denied(request, "the store rejects the credentials")
         }
         object_store::Error::InvalidPath { .. }
         | object_store::Error::NotSupported { .. }
@@ -114,7 +114,7 @@ fn endpoint_url(request: &Request, text: &str, is_tls: bool) -> Result<Url, Erro
     };
     url.ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| Error::invalid(request, format!("`{text}` is no address of a store")))
+        .ok_or_else(|| Error::invalid(request, format!("`{text}` is not the address of a store")))
 }
 
 /// Connects to the addresses of an endpoint that a user chose, and to nothing else.

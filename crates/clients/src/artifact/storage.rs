@@ -41,9 +41,9 @@ pub enum Error {
     Hidden { problem: String },
     #[error("{problem}")]
     Failed { problem: String },
-    #[error("`{folder}` has more than {ENTRIES_MAX} entries, which are not listed here")]
+    #[error("`{folder}` has more than {ENTRIES_MAX} entries, too many to list here")]
     TooMany { folder: String },
-    #[error("`{path}` is larger than {READ_BYTES_MAX} bytes, which are not read here")]
+    #[error("`{path}` is larger than {READ_BYTES_MAX} bytes, too large to read here")]
     TooLarge { path: String },
     #[error("it took longer than {TIME_MAX:?}")]
     TimedOut,
@@ -185,7 +185,7 @@ impl Storage {
             match &self.files {
                 Files::Objects(store) => object::put(&**store, &full, content, &self.request).await,
                 Files::Hdfs(_) => {
-                    let problem = "files are not put into HDFS from here".to_owned();
+                    let problem = "writing files to HDFS is not supported".to_owned();
                     Err(Error::Hidden { problem })
                 }
             }

@@ -28,8 +28,8 @@ impl Scheme {
             "abfs" | "abfss" | "wasb" | "wasbs" => Ok(Self::Azure),
             "hdfs" | "viewfs" => Ok(Self::Hdfs),
             "local" => {
-                Err("`local` names a file inside the Flink image, which only an application \
-                 cluster runs; upload the jar to a place such as `https://` or `s3://`"
+                Err("`local` is a file inside the Flink image, which only an application cluster \
+                     can run; upload the jar to a place such as `https://` or `s3://`"
                     .to_owned())
             }
             other => Err(format!(

@@ -202,7 +202,7 @@ async fn create_or_count(client: &Client, request: &EventRequest) -> Result<bool
             Err(error) => return Err(error),
         }
     }
-    tracing::debug!(name, "event not counted: others write it all the time");
+    tracing::debug!(name, "event not counted: others keep changing it");
     Ok(false)
 }
 

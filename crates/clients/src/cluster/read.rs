@@ -142,7 +142,7 @@ where
     let served = client.list_api_group_resources(&K::api_version(&())).await?;
     let plural = K::plural(&());
     if served.resources.iter().any(|resource| resource.name == plural) {
-        let message = format!("the API server has {plural}, and did not find them");
+        let message = format!("the API server serves {plural}, but did not find them");
         return Err(Error::Unavailable { status: 404, message });
     }
     Ok(Vec::new())

@@ -17,18 +17,19 @@ fn forbidden_names_verb_and_resource() {
             "message": "flinkdeployments.flink.apache.org \"wordcount\" is forbidden: User \"jane\" cannot patch resource \"flinkdeployments\" in API group \"flink.apache.org\" in the namespace \"team\"",
             "details": {"name": "wordcount", "group": "flink.apache.org", "kind": "flinkdeployments"}}),
         expect![
-            "Forbidden: forbidden: `jane` may not patch flinkdeployments.flink.apache.org in namespace `team`"
+            "Forbidden: forbidden: `jane` cannot patch flinkdeployments.flink.apache.org in \
+             namespace `team`"
         ],
     );
     check(
         json!({"status": "Failure", "code": 403, "reason": "Forbidden",
             "message": "nodes is forbidden: User \"jane\" cannot list resource \"nodes\" in API group \"\" at the cluster scope"}),
-        expect!["Forbidden: forbidden: `jane` may not list nodes in the whole cluster"],
+        expect!["Forbidden: forbidden: `jane` cannot list nodes in the whole cluster"],
     );
     check(
         json!({"status": "Failure", "code": 403, "reason": "Forbidden",
             "message": "pods \"x\" is forbidden: exceeded quota: small"}),
-        expect!["Rejected: refused by admission: pods \"x\" is forbidden: exceeded quota: small"],
+        expect!["Rejected: rejected by admission: pods \"x\" is forbidden: exceeded quota: small"],
     );
 }
 
@@ -76,9 +77,7 @@ fn apply_conflict_names_fields_and_owners() {
     );
     check(
         json!({"status": "Failure", "code": 409, "reason": "Conflict", "message": "the object has been modified", "details": {"name": "x", "kind": "pods"}}),
-        expect![
-            "Conflict: the object was changed by somebody else meanwhile: the object has been modified"
-        ],
+        expect!["Conflict: the object was changed in the meantime: the object has been modified"],
     );
 }
 

@@ -84,7 +84,7 @@ async fn carry(api: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Resul
     };
     let mut forwarder = api.portforward(name, &[to.port]).await?;
     let Some(mut remote) = forwarder.take_stream(to.port) else {
-        let message = format!("pod `{name}` gives no stream");
+        let message = format!("pod `{name}` opened no stream");
         return Err(Error::Unavailable { status: 503, message });
     };
     // A side that closes early is the browser's everyday business.

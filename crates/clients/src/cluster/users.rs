@@ -140,7 +140,7 @@ impl Users {
                     self.add_configuration(&cluster, spec.get("flinkConfiguration"));
                 }
                 Err(_) => self.references.unread.push(format!(
-                    "`status.reconciliationStatus.{field}` of `{}` in namespace `{}` is no JSON",
+                    "`status.reconciliationStatus.{field}` of `{}` in namespace `{}` is not JSON",
                     text(resource, "/metadata/name"),
                     cluster.namespace
                 )),

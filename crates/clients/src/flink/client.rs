@@ -338,7 +338,7 @@ pub(super) fn path(segments: &[&str]) -> Result<String, Error> {
     let mut path = String::new();
     for segment in segments {
         if matches!(*segment, "" | "." | "..") {
-            return Err(Error::Invalid { problem: format!("`{segment}` is not an id of Flink's") });
+            return Err(Error::Invalid { problem: format!("`{segment}` is not a Flink id") });
         }
         path.push('/');
         path.push_str(&encode(segment));

@@ -36,15 +36,15 @@ pub struct Measured {
 pub enum Unmeasured {
     #[error(transparent)]
     Flink(#[from] Error),
-    #[error("job `{0}` does not run, or Flink does not say since when")]
+    #[error("job `{0}` is not running, or Flink does not say since when")]
     NotRunning(String),
     #[error(transparent)]
     Topology(#[from] Unusable),
     #[error("vertex `{vertex}`: {missing}")]
     Missing { vertex: VertexId, missing: Missing },
-    #[error("vertex `{vertex}`: Flink has not the records of all its subtasks yet")]
+    #[error("vertex `{vertex}`: Flink does not have the records of all its subtasks yet")]
     Incomplete { vertex: VertexId },
-    #[error("TaskManagers have no metrics of their memory")]
+    #[error("TaskManagers report no memory metrics")]
     NoProcessMetrics,
 }
 

@@ -138,7 +138,7 @@ impl Gateway {
         }
         Err(Error::Invalid {
             problem: format!(
-                "the SQL gateway speaks {} only: it takes one of Flink 1.17 or later",
+                "the SQL gateway only supports {}: use one of Flink 1.17 or later",
                 versions.join(", ")
             ),
         })

@@ -27,14 +27,14 @@ pub enum InvalidPlace {
     Unknown,
     #[error("sqlite: needs the path of a file")]
     NoFile,
-    #[error("the path of the file is no UTF-8")]
+    #[error("the path of the file is not UTF-8")]
     NotUtf8,
     #[error("the URL cannot be read: {0}")]
     Url(String),
-    #[error("the URL names no {0}")]
+    #[error("the URL has no {0}")]
     Without(&'static str),
     #[error(
-        "a password must not stand in the URL: other users of this machine see the command line"
+        "the URL must not contain a password: other users of this machine can see the command line"
     )]
     Password,
 }

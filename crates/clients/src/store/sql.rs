@@ -381,15 +381,16 @@ fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
     let text = match String::from_utf8(found) {
         Ok(text) => text,
         Err(error) => {
-            damage = Some("it is no text, and is shown in base64".to_owned());
+            damage = Some("it is not text, and is shown in base64".to_owned());
             STANDARD.encode(error.as_bytes())
         }
     };
     if i64::try_from(length) != Ok(bytes) {
-        damage = Some(format!("{length} of its {bytes} bytes are there"));
+        damage = Some(format!("it has {length} of its {bytes} bytes"));
     }
     if form > FORM {
-        damage = Some(format!("a newer kubectl-flink wrote it, in form {form} and not {FORM}"));
+        damage =
+            Some(format!("a newer kubectl-flink wrote it, in format {form} instead of {FORM}"));
     }
     Ok(Value { key, text, damage })
 }

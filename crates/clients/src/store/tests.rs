@@ -121,7 +121,7 @@ async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
     .await;
     let found = sql.read(&job).await.unwrap();
     assert_eq!(found.data["parallelismOverrides"], "a:1,b:12");
-    assert_eq!(found.damaged["parallelismOverrides"], "8 of its 9 bytes are there");
+    assert_eq!(found.damaged["parallelismOverrides"], "it has 8 of its 9 bytes");
     assert!(found.damaged["scalingHistory"].contains("newer"), "{found:?}");
     assert_eq!(found.damaged.len(), 2);
     // Mended by hand.

@@ -63,7 +63,7 @@ impl Options<'_> {
         for (one, other) in [("certificate", "key"), ("key", "certificate")] {
             let (one, other) = (format!("exporter.ssl.client-{one}"), format!("client-{other}"));
             if let (Some(text), None) = (self.text(&one), &client_certificate) {
-                let expected = format!("`exporter.ssl.{other}` beside it");
+                let expected = format!("`exporter.ssl.{other}` to be set too");
                 return Err(self.invalid(&one, text, &expected));
             }
         }
@@ -85,7 +85,7 @@ impl Options<'_> {
     pub(super) fn unknown_protocol(&self) -> Option<String> {
         let text = self.text("exporter.protocol")?;
         let is_known = ["gRPC", "HTTP"].iter().any(|known| text.eq_ignore_ascii_case(known));
-        (!is_known).then(|| format!("`{text}` is neither `gRPC` nor `HTTP`; gRPC is spoken"))
+        (!is_known).then(|| format!("`{text}` is neither `gRPC` nor `HTTP`; gRPC is used"))
     }
 
     /// `NAME=VALUE`, separated by commas, the values percent-encoded. One without a value is none.

@@ -72,20 +72,22 @@ fn what_has_no_effect_is_told() {
     assert_eq!(
         told,
         [
-            "`kubernetes.operator.metrics.reporter.dd.factory.class` has no effect: Datadog's own API is not \
-             spoken here; use the reporter for OpenTelemetry or StatsD, which its agent takes, or let it \
-             scrape the reporter for Prometheus",
-            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: JMX is of the JVM, and \
-             there is none here; use the reporter for Prometheus",
-            "`kubernetes.operator.metrics.reporter.mine.factory.class` has no effect: there is no reporter \
-             `com.example.Mine` here, but of Flink's prometheus.PrometheusReporterFactory, \
-             otel.OpenTelemetryMetricReporterFactory, \
+            "`kubernetes.operator.metrics.reporter.dd.factory.class` has no effect: Datadog's own \
+             API is not supported; use the OpenTelemetry or StatsD reporter with its agent, or let \
+             the agent scrape the Prometheus reporter",
+            "`kubernetes.operator.metrics.reporter.jmx.factory.class` has no effect: JMX needs a \
+             JVM, and there is none here; use the Prometheus reporter",
+            "`kubernetes.operator.metrics.reporter.mine.factory.class` has no effect: reporter \
+             `com.example.Mine` is not supported: expected one of Flink's \
+             prometheus.PrometheusReporterFactory, otel.OpenTelemetryMetricReporterFactory, \
              prometheus.PrometheusPushGatewayReporterFactory, influxdb.InfluxdbReporterFactory, \
-             statsd.StatsDReporterFactory, graphite.GraphiteReporterFactory, slf4j.Slf4jReporterFactory",
-            "`kubernetes.operator.metrics.reporter.nothing` has no effect: its reporter has no `factory.class`",
-            "`kubernetes.operator.metrics.reporter.prom.prot` has no effect: its reporter knows port, \
-             filterLabelValueCharacters",
-            "`kubernetes.operator.metrics.reporters` has no effect: there are no options of a reporter `other`",
+             statsd.StatsDReporterFactory, graphite.GraphiteReporterFactory, \
+             slf4j.Slf4jReporterFactory",
+            "`kubernetes.operator.metrics.reporter.nothing` has no effect: the reporter has no `factory.class`",
+            "`kubernetes.operator.metrics.reporter.prom.prot` has no effect: the reporter supports \
+             port, filterLabelValueCharacters",
+            "`kubernetes.operator.metrics.reporters` has no effect: there are no options for a \
+             reporter `other`",
         ]
     );
 }
@@ -104,9 +106,10 @@ fn a_reporter_that_cannot_start_keeps_no_other_from_starting() {
         told,
         [
             "`kubernetes.operator.metrics.reporter.a` has no effect: invalid value `none` of \
-             `kubernetes.operator.metrics.reporter.a.port`: expected a port, or some such as `9249,9260-9270`",
-            "`kubernetes.operator.metrics.reporter.a.prot` has no effect: its reporter knows port, \
-             filterLabelValueCharacters",
+             `kubernetes.operator.metrics.reporter.a.port`: expected a port, or several such as \
+             `9249,9260-9270`",
+            "`kubernetes.operator.metrics.reporter.a.prot` has no effect: the reporter supports \
+             port, filterLabelValueCharacters",
         ]
     );
 }
@@ -208,8 +211,8 @@ fn a_protocol_that_flink_does_not_know_is_grpc() {
     assert_eq!(otlp.protocol, Protocol::Grpc);
     assert_eq!(
         reporters.without_effect[0].to_string(),
-        "`kubernetes.operator.metrics.reporter.it.exporter.protocol` has no effect: `htpp` is neither \
-         `gRPC` nor `HTTP`; gRPC is spoken"
+        "`kubernetes.operator.metrics.reporter.it.exporter.protocol` has no effect: `htpp` is \
+         neither `gRPC` nor `HTTP`; gRPC is used"
     );
 }
 

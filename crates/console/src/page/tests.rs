@@ -80,6 +80,8 @@ fn a_page_is_of_its_fragments() {
         "Loading FlinkBlueGreenDeployments",
         "Nothing matches these filters",
         "<option value=\"age\" selected>By age</option>",
+        "<option value=\"version\">By Flink version</option>",
+        "<option value=\"snapshot\">By last snapshot</option>",
         "<input type=\"hidden\" name=\"state\" value=\"STABLE\">",
     ] {
         assert!(page.contains(told), "{told}: {page}");

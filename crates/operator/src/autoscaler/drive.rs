@@ -63,7 +63,7 @@ pub(crate) fn follow<K: Scaled>(
         context.metrics.forget_scaling_figures(&uid);
     };
     if is_switching(resource.meta(), context) {
-        tracing::debug!("the autoscaler holds: a blue/green switch is under way");
+        tracing::debug!("the autoscaler pauses: a blue/green switch is under way");
         context.metrics.forget_scaling_figures(&uid);
         return None;
     }
@@ -258,7 +258,7 @@ impl<K: Scaled> Turn<K> {
         }
         if !self.is_unmoved(context) {
             autoscalers.with_same(&self.uid, self.number, |book| book.work = Some(work));
-            tracing::debug!("the job moved while it was measured: nothing is decided");
+            tracing::debug!("the job changed while it was measured: nothing is decided");
             return;
         }
         let Cycle {
@@ -274,7 +274,7 @@ impl<K: Scaled> Turn<K> {
             discarded,
         } = cycle;
         if let Some(why) = discarded {
-            tracing::debug!(?why, "former samples are of no use");
+            tracing::debug!(?why, "earlier samples were discarded");
         }
         if outcome == Outcome::Scaled {
             let kept = &mut work.stored.kept;

@@ -154,7 +154,7 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         Ok(found) => found,
         // The job is looked after all the same, and keeps what it runs with; the next pass asks again.
         Err(error) => {
-            tracing::warn!(error = tell(&error), "what the autoscaler stored cannot be read");
+            tracing::warn!(error = tell(&error), "the autoscaler's stored state cannot be read");
             return Ok(Decided::Unknown { reason: tell(&error) });
         }
     };
@@ -172,7 +172,12 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         (None, Ok(stored)) => {
             for aside in &stored.set_aside {
                 let state::SetAside { key, kept_as, reason } = aside;
-                tracing::warn!(key, kept_as, reason, "stored by the autoscaler and not readable");
+                tracing::warn!(
+                    key,
+                    kept_as,
+                    reason,
+                    "a value of the autoscaler's stored state cannot be read"
+                );
             }
             let in_force = InForce {
                 parallelism: stored.state.overrides.clone(),
@@ -207,7 +212,7 @@ async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Ke
             .await?
             .is_some_and(|present| present.uid() == resource.uid());
     if is_former {
-        tracing::info!("what the autoscaler stored of a former resource of this name is dropped");
+        tracing::info!("the autoscaler's state of an earlier resource of this name is dropped");
         kept.data.clear();
         kept.set_owner_of(&own);
     }
@@ -280,7 +285,7 @@ pub(crate) async fn tidy<K: Scaled>(
     match clear(resource, &uid, context).await {
         // Who may not read it never wrote it.
         Err(error @ cluster::Error::Forbidden { .. }) => {
-            tracing::warn!(error = tell(&error), "what the autoscaler stored is not cleared");
+            tracing::warn!(error = tell(&error), "the autoscaler's stored state is not cleared");
             Ok(())
         }
         other => other,
@@ -334,7 +339,7 @@ async fn clear<K: Scaled>(resource: &K, uid: &str, context: &Context) -> cluster
         let before = kept.data.len();
         kept.data.retain(|key, _| key == advice::KEY);
         if kept.data.len() < before {
-            tracing::info!("what the autoscaler knew of the job is cleared");
+            tracing::info!("the autoscaler's state of the job is cleared");
             cluster::autoscaler::store(client, &mut kept).await?;
         }
         Ok(())

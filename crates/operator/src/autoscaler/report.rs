@@ -49,8 +49,8 @@ pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, contex
 /// Tells, once, that the room on the cluster's nodes is not known to anybody.
 pub(super) async fn report_unread_nodes<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     let message = format!(
-        "`{}` has no effect, as the operator may not see the room on nodes: give its service account \
-         list of nodes and pods in all namespaces, and get of the ConfigMap \
+        "`{}` has no effect, because the operator cannot read the free capacity of nodes: allow \
+         its service account to list nodes and pods in all namespaces, and to get the ConfigMap \
          kube-system/cluster-autoscaler-status, as `rbac.resourceViewRule.create: true` of the \
          installation does. {reason}",
         CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL.key()

@@ -32,7 +32,7 @@ async fn a_file_that_cannot_become_an_object_is_told_and_not_its_content() {
     assert_eq!(Files::default().look(&path("keytab")).await, OperatorFile::Elsewhere);
     for (name, why) in [
         ("gone", "No such file"),
-        (".", "it is no file"),
+        (".", "it is not a file"),
         ("empty", "it is empty"),
         ("large", "1 MiB"),
     ] {

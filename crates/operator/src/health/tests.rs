@@ -14,7 +14,7 @@ fn check(problems: &[String], expected: Expect) {
 fn a_process_that_starts_is_alive_and_not_ready() {
     let health = Health::default();
     check(&health.ailments(fence::now()), expect![[r#"200 "OK\n""#]]);
-    check(&health.hindrances(fence::now()), expect![[r#"500 "ERROR\nit starts\n""#]]);
+    check(&health.hindrances(fence::now()), expect![[r#"500 "ERROR\nstarting\n""#]]);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn one_that_shares_the_work_tells_its_part_once_it_is_ready() {
     let health = Health::default();
     let told = || health.readiness(fence::now()).1;
     health.report_shards(8, &BTreeSet::new());
-    assert_eq!(told(), "ERROR\nit starts\n");
+    assert_eq!(told(), "ERROR\nstarting\n");
     health.operate();
     assert_eq!(told(), "OK\nshards held: none of 8\n");
     health.report_shards(8, &[1, 4].into());
@@ -43,7 +43,7 @@ fn a_pass_that_does_not_end_is_named_as_long_as_it_runs() {
     check(&health.ailments(fence::now()), expect![[r#"200 "OK\n""#]]);
     check(
         &health.ailments(fence::now() + HOUR),
-        expect![[r#"500 "ERROR\na pass over FlinkDeployment shop/orders takes 3600 s\n""#]],
+        expect![[r#"500 "ERROR\na pass over FlinkDeployment shop/orders has taken 3600 s\n""#]],
     );
     drop(running);
     check(&health.ailments(fence::now() + HOUR), expect![[r#"200 "OK\n""#]]);

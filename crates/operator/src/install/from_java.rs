@@ -120,8 +120,9 @@ fn leave_out_config(effective: &mut Map<String, Value>) -> Option<WithoutEffect>
     let _left_out = both.then(|| configuration.remove("config.yaml"))?;
     Some(WithoutEffect {
         path: vec!["defaultConfiguration".to_owned(), "config.yaml".to_owned()],
-        instead: "the Java operator's chart before 1.16 has flink-conf.yaml in force beside it"
-            .to_owned(),
+        instead:
+            "flink-conf.yaml takes precedence over it in the Java operator's chart before 1.16"
+                .to_owned(),
     })
 }
 

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("`{text}`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={{a,b}}")]
     Form { text: String },
     /// A `--set` that goes through a value that is no map.
-    #[error("`{text}`: `{path}` is no map, so nothing can be set below it")]
+    #[error("`{text}`: `{path}` is not a map, so nothing can be set below it")]
     NoMap { text: String, path: String },
     /// A value that does not exist, or of another type.
     #[error("value `{path}`: {message}")]

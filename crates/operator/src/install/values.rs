@@ -16,16 +16,17 @@ type WithoutEffect = Option<Value>;
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Values {
-    /// Namespaces to operate; none means the whole cluster.
+    /// Namespaces to watch; empty means the whole cluster.
     pub watch_namespaces: Vec<String>,
     /// Name of the operator's Deployment, instead of the chart's.
     pub name_override: String,
-    /// Name of accounts, roles and bindings whose own name is empty; empty means the operator's.
+    /// Name of service accounts, roles and bindings whose own name is empty; empty means the operator's.
     pub fullname_override: String,
     pub image: Image,
-    /// References to Secrets with which images are pulled.
+    /// References to Secrets for pulling images.
     pub image_pull_secrets: Vec<Map<String, Value>>,
-    /// Operator pods; of several, one leads, or each has a part: `sharding.shards`.
+    /// Number of operator pods. One of them leads, unless `sharding.shards` divides the namespaces among
+    /// them.
     #[schemars(range(min = 0))]
     pub replicas: i32,
     pub sharding: Sharding,
@@ -35,9 +36,9 @@ pub struct Values {
     pub operator_pod: OperatorPod,
     pub operator_service_account: ServiceAccount,
     pub job_service_account: ServiceAccount,
-    /// Further mounts of the operator's container, beside its configuration and scratch space.
+    /// Additional mounts of the operator's container, besides its configuration and scratch space.
     pub operator_volume_mounts: Extra,
-    /// The volumes of these mounts.
+    /// Volumes for these mounts.
     pub operator_volumes: Extra,
     /// Security context of the operator's pod.
     pub pod_security_context: Map<String, Value>,
@@ -60,7 +61,7 @@ pub struct Values {
     webhook_security_context: WithoutEffect,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator_configuration: WithoutEffect,
-    /// What Helm hands to a chart that another one depends on.
+    /// Set by Helm in a chart that another one depends on.
     #[serde(skip_serializing_if = "Option::is_none")]
     global: WithoutEffect,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +72,7 @@ pub struct Values {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sharding {
-    /// Into how many shards the namespaces are divided; 0: one pod leads.
+    /// Number of shards that the namespaces are divided into; 0 means that one pod leads.
     #[schemars(range(min = 0, max = 64))]
     pub shards: i32,
 }
@@ -84,7 +85,7 @@ pub struct Image {
     pub pull_policy: String,
     /// Empty means the version of the chart.
     pub tag: String,
-    /// Such as `sha256:…`; wins over the tag.
+    /// Such as `sha256:…`; takes precedence over the tag.
     pub digest: String,
 }
 
@@ -109,36 +110,37 @@ impl Image {
     }
 }
 
-/// Rights of the operator and of the jobs.
+/// Permissions of the operator and of the jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Rbac {
-    /// Make any roles and bindings at all.
+    /// Create roles and bindings.
     pub create: bool,
     pub operator_role: Named,
     pub operator_role_binding: Named,
     pub job_role: Named,
     pub job_role_binding: Named,
-    /// Let the operator see the nodes of the cluster, as `kubernetes.operator.node-notice.snapshot`
-    /// needs: a role for the whole cluster, also where namespaces are named.
+    /// Allow the operator to read the nodes of the cluster, which
+    /// `kubernetes.operator.node-notice.snapshot` needs: a ClusterRole, even if namespaces are set.
     pub nodes_rule: Creation,
-    /// Let the operator see the room on the nodes of the cluster, as
-    /// `kubernetes.operator.cluster.resource-view.refresh-interval` needs: a role for the whole cluster,
-    /// to list nodes and the pods of all namespaces, also where namespaces are named.
+    /// Allow the operator to read the free capacity of the cluster's nodes, which
+    /// `kubernetes.operator.cluster.resource-view.refresh-interval` needs: a ClusterRole to list nodes and
+    /// the pods of all namespaces, even if namespaces are set.
     pub resource_view_rule: Creation,
-    /// Let the operator make Secrets of keytabs in its own pod, as `security.kerberos.login.keytab`
-    /// needs: a right on all Secrets of the namespaces that it operates.
+    /// Allow the operator to create Secrets from keytabs in its own pod, which
+    /// `security.kerberos.login.keytab` needs: a permission on all Secrets of the namespaces that it
+    /// watches.
     pub keytabs_rule: Creation,
 }
 
-/// Whether something is made.
+/// Whether to create it.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Creation {
     pub create: bool,
 }
 
-/// An object that is made under a name, or is there already under it.
+/// An object with this name, created or existing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Named {
@@ -147,7 +149,7 @@ pub struct Named {
     pub name: String,
 }
 
-/// A service account that is made, or is there already.
+/// A service account with this name, created or existing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceAccount {
@@ -162,7 +164,7 @@ fn yes() -> bool {
     true
 }
 
-/// What goes into the operator's pod as it is.
+/// Fields that are copied into the operator's pod.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OperatorPod {
@@ -181,9 +183,9 @@ pub struct OperatorPod {
     pub tolerations: Vec<Map<String, Value>>,
     pub topology_spread_constraints: Vec<Map<String, Value>>,
     pub resources: Map<String, Value>,
-    /// Containers that end before the operator's begins.
+    /// Containers that run before the operator's starts.
     pub init_containers: Vec<Map<String, Value>>,
-    /// Containers beside the operator's.
+    /// Containers that run next to the operator's.
     pub sidecar_containers: Vec<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook: WithoutEffect,
@@ -199,7 +201,7 @@ pub struct OperatorPod {
     log4j_operator: WithoutEffect,
 }
 
-/// Entries that count only when asked for.
+/// Entries that are only used if `create` is true.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Extra {
@@ -214,11 +216,11 @@ impl Extra {
     }
 }
 
-/// Probes of the operator's container; what they ask is added.
+/// Probes of the operator's container, without the request, which is added.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OperatorHealth {
-    /// Becomes `kubernetes.operator.health.probe.port` of the configuration, unless that has it.
+    /// Sets `kubernetes.operator.health.probe.port`, unless the configuration sets it.
     pub port: i32,
     pub liveness_probe: Map<String, Value>,
     pub readiness_probe: Map<String, Value>,
@@ -229,7 +231,7 @@ pub struct OperatorHealth {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// The port that is scraped, such as 9249; closed where it is not set.
+    /// The port to scrape, such as 9249; closed if not set.
     pub port: Option<i32>,
 }
 
@@ -237,11 +239,11 @@ pub struct Metrics {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FlinkRest {
-    /// Secret for clusters whose REST endpoint has TLS: `ca.crt` is trusted, and with `tls.crt` and
-    /// `tls.key` the operator says who it is. Empty means what the system trusts.
+    /// Secret for clusters whose REST endpoint uses TLS: `ca.crt` is trusted, and `tls.crt` and `tls.key`
+    /// are the operator's client certificate. Empty means the authorities that the system trusts.
     pub tls_secret: String,
-    /// False: a certificate of an authority in `ca.crt`, and of no other, is taken whatever host it names,
-    /// as the Java operator takes it.
+    /// False: a certificate of an authority in `ca.crt`, and of no other, is accepted whatever host it
+    /// names, as in the Java operator.
     pub check_host_name: bool,
 }
 
@@ -249,25 +251,25 @@ pub struct FlinkRest {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Webhook {
-    /// Have resources checked and completed when they are handed in.
+    /// Validate and mutate resources when they are submitted.
     pub create: bool,
-    /// What a webhook that does not answer means for them: `Ignore` or `Fail`.
+    /// What happens if the webhook does not answer: `Ignore` or `Fail`.
     pub failure_policy: String,
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// Secret with `tls.crt`, `tls.key` and maybe `ca.crt`, such as cert-manager's; empty means that
-    /// the operator makes its certificate.
+    /// Secret with `tls.crt`, `tls.key` and optionally `ca.crt`, such as cert-manager's; empty means that
+    /// the operator creates its certificate.
     pub certificate_secret: String,
-    /// Whom to trust for the certificate in `certificateSecret`, PEM in base64; empty where somebody
-    /// else puts it into the configurations.
+    /// Authority of the certificate in `certificateSecret`, PEM in base64; empty if something else
+    /// injects it into the webhook configurations.
     pub ca_bundle: String,
-    /// Annotations of the two configurations.
+    /// Annotations of the two webhook configurations.
     pub annotations: Map<String, Value>,
-    /// The configuration that has resources checked.
+    /// The validating webhook configuration.
     pub validator: Creation,
-    /// The configuration that has resources completed.
+    /// The mutating webhook configuration.
     pub mutator: Creation,
-    /// Further labels of the Service.
+    /// Additional labels of the Service.
     pub service_labels: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keystore: WithoutEffect,
@@ -277,15 +279,15 @@ pub struct Webhook {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Dashboard {
-    /// Show the fleet to people's browsers: they sign in with a token of the cluster, see what they may list,
-    /// and can change nothing.
+    /// Serve the console in the operator's pods. Users sign in with a token of the cluster, see what they
+    /// are allowed to list, and cannot change anything.
     pub enabled: bool,
-    /// Plain HTTP: TLS is for the ingress in front of its Service.
+    /// Port for plain HTTP; TLS ends at the ingress in front of the Service.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// What the pages call the cluster.
+    /// Name of the cluster on the pages; empty means Kubernetes.
     pub cluster_name: String,
-    /// Further labels of the Service.
+    /// Additional labels of the Service.
     pub service_labels: Map<String, Value>,
 }
 
@@ -297,15 +299,15 @@ pub struct DefaultConfiguration {
     /// Standard YAML.
     #[serde(rename = "config.yaml")]
     pub config: String,
-    /// The old format, `key: value` lines; counts where `config.yaml` is empty.
+    /// The old format, `key: value` lines; used if `config.yaml` is empty.
     #[serde(rename = "flink-conf.yaml")]
     pub flink_conf: String,
-    /// Begin the log configuration of jobs with the chart's own, where it is in Log4j's form.
+    /// Append `log4j-console.properties` to the chart's own, instead of replacing it.
     pub append: bool,
-    /// Log configuration of all jobs that have none of their own.
+    /// Log configuration of all jobs without their own.
     #[serde(rename = "log4j-console.properties")]
     pub log4j_console: String,
-    /// The same for `logging.framework: logback`, complete.
+    /// The same for `logging.framework: logback`; always replaces the chart's own.
     #[serde(rename = "logback-console.xml")]
     pub logback_console: String,
     #[serde(rename = "log4j-operator.properties", skip_serializing_if = "Option::is_none")]
@@ -353,10 +355,10 @@ const LOGBACK: &str = "logback";
 pub struct Logging {
     /// `text` or `json`.
     pub format: String,
-    /// Levels such as `info` or `warn,kubectl_flink=debug`; empty means the program's own.
+    /// Levels such as `info` or `warn,kubectl_flink=debug`; empty means the program's default.
     pub levels: String,
-    /// By which Flink's images log: `log4j2` or `logback`. Of a log configuration for all jobs only
-    /// the file of this one is given to them.
+    /// The logging framework of Flink's images: `log4j2` or `logback`. Jobs only get the log
+    /// configuration of this one.
     pub framework: String,
 }
 

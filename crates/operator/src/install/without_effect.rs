@@ -38,14 +38,15 @@ pub fn without_effect(given: &Map<String, Value>) -> Vec<WithoutEffect> {
     let image = image.filter(|image| is_of_java(image)).map(|image| WithoutEffect {
         path: vec!["image".to_owned()],
         instead: format!(
-            "`{image}` is the Java operator's image; image.repository names the one of kubectl-flink"
+            "`{image}` is the Java operator's image; set image.repository to the one of \
+             kubectl-flink"
         ),
     });
     let text = |file: &str| given.get("defaultConfiguration")?.get(file)?.as_str();
     let is_set = |file: &str| text(file).is_some_and(has_content);
     let old = (is_set("config.yaml") && is_set("flink-conf.yaml")).then(|| WithoutEffect {
         path: vec!["defaultConfiguration".to_owned(), "flink-conf.yaml".to_owned()],
-        instead: "`defaultConfiguration.config.yaml` is set, which wins as it does in the Java \
+        instead: "`defaultConfiguration.config.yaml` is set and takes precedence, as in the Java \
                   operator's chart since 1.16"
             .to_owned(),
     });

@@ -81,7 +81,7 @@ async fn one_that_hangs_and_is_left_out_takes_nobody_elses_time() {
     let within = Some(Duration::from_secs(1));
     let outcome = mutate(&all, Kind::FlinkDeployment, &object(), within).await.unwrap();
     assert_eq!(outcome.object["spec"]["job"]["parallelism"], 9);
-    let told = ["a", "b"].map(|it| format!("mutator `{it}` is left out: it took longer than "));
+    let told = ["a", "b"].map(|it| format!("mutator `{it}` is skipped: it took longer than "));
     assert!(outcome.without.iter().zip(told).all(|(without, told)| without.starts_with(&told)));
     assert_eq!(outcome.without.len(), 2);
 

@@ -168,7 +168,7 @@ async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(),
     }
 }
 
-const NOT_KNOWN: &str = "whether the job was submitted is not known";
+const NOT_KNOWN: &str = "could not determine whether the job was submitted";
 
 fn failure(error: &flink::Error) -> Failure {
     match error {

@@ -72,7 +72,7 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
 /// How a snapshot of the job's own bookkeeping stands.
 pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Trigger, String> {
     let job_id = asked.status.job_id.as_deref().ok_or("the status names no job id")?;
-    let pending = legacy::noted(asked.status, kind).ok_or("no trigger is noted")?;
+    let pending = legacy::noted(asked.status, kind).ok_or("no trigger is recorded")?;
     let client = asked.flink.as_ref().map_err(Clone::clone)?.clone().without_retries();
     let answer = match kind {
         SnapshotKind::Savepoint => savepoint(&client, job_id, &pending.trigger_id).await,

@@ -159,7 +159,7 @@ async fn texts<K: Operated>(all: &Seen<K>, context: &Context) -> Result<Vec<Unre
     let kind = K::kind(&());
     if let Some(first) = unreadable.first().filter(|_| unreadable.len() > UNREADABLE_MAX) {
         return Err(format!(
-            "{} {kind}s cannot be read, such as `{}` in namespace `{}`: mend or delete them",
+            "{} {kind}s cannot be read, such as `{}` in namespace `{}`: fix or delete them",
             unreadable.len(),
             first.name_any(),
             first.namespace().unwrap_or_default(),

@@ -166,7 +166,7 @@ impl<K: Operated> Act<'_, K> {
         let taken = savepoint.filter(|savepoint| savepoint.already_exists == Some(true));
         if let Some(path) = taken.and_then(|savepoint| savepoint.path.as_deref()) {
             // Nothing else tells of it once there is a newer one.
-            message = format!("savepoint `{path}` was taken and stays, but {message}");
+            message = format!("savepoint `{path}` was taken and is kept, but {message}");
             key = message.clone();
         }
         tracing::warn!(name, "{message}");

@@ -1,4 +1,4 @@
-//! The job that a snapshot is of.
+//! The job that a snapshot is taken of.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ async fn turn(
         && !event_limiter.is_suppressed("jobs", Some(REPEAT_INTERVAL), None, jiff::Timestamp::now())
     {
         let cluster = &cluster.url;
-        tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are looked after");
+        tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are scaled");
     }
     jobs.truncate(JOBS_MAX);
     // A job that vanished was not seen to end. Its stored data stays for a while.
@@ -94,9 +94,14 @@ async fn one(
         let (cluster, job, state) = (&cluster.url, &job.id, state.to_string());
         match shared.store.remove(book.key()).await {
             Ok(()) => {
-                tracing::info!(cluster, job, state, "the job has ended: what was known is removed");
+                tracing::info!(
+                    cluster,
+                    job,
+                    state,
+                    "the job has ended: its stored data was removed"
+                );
             }
-            Err(error) => tracing::warn!(%error, cluster, job, "what was known is not removed"),
+            Err(error) => tracing::warn!(%error, cluster, job, "stored data not removed"),
         }
         return (job.clone(), None, None);
     }

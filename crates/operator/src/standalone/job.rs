@@ -177,7 +177,10 @@ impl Book {
         shared.settings.rules.check(&settings).map_err(Trouble::Lasting)?;
         if settings.memory_tuning.is_enabled {
             settings.memory_tuning.is_enabled = false;
-            self.remark("job.autoscaler.memory.tuning.enabled: memory is not tuned, as nobody restarts the job");
+            self.remark(
+                "job.autoscaler.memory.tuning.enabled: memory is not tuned, because nothing \
+                 restarts the job",
+            );
         }
         let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Trouble::lasting)?;
         let client = cluster.client.clone().with_request_deadline(timeout);
@@ -261,7 +264,7 @@ impl Book {
                 key,
                 kept_as,
                 reason,
-                "stored and not readable: set aside"
+                "a stored value cannot be read: set aside"
             );
         }
         Ok(Work { kept, stored, stored_at: None, is_taken_over: false })
@@ -277,20 +280,26 @@ impl Book {
         let stored = state::take_over(&data).map_err(|unreadable| {
             Trouble::Lasting(format!(
                 "{store}: job `{job}`: t_flink_autoscaler_state_store: {unreadable}; nothing is \
-                 decided until the rows of this job are mended or removed"
+                 decided until the rows of this job are repaired or removed"
             ))
         })?;
         for state::SetAside { key, reason, .. } in &stored.set_aside {
-            tracing::warn!(cluster, job, key, reason, "not readable, and not taken over");
+            tracing::warn!(
+                cluster,
+                job,
+                key,
+                reason,
+                "a stored value cannot be read: not taken over"
+            );
         }
-        tracing::info!(cluster, job, store, "took over what the Java program kept of the job");
+        tracing::info!(cluster, job, store, "took over the Java program's state of the job");
         Ok(Some(stored))
     }
 
     fn how_to_mend(&self, unreadable: &state::Unreadable, shared: &Shared) -> String {
         format!(
-            "{}: job `{}`: {unreadable}; nothing is decided until it is mended, or the rows of this \
-             job are removed",
+            "{}: job `{}`: {unreadable}; nothing is decided until it is repaired, or the rows of \
+             this job are removed",
             shared.store.name(),
             self.key
         )
@@ -303,16 +312,16 @@ impl Book {
         if !scheduler.trim().eq_ignore_ascii_case("adaptive") {
             let key = SCHEDULER.key();
             return Ok(Err(format!(
-                "the job's `{key}` is `{scheduler}`, and only `adaptive` scales a job that runs"
+                "the job's `{key}` is `{scheduler}`, and only `adaptive` rescales a running job"
             )));
         }
         match client.resource_requirements(&self.job_id).await {
             Ok(asked) => Ok(Ok(asked)),
             Err(error) if error.is_no_endpoint() => {
-                Ok(Err("Flink before 1.18 does not scale a job that runs".to_owned()))
+                Ok(Err("Flink before 1.18 does not rescale a running job".to_owned()))
             }
             Err(error) if error.is_of_a_fixed_scheduler() => {
-                Ok(Err("the job's scheduler does not scale a job that runs".to_owned()))
+                Ok(Err("the job's scheduler does not rescale a running job".to_owned()))
             }
             Err(error) => Err(Trouble::lasting(error)),
         }
@@ -372,7 +381,7 @@ impl Book {
         };
         let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } = made;
         if let Some(why) = discarded {
-            tracing::debug!(?why, job = self.job_id, "former samples are of no use");
+            tracing::debug!(?why, job = self.job_id, "earlier samples were discarded");
         }
         let is_kept = work.stored.kept.iter().all(|(key, of)| work.kept.data.get(key) == Some(of));
         let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
@@ -490,7 +499,7 @@ impl Book {
             (Seen { is_off: true, .. }, _) => "off".to_owned(),
             (Seen { fixed_by: Some(why), .. }, _) => format!("advice: {why}"),
             (Seen { advised_until: Some(until), .. }, _) => {
-                format!("advice until {until}, as the job is new")
+                format!("advice until {until}, because the job is new")
             }
             (_, Some(Outcome::Disabled(Disabled::Scaling))) => {
                 "advice: scaling is disabled".to_owned()

@@ -33,7 +33,7 @@ fn healthz(view: &View) -> (StatusCode, String) {
     if silent.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }
-    let body = format!("no turn ended for too long: {}\n", silent.join(" "));
+    let body = format!("no turn finished in time: {}\n", silent.join(" "));
     (StatusCode::SERVICE_UNAVAILABLE, body)
 }
 
@@ -48,9 +48,9 @@ fn exposition(clusters: &[ClusterView]) -> String {
         series(&mut text, "cluster_reachable", &labels, f64::from(u8::from(cluster.is_reachable)));
     }
     let counts: [(&str, &str, Count); 3] = [
-        ("scalings_total", "decisions that were carried out", |job| job.scalings),
-        ("balanced_total", "decisions that came out as no change", |job| job.balanced),
-        ("errors_total", "turns without a decision, for an error", |job| job.errors),
+        ("scalings_total", "decisions that were applied", |job| job.scalings),
+        ("balanced_total", "decisions without a change", |job| job.balanced),
+        ("errors_total", "turns without a decision because of an error", |job| job.errors),
     ];
     for (name, help, count) in counts {
         family(&mut text, name, "counter", help);
@@ -59,7 +59,7 @@ fn exposition(clusters: &[ClusterView]) -> String {
             series(&mut text, name, &labels(&of), count(job) as f64);
         }
     }
-    family(&mut text, "vertex", "gauge", "figures of a vertex, as the Java operator names them");
+    family(&mut text, "vertex", "gauge", "figures of a vertex, named as in the Java operator");
     for (of, job) in jobs(clusters) {
         for (id, vertex) in &job.vertices {
             for (metric, FigureView { current, average }) in &vertex.metrics {
@@ -186,16 +186,16 @@ mod tests {
             # TYPE kubectl_flink_autoscaler_cluster_reachable gauge
             kubectl_flink_autoscaler_cluster_reachable{cluster="http://a:8081"} 1
             kubectl_flink_autoscaler_cluster_reachable{cluster="http://b:8081"} 0
-            # HELP kubectl_flink_autoscaler_scalings_total decisions that were carried out
+            # HELP kubectl_flink_autoscaler_scalings_total decisions that were applied
             # TYPE kubectl_flink_autoscaler_scalings_total counter
             kubectl_flink_autoscaler_scalings_total{cluster="http://a:8081",job_id="j1",job_name="a \"job\"\n"} 1
-            # HELP kubectl_flink_autoscaler_balanced_total decisions that came out as no change
+            # HELP kubectl_flink_autoscaler_balanced_total decisions without a change
             # TYPE kubectl_flink_autoscaler_balanced_total counter
             kubectl_flink_autoscaler_balanced_total{cluster="http://a:8081",job_id="j1",job_name="a \"job\"\n"} 2
-            # HELP kubectl_flink_autoscaler_errors_total turns without a decision, for an error
+            # HELP kubectl_flink_autoscaler_errors_total turns without a decision because of an error
             # TYPE kubectl_flink_autoscaler_errors_total counter
             kubectl_flink_autoscaler_errors_total{cluster="http://a:8081",job_id="j1",job_name="a \"job\"\n"} 0
-            # HELP kubectl_flink_autoscaler_vertex figures of a vertex, as the Java operator names them
+            # HELP kubectl_flink_autoscaler_vertex figures of a vertex, named as in the Java operator
             # TYPE kubectl_flink_autoscaler_vertex gauge
             kubectl_flink_autoscaler_vertex{cluster="http://a:8081",job_id="j1",job_name="a \"job\"\n",vertex="v",metric="LOAD",kind="current"} 0.5
             kubectl_flink_autoscaler_vertex{cluster="http://a:8081",job_id="j1",job_name="a \"job\"\n",vertex="v",metric="LOAD",kind="average"} 0.25
@@ -211,6 +211,6 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         let (status, body) = healthz(&view);
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(body, "no turn ended for too long: http://b:8081\n");
+        assert_eq!(body, "no turn finished in time: http://b:8081\n");
     }
 }

@@ -43,7 +43,9 @@ impl Validator for Configured<RuleJudge> {
                     // A rule over a large object takes its time; others go on meanwhile.
                     let answer =
                         tokio::task::spawn_blocking(move || judge_by_rule(&rule, &subject));
-                    answer.await.map_err(|_| "its rule was not evaluated to the end".to_owned())?
+                    answer
+                        .await
+                        .map_err(|_| "the evaluation of its rule did not finish".to_owned())?
                 }
                 Way::Http(caller) => understood(&ask(caller, subject).await?),
             }
@@ -83,7 +85,9 @@ fn understood(bytes: &[u8]) -> Result<Vec<Violation>, String> {
         (Some(false) | None, false) => {
             Ok(violations.into_iter().take(VIOLATIONS_MAX).map(violation).collect())
         }
-        (Some(true), false) => Err("its answer allows the change and names violations".to_owned()),
+        (Some(true), false) => {
+            Err("its answer allows the change but contains violations".to_owned())
+        }
         (None, true) => Err("its answer has neither `allowed` nor `violations`".to_owned()),
     }
 }

@@ -92,7 +92,7 @@ async fn an_answer_that_is_none_is_told_as_such() {
     let unclear = |text: &str| Err(text.to_owned());
     assert_eq!(told[0], unclear("it answered 503"));
     assert_eq!(told[1], unclear("its answer has neither `allowed` nor `violations`"));
-    assert_eq!(told[2], unclear("its answer allows the change and names violations"));
+    assert_eq!(told[2], unclear("its answer allows the change but contains violations"));
     assert_eq!(told[3], Ok(vec!["spec: not on Fridays".to_owned()]));
     assert_eq!(told[4], Ok(vec![]));
 }

@@ -280,7 +280,7 @@ impl Answer {
 
     fn warn_of_unknown(&mut self, what: &str, reason: &str) {
         self.warnings.push(format!(
-            "{what} could not be looked up, so the operator checks what depends on it: {reason}"
+            "{what} could not be looked up, so the operator will check what depends on it: {reason}"
         ));
     }
 
@@ -293,7 +293,7 @@ impl Answer {
                     message: format!("validator `{validator}` gives no answer: {why}"),
                 }),
                 (Err(why), FailurePolicy::Ignore) => {
-                    self.warnings.push(format!("validator `{validator}` is left out: {why}"));
+                    self.warnings.push(format!("validator `{validator}` is skipped: {why}"));
                 }
             }
         }

@@ -52,11 +52,11 @@ impl fmt::Debug for Pair {
 pub enum Fault {
     #[error("there is no {what} in PEM in `{place}`")]
     Absent { place: &'static str, what: &'static str },
-    #[error("it ended at {ends}")]
+    #[error("it expired at {ends}")]
     Ended { ends: Timestamp },
-    #[error("it is not in force before {begins}")]
+    #[error("it is not valid before {begins}")]
     NotYet { begins: Timestamp },
-    #[error("it is not for `{name}`, by which the API server calls")]
+    #[error("it is not for `{name}`, the name that the API server calls")]
     OtherName { name: String },
     #[error("its key, `tls.key`, belongs to another certificate")]
     OtherKey,

@@ -87,7 +87,7 @@ async fn attend(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             // An error that the API server reports about our certificate arrives here as well.
-            tracing::debug!(%error, "no TLS with who called the webhook");
+            tracing::debug!(%error, "TLS handshake with a caller of the webhook failed");
             return;
         }
         Err(_) => return,
@@ -107,7 +107,7 @@ async fn attend(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
     let lost = async { while timeout(IDLE_MAX + TAKE_MAX, sign.notified()).await.is_ok() {} };
     tokio::select! {
         () = converse(stream, routes, IDLE_MAX, true) => {}
-        () = lost => tracing::debug!("an answer was not taken"),
+        () = lost => tracing::debug!("an answer was not read"),
     }
 }
 
@@ -134,7 +134,7 @@ async fn judged(
     bounds: &Bounds,
     until: Instant,
 ) -> Result<Value, Refusal> {
-    let ends = |_| (StatusCode::SERVICE_UNAVAILABLE, "it ends".to_owned());
+    let ends = |_| (StatusCode::SERVICE_UNAVAILABLE, "the operator is shutting down".to_owned());
     let held = Arc::clone(&bounds.held).acquire_owned().await.map_err(ends)?;
     let read = timeout(READ_TIME_MAX, to_bytes(body, BODY_BYTES_MAX))
         .await
@@ -152,7 +152,7 @@ async fn judged(
         let status = match &error {
             Error::Malformed(_) => StatusCode::BAD_REQUEST,
             Error::Broken { .. } => {
-                tracing::error!(%error, "a review has no answer");
+                tracing::error!(%error, "a review was not answered");
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };

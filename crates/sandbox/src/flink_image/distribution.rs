@@ -57,7 +57,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
     pip_download(&work, &libraries, |line| task.detail(line)).await?;
     let source = downloaded(&work, ".tar.gz")?;
     let version = version_of(&source).ok_or_else(|| {
-        Error::Refused(format!("`{source}` is no source package of apache-flink-libraries"))
+        Error::Refused(format!("`{source}` is not a source package of apache-flink-libraries"))
     })?;
     wheel(&work, &version).await?;
     task.done();
@@ -89,8 +89,9 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
         fs::create_dir_all(&path).map_err(Error::file("make", &path))?;
     }
     if !add_examples(&made, &version).await? {
-        let missing =
-            format!("there are no example jobs for Flink {version}: the image goes without");
+        let missing = format!(
+            "there are no example jobs for Flink {version}: the image is built without them"
+        );
         progress.task(missing).done();
     }
     add_gateway(&made, &version, progress).await?;
@@ -129,7 +130,7 @@ async fn pip_download(
     each_line: impl FnMut(&str),
 ) -> Result<(), Error> {
     let Some(pip) = pip().await else {
-        return Err(Error::Refused("pip has gone since it was looked for".to_owned()));
+        return Err(Error::Refused("pip is no longer installed".to_owned()));
     };
     let mut command = program(&pip[0]);
     command.args(&pip[1..]).args(["download", "--no-deps", "--disable-pip-version-check"]);
@@ -208,7 +209,8 @@ async fn add_gateway(
             return fs::rename(&copied, target.join(&jar)).map_err(Error::file("rename", &copied));
         }
     }
-    let missing = format!("there is no SQL gateway for Flink {version}: the image goes without");
+    let missing =
+        format!("there is no SQL gateway for Flink {version}: the image is built without it");
     progress.task(missing).done();
     Ok(())
 }

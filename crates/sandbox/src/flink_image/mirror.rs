@@ -11,7 +11,7 @@ pub(super) fn suite() -> Result<String, Error> {
     let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
     code_name(&text).ok_or_else(|| {
         Error::Refused(
-            "/etc/os-release names no VERSION_CODENAME: an image can be built from packages on \
+            "/etc/os-release has no VERSION_CODENAME: an image can be built from packages on \
              Debian and Ubuntu only"
                 .to_owned(),
         )

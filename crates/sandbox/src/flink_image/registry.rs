@@ -123,14 +123,14 @@ impl Pull<'_> {
         let challenge = answer.headers().get(WWW_AUTHENTICATE);
         let challenge = challenge.and_then(|value| value.to_str().ok()).unwrap_or_default();
         let Some(address) = token_address(challenge) else {
-            return Err(self.failed(format!("it wants `{challenge}`, which is not supported")));
+            return Err(self.failed(format!("it requires `{challenge}`, which is not supported")));
         };
         let answer = client.get(address).timeout(SMALL).send().await;
         let answer = self.accepted(answer.map_err(|error| self.failed(error))?)?;
         let body: Value = answer.json().await.map_err(|error| self.failed(error))?;
         let token = body["token"].as_str().or(body["access_token"].as_str());
         let Some(token) = token.map(str::to_owned) else {
-            return Err(self.failed("it gave no token"));
+            return Err(self.failed("it returned no token"));
         };
         let answer = self.get(client, &path, Some(&token), SMALL).await?;
         Ok((Some(token), answer))
@@ -249,7 +249,7 @@ impl Pull<'_> {
             .collect();
         pieces
             .filter(|pieces| pieces.len() > 1)
-            .ok_or_else(|| self.failed("its manifest names no layers by SHA-256"))
+            .ok_or_else(|| self.failed("its manifest lists no layers by SHA-256"))
     }
 
     fn parse(&self, body: &[u8]) -> Result<Value, Error> {
@@ -260,7 +260,7 @@ impl Pull<'_> {
         if asked == got {
             return Ok(());
         }
-        Err(self.failed(format!("asked for {asked} it gave {got}")))
+        Err(self.failed(format!("for {asked} it returned {got}")))
     }
 
     fn failed(&self, message: impl ToString) -> Error {

@@ -57,7 +57,7 @@ pub(super) async fn system(progress: &Progress<'_>) -> Result<(Layer, System), E
         return Ok((Layer { file: layer, digest: system.digest.clone() }, system));
     }
 
-    let task = progress.task(format!("making a minimal {suite} with {java} (once)"));
+    let task = progress.task(format!("creating a minimal {suite} with {java} (once)"));
     let root = folder.join("root");
     make_empty(&root)?;
     let log = folder.join("debootstrap.log");
@@ -141,7 +141,7 @@ fn java_home(root: &Path) -> Result<String, Error> {
         .collect();
     homes.sort();
     homes.pop().map(|name| format!("/usr/lib/jvm/{name}")).ok_or_else(|| {
-        Error::Refused("the system was made without Java: see the log of debootstrap".to_owned())
+        Error::Refused("the system was created without Java: see the log of debootstrap".to_owned())
     })
 }
 

@@ -82,7 +82,7 @@ fn a12_d31_window_and_periods() {
             ("excluded.periods", "9:00-10:00;never"),
         ],
         expect![[r#"
-            spec.flinkConfiguration.job.autoscaler.excluded.periods: invalid period `never`: `never` is neither a daily range such as `9:30-10:50:20` nor a Quartz cron expression (6 or 7 fields are needed, there are 1)
+            spec.flinkConfiguration.job.autoscaler.excluded.periods: invalid period `never`: `never` is neither a daily range such as `9:30-10:50:20` nor a Quartz cron expression (expected 6 or 7 fields, found 1)
             spec.flinkConfiguration.job.autoscaler.metrics.window: `30 s` is shorter than `kubernetes.operator.reconcile.interval`, which is 1 min: there would be fewer than two samples
         "#]],
     );

@@ -88,7 +88,7 @@ fn all_violations_are_told_at_once() {
         spec.job.parallelism: is missing: it must be 1 or more
         spec.jobManager.resource.memory: must be set, or `jobmanager.memory.process.size` in spec.flinkConfiguration
         spec.taskManager.resource.memory: must be set, or `taskmanager.memory.process.size` in spec.flinkConfiguration
-        spec.serviceAccount: must be set; `kubectl flink init` makes one named `flink`
+        spec.serviceAccount: must be set; `kubectl flink init` creates one named `flink`
     "#]]);
 }
 
@@ -307,7 +307,7 @@ fn d15_d16_d17_d20_d21_d22_memory() {
         ("/taskManager/resource/memory", json!("1.5Gi")),
     ])
     .check(expect![[r#"
-        spec.jobManager.resource.memory: `jobmanager.memory.process.size` of 400 mb is less than the 448 mb that are needed: metaspace 256 mb, JVM overhead 192 mb
+        spec.jobManager.resource.memory: `jobmanager.memory.process.size` of 400 mb is less than the required 448 mb: metaspace 256 mb, JVM overhead 192 mb
         spec.taskManager.resource.memory: invalid value `1.5Gi`: expected a whole number and one of b, kb, mb, gb or tb, such as `2048 mb`, or a quantity such as `2Gi`
     "#]]);
     case(&[(
@@ -315,7 +315,7 @@ fn d15_d16_d17_d20_d21_d22_memory() {
         json!({ "requests": { "memory": "600m" }, "limits": { "memory": "500m" } }),
     )])
     .check(expect![[r#"
-        spec.taskManager.resources.requests.memory: `taskmanager.memory.process.size` of 600 mb is less than the 829 mb that are needed: metaspace and JVM overhead 448 mb, framework and task off-heap memory 256 mb, managed memory 61 mb, network memory 64 mb
+        spec.taskManager.resources.requests.memory: `taskmanager.memory.process.size` of 600 mb is less than the required 829 mb: metaspace and JVM overhead 448 mb, framework and task off-heap memory 256 mb, managed memory 61 mb, network memory 64 mb
         spec.taskManager.resources.requests.memory: `600m` must not exceed the limit, which is `500m`
     "#]]);
 }
@@ -327,7 +327,7 @@ fn keys_that_a_tree_cannot_hold() {
     case(&[("/flinkConfiguration", both.clone())]).check(expect![""]);
     case(&[("/flinkVersion", json!("v2_0")), ("/flinkConfiguration", both)])
         .check(expect![[r#"
-            spec.flinkConfiguration.high-availability: cannot be set beside `high-availability.storageDir`: Flink 2 keeps options as a tree
+            spec.flinkConfiguration.high-availability: cannot be set together with `high-availability.storageDir`: Flink 2 keeps options as a tree
         "#]]);
 }
 
@@ -385,7 +385,7 @@ fn d28_savepoint_redeploy_needs_its_savepoint() {
 fn d29_pods() {
     case(&[("/serviceAccount", Value::Null), ("/imagePullPolicy", json!("always"))])
         .check(expect![[r#"
-            spec.serviceAccount: must be set; `kubectl flink init` makes one named `flink`
+            spec.serviceAccount: must be set; `kubectl flink init` creates one named `flink`
             spec.imagePullPolicy: invalid value `always`: expected `IfNotPresent`, `Always` or `Never`
         "#]]);
     case(&[("/serviceAccount", json!(""))]).check(expect![""]);
@@ -395,8 +395,8 @@ fn d29_pods() {
 fn arguments_that_the_old_file_would_cut_are_refused_where_they_pass_through_it() {
     let args = ("/job/args", json!(["--ok", "a#b", " it's; fine ", "two\nlines"]));
     case(std::slice::from_ref(&args)).check(expect![[r##"
-        spec.job.args[1]: "a#b" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
-        spec.job.args[3]: "two\nlines" has a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it on whole
+        spec.job.args[1]: "a#b" contains a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it unchanged
+        spec.job.args[3]: "two\nlines" contains a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and standalone mode pass it unchanged
     "##]]);
     case(&[args.clone(), ("/flinkVersion", json!("v2_0"))]).check(expect![""]);
     case(&[args, ("/mode", json!("standalone"))]).check(expect![""]);
@@ -413,10 +413,10 @@ fn a_keytab_goes_with_a_principal() {
     // Whether the operator has these files it alone knows.
     case(&[keytab.clone(), principal, krb5]).check(expect![""]);
     case(std::slice::from_ref(&keytab)).check(expect![[r#"
-        spec.flinkConfiguration.security.kerberos.login.keytab: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
+        spec.flinkConfiguration.security.kerberos.login.keytab: is a keytab without a principal, and Flink does not start with it: set `security.kerberos.login.principal`
     "#]]);
     case(&[(KEYTAB_SECRET, json!("orders-keytab"))]).check(expect![[r#"
-        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
+        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: is a keytab without a principal, and Flink does not start with it: set `security.kerberos.login.principal`
     "#]]);
     // What is suspended starts no pods.
     case(&[keytab, ("/job/state", json!("suspended"))]).check(expect![""]);
@@ -432,7 +432,7 @@ fn a_keytab_goes_with_a_principal() {
     .check(expect![""]);
     let of_defaults = [("security.keytab", "/etc/it.keytab")];
     Case { operator: &of_defaults, ..case(&[]) }.check(expect![[r#"
-        operator configuration `security.keytab`: a keytab without a principal, with which Flink does not start: set `security.kerberos.login.principal`
+        operator configuration `security.keytab`: is a keytab without a principal, and Flink does not start with it: set `security.kerberos.login.principal`
     "#]]);
 }
 
@@ -443,7 +443,7 @@ fn a_secret_of_the_user_needs_a_flink_that_leaves_its_own_out() {
     let old = ("/flinkVersion", json!("v1_16"));
     case(&[secret.clone(), principal.clone()]).check(expect![""]);
     case(&[secret.clone(), principal.clone(), old.clone()]).check(expect![[r#"
-        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: a native JobManager before Flink 1.17 would start TaskManagers that wait for another Secret than this: use Flink 1.17, or `spec.mode: standalone`
+        spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: before Flink 1.17 a native JobManager starts TaskManagers that wait for a different Secret: use Flink 1.17, or `spec.mode: standalone`
     "#]]);
     case(&[secret, principal, old, ("/mode", json!("standalone"))]).check(expect![""]);
     // A switch that is neither on nor off.

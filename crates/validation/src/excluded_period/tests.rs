@@ -49,7 +49,8 @@ fn what_is_neither() {
     refused(
         "10:00-9:00",
         expect![
-            "`10:00-9:00` is neither a daily range such as `9:30-10:50:20` nor a Quartz cron expression (6 or 7 fields are needed, there are 1)"
+            "`10:00-9:00` is neither a daily range such as `9:30-10:50:20` nor a Quartz cron \
+             expression (expected 6 or 7 fields, found 1)"
         ],
     );
     refused(

@@ -77,12 +77,12 @@ impl Rule {
         let levels = bounds::depth(text);
         if levels > LEVELS_MAX {
             return Err(format!(
-                "is {levels} levels deep: at most {LEVELS_MAX} are evaluated, where a bracket is \
-                 eight and an operator one; make several rules of it"
+                "is {levels} levels deep, and the limit is {LEVELS_MAX} (a bracket counts as \
+                 eight, an operator as one); split it into several rules"
             ));
         }
         guard::guarded(|| Self::compile_bounded(text, variables))
-            .unwrap_or_else(|| Err("is not CEL: its parser broke on it".to_owned()))
+            .unwrap_or_else(|| Err("is not CEL: the parser crashed on it".to_owned()))
     }
 
     fn compile_bounded(text: &str, variables: &'static [&'static str]) -> Result<Self, String> {
@@ -97,14 +97,16 @@ impl Rule {
         {
             let (last, others) = variables.split_last().unwrap_or((&"", &[]));
             let others = others.join("`, `");
-            return Err(format!("knows no `{name}`: there are `{others}` and `{last}`"));
+            return Err(format!(
+                "uses an unknown variable `{name}`: expected one of `{others}` and `{last}`"
+            ));
         }
         if let Some(name) = found.functions.iter().find(|name| !is_function(name)) {
-            return Err(format!("calls `{name}`, which is no function"));
+            return Err(format!("calls an unknown function `{name}`"));
         }
         if found.nesting > NESTING_MAX {
             return Err(format!(
-                "has {} loops inside each other: at most {NESTING_MAX} can be evaluated",
+                "has {} nested loops, and the limit is {NESTING_MAX}",
                 found.nesting
             ));
         }
@@ -126,7 +128,7 @@ impl Rule {
     /// Why there is none, such as a key that is not there.
     pub fn evaluate_with(&self, values: &[&Value]) -> Result<Value, String> {
         guard::guarded(|| self.answer(values))
-            .unwrap_or_else(|| Err("its evaluation broke on the values of the object".to_owned()))
+            .unwrap_or_else(|| Err("its evaluation crashed on the values of the object".to_owned()))
     }
 
     fn answer(&self, values: &[&Value]) -> Result<Value, String> {
@@ -140,13 +142,13 @@ impl Rule {
         let rounds = self.rounds(&size);
         if rounds > ROUNDS_MAX {
             return Err(format!(
-                "its {} loops inside each other could take {rounds} rounds on an object with lists \
-                 of this length: at most {ROUNDS_MAX} are evaluated",
+                "its {} nested loops could take {rounds} rounds on an object with lists of this \
+                 length, and the limit is {ROUNDS_MAX}",
                 self.names.nesting
             ));
         }
         let answer = self.program.execute(&context).map_err(|error| self.told(&error))?;
-        to_json(&answer, DEPTH_MAX).ok_or_else(|| "it answers what is no JSON".to_owned())
+        to_json(&answer, DEPTH_MAX).ok_or_else(|| "its answer is not JSON".to_owned())
     }
 
     /// The rounds that the deepest loops take at most.
@@ -166,9 +168,9 @@ impl Rule {
         use ::cel::ExecutionError as E;
         match error {
             E::NoSuchKey(name) if self.program.source_info().source.contains(name.as_str()) => {
-                format!("there is no `{name}`: ask with `has(…)` first")
+                format!("there is no `{name}`: check with `has(…)` first")
             }
-            E::NoSuchKey(_) => "the object has no such key: ask with `in` first".to_owned(),
+            E::NoSuchKey(_) => "the object has no such key: check with `in` first".to_owned(),
             E::NoSuchOverload(overload) => one_line(&overload.to_string()),
             E::UndeclaredReference(name) => format!("knows no `{name}`"),
             E::UnexpectedType { got, want } => format!("got {got} where {want} is expected"),
@@ -179,13 +181,13 @@ impl Rule {
             E::DivisionByZero(_) | E::RemainderByZero(_) => "division by zero".to_owned(),
             E::Overflow(operator, ..) => format!("`{operator}` is too large for a number"),
             E::IndexOutOfBounds(_) => {
-                "the list has no such item: ask for its `size()` first".to_owned()
+                "the list has no such item: check its `size()` first".to_owned()
             }
             E::ValuesNotComparable(..) => "compares values of different types".to_owned(),
             E::UnsupportedBinaryOperator(operator, ..) => {
-                format!("`{operator}` does not take values of these types")
+                format!("`{operator}` is not defined for values of these types")
             }
-            _ => "an operation does not fit its values".to_owned(),
+            _ => "an operation does not support its values".to_owned(),
         }
     }
 }

@@ -27,7 +27,7 @@ pub fn judge_by_rule(judge: &RuleJudge, subject: &Subject) -> Result<Vec<Violati
         Value::Bool(true) => Ok(vec![]),
         Value::Bool(false) => Ok(vec![Violation::new(field.clone(), message.clone())]),
         Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            Err(unclear("it answers neither `true` nor `false`".to_owned()))
+            Err(unclear("its answer is neither `true` nor `false`".to_owned()))
         }
     }
 }

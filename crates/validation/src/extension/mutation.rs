@@ -29,9 +29,9 @@ pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, Stri
                 return Err(format!("its patch has more than {OPERATIONS_MAX} operations"));
             }
             let patch: json_patch::Patch = serde_json::from_value(answer.clone())
-                .map_err(|error| format!("its answer is no JSON Patch: {error}"))?;
+                .map_err(|error| format!("its answer is not a JSON Patch: {error}"))?;
             json_patch::patch(&mut changed, &patch)
-                .map_err(|error| format!("its patch does not fit: {error}"))?;
+                .map_err(|error| format!("its patch cannot be applied: {error}"))?;
         }
         Value::Object(_) => json_patch::merge(&mut changed, answer),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -58,7 +58,7 @@ fn check_identity(before: &Value, after: &Value) -> Result<(), String> {
         .map(|name| format!("metadata.{name}"));
     match changed.chain(changed_metadata).next() {
         Some(field) => Err(format!(
-            "it changes `{field}`: a mutator may change the spec, labels and annotations"
+            "it changes `{field}`: a mutator can only change the spec, labels and annotations"
         )),
         None => Ok(()),
     }
@@ -77,12 +77,12 @@ fn differing<'m>(
 fn check_form(kind: Kind, object: &Value) -> Result<(), String> {
     let text = Subject::new(kind, object).object.to_string();
     if text.len() > BYTES_MAX {
-        return Err(format!("the object it makes is larger than {BYTES_MAX} bytes"));
+        return Err(format!("the object it produces is larger than {BYTES_MAX} bytes"));
     }
     manifest::parse("", &text).map(drop).map_err(|problems| {
         let told = problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message));
         format!(
-            "the object it makes is no {}: {}",
+            "the object it produces is not a valid {}: {}",
             kind.into_str(),
             told.collect::<Vec<_>>().join("; ")
         )

@@ -99,7 +99,7 @@ pub fn source(
         (Some(text), None) => {
             for option in ["headers", "timeout"] {
                 if options.text(option).is_some() {
-                    return Err(options.invalid(option, "goes with `url` only"));
+                    return Err(options.invalid(option, "is only allowed with `url`"));
                 }
             }
             let rule = compile(text).map_err(|why| options.invalid("expression", why))?;
@@ -108,7 +108,7 @@ pub fn source(
         (None, Some(url)) => {
             for option in ["message", "field"] {
                 if options.text(option).is_some() {
-                    return Err(options.invalid(option, "goes with `expression` only"));
+                    return Err(options.invalid(option, "is only allowed with `expression`"));
                 }
             }
             Ok(Source::Http(options.endpoint(url)?))

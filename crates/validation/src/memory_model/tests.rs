@@ -36,13 +36,15 @@ fn job_manager_sizes_that_leave_nothing() {
     check(
         &[("jobmanager.memory.process.size", "400m")],
         expect![
-            "`jobmanager.memory.process.size` of 400 mb is less than the 448 mb that are needed: metaspace 256 mb, JVM overhead 192 mb"
+            "`jobmanager.memory.process.size` of 400 mb is less than the required 448 mb: \
+             metaspace 256 mb, JVM overhead 192 mb"
         ],
     );
     check(
         &[("jobmanager.memory.process.size", "500m")],
         expect![
-            "`jobmanager.memory.process.size` of 500 mb is less than the 577 mb that are needed: metaspace and JVM overhead 448 mb, off-heap memory 128 mb, JVM heap 1 mb"
+            "`jobmanager.memory.process.size` of 500 mb is less than the required 577 mb: \
+             metaspace and JVM overhead 448 mb, off-heap memory 128 mb, JVM heap 1 mb"
         ],
     );
     check(
@@ -80,13 +82,17 @@ fn task_manager_sizes_that_leave_nothing() {
     check(
         &[("taskmanager.memory.process.size", "900m")],
         expect![
-            "`taskmanager.memory.process.size` of 900 mb is less than the 949 mb that are needed: metaspace and JVM overhead 448 mb, framework and task off-heap memory 256 mb, managed memory 181 mb, network memory 64 mb"
+            "`taskmanager.memory.process.size` of 900 mb is less than the required 949 mb: \
+             metaspace and JVM overhead 448 mb, framework and task off-heap memory 256 mb, managed \
+             memory 181 mb, network memory 64 mb"
         ],
     );
     check(
         &[("taskmanager.memory.flink.size", "1g"), ("taskmanager.memory.managed.size", "1g")],
         expect![
-            "`taskmanager.memory.flink.size` of 1024 mb is less than the 1383 mb that are needed: framework and task off-heap memory 256 mb, managed memory 1024 mb, network memory 103 mb"
+            "`taskmanager.memory.flink.size` of 1024 mb is less than the required 1383 mb: \
+             framework and task off-heap memory 256 mb, managed memory 1024 mb, network memory 103 \
+             mb"
         ],
     );
     check(
@@ -130,7 +136,8 @@ fn a_share_that_uses_all_up_is_too_much() {
             ("taskmanager.memory.task.off-heap.size", "128m"),
         ],
         expect![
-            "`taskmanager.memory.flink.size` of 768 mb is less than the 769 mb that are needed: framework and task off-heap memory 384 mb, managed memory 308 mb, network memory 77 mb"
+            "`taskmanager.memory.flink.size` of 768 mb is less than the required 769 mb: framework \
+             and task off-heap memory 384 mb, managed memory 308 mb, network memory 77 mb"
         ],
     );
 }

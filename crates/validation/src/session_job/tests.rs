@@ -37,7 +37,7 @@ fn j01_j02_cluster_and_job_are_needed() {
         &input(&spec(json!({})), &operator),
         expect![[r#"
             spec.deploymentName: invalid name ``: it must start with a lower case letter, end with a letter or digit, and have at most 45 lower case letters, digits and `-`
-            spec.job: must be set: it says what runs in the session cluster, such as `jarURI`
+            spec.job: must be set: it describes the job to run in the session cluster, such as its `jarURI`
         "#]],
     );
 }
@@ -123,7 +123,7 @@ fn j04_j05_j06_j07_jars_come_from_allowed_places() {
         &[],
         None,
         expect![[r#"
-            spec.job.jarURI: `https:///a.jar` names no host
+            spec.job.jarURI: `https:///a.jar` has no host
         "#]],
     );
 }
@@ -138,7 +138,7 @@ fn j07_j08_jars_come_from_public_hosts() {
         &[],
         Some(HostLookup::Unknown),
         expect![[r#"
-            spec.job.jarURI: host `repo.example.com` cannot be resolved: correct it, or see to its name in DNS
+            spec.job.jarURI: host `repo.example.com` cannot be resolved: correct it, or add it to DNS
         "#]],
     );
     check_jar(
@@ -146,7 +146,7 @@ fn j07_j08_jars_come_from_public_hosts() {
         &[],
         at("10.1.2.3"),
         expect![[r#"
-        spec.job.jarURI: host `repo.example.com` is `10.1.2.3`, which is not a public address: the operator allows such with `kubernetes.operator.user.artifacts.disallow-restricted-hosts: false`
+        spec.job.jarURI: host `repo.example.com` is `10.1.2.3`, which is not a public address: the operator allows such hosts with `kubernetes.operator.user.artifacts.disallow-restricted-hosts: false`
     "#]],
     );
     for address in [
@@ -203,7 +203,7 @@ fn j09_to_j13_what_the_cluster_adds() {
     check(
         &SessionJobInput { cluster, ..input(&spec, &operator) },
         expect![[r#"
-            spec.deploymentName: `other` is an application cluster, which runs its own job only
+            spec.deploymentName: `other` is an application cluster, which only runs its own job
             spec.deploymentName: does not name the session cluster `other`
             spec.flinkConfiguration.state.checkpoints.dir: must be set: upgrade mode `savepoint` restores from it
             spec.flinkConfiguration.state.savepoints.dir: must be set: upgrade mode `savepoint` writes to it
@@ -239,8 +239,8 @@ fn j13a_high_availability_is_the_clusters() {
     check(
         &input(&copied, &operator),
         expect![[r#"
-            spec.flinkConfiguration.high-availability.storageDir: a session job has the high availability of its cluster: leave it out, or set it there
-            spec.flinkConfiguration.high-availability.type: a session job has the high availability of its cluster: leave it out, or set it there
+            spec.flinkConfiguration.high-availability.storageDir: a session job uses the high availability of its cluster: remove the option, or set it there
+            spec.flinkConfiguration.high-availability.type: a session job uses the high availability of its cluster: remove the option, or set it there
         "#]],
     );
     // A job that has been running so is let be.
@@ -252,7 +252,7 @@ fn j13a_high_availability_is_the_clusters() {
     check(
         &input,
         expect![[r#"
-            spec.flinkConfiguration.high-availability.storageDir: a session job has the high availability of its cluster: leave it out, or set it there
+            spec.flinkConfiguration.high-availability.storageDir: a session job uses the high availability of its cluster: remove the option, or set it there
         "#]],
     );
 }

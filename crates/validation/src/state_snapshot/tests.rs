@@ -44,7 +44,7 @@ fn s2_s3_a_new_snapshot_needs_its_job() {
         None,
         false,
         expect![[r#"
-            spec.jobReference: must be set to the `kind` and the `name` of a job of this namespace
+            spec.jobReference: must be set to the `kind` and `name` of a job in this namespace
         "#]],
     );
     check(

@@ -69,7 +69,7 @@ async fn a_config_map_that_is_replaced_is_noticed_once() {
     let News::Changed { config: found, remarks } = reload.look().await else { panic!() };
     assert_eq!(found, config("a: 2\nkubernetes.operator.reconcile.intervall: 1 s\n"));
     assert!(
-        remarks[0].contains("is `kubernetes.operator.reconcile.interval` meant?"),
+        remarks[0].contains("did you mean `kubernetes.operator.reconcile.interval`?"),
         "{remarks:?}"
     );
     reload.in_force = found;

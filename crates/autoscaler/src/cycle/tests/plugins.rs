@@ -121,27 +121,21 @@ fn check_unanswered(cycle: &Cycle, why: &str) {
 fn figures_that_cannot_be_are_no_answer() {
     let known = "`LOAD`, `TRUE_PROCESSING_RATE`, `TARGET_DATA_RATE`, `CATCH_UP_DATA_RATE`, `LAG`, \
                  `SCALE_UP_RATE_THRESHOLD`, `SCALE_DOWN_RATE_THRESHOLD`";
-    let number = "`TARGET_DATA_RATE` is no number of zero or more";
+    let number = "`TARGET_DATA_RATE` is not a number of zero or more";
     for (expression, why) in [
         ("{'TARGET_DATA_RATE': -1.0}", number),
         ("{'TARGET_DATA_RATE': 'many'}", number),
         ("{'TARGET_DATA_RATE': null}", number),
         (
             "{'TARGET_DATA_RATE': {'mean': 1.0}}",
-            "`TARGET_DATA_RATE` has something else than `current` and `average`",
+            "`TARGET_DATA_RATE` can only have `current` and `average`",
         ),
-        (
-            "{'TARGET_DATA_RATE': 0.0 / 0.0}",
-            "its rule cannot be evaluated: it answers what is no JSON",
-        ),
-        (
-            "{'TARGET_DATA_RATE': 1.0 / 0.0}",
-            "its rule cannot be evaluated: it answers what is no JSON",
-        ),
-        ("true", "it answers neither an object with figures nor `null`"),
+        ("{'TARGET_DATA_RATE': 0.0 / 0.0}", "its rule cannot be evaluated: its answer is not JSON"),
+        ("{'TARGET_DATA_RATE': 1.0 / 0.0}", "its rule cannot be evaluated: its answer is not JSON"),
+        ("true", "its answer is neither an object with figures nor `null`"),
         (
             "{'LAG': metrics.CATCH_UP_DATA_RATE.average}",
-            "its rule cannot be evaluated: there is no `average`: ask with `has(…)` first",
+            "its rule cannot be evaluated: there is no `average`: check with `has(…)` first",
         ),
     ] {
         check_unanswered(&evaluated(expression), why);
@@ -152,7 +146,7 @@ fn figures_that_cannot_be_are_no_answer() {
     }
     let told = evaluated("{'TARGET_DATA_RATE': -1.0}").outcome.to_string();
     let expected = format!(
-        "evaluator `mine` gives no answer about vertex `source`: {number}; the job is not scaled \
+        "evaluator `mine` gives no answer for vertex `source`: {number}; the job is not scaled \
          without it"
     );
     assert_eq!(told, expected);
@@ -194,10 +188,10 @@ fn a_parallelism_outside_of_the_limits_is_no_answer() {
         with(&[("alignments.mine.expression", expression)], &[MODE, max]).1
     };
     assert_eq!(of_source(&aligned("8")).new, 8);
-    check_unanswered(&aligned("9"), "parallelism 9 is not within 1 and 8");
-    check_unanswered(&aligned("0"), "parallelism 0 is not within 1 and 8");
+    check_unanswered(&aligned("9"), "parallelism 9 is not between 1 and 8");
+    check_unanswered(&aligned("0"), "parallelism 0 is not between 1 and 8");
     for none in ["-1", "2.5", "'4'", "true", "{}"] {
-        check_unanswered(&aligned(none), "a parallelism is no whole number");
+        check_unanswered(&aligned(none), "a parallelism is not a whole number");
     }
 }
 
@@ -276,14 +270,14 @@ fn what_an_executor_wants_is_within_limits_and_quotas() {
     let of = |first, options: &[(&str, &str)]| executed(first, "true", options);
     let unknown = "there is no vertex `sink` that can be scaled now";
     check_unanswered(&of("{'source': 3, 'sink': 2}", &[]), unknown);
-    let limit = "vertex `source`: parallelism 200 is not within 1 and 128";
+    let limit = "vertex `source`: parallelism 200 is not between 1 and 128";
     check_unanswered(&of("{'source': 200}", &[]), limit);
     check_unanswered(
         &of("{'source': 3.5}", &[]),
-        "vertex `source`: a parallelism is no whole number",
+        "vertex `source`: a parallelism is not a whole number",
     );
-    let none = "it answers neither `true` nor `false`, nor a text, nor an object with a parallelism \
-                for vertices";
+    let none = "its answer is not `true`, `false`, a text, or an object with the parallelism of \
+                vertices";
     for nonsense in ["null", "3", "['source']"] {
         check_unanswered(&of(nonsense, &[]), none);
     }

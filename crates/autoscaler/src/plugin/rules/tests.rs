@@ -29,7 +29,7 @@ fn everything_that_is_wrong_is_told_at_once() {
             ("executors.f.url", "ftp://example.com"),
         ],
         expect![[r#"
-            operator configuration `kubernetes.operator.plugins.evaluators.a.expression`: knows no `object`: there are `job`, `parameters`, `vertex`, `metrics` and `inputs`
+            operator configuration `kubernetes.operator.plugins.evaluators.a.expression`: uses an unknown variable `object`: expected one of `job`, `parameters`, `vertex`, `metrics` and `inputs`
             operator configuration `kubernetes.operator.plugins.evaluators.b.class`: Java classes cannot be loaded here; set `expression` or `url` instead
             operator configuration `kubernetes.operator.plugins.alignments.BALANCED.expression`: a built-in mode has this name: choose another one
             operator configuration `kubernetes.operator.plugins.executors.c.expression`: is not CEL: at 1:10: Syntax error: no viable alternative at input '.('
@@ -52,9 +52,9 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
     assert_eq!(check(&[("scaling.custom-executors", "away")]), Ok(()));
     let told = |key: &str, group: &str, name: &str| {
         Err(format!(
-            "`job.autoscaler.{key}` names `{name}`, which nobody defines: set \
+            "`job.autoscaler.{key}` names `{name}`, which is not defined: set \
              `kubernetes.operator.plugins.{group}.{name}.expression` or `….url` in the \
-             configuration that the operator starts with, as Java classes do not run here"
+             configuration that the operator starts with; Java classes cannot be loaded here"
         ))
     };
     for (key, group) in [
@@ -74,7 +74,7 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
 fn what_is_asked_at_an_address_cannot_be_tried() {
     let rules = Rules::read(&config(&[("executors.away.url", "https://away.example.com")]));
     let refused = rules.unwrap().check_offline(&settings(&[("scaling.custom-executors", "away")]));
-    let told = "executor `away` is asked at an address, and only an expression can be tried";
+    let told = "executor `away` has a URL, and only an expression can be tried";
     assert_eq!(refused, Err(told.to_owned()));
 }
 

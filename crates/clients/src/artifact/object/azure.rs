@@ -34,7 +34,7 @@ impl<'a> Place<'a> {
         let wrong = || {
             Error::invalid(
                 request,
-                "Azure's storage is written as `abfss://container@account.dfs.core.windows.net/path`",
+                "Azure storage is written as `abfss://container@account.dfs.core.windows.net/path`",
             )
         };
         let host = url.host_str().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         return Err(Error::invalid(
             request,
             format!(
-                "the job names an endpoint of its own (`{ENDPOINT}`) without credentials, and the \
+                "the job sets its own endpoint (`{ENDPOINT}`) without credentials, and the \
                  operator's are not sent there"
             ),
         ));

@@ -23,7 +23,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     let settings = Settings::of(request, &NAMES)?;
     let bucket = url.host_str().unwrap_or_default();
     if bucket.is_empty() {
-        return Err(Error::invalid(request, "it names no bucket, as in `gs://bucket/job.jar`"));
+        return Err(Error::invalid(request, "it has no bucket, as in `gs://bucket/job.jar`"));
     }
     settings.demand(&[EMAIL, PRIVATE_KEY], request)?;
     let mut builder = if settings.is_operators {

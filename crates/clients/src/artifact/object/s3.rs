@@ -24,7 +24,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>,
     let settings = Settings::of(request, &NAMES)?;
     let bucket = url.host_str().unwrap_or_default();
     if bucket.is_empty() {
-        return Err(Error::invalid(request, "it names no bucket, as in `s3://bucket/job.jar`"));
+        return Err(Error::invalid(request, "it has no bucket, as in `s3://bucket/job.jar`"));
     }
     settings.demand(&[ACCESS_KEY, SECRET_KEY], request)?;
     let mut builder =
@@ -71,7 +71,8 @@ async fn at_endpoint(
         endpoint.set_host(Some(&host)).map_err(|_| {
             Error::invalid(
                 request,
-                "the bucket cannot be part of the endpoint's name; set `s3.path.style.access: true`",
+                "the bucket cannot be part of the endpoint's host name; set `s3.path.style.access: \
+                 true`",
             )
         })?;
     }

@@ -40,9 +40,9 @@ impl<'a> Settings<'a> {
             return Err(Error::invalid(
                 request,
                 format!(
-                    "the job names an endpoint of its own (`{example}{}`) without credentials, and \
-                     the operator's are not sent there; set credentials in the job's \
-                     configuration, or the endpoint in the operator's",
+                    "the job sets its own endpoint (`{example}{}`) without credentials, and the \
+                     operator's are not sent there; set credentials in the job's configuration, or \
+                     the endpoint in the operator's",
                     names.endpoint
                 ),
             ));
@@ -76,8 +76,8 @@ impl<'a> Settings<'a> {
 /// Describes a job's credentials that lack `missing`.
 pub(super) fn partial(missing: &str) -> String {
     format!(
-        "the job's configuration has only a part of its credentials, and the operator's are not \
-         used with them; set {missing} too"
+        "the job's credentials are incomplete, and the operator's are not used to complete them; \
+         set {missing} too"
     )
 }
 

@@ -181,14 +181,15 @@ fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
 fn with_way_out(problem: String) -> String {
     if problem.contains("not valid for name") {
         return format!(
-            "{problem}; have the certificate name it, or let any certificate of Flink's own authorities do: \
-             `flinkRest.checkHostName: false` of the installation, or FLINK_REST_CHECK_HOST_NAME=false"
+            "{problem}; add the name to the certificate, or accept any certificate of Flink's own \
+             authorities: set `flinkRest.checkHostName: false` for the installation, or \
+             FLINK_REST_CHECK_HOST_NAME=false"
         );
     }
     if problem.contains("HandshakeFailure") {
         return format!(
-            "{problem}; Flink offers no cipher for its certificate that others know: with a key for RSA, set \
-             `security.ssl.algorithms: {CIPHERS}`"
+            "{problem}; Flink offers no cipher for its certificate that clients support: with an \
+             RSA key, set `security.ssl.algorithms: {CIPHERS}`"
         );
     }
     problem

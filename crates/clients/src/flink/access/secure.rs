@@ -69,9 +69,10 @@ impl Secure {
             Some(folder) => Files::read(folder).and_then(|files| files.parse()).map_err(invalid)?.0,
         };
         if *ignores_host_name && authorities.is_empty() && in_folder.is_empty() {
-            let problem = "FLINK_REST_CHECK_HOST_NAME is false, and nothing says whom to trust: any \
-                           certificate of the system's authorities would do. Name Flink's authority by \
-                           FLINK_REST_CA_FILE, or by `ca.crt` in FLINK_REST_TLS_DIR";
+            let problem = "FLINK_REST_CHECK_HOST_NAME is false, but no authority is set, so any \
+                           certificate of the system's authorities would be accepted. Set Flink's \
+                           authority with FLINK_REST_CA_FILE, or with `ca.crt` in \
+                           FLINK_REST_TLS_DIR";
             return Err(invalid(problem.to_owned()));
         }
         let (folder, ignores_host_name) = (tls_folder.clone(), *ignores_host_name);
@@ -103,12 +104,15 @@ impl Secure {
         let made = files.clone().and_then(|files| self.make(&files.unwrap_or_default()));
         match (made, former) {
             (Err(problem), Some(former)) if former.client.is_ok() => {
-                tracing::error!(problem, "TLS to Flink goes on as before");
+                tracing::error!(
+                    problem,
+                    "cannot use the changed TLS files: TLS to Flink keeps the previous ones"
+                );
                 Kept { looked, files: files.ok().flatten(), ..former }
             }
             (made, former) => {
                 if former.is_some() && made.is_ok() {
-                    tracing::info!("TLS to Flink goes on with other certificates");
+                    tracing::info!("TLS to Flink uses the new certificates");
                 }
                 Kept { looked, files: files.ok().flatten(), client: made }
             }
@@ -150,7 +154,7 @@ impl Files {
             Self { authority: get("ca.crt")?, certificate: get("tls.crt")?, key: get("tls.key")? };
         if files == Self::default() {
             let folder = folder.display();
-            return Err(format!("`{folder}` holds none of `ca.crt`, `tls.crt` and `tls.key`"));
+            return Err(format!("`{folder}` contains none of `ca.crt`, `tls.crt` and `tls.key`"));
         }
         Ok(files)
     }

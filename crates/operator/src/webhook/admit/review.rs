@@ -120,7 +120,7 @@ impl Review {
         Kind::ALL.into_iter().find(|known| group == GROUP && known.as_str() == kind)
     }
 
-    /// The job that a snapshot is of.
+    /// The job that a snapshot is taken of.
     pub fn job(&self) -> Option<(JobKind, &str)> {
         self.kind().filter(|kind| *kind == Kind::StateSnapshot)?;
         let reference = &self.0.object["spec"]["jobReference"];

@@ -236,7 +236,7 @@ fn a_session_job_is_judged_with_its_cluster() {
     check(
         &judged(&review, &Facts { session, ..Facts::default() }),
         expect![[r#"
-            spec.deploymentName: `session` is an application cluster, which runs its own job only
+            spec.deploymentName: `session` is an application cluster, which only runs its own job
         "#]],
     );
     let nobody = Facts { session: Fact::Known(None), ..Facts::default() };
@@ -245,7 +245,7 @@ fn a_session_job_is_judged_with_its_cluster() {
     check(
         &judged(&review, &unknown),
         expect![[r#"
-            warning: the session cluster could not be looked up, so the operator checks what depends on it: it is away
+            warning: the session cluster could not be looked up, so the operator will check what depends on it: it is away
         "#]],
     );
 }
@@ -294,7 +294,7 @@ fn validators_have_their_say() {
         expect![[r#"
             spec.job: is too much
             spec: validator `b` gives no answer: it is away
-            warning: validator `c` is left out: it is away
+            warning: validator `c` is skipped: it is away
         "#]],
     );
 }
@@ -348,7 +348,7 @@ fn what_mutators_made_becomes_a_patch() {
     let review = created(&object);
     let (kind, given) = review.mutable().unwrap();
     assert_eq!(kind, Kind::FlinkDeployment);
-    let without = vec!["mutator `b` is left out: it is away".to_owned()];
+    let without = vec!["mutator `b` is skipped: it is away".to_owned()];
     let made = with(given.clone(), "/spec/job/parallelism", json!(4));
     let outcome = Mutated { object: made, by: vec!["a".to_owned()], without };
     let answer = mutated(&review, Some(Ok(outcome)));

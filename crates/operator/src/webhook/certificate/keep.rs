@@ -57,16 +57,18 @@ pub enum Error {
     File { path: String, source: std::io::Error },
     #[error("the certificate in `{place}` cannot be used: {fault}")]
     Unsound { place: String, fault: Fault },
-    #[error("no certificate can be made for {names}: {source}")]
+    #[error("no certificate can be created for {names}: {source}")]
     NotMade { names: String, source: rcgen::Error },
     #[error(
-        "the Secret `{secret}` cannot be kept up to date, which `kubectl flink operator install` and the chart give the right for with `webhook.create`: {source}"
+        "the Secret `{secret}` cannot be updated (`kubectl flink operator install` and the chart \
+         grant the permission with `webhook.create`): {source}"
     )]
     Secret { secret: String, source: cluster::Error },
-    #[error("others write the Secret `{secret}` all the time")]
+    #[error("others keep changing the Secret `{secret}`")]
     Beaten { secret: String },
     #[error(
-        "the webhook configurations `{configuration}` cannot be told whom to trust, so the API server does not accept the webhook: {source}"
+        "the certificate authority cannot be written to the webhook configurations \
+         `{configuration}`, so the API server does not trust the webhook: {source}"
     )]
     Trust { configuration: String, source: cluster::Error },
     #[error("it took longer than {LOOK_MAX:?}")]
@@ -155,7 +157,7 @@ impl Keeper {
             let stored = webhooks::read(&self.client, secret).await.map_err(failed)?;
             let pair = pair_of(stored.as_ref());
             let Some(why) = renewal(&pair, &self.names, now) else { return Ok(pair) };
-            tracing::info!(secret = %secret, why, "making a certificate for the webhook");
+            tracing::info!(secret = %secret, why, "creating a certificate for the webhook");
             let made = make(&self.names, now, &pair)
                 .map_err(|source| Error::NotMade { names: self.names.join(", "), source })?;
             let data = [
@@ -192,7 +194,7 @@ impl Keeper {
             (Source::Folder(folder), Some((_, sound))) if now > sound.after(LATE_AFTER) => {
                 let (place, ends) = (folder.display(), sound.ends);
                 self.report(&format!(
-                    "the certificate in `{place}` ends at {ends}, and nobody has renewed it yet"
+                    "the certificate in `{place}` expires at {ends}, and has not been renewed yet"
                 ));
             }
             (Source::Folder(_) | Source::Own { .. }, _) => self.reported = None,
@@ -205,7 +207,7 @@ impl Keeper {
             .as_ref()
             .is_some_and(|(reported, at)| reported == problem && at.elapsed() < REPEAT_INTERVAL);
         if !is_known {
-            tracing::error!(problem, "the webhook's certificate needs a look");
+            tracing::error!(problem, "the webhook's certificate needs attention");
             self.reported = Some((problem.to_owned(), Instant::now()));
         }
     }
@@ -217,12 +219,12 @@ fn renewal(pair: &Pair, names: &[String], now: Timestamp) -> Option<String> {
         return Some("there is none yet".to_owned());
     }
     if pair.authority.is_empty() {
-        return Some("nobody could know whom to trust for the one that is there".to_owned());
+        return Some("the existing one has no authority that clients could trust".to_owned());
     }
     match check(pair, names, now) {
-        Err(fault) => Some(format!("the one that is there cannot be used: {fault}")),
+        Err(fault) => Some(format!("the existing one cannot be used: {fault}")),
         Ok(sound) if now >= sound.after(RENEWED_AFTER) => {
-            Some(format!("the one that is there ends at {}", sound.ends))
+            Some(format!("the existing one expires at {}", sound.ends))
         }
         Ok(_) => None,
     }

@@ -31,11 +31,11 @@ fn one_of_its_own_making_is_sound_for_a_year() {
     assert_eq!(sound.ends, at("2027-05-04T00:00:00Z"));
     assert_eq!(
         refused(&pair, &names(), at("2027-05-05T00:00:00Z")),
-        "it ended at 2027-05-04T00:00:00Z"
+        "it expired at 2027-05-04T00:00:00Z"
     );
     assert_eq!(
         refused(&pair, &names(), at("2026-05-01T00:00:00Z")),
-        "it is not in force before 2026-05-03T00:00:00Z"
+        "it is not valid before 2026-05-03T00:00:00Z"
     );
 }
 
@@ -46,7 +46,7 @@ fn what_the_api_server_would_have_against_it_is_told() {
     let another_name = vec!["hook.other.svc".to_owned()];
     assert_eq!(
         refused(&pair, &another_name, now()),
-        "it is not for `hook.other.svc`, by which the API server calls"
+        "it is not for `hook.other.svc`, the name that the API server calls"
     );
     let crossed = Pair { key: other.key.clone(), ..pair.clone() };
     assert_eq!(

@@ -62,16 +62,18 @@ fn what_cannot_work_is_refused_at_once() {
     );
     check_refusal(
         "spec.job.parallelism < 3",
-        expect!["knows no `spec`: there are `object`, `oldObject` and `session`"],
+        expect![
+            "uses an unknown variable `spec`: expected one of `object`, `oldObject` and `session`"
+        ],
     );
     check_refusal(
         "object.metadata.name.shout() == 'X'",
-        expect!["calls `shout`, which is no function"],
+        expect!["calls an unknown function `shout`"],
     );
-    check_refusal("lookup(object) == 'X'", expect!["calls `lookup`, which is no function"]);
+    check_refusal("lookup(object) == 'X'", expect!["calls an unknown function `lookup`"]);
     check_refusal(
         "object.a.all(a, a.all(b, b.all(c, c.all(d, d == object.x))))",
-        expect!["has 4 loops inside each other: at most 3 can be evaluated"],
+        expect!["has 4 nested loops, and the limit is 3"],
     );
     assert!(Rule::compile(&" ".repeat(LENGTH_MAX + 1)).is_err());
     assert!(Rule::compile("").is_err());
@@ -81,7 +83,7 @@ fn what_cannot_work_is_refused_at_once() {
 #[test]
 fn what_a_rule_does_wrong_is_told_without_values() {
     let told = |rule: &str| answer(rule).unwrap_err();
-    expect!["there is no `ingress`: ask with `has(…)` first"]
+    expect!["there is no `ingress`: check with `has(…)` first"]
         .assert_eq(&told("object.spec.ingress.template == 'x'"));
     for rule in [
         "object.spec.flinkConfiguration['s3.secret-key'] < 3",

@@ -54,16 +54,16 @@ fn which_object_it_is_cannot_be_changed() {
     }
     check_refusal(
         json!({"status": null}),
-        expect!["it changes `status`: a mutator may change the spec, labels and annotations"],
+        expect!["it changes `status`: a mutator can only change the spec, labels and annotations"],
     );
     check_refusal(
         json!({"kind": "FlinkSessionJob"}),
-        expect!["it changes `kind`: a mutator may change the spec, labels and annotations"],
+        expect!["it changes `kind`: a mutator can only change the spec, labels and annotations"],
     );
     check_refusal(
         json!([{"op": "remove", "path": "/metadata"}]),
         expect![
-            "it changes `metadata.name`: a mutator may change the spec, labels and annotations"
+            "it changes `metadata.name`: a mutator can only change the spec, labels and annotations"
         ],
     );
 }
@@ -73,23 +73,31 @@ fn what_comes_out_is_still_an_object_of_its_kind() {
     check_refusal(
         json!({"spec": {"job": {"parallelism": "many"}}}),
         expect![
-            "the object it makes is no FlinkDeployment: spec.job.parallelism: expected a whole number, found the text `many`"
+            "the object it produces is not a valid FlinkDeployment: spec.job.parallelism: expected \
+             a whole number, found the text `many`"
         ],
     );
     check_refusal(
         json!({"spec": {"job": {"paralelism": 3}}}),
         expect![
-            "the object it makes is no FlinkDeployment: spec.job.paralelism: unknown field; did you mean `parallelism`? allowed here: `allowNonRestoredState`, `args`, `autoscalerResetNonce`, `checkpointTriggerNonce`, `entryClass`, `initialSavepointPath`, `jarURI`, `parallelism`, `savepointRedeployNonce`, `savepointTriggerNonce`, `state`, `upgradeMode`"
+            "the object it produces is not a valid FlinkDeployment: spec.job.paralelism: unknown \
+             field; did you mean `parallelism`? allowed here: `allowNonRestoredState`, `args`, \
+             `autoscalerResetNonce`, `checkpointTriggerNonce`, `entryClass`, \
+             `initialSavepointPath`, `jarURI`, `parallelism`, `savepointRedeployNonce`, \
+             `savepointTriggerNonce`, `state`, `upgradeMode`"
         ],
     );
     check_refusal(
         json!([{"op": "replace", "path": "/spec/x", "value": 1}]),
-        expect!["its patch does not fit: operation '/0' failed at path '/spec/x': path is invalid"],
+        expect![
+            "its patch cannot be applied: operation '/0' failed at path '/spec/x': path is invalid"
+        ],
     );
     check_refusal(
         json!([{"op": "shout"}]),
         expect![
-            "its answer is no JSON Patch: unknown variant `shout`, expected one of `add`, `remove`, `replace`, `move`, `copy`, `test`"
+            "its answer is not a JSON Patch: unknown variant `shout`, expected one of `add`, \
+             `remove`, `replace`, `move`, `copy`, `test`"
         ],
     );
     check_refusal(

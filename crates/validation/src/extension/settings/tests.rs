@@ -53,9 +53,9 @@ fn everything_that_is_wrong_is_told_with_its_option() {
         operator configuration `kubernetes.operator.plugins.validators.d.url`: expected an http or https URL
         operator configuration `kubernetes.operator.plugins.validators.e.failure-policy`: expected `Fail` or `Ignore`
         operator configuration `kubernetes.operator.plugins.validators.f.kinds`: expected a list, separated by `;`, of `FlinkDeployment`, `FlinkSessionJob`, `FlinkStateSnapshot`
-        operator configuration `kubernetes.operator.plugins.validators.g.message`: goes with `expression` only
+        operator configuration `kubernetes.operator.plugins.validators.g.message`: is only allowed with `expression`
         operator configuration `kubernetes.operator.plugins.validators.h.expression`: set `expression` or `url`
-        operator configuration `kubernetes.operator.plugins.validators.i.timeout`: expected a duration of at most 1 min, as `5 s`"#]].assert_eq(&lines.join("\n"));
+        operator configuration `kubernetes.operator.plugins.validators.i.timeout`: expected a duration of at most 1 min, such as `5 s`"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn an_own_certificate_is_renewed_at_two_thirds_of_its_life() {
     assert_eq!(renewal(&pair, &names(), now()), None);
     assert_eq!(renewal(&pair, &names(), days_later(240)), None);
     let late = renewal(&pair, &names(), days_later(245)).unwrap();
-    assert_eq!(late, "the one that is there ends at 2027-05-04T00:00:00Z");
+    assert_eq!(late, "the existing one expires at 2027-05-04T00:00:00Z");
     let moved = renewal(&pair, &["hook.other.svc".to_owned()], now()).unwrap();
     assert!(moved.contains("it is not for `hook.other.svc`"), "{moved}");
     assert_eq!(renewal(&none(), &names(), now()).unwrap(), "there is none yet");
