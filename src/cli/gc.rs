@@ -332,13 +332,13 @@ mod tests {
             why: why.to_owned(),
         };
         let findings = [
-            finding("orders-cluster-config-map", true, "there is no cluster `orders` any more"),
+            finding("orders-cluster-config-map", true, "cluster `orders` no longer exists"),
             finding("orders-1-config-map", false, "it names checkpoints"),
         ];
         let now = "2026-01-11T00:00:00Z".parse().unwrap();
         expect![[r#"
             NAMESPACE   CONFIGMAP                   WHAT         AGE   ACTION   WHY
-            shop        orders-cluster-config-map   HaMetadata   10d   remove   there is no cluster `orders` any more
+            shop        orders-cluster-config-map   HaMetadata   10d   remove   cluster `orders` no longer exists
             shop        orders-1-config-map         HaMetadata   10d   keep     it names checkpoints"#]]
         .assert_eq(&table_of(&findings, now));
     }

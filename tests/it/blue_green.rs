@@ -272,7 +272,7 @@ async fn a_child_of_somebody_else_is_left_alone() {
     operating.cluster.insert(blue_green("shop", "trial"));
     let status = operating.until("it is told", |cluster| failed(cluster, "trial")).await;
     let error = status["error"].as_str().unwrap();
-    assert!(error.contains("`trial-green` does not belong to this resource"), "{error}");
+    assert!(error.contains("`trial-green` has the name of a child of this resource"), "{error}");
     assert!(operating.cluster.object("flinkdeployments", "shop", "trial-blue").is_none());
     operating.stop().await;
 }

@@ -41,7 +41,7 @@ async fn a_keytab_is_in_its_secret_and_nowhere_else() {
     operating
         .until("it is told that there is none", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            error.contains("it.keytab` cannot be read where the operator runs").then_some(())
+            error.contains("it.keytab` cannot be read in the operator's pod").then_some(())
         })
         .await;
     assert_eq!(

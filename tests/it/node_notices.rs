@@ -125,8 +125,8 @@ async fn one_savepoint_is_taken_for_a_notice_also_by_the_next_operator() {
     assert_eq!(
         message,
         format!(
-            "Node `n1` (taint `node.kubernetes.io/unschedulable`) is about to go: a savepoint of the \
-             job is taken, as FlinkStateSnapshot `{name}`"
+            "Node `n1` (taint `node.kubernetes.io/unschedulable`) is about to go: taking a \
+             savepoint of the job as FlinkStateSnapshot `{name}`"
         )
     );
 

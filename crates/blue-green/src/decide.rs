@@ -102,9 +102,9 @@ impl<'a> Pass<'a> {
         Err(Halt::Problem {
             reason: "ForeignObject",
             message: format!(
-                "FlinkDeployment `{name}` does not belong to this resource, and has the name of one of its children: nothing is \
-                 done. Rename or delete it; or, if it is the child of a former resource of this name, give it this one as owner \
-                 (uid {uid})"
+                "FlinkDeployment `{name}` has the name of a child of this resource but does not \
+                 belong to it. Nothing is done. Rename or delete it; or, if it is the child of \
+                 an earlier resource of this name, make this resource its owner (uid {uid})"
             ),
         })
     }
@@ -125,7 +125,7 @@ impl<'a> Pass<'a> {
             if is_suspended(wanted) {
                 self.status.blue_green_state = Some(BlueGreenState::InitializingBlue);
                 self.set_job(JobStatusState::Suspended);
-                let because = "it is to be suspended, and was never started";
+                let because = "it is suspended and was never started";
                 return Ok(self.finish(because, Some(RESYNC)));
             }
             return Ok(self.start(Colour::Blue, wanted));
@@ -145,7 +145,7 @@ impl<'a> Pass<'a> {
             && self.status.job_status.state == Some(JobStatusState::Failing)
             && self.recorded().is_some_and(|last| change(&last, wanted) == Change::None);
         if is_given_up {
-            let because = "its only child was given up, and the spec is the same";
+            let because = "its only child was aborted, and the spec is the same";
             return Ok(self.finish(because, Some(RESYNC)));
         }
         Ok(self.change_in_place(colour, child, wanted))
@@ -193,10 +193,12 @@ impl<'a> Pass<'a> {
         if let Some(given_up) = self.given_up_elsewhere(colour, child, wanted) {
             if wish == Change::None {
                 let error = self.status.error.clone();
-                let message = error.unwrap_or_else(|| "the transition was given up".to_owned());
+                let message = error.unwrap_or_else(|| "the transition was aborted".to_owned());
                 self.record_spec_of(colour, child);
                 self.fail(ABORTED, message);
-                return Ok(self.finish("the spec was given up by another operator", Some(RESYNC)));
+                return Ok(
+                    self.finish("the transition was aborted by another operator", Some(RESYNC))
+                );
             }
             wish = given_up;
         }
@@ -230,7 +232,8 @@ impl<'a> Pass<'a> {
             return Ok(self.change_in_place(colour, child, wanted));
         }
         let name = child.name();
-        let message = format!("the change waits for the job of `{name}`, which starts or recovers");
+        let message =
+            format!("the change waits for the job of `{name}`, which is starting or recovering");
         self.report("WaitingForJob", message.clone());
         Ok(self.finish(message, Some(self.world.settings.interval)))
     }
@@ -240,12 +243,12 @@ impl<'a> Pass<'a> {
         let (name, interval) = (child.name(), self.world.settings.interval);
         let look_again = left_over.map_or(RESYNC, |_| interval.min(RESYNC));
         if self.has_given_up() {
-            let because = format!("`{name}` serves, and the spec was given up");
+            let because = format!("`{name}` serves, and the transition to the spec was aborted");
             return self.finish(because, Some(look_again));
         }
         if is_changing && child.is_rolled_back() {
             let why = child.error().unwrap_or_else(|| "it did not become stable".to_owned());
-            let message = format!("`{name}` went back to its former spec: {why}");
+            let message = format!("`{name}` was rolled back to its previous spec: {why}");
             self.warn(ROLLED_BACK, message.clone());
             self.fail(ROLLED_BACK, message.clone());
             self.status.abort_timestamp = None;
@@ -259,7 +262,7 @@ impl<'a> Pass<'a> {
         self.set_as_wanted(child);
         if child.is_down() && !child.is_done() {
             let why = child.error().unwrap_or_else(|| "its job has failed".to_owned());
-            let message = format!("the job of `{name}` does not run: {why}");
+            let message = format!("the job of `{name}` is not running: {why}");
             if self.world.status.error.as_ref() != Some(&message) {
                 self.warn("JobDown", message.clone());
             }
@@ -301,8 +304,9 @@ impl<'a> Pass<'a> {
         Err(Halt::Problem {
             reason: "ServingChildGone",
             message: format!(
-                "FlinkDeployment `{name}`, which served, is gone, and nothing is on record that leads to the state of its job. Find \
-                 its newest checkpoint or savepoint, set `spec.template.spec.job.initialSavepointPath` to it and \
+                "FlinkDeployment `{name}`, which was serving, is gone, and nothing on record \
+                 leads to the state of its job. Find its newest checkpoint or savepoint, set \
+                 `spec.template.spec.job.initialSavepointPath` to it and \
                  `spec.template.spec.job.savepointRedeployNonce` to a new number"
             ),
         })
@@ -393,7 +397,7 @@ impl<'a> Pass<'a> {
                 Ok(true)
             }
             Ingress::Refused { reason } => {
-                let message = format!("the web UI of the job is not led to: {reason}");
+                let message = format!("the web UI of the job cannot be exposed: {reason}");
                 self.report("IngressRefused", message);
                 Ok(false)
             }

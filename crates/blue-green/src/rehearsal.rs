@@ -131,7 +131,10 @@ impl Rehearsal {
             Step::TriggerSavepoint { colour, trigger_id } => {
                 let path = self.planned_savepoint(colour);
                 self.facts.savepoint = Some((trigger_id, Savepoint::Completed { path }));
-                format!("take a savepoint of the job of `{}`, which goes on", self.name_of(colour))
+                format!(
+                    "take a savepoint of the job of `{}`, which keeps running",
+                    self.name_of(colour)
+                )
             }
             Step::CreateChild(child) => self.create(*child),
             Step::ChangeChild(child) => {
@@ -148,7 +151,7 @@ impl Rehearsal {
             }
             Step::PointIngress(colour) => {
                 self.facts.ingress = Some((colour, Ingress::InPlace));
-                format!("lead the web UI to `{}`", self.name_of(colour))
+                format!("point the web UI to `{}`", self.name_of(colour))
             }
         };
         Some(StepText { step: name, text })
@@ -252,7 +255,7 @@ mod tests {
     fn a_change_of_the_job_is_told_up_to_the_end_of_the_former_colour() {
         let rehearsal = rehearsed(&spec(4, "savepoint"), &spec(2, "savepoint"));
         expect![[r#"
-            take a savepoint of the job of `orders-blue`, which goes on
+            take a savepoint of the job of `orders-blue`, which keeps running
             create FlinkDeployment `orders-green`, which starts from s3://b/sp/savepoint-…
             delete FlinkDeployment `orders-blue`"#]]
         .assert_eq(&told(&rehearsal));

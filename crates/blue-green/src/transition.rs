@@ -45,12 +45,12 @@ impl Pass<'_> {
         self.status.abort_timestamp = Some(self.deadline());
         self.set_job(JobStatusState::Reconciling);
         self.status.error = None;
-        self.report("Savepointing", format!("a savepoint of `{name}` is taken"));
+        self.report("Savepointing", format!("taking a savepoint of `{name}`"));
         self.write();
         self.steps.push(Step::TriggerSavepoint { colour, trigger_id });
         self.tell(
             "SavepointTriggered",
-            format!("a savepoint of `{name}` is taken for the other colour"),
+            format!("taking a savepoint of `{name}` for the other colour"),
         );
         self.finish(format!("taking a savepoint of `{name}`"), Some(self.world.settings.interval))
     }
@@ -65,10 +65,10 @@ impl Pass<'_> {
         });
         let id = self.status.savepoint_trigger_id.clone();
         let (Some(child), Some(wanted), Some(id), true) = (child, wanted, id, is_wanted) else {
-            return Ok(self.leave_savepoint(colour, "the savepoint is not wanted any more"));
+            return Ok(self.leave_savepoint(colour, "the savepoint is no longer needed"));
         };
         if self.is_to_abort(&id) {
-            return Ok(self.give_up_savepoint(colour, ABORTED, "somebody asked to give it up"));
+            return Ok(self.give_up_savepoint(colour, ABORTED, "a user requested the abort"));
         }
         if self.status.aborts_at().is_none() {
             // The Java operator waits for it without end.
@@ -84,20 +84,20 @@ impl Pass<'_> {
             }
             Savepoint::NotFound if !self.is_late() => {
                 self.steps.push(Step::TriggerSavepoint { colour, trigger_id: id });
-                "asked for again".to_owned()
+                "triggered again".to_owned()
             }
-            Savepoint::NotFound => "the JobManager does not know of it".to_owned(),
-            Savepoint::Pending => "being taken".to_owned(),
+            Savepoint::NotFound => "the JobManager does not know it".to_owned(),
+            Savepoint::Pending => "in progress".to_owned(),
             Savepoint::Unknown { reason } => reason,
         };
         if self.is_late() {
             let grace = self.world.settings.grace;
-            let why = format!("it was not complete within {grace:?} ({why})");
+            let why = format!("it did not complete within {grace:?} ({why})");
             return Ok(self.give_up_savepoint(colour, SAVEPOINT_FAILED, &why));
         }
-        self.report("Savepointing", format!("a savepoint of `{name}` is taken"));
+        self.report("Savepointing", format!("taking a savepoint of `{name}`"));
         Ok(self.finish(
-            format!("the savepoint of `{name}` is {why}"),
+            format!("the savepoint of `{name}`: {why}"),
             Some(self.world.settings.interval),
         ))
     }
@@ -113,7 +113,7 @@ impl Pass<'_> {
         let name =
             colour.child_of(self.world.resource.metadata.name.as_deref().unwrap_or_default());
         let message = format!(
-            "the savepoint of `{name}` for the other colour failed: {why}. `{name}` serves as before"
+            "the savepoint of `{name}` for the other colour failed: {why}. `{name}` keeps serving"
         );
         self.warn(reason, message.clone());
         self.fail(reason, message);
@@ -151,7 +151,7 @@ impl Pass<'_> {
         let child = child::child(self.world, target, wanted, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
         self.head_for(target, path.clone());
-        self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+        self.report("Deploying", format!("`{name}` is starting and takes over when it is ready"));
         self.write();
         self.steps.extend(self.autoscaler_state(target, wanted));
         self.steps.push(Step::CreateChild(Box::new(child)));
@@ -259,7 +259,7 @@ impl Pass<'_> {
                     return Ok(self.leave_transition(
                         from,
                         serving,
-                        "its savepoint is not known any more",
+                        "its savepoint is no longer known",
                     ));
                 }
             },
@@ -268,7 +268,7 @@ impl Pass<'_> {
                 return Ok(self.leave_transition(
                     from,
                     serving,
-                    "the state that it starts from is not on record",
+                    "the state to start it from is not on record",
                 ));
             }
         };
@@ -279,7 +279,7 @@ impl Pass<'_> {
         self.put_ingress_in_place(from)?;
         let child = child::child(self.world, to, &recorded, path.as_deref());
         let name = child.metadata.name.clone().unwrap_or_default();
-        self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+        self.report("Deploying", format!("`{name}` is starting and takes over when it is ready"));
         self.write();
         self.steps.extend(self.autoscaler_state(to, &recorded));
         self.steps.push(Step::CreateChild(Box::new(child)));
@@ -342,7 +342,7 @@ impl Pass<'_> {
     fn prove(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> Plan {
         let (name, interval) = (target.name(), self.world.settings.interval);
         if self.is_to_abort(target.uid()) {
-            return self.abort(to, target, serving, "somebody asked to give it up");
+            return self.abort(to, target, serving, "a user requested the abort");
         }
         if target.has_failed() {
             let why = target.error().unwrap_or_else(|| "its job is FAILED".to_owned());
@@ -355,7 +355,10 @@ impl Pass<'_> {
                 let why = format!("it was not ready within {:?}{why}", self.world.settings.grace);
                 return self.abort(to, target, serving, &why);
             }
-            self.report("Deploying", format!("`{name}` starts, and takes over when it is ready"));
+            self.report(
+                "Deploying",
+                format!("`{name}` is starting and takes over when it is ready"),
+            );
             return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
         }
         let now = self.world.now;
@@ -373,7 +376,7 @@ impl Pass<'_> {
                 ),
             );
             let pause = std::time::Duration::try_from(left).unwrap_or(interval);
-            return self.finish(format!("`{name}` has to stay ready"), Some(pause));
+            return self.finish(format!("`{name}` must stay ready"), Some(pause));
         }
         self.decide(target, serving)
     }
@@ -396,13 +399,13 @@ impl Pass<'_> {
             self.status.abort_timestamp = Some(self.deadline());
             self.status.deployment_ready_timestamp = None;
             self.put_ingress_in_place(to.other())?;
-            self.report("Deploying", format!("`{name}` has to prove itself again"));
-            return Ok(self.finish(format!("`{name}` is not ready any more"), Some(SOON)));
+            self.report("Deploying", format!("`{name}` must become ready again"));
+            return Ok(self.finish(format!("`{name}` is no longer ready"), Some(SOON)));
         }
         let is_led = self.put_ingress_in_place(to)?;
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
         if !is_led {
-            let because = format!("`{former}` stays as long as the web UI leads to it");
+            let because = format!("`{former}` stays while the web UI points to it");
             return Ok(self.finish(because, Some(self.world.settings.interval)));
         }
         self.delete(serving, &format!("`{name}` has taken over"));
@@ -419,7 +422,7 @@ impl Pass<'_> {
             self.status.blue_green_state = Some(colour.active());
             self.forget_transition();
             self.set_as_wanted(child);
-            self.tell("Deployed", format!("`{name}` is as the spec wants it"));
+            self.tell("Deployed", format!("`{name}` matches the spec"));
             return Ok(self.finish(format!("`{name}` serves"), Some(SOON)));
         }
         self.report_unready(child);
@@ -437,7 +440,8 @@ impl Pass<'_> {
             return self.report("Changing", format!("`{name}` starts"));
         }
         let message = format!(
-            "`{name}` is not ready, {:?} after it was changed: {}. It is waited for; change the spec to one that works",
+            "`{name}` is not ready {:?} after it was changed: {}. The operator keeps waiting. \
+             Change the spec to one that works",
             self.world.settings.grace,
             child.error().unwrap_or_else(|| "see its status".to_owned())
         );
@@ -452,8 +456,8 @@ impl Pass<'_> {
     fn abort(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>, why: &str) -> Plan {
         let (name, former) = (target.name(), serving.name());
         let message = format!(
-            "`{name}` is given up: {why}. `{former}` serves as before. Change spec.template, or try the same again with \
-             `kubectl flink promote {} --retry`",
+            "the transition to `{name}` was aborted: {why}. `{former}` keeps serving. Change \
+             spec.template, or try the same one again with `kubectl flink promote {} --retry`",
             self.world.resource.metadata.name.as_deref().unwrap_or_default()
         );
         self.status.blue_green_state = Some(to.other().active());
@@ -462,7 +466,10 @@ impl Pass<'_> {
         self.warn(ABORTED, message.clone());
         self.fail(ABORTED, message);
         self.write();
-        self.delete(target, "it was given up");
-        self.finish(format!("giving up `{name}`"), Some(self.world.settings.interval))
+        self.delete(target, "the transition to it was aborted");
+        self.finish(
+            format!("aborting the transition to `{name}`"),
+            Some(self.world.settings.interval),
+        )
     }
 }

@@ -135,8 +135,8 @@ impl DeploymentPass<'_> {
         };
         let remedy = if self.has_fixed_job_id()? {
             format!(
-                "with `{}` Flink would start from it. Delete {place} to start without it, or leave \
-                 the id out",
+                "with `{}`, Flink would start from it. Delete {place} to start without it, or \
+                 remove the option",
                 options::FIXED_JOB_ID.key()
             )
         } else {
@@ -322,9 +322,9 @@ impl Lifecycle for FlinkDeployment {
 
 fn lost_status(name: &str) -> Problem {
     let message = format!(
-        "the JobManager Deployment `{name}` runs already, but the status that describes it is lost: \
-         nothing is touched. Restore the status from a backup, or take a savepoint of each job, \
-         delete the Deployment and set `initialSavepointPath`"
+        "the JobManager Deployment `{name}` is already running, but the status that describes it \
+         is lost, so nothing is touched. Restore the status from a backup, or take a savepoint \
+         of each job, delete the Deployment and set `initialSavepointPath`"
     );
     Problem { component: Component::JobManagerDeployment, ..Problem::of_resource(message) }
 }

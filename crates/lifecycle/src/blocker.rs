@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const OVERDUE: Duration = Duration::from_mins(1);
 
 pub(super) const WITHOUT_SAVEPOINT: &str =
-    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one";
+    "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without a savepoint";
 
 /// Kind of thing that is waited for; part of the output for programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -172,7 +172,7 @@ pub(super) fn stop_outcome<'a, Q>(
 fn not_stopped(path: &str) -> String {
     format!(
         "the savepoint {path} is complete, but the job failed while it was being stopped and was \
-         started again from there. Nothing starts from this savepoint, as the job's state may be \
+         restarted from it. Nothing starts from this savepoint, because the job's state may be \
          newer by now"
     )
 }

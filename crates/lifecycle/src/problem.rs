@@ -120,8 +120,8 @@ impl From<InvalidValue> for Halt {
 /// A Deployment of the name exists and is not this resource's.
 pub(super) fn foreign_deployment(name: &str) -> Problem {
     let message = format!(
-        "a Deployment `{name}` exists that does not belong to this FlinkDeployment; rename one of the \
-         two, or delete the Deployment after saving its job's state"
+        "a Deployment `{name}` already exists and does not belong to this FlinkDeployment. \
+         Rename one of the two, or save the job's state and delete the Deployment"
     );
     Problem { component: Component::JobManagerDeployment, ..Problem::of_resource(message) }
 }

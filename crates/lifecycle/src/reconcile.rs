@@ -17,7 +17,7 @@ use api::job::JobState;
 use api::reconciled::Reconciled;
 
 /// Why a pass ends at whose end the user is back at the spec that a rollback went to.
-pub(super) const RETURNED: &str = "the spec is the one that runs since the rollback";
+pub(super) const RETURNED: &str = "the spec is the one that has been running since the rollback";
 
 /// Decides what to do with the resource now.
 ///

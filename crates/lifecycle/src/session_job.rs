@@ -117,7 +117,7 @@ impl Pass<'_> {
         }
         self.status.reconciliation_status.last_reconciled_spec.take()?;
         self.status.job_status.job_id = None;
-        let because = "nothing was deployed yet, and another session cluster is wanted";
+        let because = "nothing was deployed yet, and the spec now names another session cluster";
         Some(self.finish(because, Some(Duration::ZERO)))
     }
 

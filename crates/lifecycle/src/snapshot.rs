@@ -139,7 +139,9 @@ impl<'w> Pass<'w> {
         let spec = self.spec();
         if spec.job_reference.is_some() {
             match self.world.target()? {
-                Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
+                Ok(Target::Foreign) => {
+                    return Ok(self.untouched("its job belongs to another operator"));
+                }
                 Ok(Target::Absent) => self.has_job = Some(false),
                 Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
                 // A savepoint that is there already needs no job.
@@ -153,7 +155,7 @@ impl<'w> Pass<'w> {
         if let Some(savepoint) = self.record() {
             let path = savepoint.path.clone();
             self.status.trigger_timestamp = Some(self.world.now.to_string());
-            return Ok(self.complete(path, "the savepoint exists already"));
+            return Ok(self.complete(path, "the savepoint already exists"));
         }
         if let Some(left) = self.backoff_left() {
             return Ok(self.finish("waiting after a failure", Some(left)));
@@ -236,7 +238,7 @@ impl<'w> Pass<'w> {
     /// Notes the trigger id, then asks Flink.
     fn trigger(&mut self, job: &Job) -> Plan {
         let Some(job_id) = job.id.clone() else {
-            return self.wait("the status of its job names no job id");
+            return self.wait("the status of its job has no job id");
         };
         let what = match self.wanted(job) {
             Ok(what) => what,
@@ -268,20 +270,20 @@ impl<'w> Pass<'w> {
             return if is_able {
                 Ok(Wanted::Checkpoint(CheckpointType::Full))
             } else {
-                Err("checkpoints can be triggered in Flink 1.17 and newer (1.17+)".to_owned())
+                Err("triggering a checkpoint requires Flink 1.17+".to_owned())
             };
         };
         let stated = savepoint.path.clone().filter(|path| !path.trim().is_empty());
         let directory = stated.or_else(|| job.savepoint_directory.clone()).ok_or_else(|| {
             format!(
-                "no savepoint path: set `spec.savepoint.path`, or `{}` of the job",
+                "no savepoint path: set `spec.savepoint.path`, or `{}` for the job",
                 options::SAVEPOINT_DIRECTORY.key()
             )
         })?;
         let format = savepoint.format_type.unwrap_or_default();
         if format == SavepointFormatType::Unknown {
-            return Err("`spec.savepoint.formatType: UNKNOWN` cannot be taken: use CANONICAL or \
-                        NATIVE"
+            return Err("cannot take a savepoint with `spec.savepoint.formatType: UNKNOWN`: use \
+                        CANONICAL or NATIVE"
                 .to_owned());
         }
         Ok(Wanted::Savepoint { directory, format })
@@ -294,7 +296,7 @@ impl<'w> Pass<'w> {
             return self.begin();
         };
         let job = match self.world.target()? {
-            Ok(Target::Foreign) => return Ok(self.untouched("another operator has its job")),
+            Ok(Target::Foreign) => return Ok(self.untouched("its job belongs to another operator")),
             Ok(Target::Absent) => {
                 self.has_job = Some(false);
                 return Ok(self.abandon("was not found"));
@@ -330,19 +332,20 @@ impl<'w> Pass<'w> {
                 if let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job)) {
                     self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
                 }
-                Ok(self.wait("asking for the snapshot again"))
+                Ok(self.wait("triggering the snapshot again"))
             }
-            Ok(Trigger::NotFound) if is_running => Ok(self.fail(
-                "Flink does not know the trigger any more: its JobManager was restarted meanwhile",
-            )),
+            Ok(Trigger::NotFound) if is_running => {
+                Ok(self.fail("Flink no longer knows the trigger: its JobManager has restarted"))
+            }
             Ok(Trigger::Pending) | Err(_) if is_overdue => Ok(self.fail(&format!(
-                "the snapshot did not end within `{}` ({})",
+                "the snapshot did not finish within `{}` ({})",
                 options::CHECKPOINTING_TIMEOUT.key(),
                 config::duration::render(job.timeout.unsigned_abs())
             ))),
             Ok(Trigger::NotFound) => Ok(self.wait("waiting for the job to run again")),
             Ok(Trigger::Pending) => Ok(self.wait("the snapshot is being taken")),
-            Err(reason) => Ok(self.wait(format!("Flink does not say how it stands: {reason}"))),
+            Err(reason) => Ok(self
+                .wait(format!("could not get the progress of the snapshot from Flink: {reason}"))),
         }
     }
 
@@ -398,8 +401,9 @@ impl<'w> Pass<'w> {
         self.steps.push(Step::Event(Event::warning(
             "CheckpointError",
             Component::Snapshot,
-            "the checkpoint was taken, but its path cannot be read: it may have left Flink's \
-             history of checkpoints, which `web.checkpoints.history` makes longer (default 10)",
+            "the checkpoint was taken, but its path could not be read. It may have dropped out \
+             of Flink's checkpoint history; to keep more checkpoints there, raise \
+             `web.checkpoints.history` (default 10)",
         )));
     }
 

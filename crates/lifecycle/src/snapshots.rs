@@ -199,7 +199,7 @@ impl<K: Kind> Pass<'_, K> {
             let state = self.status.job().state;
             if !self.is_answering() || state != Some(JobStatusState::Running) {
                 if K::is_job_over(self) {
-                    self.give_up(kind, &pending, "the job does not run any more");
+                    self.give_up(kind, &pending, "the job is no longer running");
                 }
                 continue;
             }
@@ -318,7 +318,7 @@ impl<K: Kind> Pass<'_, K> {
             return Ok(None);
         }
         let plan = K::maintain(self, last)?;
-        let because = "the change waits for the savepoint that is being taken".to_owned();
+        let because = "the change waits for the savepoint in progress".to_owned();
         Ok(Some(Plan { because, ..plan }))
     }
 
@@ -399,12 +399,12 @@ impl<K: Kind> Pass<'_, K> {
                 Some(others) => {
                     let others = others.join(", ");
                     let why = format!("something could start from it: {others}");
-                    (path.to_owned(), format!("savepoint `{path}` is kept, as {why}"))
+                    (path.to_owned(), format!("savepoint `{path}` is kept because {why}"))
                 }
             },
             Err(reason) => {
-                let what = "old savepoints of the status are kept: it is not known who refers to \
-                            them";
+                let what = "old savepoints in the status are kept: could not determine what \
+                            refers to them";
                 (what.to_owned(), format!("{what}: {reason}"))
             }
         };

@@ -342,8 +342,9 @@ fn toleration_of(
 ) -> Result<Toleration, InvalidValue> {
     let text = |field| toleration.get(field).cloned();
     let seconds = toleration.get("tolerationSeconds").map(|text| {
-        i64::parse(text)
-            .ok_or_else(|| InvalidValue::new(option.key(), text, "whole tolerationSeconds"))
+        i64::parse(text).ok_or_else(|| {
+            InvalidValue::new(option.key(), text, "an integer for tolerationSeconds")
+        })
     });
     Ok(Toleration {
         key: text("key"),

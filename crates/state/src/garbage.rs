@@ -131,7 +131,7 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
     }
     let why = if *is_autoscaler {
         let is_named = inventory.named.contains(cluster) || inventory.running.contains(cluster);
-        (!is_named).then(|| format!("there is no `{}` any more", cluster.name))?
+        (!is_named).then(|| format!("`{}` no longer exists", cluster.name))?
     } else {
         needless_because(map, inventory)?
     };
@@ -174,10 +174,10 @@ fn needless_because(map: &FoundMap, inventory: &Inventory) -> Option<String> {
     if inventory.named.contains(cluster) {
         // A session cluster runs jobs that only it knows; one that moves may need any of them.
         let id = job_id.filter(|_| inventory.settled_applications.contains(cluster))?;
-        return Some(format!("`{}` does not run job {id} any more", cluster.name));
+        return Some(format!("`{}` no longer runs job {id}", cluster.name));
     }
     let is_running = inventory.running.contains(cluster);
-    (!is_running).then(|| format!("there is no cluster `{}` any more", cluster.name))
+    (!is_running).then(|| format!("cluster `{}` no longer exists", cluster.name))
 }
 
 /// All job ids in a text, whatever it is.

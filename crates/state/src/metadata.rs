@@ -31,10 +31,12 @@ const OPERATORS_MAX: usize = 20_000;
 /// Why a file is not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ParseError {
-    #[error("it is not the metadata of a savepoint or checkpoint: it begins otherwise")]
+    #[error(
+        "it is not the metadata of a savepoint or checkpoint: it does not start with the magic number"
+    )]
     Foreign,
     #[error(
-        "its format version {version} is not understood here, which are {} to {}: {}",
+        "its format version {version} is not supported, only {} to {} are: {}",
         VERSIONS.start(),
         VERSIONS.end(),
         if version < VERSIONS.start() { "Flink before 1.3 wrote it" } else { "a newer Flink wrote it" }
@@ -42,7 +44,7 @@ pub enum ParseError {
     Version { version: u32 },
     #[error("it is incomplete: it ends within {what}")]
     Truncated { what: &'static str },
-    #[error("it is broken at byte {at}: {problem}")]
+    #[error("it is corrupt at byte {at}: {problem}")]
     Broken { at: usize, problem: String },
 }
 
@@ -213,7 +215,7 @@ pub fn parse(bytes: &[u8]) -> Result<Metadata, ParseError> {
     }
     let count = reader.count("the number of operators")?;
     if count as usize > OPERATORS_MAX {
-        return Err(reader.broken(format!("it counts {count} operators")));
+        return Err(reader.broken(format!("it claims to have {count} operators")));
     }
     let mut operators = Vec::new();
     for _ in 0..count {

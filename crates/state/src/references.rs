@@ -16,7 +16,7 @@ use config::FlinkConfig;
 const RESTORE_MODES: [&str; 2] = ["restore-mode", "claim-mode"];
 
 /// Why a savepoint stays whose job [`claims`].
-pub const CLAIMED: &str = "its job does not restore with NO_CLAIM, so that a run which was restored \
+pub const CLAIMED: &str = "its job does not restore with NO_CLAIM, so a run that was restored \
                            from it may use its files";
 
 /// True if two paths name the same savepoint, however they are spelled.

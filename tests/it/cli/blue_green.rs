@@ -130,7 +130,7 @@ async fn a_plan_is_told_up_to_the_end_of_the_former_colour() {
 
         The operator would:
           taking a savepoint of `shop-green`
-            1. take a savepoint of the job of `shop-green`, which goes on
+            1. take a savepoint of the job of `shop-green`, which keeps running
           starting `shop-blue` from s3://b/savepoints/savepoint-…
             2. create FlinkDeployment `shop-blue`, which starts from s3://b/savepoints/savepoint-…
           waiting until `shop-green` is gone
@@ -173,10 +173,10 @@ async fn a_change_in_place_is_planned_as_that_of_the_colour() {
             1. change FlinkDeployment `shop-green` in place
           stopping the job with a savepoint
             2. stop the job with a savepoint in s3://b/savepoints
-          removing the JobManager, the job's state is recorded
+          removing the JobManager, with the job's state on record
             3. create a FlinkStateSnapshot
-            4. keep the superseded spec in the history, with s3://b/savepoints/savepoint-…
-            5. delete the JobManager and what it owns
+            4. record the previous spec in the history, with s3://b/savepoints/savepoint-…
+            5. delete the JobManager and the objects that it owns
 
         Downtime:      not known, no earlier upgrade is on record
     "#]]

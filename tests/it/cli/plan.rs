@@ -62,17 +62,17 @@ async fn an_upgrade_is_told_step_by_step() {
           upgrade  image: flink:1.20 → flink:1.20-java17
 
         The operator would:
-          the new spec is tried before anything is stopped
-            1. try the new spec in a pod of each role, while what runs goes on
+          trying the new spec before anything is stopped
+            1. try the new spec in one pod of each role, without touching what is running
           stopping the job with a savepoint
             2. remove the pods that tried the spec
             3. stop the job with a savepoint in s3://b/savepoints
-          removing the JobManager, the job's state is recorded
+          removing the JobManager, with the job's state on record
             4. create a FlinkStateSnapshot
-            5. keep the superseded spec in the history, with s3://b/savepoints/savepoint-…
-            6. delete the JobManager and what it owns
+            5. record the previous spec in the history, with s3://b/savepoints/savepoint-…
+            6. delete the JobManager and the objects that it owns
           deploying the job from s3://b/savepoints/savepoint-…
-            7. create the JobManager and what belongs to it
+            7. create the JobManager and the objects that belong to it
 
         Restore point: savepoint s3://b/savepoints/savepoint-…, taken when the job stops
         Read again:    nothing, the savepoint has it all
@@ -115,11 +115,11 @@ async fn a_plan_as_json_is_a_contract() {
               ],
               "passes": [
                 {
-                  "because": "the new spec is tried before anything is stopped",
+                  "because": "trying the new spec before anything is stopped",
                   "steps": [
                     {
                       "step": "make-preflight",
-                      "text": "try the new spec in a pod of each role, while what runs goes on"
+                      "text": "try the new spec in one pod of each role, without touching what is running"
                     }
                   ]
                 },
@@ -137,7 +137,7 @@ async fn a_plan_as_json_is_a_contract() {
                   ]
                 },
                 {
-                  "because": "removing the JobManager, the job's state is recorded",
+                  "because": "removing the JobManager, with the job's state on record",
                   "steps": [
                     {
                       "step": "create-snapshot",
@@ -145,11 +145,11 @@ async fn a_plan_as_json_is_a_contract() {
                     },
                     {
                       "step": "record-revision",
-                      "text": "keep the superseded spec in the history, with s3://b/savepoints/savepoint-…"
+                      "text": "record the previous spec in the history, with s3://b/savepoints/savepoint-…"
                     },
                     {
                       "step": "delete-job-manager",
-                      "text": "delete the JobManager and what it owns"
+                      "text": "delete the JobManager and the objects that it owns"
                     }
                   ]
                 },
@@ -158,7 +158,7 @@ async fn a_plan_as_json_is_a_contract() {
                   "steps": [
                     {
                       "step": "create-cluster",
-                      "text": "create the JobManager and what belongs to it"
+                      "text": "create the JobManager and the objects that belong to it"
                     }
                   ]
                 }
@@ -240,10 +240,10 @@ async fn a_manifest_is_compared_as_the_api_server_would_store_it() {
         The operator would:
           stopping the job with a savepoint
             1. stop the job with a savepoint in s3://b/savepoints
-          removing the JobManager, the job's state is recorded
+          removing the JobManager, with the job's state on record
             2. create a FlinkStateSnapshot
-            3. keep the superseded spec in the history, with s3://b/savepoints/savepoint-…
-            4. delete the JobManager and what it owns
+            3. record the previous spec in the history, with s3://b/savepoints/savepoint-…
+            4. delete the JobManager and the objects that it owns
 
         Downtime:      not known, no earlier upgrade is on record
     "#]]
@@ -262,8 +262,8 @@ async fn a_new_resource_is_created_from_nothing() {
 
         The operator would:
           deploying the job from empty state
-            1. mark the resource as operated
-            2. create the JobManager and what belongs to it
+            1. add the finalizer
+            2. create the JobManager and the objects that belong to it
 
         Restore point: none: the job starts empty
         warning: the job starts without any state: it is new

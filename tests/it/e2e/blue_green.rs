@@ -295,7 +295,10 @@ impl Cluster {
                 && self.look_at(CHILD, &child).is_null()
         });
         let error = seen["status"]["error"].as_str().unwrap();
-        assert!(error.contains(&format!("`{child}` is given up: {why}")), "{error}");
+        assert!(
+            error.contains(&format!("the transition to `{child}` was aborted: {why}")),
+            "{error}"
+        );
         assert!(self.leads_to(NAME, &serving));
         let now = self.wait_until_runs(CHILD, &serving);
         assert_eq!(now["metadata"]["uid"], before["metadata"]["uid"]);

@@ -153,7 +153,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     for _ in 0..3 {
         let plan = later.plan();
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
-        assert!(plan.because.contains("is tried again later"), "{}", plan.because);
+        assert!(plan.because.contains("will be retried"), "{}", plan.because);
         assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));
         later = later.after(&plan);

@@ -158,7 +158,7 @@ fn a_job_that_serves_and_fails_is_told_until_it_runs_again() {
     sim.children.get_mut(&Colour::Blue).unwrap().fail();
     sim.until("told", |sim| sim.status.job_status.state == Some(JobStatusState::Failing));
     let error = sim.status.error.clone().unwrap();
-    assert!(error.starts_with("the job of `orders-blue` does not run"), "{error}");
+    assert!(error.starts_with("the job of `orders-blue` is not running"), "{error}");
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.settle();
     assert_eq!(
@@ -197,7 +197,8 @@ fn upstream_1072_going_back_to_the_old_text_switches_nothing() {
     sim.until("given up", Sim::is_given_up);
     let error = sim.status.error.clone().unwrap();
     assert!(
-        error.contains("`orders-green` is given up") && error.contains("no such image"),
+        error.contains("the transition to `orders-green` was aborted")
+            && error.contains("no such image"),
         "{error}"
     );
     assert!(!sim.status.last_reconciled_spec.as_ref().unwrap().contains(BROKEN_IMAGE));
@@ -390,7 +391,7 @@ fn somebody_elses_deployment_of_that_name_is_left_alone() {
         let plan = sim.pass(None);
         assert!(plan.steps.iter().all(|step| matches!(step, Step::Event(_))), "{:?}", plan.steps);
     }
-    assert!(sim.status.error.as_ref().unwrap().contains("does not belong to this resource"));
+    assert!(sim.status.error.as_ref().unwrap().contains("does not belong to it"));
     sim.children.remove(&Colour::Green);
     sim.settle();
 }

@@ -25,10 +25,10 @@ use config::options;
 
 /// Consequence when something of the cluster does not end in time.
 const GOES_ALL_THE_SAME: &str =
-    "the resource goes all the same, and Kubernetes goes on removing what is left";
+    "the resource is deleted anyway, and Kubernetes continues to remove what is left";
 /// Remedy when Kubernetes does not remove something.
-const LOOK_AT_PODS: &str = "look why its pods do not end: their node may be lost, and a pod of a \
-     lost node goes with `kubectl delete pod NAME --force`";
+const LOOK_AT_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
+                            with `kubectl delete pod NAME --force`";
 
 impl DeploymentPass<'_> {
     pub(crate) fn delete(&mut self) -> End {
@@ -53,13 +53,13 @@ impl DeploymentPass<'_> {
             let because = "waiting for the JobManager to end";
             return match self.await_end(Reason::JobManager, because, since) {
                 Some(plan) => Ok(plan),
-                None => self.end_late("the JobManager's Deployment has not ended"),
+                None => self.end_late("the JobManager's Deployment did not end"),
             };
         }
         if is_unheard {
             // Its jobs may run, and their HA metadata is all that leads to their state.
             self.delete_cluster_of(UpgradeMode::LastState, Some(job_manager.uid))?;
-            let because = "stopping the JobManager, which cannot be asked for its jobs";
+            let because = "stopping the JobManager, which does not say what jobs it runs";
             return Ok(self.finish(because, Some(GOING)));
         }
         if let Some(plan) = self.save_before_deletion()? {
@@ -117,7 +117,7 @@ impl DeploymentPass<'_> {
             let because = "waiting for the TaskManagers to end";
             return match self.await_end(Reason::TaskManagers, because, since) {
                 Some(plan) => Ok(plan),
-                None => self.end_late("the TaskManagers' Deployment has not ended"),
+                None => self.end_late("the TaskManagers' Deployment did not end"),
             };
         }
         let pods = self.pods()?;
@@ -127,13 +127,16 @@ impl DeploymentPass<'_> {
         // Pods that nobody asked to end go on, with the metadata that they need.
         let runs_on = pods.iter().any(|pod| pod.ending_since.is_none());
         if runs_on && self.leaves_orphans() {
-            return self.end(true, "deleted: its pods are left alone, as the propagation says");
+            return self.end(
+                true,
+                "deleted: its pods keep running, because the deletion propagation is Orphan",
+            );
         }
         let since = pods.iter().filter_map(|pod| pod.ending_since).max();
         let because = "waiting for the JobManager's pods to end";
         match self.await_end(Reason::Pods, because, since) {
             Some(plan) => Ok(plan),
-            None => self.end_late("pods of the JobManager have not ended"),
+            None => self.end_late("pods of the JobManager did not end"),
         }
     }
 
@@ -149,20 +152,20 @@ impl DeploymentPass<'_> {
     fn end_late(&mut self, what: &str) -> End {
         let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
         let message = format!(
-            "{what} in time (`kubernetes.operator.resource.cleanup.timeout`): the resource goes all \
-             the same, {LOOK_AT_PODS}"
+            "{what} in time (`kubernetes.operator.resource.cleanup.timeout`). The resource is \
+             deleted anyway; {LOOK_AT_PODS}"
         );
         self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Operator, message)));
-        self.end(runs_on, "deleted: what is left of the cluster did not end in time")
+        self.end(runs_on, "deleted: the rest of the cluster did not end in time")
     }
 
     /// Lets the resource go, and HA metadata with it unless something still needs that.
     fn end(&mut self, is_metadata_needed: bool, because: &str) -> End {
         if self.is_state_unsaved() {
             let message = "deleted without the savepoint that \
-                 `kubernetes.operator.job.savepoint-on-deletion` asks for, as the job has no \
-                 JobManager to take it: HA metadata of the job is kept, which leads to its newest \
-                 checkpoint";
+                           `kubernetes.operator.job.savepoint-on-deletion` asks for, because the \
+                           job has no JobManager to take it. HA metadata of the job is kept, and \
+                           leads to its newest checkpoint";
             let event = Event::warning("SavepointError", Component::Operator, message);
             self.steps.push(Step::Event(event));
         } else if !is_metadata_needed && self.was_deployed() && !self.keeps_metadata_of_jobs()? {
@@ -240,8 +243,9 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let Some(last) = self.last.clone() else {
-            let because = "no savepoint can be taken before the deletion, as \
-                 status.reconciliationStatus.lastReconciledSpec is lost or not readable";
+            let because = "no savepoint can be taken before the deletion, because \
+                           status.reconciliationStatus.lastReconciledSpec is missing or not \
+                           readable";
             return Err(self.refuse_unsaved(because));
         };
         let is_upgrading =
@@ -286,7 +290,7 @@ impl DeploymentPass<'_> {
         let at = give_up_at(&self.world.resource.metadata, None, patience, self.world.now);
         let blocker = Blocker::new(
             Reason::JobNotRunning,
-            "deletion waits for the job to run, to take a savepoint",
+            "deletion waits for the job to run so that a savepoint can be taken",
         );
         self.wait_for_savepoint(blocker, at)
     }

@@ -191,9 +191,9 @@ impl DeploymentPass<'_> {
             return Ok(());
         }
         let message = format!(
-            "pods [{names}] of the former JobManager do not end, and its Deployment is gone: a \
-             JobManager beside them could run the job twice, so that none is started. Delete them, \
-             and the ReplicaSet that they may belong to; those of a node that is gone for good with \
+            "pods [{names}] of the previous JobManager do not end, and its Deployment is gone. \
+             No JobManager is started, because together they could run the job twice. Delete the \
+             pods, and their ReplicaSet if there is one. If their node is gone for good, use \
              `--force --grace-period=0`"
         );
         let beside = self.problem.take().map(|problem| problem.message);
@@ -235,9 +235,9 @@ impl DeploymentPass<'_> {
             return self.await_pods_left();
         }
         let message = format!(
-            "pods [{names}] of an earlier cluster `{}` run, and its Deployment is gone: a JobManager \
-             beside them would run what they run once more, so that none is started. Delete them, and \
-             the ReplicaSet that they may belong to",
+            "pods [{names}] of an earlier cluster `{}` are running, and its Deployment is gone. \
+             No JobManager is started, because it would run the same jobs a second time. Delete \
+             the pods, and their ReplicaSet if there is one",
             self.world.name()
         );
         Err(Halt::problem(Problem::upgrade("PodsLeft", message)))
@@ -408,9 +408,9 @@ impl DeploymentPass<'_> {
         }
         let Err(reason) = self.world.ha_metadata()? else { return Ok(()) };
         let message = format!(
-            "the job was about to be started, and whether it was is not known, as its HA metadata \
-             cannot be read: {reason}. It may have run since and be ahead of what it was to start \
-             from, so that nothing is started until they can be read. {OTHER_STATE}"
+            "the job was about to be started, and it is unknown whether it was, because its HA \
+             metadata cannot be read: {reason}. It may have run since and be ahead of its \
+             restore point, so nothing is started until the metadata can be read. {OTHER_STATE}"
         );
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }

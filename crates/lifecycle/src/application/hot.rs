@@ -36,7 +36,7 @@ use render::preflight::Preflight;
 use state::restore_point::RestorePoint;
 
 /// Why an upgrade is not hot although that is asked for.
-pub(crate) const NOT_BY_LAST_STATE: &str = "the job is not stopped by last-state";
+pub(crate) const NOT_BY_LAST_STATE: &str = "the job is not stopped with last-state";
 
 impl DeploymentPass<'_> {
     /// Pods of a changed spec that stand by to take over, or why there can be none; absent where none are asked for.
@@ -56,7 +56,7 @@ impl DeploymentPass<'_> {
         let reason = if !is_standalone(from) || !is_standalone(to) {
             Some("only TaskManagers of a standalone cluster can wait for another JobManager")
         } else if !is_kubernetes_high_availability_on(&config) {
-            Some("it takes high availability by Kubernetes")
+            Some("it requires high availability with Kubernetes")
         } else if takes_any_slot(&config) || takes_any_slot(&*self.observe_config()?) {
             Some("the adaptive scheduler would run the old job on the new TaskManagers")
         } else {
@@ -71,7 +71,7 @@ impl DeploymentPass<'_> {
             job_result_store_id: run.to_owned(),
         };
         let standby = self.render_with(to, &config, &submission, Preflight::standing_by)?;
-        Ok(Some(standby.ok_or("its pods mount files of the operator")))
+        Ok(Some(standby.ok_or("its pods mount files from the operator")))
     }
 
     fn is_hot(&self, config: &FlinkConfig) -> Result<bool, Halt> {
@@ -96,7 +96,7 @@ impl DeploymentPass<'_> {
 
     fn tell_cold(&mut self, reason: &str) {
         let message = format!(
-            "The upgrade is not hot, and stops the job before it starts the next: {reason}"
+            "The upgrade is not hot and stops the job before it starts the new one: {reason}"
         );
         self.tell(Event::normal("HotUpgradeSkipped", Component::Operator, message));
     }
@@ -140,8 +140,8 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let message = format!(
-            "the job has completed checkpoint {checkpoint}, which its HA metadata does not name, so that the next start \
-             would not restore it: nothing is stopped"
+            "the job has completed checkpoint {checkpoint}, but its HA metadata does not name \
+             it, so the next start would not restore it. Nothing is stopped"
         );
         let refusal = Halt::problem(Problem::upgrade("UpgradeFailed", message));
         self.maintain_as_it_is(last, refusal).map(Some)
@@ -154,7 +154,7 @@ impl DeploymentPass<'_> {
             return Ok(ControlFlow::Break(checkpoint));
         }
         if legacy::pending(&self.status.job_status, KIND).is_some() {
-            return Ok(ControlFlow::Continue("another checkpoint is under way".to_owned()));
+            return Ok(ControlFlow::Continue("another checkpoint is in progress".to_owned()));
         }
         let Some(asked) = legacy::upgrade_checkpoint(&self.status.job_status) else {
             let trigger_id = self.trigger_id(KIND);
@@ -163,9 +163,7 @@ impl DeploymentPass<'_> {
             legacy::note(job, KIND, Cause::Upgrade, &trigger_id, formats, now);
             self.write_intent();
             self.ask_for_checkpoint(trigger_id)?;
-            return Ok(ControlFlow::Continue(
-                "a checkpoint is taken before the upgrade".to_owned(),
-            ));
+            return Ok(ControlFlow::Continue("taking a checkpoint before the upgrade".to_owned()));
         };
         let timeout = self.observe_config()?.get(&options::CHECKPOINTING_TIMEOUT)?;
         let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
@@ -179,7 +177,7 @@ impl DeploymentPass<'_> {
                 return Ok(ControlFlow::Break(checkpoint));
             }
             Ok(Trigger::Failed { message }) => Some(message.clone()),
-            Ok(_) | Err(_) if is_late => Some(format!("it is not complete after {timeout:#}")),
+            Ok(_) | Err(_) if is_late => Some(format!("it did not complete within {timeout:#}")),
             Ok(Trigger::NotFound) => {
                 self.ask_for_checkpoint(asked.trigger_id)?;
                 None
@@ -189,10 +187,10 @@ impl DeploymentPass<'_> {
         if let Some(reason) = failure {
             self.is_not_hot(&format!("the checkpoint before it failed: {reason}"));
             self.end_preflight();
-            let because = "the new pods are removed, and the upgrade goes the ordinary way";
+            let because = "removing the new pods; the upgrade continues without them";
             return Ok(ControlFlow::Continue(because.to_owned()));
         }
-        Ok(ControlFlow::Continue("the checkpoint before the upgrade is waited for".to_owned()))
+        Ok(ControlFlow::Continue("waiting for the checkpoint before the upgrade".to_owned()))
     }
 
     fn ask_for_checkpoint(&mut self, trigger_id: String) -> Result<(), Halt> {
@@ -287,7 +285,7 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
-        let because = "the pods that stood by are of another spec, and are removed";
+        let because = "removing the standby pods, which belong to another spec";
         Ok(Some(self.finish(because, Some(SOON))))
     }
 }

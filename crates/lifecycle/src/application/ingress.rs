@@ -26,8 +26,8 @@ impl DeploymentPass<'_> {
             return;
         }
         let message = format!(
-            "no Ingress is made for `spec.ingress`, as `{}` is false: set it to true, or remove \
-             `spec.ingress`",
+            "no Ingress is created for `spec.ingress`, because `{}` is false: set it to true, or \
+             remove `spec.ingress`",
             option.key()
         );
         let mut event = Event::warning("IngressManagement", Component::Operator, message.clone());

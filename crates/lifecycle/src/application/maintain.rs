@@ -176,7 +176,7 @@ impl DeploymentPass<'_> {
             self.delete_cluster(Some(uid))?;
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-        Ok(self.finish("the job ended long ago: its JobManager is removed", Some(self.interval())))
+        Ok(self.finish("the job ended long ago: removing its JobManager", Some(self.interval())))
     }
 }
 

@@ -23,7 +23,7 @@ use state::restore_point::RestorePoint;
 
 /// The way out where the API server refuses an object.
 const MEND: &str =
-    "change the spec, or what refuses it (a quota, a policy, an object of this name)";
+    "change the spec, or what rejects it (a quota, a policy, an existing object of this name)";
 
 impl DeploymentPass<'_> {
     /// A running job is not stopped for a spec whose objects cannot be made.
@@ -49,10 +49,11 @@ impl DeploymentPass<'_> {
             Ok(None) => Ok(()),
             Ok(Some(refusal)) => Err(Halt::problem(Problem::upgrade(
                 "UpgradeFailed",
-                format!("{refusal}. Nothing is stopped, and what runs goes on as it is: {MEND}"),
+                format!("{refusal}. Nothing is stopped: {MEND}"),
             ))),
             Err(reason) => Err(Halt::cannot(format!(
-                "whether the API server takes the objects of the new cluster is not known: {reason}"
+                "could not determine whether the API server accepts the objects of the new \
+                 cluster: {reason}"
             ))),
         }
     }
@@ -69,10 +70,10 @@ impl DeploymentPass<'_> {
         }
         let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
         let message = format!(
-            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. It could not \
-             remove the graph of an earlier job there, which Flink would run beside the new one: \
-             nothing is stopped or started. Set `{}: kubernetes`, or name a ZooKeeper that it can \
-             reach",
+            "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. The \
+             operator could not remove the graph of an earlier job there, and Flink would run \
+             that job next to the new one. Nothing is stopped or started. Set `{}: kubernetes`, \
+             or name a ZooKeeper that the operator can reach",
             options::HA_TYPE.key()
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
@@ -91,9 +92,10 @@ impl DeploymentPass<'_> {
         }
         let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
         let message = format!(
-            "HA metadata of what runs is in a ZooKeeper that the operator cannot reach: {reason}. It could \
-             not remove its graph there, which Flink would run beside the new one: nothing is stopped. \
-             Give the next cluster another `{}`, with `spec.job.upgradeMode: savepoint`",
+            "HA metadata of the running cluster is in a ZooKeeper that the operator cannot \
+             reach: {reason}. The operator could not remove the old job graph there, and Flink \
+             would run the old job next to the new one. Nothing is stopped. Give the next \
+             cluster another `{}`, with `spec.job.upgradeMode: savepoint`",
             options::ZOOKEEPER_ROOT.key()
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
@@ -120,9 +122,10 @@ impl DeploymentPass<'_> {
             let problem = match file {
                 OperatorFile::Elsewhere => continue,
                 _ if is_of_spec && !is_in(path, &allowed) => format!(
-                    "is not below `{}` of the operator's configuration ({}), so that no resource may \
-                     name it: put the keytab into a Secret of the namespace and name that in `{}`, or \
-                     the krb5.conf into a ConfigMap for `{}`; or have the directory allowed",
+                    "is not below a directory that `{}` in the operator's configuration allows \
+                     ({}). Put the keytab into a Secret in the namespace and name it in `{}`, \
+                     put the krb5.conf into a ConfigMap and name it in `{}`, or allow the \
+                     directory",
                     options::KERBEROS_DIRECTORIES.key(),
                     if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") },
                     options::KERBEROS_KEYTAB_SECRET.key(),
@@ -130,8 +133,8 @@ impl DeploymentPass<'_> {
                 ),
                 OperatorFile::Readable => continue,
                 OperatorFile::Unusable(reason) => format!(
-                    "cannot be read where the operator runs: {reason}. Mount it into the operator's pod, \
-                     or name a Secret and a ConfigMap in `{}` and `{}`",
+                    "cannot be read in the operator's pod: {reason}. Mount it there, or name a \
+                     Secret and a ConfigMap in `{}` and `{}`",
                     options::KERBEROS_KEYTAB_SECRET.key(),
                     options::KERBEROS_KRB5_CONF_CONFIG_MAP.key(),
                 ),
@@ -155,7 +158,7 @@ impl DeploymentPass<'_> {
         // A start that is only found to be made left no record of it.
         self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
-        Ok((!was_refused).then(|| self.finish("the JobManager was created already", Some(SOON))))
+        Ok((!was_refused).then(|| self.finish("the JobManager was already created", Some(SOON))))
     }
 }
 

@@ -90,16 +90,16 @@ pub fn judge(
                 if age >= ROOM_PATIENCE {
                     untried = Some(format!("pod `{name}`: {}", problem.message));
                 } else {
-                    waiting = Some(format!("pod `{name}` has no room yet"));
+                    waiting = Some(format!("there is no capacity for pod `{name}` yet"));
                 }
             }
             PreflightState::Troubled(PodProblem { reason, message }) => {
                 return Verdict::Refuse(format!("pod `{name}`: {reason}: {message}"));
             }
             PreflightState::Pending if age >= SignedDuration::try_from(timeout).unwrap_or(age) => {
-                return Verdict::Refuse(format!("pod `{name}` is not done after {timeout:?}"));
+                return Verdict::Refuse(format!("pod `{name}` did not finish within {timeout:?}"));
             }
-            PreflightState::Pending => waiting = Some(format!("pod `{name}` is being started")),
+            PreflightState::Pending => waiting = Some(format!("pod `{name}` is starting")),
         }
     }
     match (waiting, untried) {
@@ -154,7 +154,8 @@ impl DeploymentPass<'_> {
         let known = match self.world.preflight(&wanted)? {
             Ok(known) => known,
             Err(reason) => {
-                let because = format!("whether the new spec would start is not known: {reason}");
+                let because =
+                    format!("could not determine whether the new spec would start: {reason}");
                 return Err(Halt::cannot(because));
             }
         };
@@ -165,7 +166,8 @@ impl DeploymentPass<'_> {
             && !wanted.is_standby()
         {
             let message = format!(
-                "The new spec cannot be tried beside what runs, which is upgraded all the same: {reason}"
+                "The new spec could not be tried before the upgrade, which continues anyway: \
+                 {reason}"
             );
             self.tell(Event::normal("PreflightSkipped", Component::Operator, message));
         }
@@ -175,7 +177,7 @@ impl DeploymentPass<'_> {
                 return Ok(Ok(None));
             }
             Verdict::Untried(_) if wanted.is_standby() => {
-                let because = "the new pods find no room beside the old ones";
+                let because = "there is no capacity for the new pods next to the old ones";
                 self.is_not_hot(because);
                 self.steps.push(Step::Own(ClusterStep::RemovePreflight));
                 (because.to_owned(), GOING)
@@ -199,13 +201,13 @@ impl DeploymentPass<'_> {
             Verdict::Remove => {
                 self.forget_fresh_checkpoint();
                 self.steps.push(Step::Own(ClusterStep::RemovePreflight));
-                ("the new spec is tried anew".to_owned(), GOING)
+                ("trying the new spec again".to_owned(), GOING)
             }
             Verdict::Make => {
                 PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
                 self.write_intent();
                 self.steps.push(Step::Own(ClusterStep::MakePreflight(Box::new(wanted))));
-                ("the new spec is tried before anything is stopped".to_owned(), SOON)
+                ("trying the new spec before anything is stopped".to_owned(), SOON)
             }
             Verdict::Wait(reason) => (format!("the new spec is being tried: {reason}"), SOON),
         };
@@ -247,7 +249,7 @@ impl DeploymentPass<'_> {
         if is_last_state && !is_cold {
             match self.standby(from, to, &self.next_run())? {
                 // Nothing of it would be warm, and a JobManager that stands by may lead.
-                Some(Ok(_)) if !self.is_job_running() => self.is_not_hot("the job does not run"),
+                Some(Ok(_)) if !self.is_job_running() => self.is_not_hot("the job is not running"),
                 Some(Ok(standby)) => return Ok(Some((Level::Pods, standby))),
                 Some(Err(reason)) => self.own.cold_because = Some(reason),
                 None => {}
@@ -315,9 +317,9 @@ impl DeploymentPass<'_> {
 
 fn not_passed(reason: &str) -> Problem {
     let message = format!(
-        "the new spec would not start, and nothing is stopped for it: {reason}. What runs goes on as \
-         it is, and the trial goes on until the spec is changed. `kubectl flink deploy \
-         --no-preflight`, or `{}: none` in its `flinkConfiguration`, does without",
+        "the new spec would not start: {reason}. What is running is not touched, and the check \
+         continues until the spec changes. To skip the check, use `kubectl flink deploy \
+         --no-preflight`, or set `{}: none` in its `flinkConfiguration`",
         options::JOB_UPGRADE_PREFLIGHT.key()
     );
     let detail = Some(PREFLIGHT_FAILED.to_owned());

@@ -78,31 +78,32 @@ impl DeploymentPass<'_> {
         let state = self.status.job_status.state;
         let before = match (self.pending_stop(), state) {
             (Some(_), _) => {
-                "the job was asked to stop with a savepoint, and whether it did is not known".into()
+                "the job was asked to stop with a savepoint, and it is unknown whether it did"
+                    .into()
             }
             (None, Some(JobStatusState::Cancelling)) => {
-                "the job was cancelled, and what it left is not known".into()
+                "the job was cancelled, and it is unknown what it left".into()
             }
             (None, state) => {
                 let path = self.savepoint_path().map(|path| format!(" with `{path}`"));
                 let state = state.map_or("unknown", |it| it.into_str());
-                format!("the job had ended ({state}){}", path.unwrap_or_default())
+                format!("the job ended ({state}){}", path.unwrap_or_default())
             }
         };
         let again = match self.started_with()? {
             Ok(_) => {
-                "without high availability its JobManager, which has started again since, runs \
-                      it anew from where it began"
+                "its JobManager has restarted since and, without high availability, runs the job \
+                 again from where it began"
                     .to_owned()
             }
             Err(reason) => format!(
-                "its JobManager has started again since, and runs it anew from where it began unless \
-                 it has high availability, which is not known: {reason}"
+                "its JobManager has restarted since and runs the job again from where it began, \
+                 unless it has high availability, which is unknown: {reason}"
             ),
         };
         Ok(format!(
-            "{before}: {again}. Nothing is stopped or started, as either run may have the newest \
-             state. {OTHER_STATE}"
+            "{before}: {again}. Nothing is stopped or started, because either run may have the \
+             newest state. {OTHER_STATE}"
         ))
     }
 
@@ -173,8 +174,8 @@ impl DeploymentPass<'_> {
         };
         let path = self.savepoint_path().unwrap_or_default();
         let message = format!(
-            "the job had ended with `{path}`, and {found}: its JobManager was to be removed then. \
-             What it has done since is not in that state, so that nothing is started. {OTHER_STATE}"
+            "the job ended with `{path}` but {found}, before its JobManager was removed. What it \
+             has done since is not in that state, so nothing is started. {OTHER_STATE}"
         );
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }

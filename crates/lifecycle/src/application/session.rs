@@ -75,7 +75,7 @@ impl DeploymentPass<'_> {
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
         self.delete_cluster_of(self.last_mode(), job_manager)?;
-        Ok(self.finish("replacing the session cluster, HA metadata is kept", Some(GOING)))
+        Ok(self.finish("replacing the session cluster and keeping HA metadata", Some(GOING)))
     }
 
     /// The cluster is recorded as stopped: start the wanted one once nothing is left of the old.
@@ -167,12 +167,13 @@ impl DeploymentPass<'_> {
                 ));
             }
             Err(reason) => {
-                let message =
-                    format!("whether session jobs refer to the cluster cannot be read: {reason}");
+                let message = format!(
+                    "could not determine whether session jobs refer to the cluster: {reason}"
+                );
                 return Err(self.blocked(
                     Reason::SessionJobs,
                     message,
-                    "give the operator the right to list flinksessionjobs, or set \
+                    "allow the operator to list flinksessionjobs, or set \
                      `kubernetes.operator.session.deletion.block-on-session-jobs: false`",
                 ));
             }
@@ -225,9 +226,9 @@ impl DeploymentPass<'_> {
         if now >= at {
             return Ok(Jobs::Unheard);
         }
-        let message = format!("whether jobs run in the cluster cannot be read: {reason}");
+        let message = format!("could not determine whether jobs run in the cluster: {reason}");
         let blocker = Blocker::new(Reason::Unreadable, message.clone());
-        let then = "a JobManager that never answers is deleted all the same, and HA metadata of its \
+        let then = "a JobManager that never answers is deleted anyway, and HA metadata of its \
                     jobs is kept";
         self.blocker = Some(Box::new(blocker.until(at, then)));
         Err(Halt::cannot(message))
@@ -257,7 +258,7 @@ impl DeploymentPass<'_> {
         }
         let because = match self.world.ha_metadata()? {
             Ok(metadata) if !metadata.has_job => return Ok(false),
-            Ok(_) => "leads to jobs of the session cluster that nobody saw end".to_owned(),
+            Ok(_) => "leads to jobs of the session cluster whose end was not observed".to_owned(),
             // Of a cluster that never came up there are none, unless it did while nobody looked.
             Err(_) if !was_seen => return Ok(false),
             // No later look would tell more.
@@ -272,10 +273,11 @@ impl DeploymentPass<'_> {
                 let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT)?;
                 let metadata = &self.world.resource.metadata;
                 let at = give_up_at(metadata, None, patience, self.world.now);
-                let message = format!("whether HA metadata leads to jobs cannot be read: {reason}");
+                let message =
+                    format!("could not determine whether HA metadata leads to jobs: {reason}");
                 if self.world.now < at {
                     let blocker = Blocker::new(Reason::Unreadable, message.clone());
-                    let then = "the resource goes, and HA metadata is kept";
+                    let then = "the resource is deleted, and HA metadata is kept";
                     self.blocker = Some(Box::new(blocker.until(at, then)));
                     return Err(Halt::cannot(message));
                 }
@@ -283,8 +285,8 @@ impl DeploymentPass<'_> {
             }
         };
         let message = format!(
-            "HA metadata is kept, as it {because}: a session cluster of the same name runs them \
-             again. Remove it once nothing needs it"
+            "HA metadata is kept because it {because}. A session cluster of the same name would \
+             run them again. Remove the metadata once nothing needs it"
         );
         let event = Event::warning("CleanupFailed", Component::Operator, message);
         self.steps.push(Step::Event(event));

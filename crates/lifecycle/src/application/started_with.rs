@@ -19,10 +19,12 @@ pub(crate) const NOT_ON_RECORD: &str =
     "there is no JobManager, and the status does not say how it was started";
 
 /// Message when only HA metadata lead to the job's state, and a start would not look for them.
-const SWITCHED_OFF: &str = "the JobManager is gone, and the job's state is in HA metadata, which a start would not look \
-     for: high availability is off now, in the spec or in the operator's defaults. Set \
-     `high-availability.type` as it was; or find the job's newest checkpoint or savepoint, set \
-     `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a new number.";
+const SWITCHED_OFF: &str = "the JobManager is gone, and the job's state is in HA metadata. A \
+                            start would not look for it, because high availability is now off in \
+                            the spec or in the operator's defaults. Set `high-availability.type` \
+                            as it was; or find the job's newest checkpoint or savepoint, set \
+                            `spec.job.initialSavepointPath` to it and \
+                            `spec.job.savepointRedeployNonce` to a new number.";
 
 /// Puts on record what a cluster is started with.
 pub(crate) fn note(info: &mut BTreeMap<String, String>, config: &FlinkConfig) {

@@ -181,7 +181,7 @@ impl DeploymentPass<'_> {
             Component::JobManagerDeployment,
             "Recovered lost TaskManager deployment",
         )));
-        Ok(Some(self.finish("making the lost TaskManagers again", Some(SOON))))
+        Ok(Some(self.finish("recreating the lost TaskManagers", Some(SOON))))
     }
 
     /// In reactive mode a job takes the slots that there are, so that another number of

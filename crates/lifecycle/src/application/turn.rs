@@ -62,16 +62,17 @@ fn in_words(turn: Turn) -> Option<(&'static str, String)> {
         Turn::Taken => None,
         Turn::Waits => {
             let message = format!(
-                "the change waits for its turn: as many upgrades are under way as `{}` allows. What runs goes on as \
-                 it is",
+                "the change waits for its turn: as many upgrades are in progress as `{}` allows. \
+                 What is running is not touched",
                 options::UPGRADE_MAX_CONCURRENT.key()
             );
             Some((WAITS_FOR_TURN, message))
         }
         Turn::Paused => {
             let message = format!(
-                "the change waits: upgrades are paused, as those before it failed (`{}`). What runs goes on as it is. \
-                 Correct the spec, or let the rest go on with `kubectl flink operator continue`",
+                "the change waits: upgrades are paused because earlier ones failed (`{}`). What \
+                 is running is not touched. Correct the spec, or let the other upgrades continue \
+                 with `kubectl flink operator continue`",
                 options::UPGRADE_PAUSE_AFTER_FAILURES.key()
             );
             Some((PAUSED, message))

@@ -390,7 +390,7 @@ impl DeploymentPass<'_> {
         let needs_savepoint = self.job().upgrade_mode == UpgradeMode::Savepoint && !may_fall_back;
         let doubt = match self.high_availability(&deployed)? {
             _ if is_version_changed => {
-                Some("HA metadata does not lead to another Flink version".to_owned())
+                Some("another Flink version cannot use HA metadata".to_owned())
             }
             _ if needs_savepoint => {
                 Some(format!("`{}` is off", options::JOB_UPGRADE_LAST_STATE_FALLBACK_ENABLED.key()))
@@ -405,21 +405,22 @@ impl DeploymentPass<'_> {
                 Some(format!("HA metadata cannot be read ({reason})"))
             }
             HighAvailability::Off => Some(
-                "without high availability nobody else knows the job's newest state".to_owned(),
+                "without high availability, nothing else knows the job's newest state".to_owned(),
             ),
         };
         let silence = format!(
-            "the JobManager that was asked to stop the job has not answered for long ({})",
+            "the JobManager was asked to stop the job and has not answered for a long time ({})",
             self.trouble()
         );
         if let Some(doubt) = doubt {
             let message = format!(
-                "{silence}, and {doubt}: nothing is started, and the change waits until it \
-                 answers. {OTHER_STATE}"
+                "{silence}, and {doubt}. Nothing is started, and the change waits until the \
+                 JobManager answers. {OTHER_STATE}"
             );
             return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
         }
-        let message = format!("{silence}: it is waited for no longer, and HA metadata decides");
+        let message =
+            format!("{silence}. The operator no longer waits for it and uses HA metadata");
         self.tell(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
         self.forget_stop();
         self.trust_metadata_only();
@@ -427,7 +428,7 @@ impl DeploymentPass<'_> {
             self.set_job_state(JobStatusState::Reconciling);
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
-        Ok(self.finish("the JobManager does not answer: decided anew", Some(Duration::ZERO)))
+        Ok(self.finish("the JobManager does not answer: deciding again", Some(Duration::ZERO)))
     }
 
     /// The state that the job started from is not its newest any more: a start that finds no checkpoint
@@ -480,7 +481,7 @@ impl DeploymentPass<'_> {
         }
         self.store_cancelling(last, UpgradeMode::Savepoint);
         self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-        Ok(self.finish("cancelling the job, its checkpoint is kept", Some(SOON)))
+        Ok(self.finish("cancelling the job and keeping its checkpoint", Some(SOON)))
     }
 
     pub(crate) fn redeploy_from_savepoint(
@@ -551,9 +552,9 @@ impl DeploymentPass<'_> {
         }
         self.delete_cluster_of(mode, uid)?;
         let because = match mode {
-            UpgradeMode::Stateless => "stopping the job without its state",
-            UpgradeMode::Savepoint => "removing the JobManager, the job's state is recorded",
-            UpgradeMode::LastState => "removing the JobManager, HA metadata is kept",
+            UpgradeMode::Stateless => "stopping the job without keeping its state",
+            UpgradeMode::Savepoint => "removing the JobManager, with the job's state on record",
+            UpgradeMode::LastState => "removing the JobManager and keeping HA metadata",
         };
         let pause = self.going();
         Ok(self.finish(because, Some(pause)))

@@ -22,8 +22,8 @@ pub(crate) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt>
     let Some(version) = too_old(spec) else { return Ok(()) };
     let message = format!(
         "Flink version {version} is not supported by this operator version: the cluster can be \
-         suspended, saved and deleted, but not started. Set spec.flinkVersion to v1_15 or newer, and \
-         spec.image to an image of it"
+         suspended, saved and deleted, but not started. Set spec.flinkVersion to v1_15 or newer, \
+         and spec.image to a matching image"
     );
     Err(Halt::problem(Problem { reason: UNSUPPORTED_VERSION, ..Problem::of_resource(message) }))
 }

@@ -74,7 +74,7 @@ impl<K: Kind> Pass<'_, K> {
         };
         let name = resource.metadata.name.as_deref().unwrap_or_default();
         let message = format!(
-            "{}: a {} of the job is taken, as FlinkStateSnapshot `{name}`",
+            "{}: taking a {} of the job as FlinkStateSnapshot `{name}`",
             told(notices),
             kind.into_str()
         );

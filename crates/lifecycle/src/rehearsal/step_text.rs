@@ -24,11 +24,11 @@ pub(super) fn of<K: Rehearsed>(step: &Step<K>) -> Option<StepText> {
         Step::WriteStatus(_) | Step::Event(_) => return None,
         Step::Own(step) => return K::step_text(step),
         Step::Snapshot(step) => of_snapshot(step),
-        Step::AddFinalizer => "mark the resource as operated".to_owned(),
-        Step::RemoveFinalizer => "let the resource go".to_owned(),
+        Step::AddFinalizer => "add the finalizer".to_owned(),
+        Step::RemoveFinalizer => "remove the finalizer".to_owned(),
         Step::RecordRevision(superseded) => {
             let state = superseded.restore_point.describe();
-            format!("keep the superseded spec in the history, with {state}")
+            format!("record the previous spec in the history, with {state}")
         }
         Step::TriggerStop { directory, .. } => {
             let to =
@@ -49,30 +49,32 @@ pub(super) fn of<K: Rehearsed>(step: &Step<K>) -> Option<StepText> {
 
 pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
     let text = match step {
-        ClusterStep::StopJobManager { .. } => "end the JobManager, before its TaskManagers",
-        ClusterStep::DeleteJobManager { .. } => "delete the JobManager and what it owns",
-        ClusterStep::StopTaskManagers { .. } => "end the TaskManagers",
+        ClusterStep::StopJobManager { .. } => "stop the JobManager before its TaskManagers",
+        ClusterStep::DeleteJobManager { .. } => {
+            "delete the JobManager and the objects that it owns"
+        }
+        ClusterStep::StopTaskManagers { .. } => "stop the TaskManagers",
         ClusterStep::DeleteTaskManagers { .. } => "delete the TaskManagers' Deployment",
         ClusterStep::ScaleTaskManagers { uid: _, replicas } => {
-            let text = format!("give the TaskManagers' Deployment {replicas} replicas");
+            let text = format!("scale the TaskManagers' Deployment to {replicas} replicas");
             return StepText { step: step.name(), text };
         }
-        ClusterStep::DeleteHaMetadata { .. } => "delete the HA metadata of the former run",
+        ClusterStep::DeleteHaMetadata { .. } => "delete the HA metadata of the previous run",
         ClusterStep::ForgetJobGraphs { .. } => {
-            "delete the stored job graphs, so that the new job is the one that starts"
+            "delete the stored job graphs, so that the new job starts"
         }
-        ClusterStep::CreateCluster(_) => "create the JobManager and what belongs to it",
-        ClusterStep::FinishCluster(_) => "create what is missing beside the JobManager",
+        ClusterStep::CreateCluster(_) => "create the JobManager and the objects that belong to it",
+        ClusterStep::FinishCluster(_) => "create the missing objects of the JobManager",
         ClusterStep::MakePreflight(preflight) if preflight.is_standby() => {
-            "start the new pods beside the old ones, which go on"
+            "start the new pods while the old ones keep running"
         }
-        ClusterStep::ReleaseLeadership => "let the new JobManager lead",
-        ClusterStep::HoldLeadership => "take the lead, until the old pods have ended",
+        ClusterStep::ReleaseLeadership => "let the new JobManager become the leader",
+        ClusterStep::HoldLeadership => "hold the leader lock until the old pods have ended",
         ClusterStep::MakePreflight(_) => {
-            "try the new spec in a pod of each role, while what runs goes on"
+            "try the new spec in one pod of each role, without touching what is running"
         }
         ClusterStep::RemovePreflight => "remove the pods that tried the spec",
-        ClusterStep::ApplyIngress(Some(_)) => "put the Ingress in place",
+        ClusterStep::ApplyIngress(Some(_)) => "create or update the Ingress",
         ClusterStep::ApplyIngress(None) => "remove the Ingress",
     };
     StepText { step: step.name(), text: text.to_owned() }
@@ -97,7 +99,7 @@ fn of_snapshot(step: &SnapshotStep) -> String {
         SnapshotStep::Create(_) => "create a FlinkStateSnapshot".to_owned(),
         SnapshotStep::Delete { name, .. } => format!("delete the FlinkStateSnapshot `{name}`"),
         SnapshotStep::Take(snapshot) if snapshot.cause == Cause::Upgrade => {
-            "take a checkpoint, which the new job restores".to_owned()
+            "take a checkpoint for the new job to restore".to_owned()
         }
         SnapshotStep::Take(_) => "take a snapshot".to_owned(),
         SnapshotStep::Dispose { path, .. } => format!("dispose of {path}"),

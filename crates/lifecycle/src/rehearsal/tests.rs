@@ -145,9 +145,9 @@ fn an_upgrade_with_a_savepoint_is_rehearsed_to_its_end() {
     check(
         wanted,
         expect![[r#"
-            the new spec is tried before anything is stopped: make-preflight
+            trying the new spec before anything is stopped: make-preflight
             stopping the job with a savepoint: remove-preflight stop-with-savepoint
-            removing the JobManager, the job's state is recorded: create-snapshot record-revision delete-job-manager
+            removing the JobManager, with the job's state on record: create-snapshot record-revision delete-job-manager
             deploying the job from s3://b/sp/savepoint-…: delete-ha-metadata create-cluster
             from s3://b/sp/savepoint-…
         "#]],
@@ -161,8 +161,8 @@ fn an_upgrade_from_the_last_state_goes_by_ha_metadata() {
     check(
         wanted,
         expect![[r#"
-            the new spec is tried before anything is stopped: make-preflight
-            removing the JobManager, HA metadata is kept: remove-preflight record-revision stop-job-manager
+            trying the new spec before anything is stopped: make-preflight
+            removing the JobManager and keeping HA metadata: remove-preflight record-revision stop-job-manager
             the JobManager has ended: removing the rest: delete-job-manager
             deploying the job from the latest checkpoint in HA metadata: forget-job-graphs create-cluster
             from the latest checkpoint in HA metadata
@@ -177,8 +177,8 @@ fn a_stateless_upgrade_starts_empty() {
     check(
         wanted,
         expect![[r#"
-            the new spec is tried before anything is stopped: make-preflight
-            stopping the job without its state: remove-preflight record-revision cancel-job delete-job-manager
+            trying the new spec before anything is stopped: make-preflight
+            stopping the job without keeping its state: remove-preflight record-revision cancel-job delete-job-manager
             deploying the job from empty state: delete-ha-metadata create-cluster
             from empty state
         "#]],

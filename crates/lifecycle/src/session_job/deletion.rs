@@ -123,16 +123,18 @@ impl Pass<'_> {
             _ if !may_bring_back => ", which may run in it".to_owned(),
             Ok(_) => " that its high availability brings back".to_owned(),
             Err(reason) => format!(
-                ", which may come back: whether the cluster has high availability is not known \
-                 ({reason})"
+                ", which may come back: could not determine whether the cluster has high \
+                 availability ({reason})"
             ),
         };
         let message = format!(
-            "deletion waits for the session cluster `{name}` {what}, to cancel the job{brings_back}"
+            "deletion waits for the session cluster `{name}` {what} before it can cancel the \
+             job{brings_back}"
         );
         let remedy = format!(
-            "see what keeps it from running: kubectl flink status {name}; to go on without, delete \
-             the cluster with `kubernetes.operator.session.deletion.block-on-session-jobs: false`"
+            "to see what keeps it from running: kubectl flink status {name}; to go on without \
+             it, delete the cluster with \
+             `kubernetes.operator.session.deletion.block-on-session-jobs: false`"
         );
         let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
         let patience = patience(Some(config));
@@ -148,7 +150,7 @@ impl Pass<'_> {
         if self.world.now >= at {
             return Ok(self.leave("did not answer in time", may_bring_back));
         }
-        let then = "the resource goes: its cluster takes the job along, or has lost it";
+        let then = "the resource is deleted: its job ends with the cluster, or is already lost";
         let blocker = blocker.until(at, then);
         let because = blocker.message.clone();
         self.blocker = Some(Box::new(blocker));
@@ -214,8 +216,8 @@ impl Pass<'_> {
             self.set_job_state(JobStatusState::Cancelling);
             let blocker = Blocker::new(Reason::Cancellation, "waiting for the job to be cancelled")
                 .remedy(
-                    "a task that does not end lets Flink end its TaskManager after \
-                     `task.cancellation.timeout`; deleting that pod does so at once",
+                    "if a task does not end, Flink ends its TaskManager after \
+                     `task.cancellation.timeout`; to do so at once, delete that pod",
                 );
             let at = give_up_at(self.metadata(), None, patience(Some(config)), self.world.now);
             return self.wait(blocker, at, SOON);
@@ -229,9 +231,9 @@ impl Pass<'_> {
 
     /// The job may appear when the resource, which would end it, is gone.
     fn wait_for_submission(&mut self, until: Timestamp) -> Plan {
-        let message = "deletion waits for the job: whether it was submitted is not known, and Flink \
-                       may start it still";
-        let then = "the resource goes: nothing came of the submission";
+        let message = "deletion waits for the job: it is unknown whether it was submitted, and \
+                       Flink may still start it";
+        let then = "the resource is deleted: the submission started no job";
         self.blocker = Some(Box::new(Blocker::new(Reason::Submission, message).until(until, then)));
         self.finish(message, Some(SOON))
     }
@@ -251,7 +253,8 @@ impl Pass<'_> {
             let blocker = Blocker::new(
                 Reason::JobNotRunning,
                 format!(
-                    "deletion waits for the job, which is {}, to run, to take a savepoint",
+                    "deletion waits for the job, which is {}, to run so that a savepoint can be \
+                     taken",
                     state.into_str()
                 ),
             );
@@ -283,8 +286,8 @@ impl Pass<'_> {
         let comes_back = if may_come_back {
             format!(
                 "HA metadata of the cluster (ConfigMaps `{name}-*-config-map`, or its node in \
-                 ZooKeeper) may have the job: a JobManager of that name runs it again. Cancel it \
-                 there, or remove the metadata once nothing needs them. "
+                 ZooKeeper) may have the job: a JobManager of that name would run it again. \
+                 Cancel it there, or remove the metadata once nothing needs it. "
             )
         } else {
             String::new()
@@ -294,9 +297,9 @@ impl Pass<'_> {
             None => "No savepoint is on record".to_owned(),
         };
         let message = format!(
-            "job {id} could be neither cancelled nor saved, as its session cluster `{name}` \
-             {cluster_state}. {comes_back}{on_record}; checkpoints that the job retained since are \
-             in the folder `{id}` of its checkpoint directory"
+            "job {id} could be neither cancelled nor saved, because its session cluster `{name}` \
+             {cluster_state}. {comes_back}{on_record}; checkpoints retained since then are in \
+             the folder `{id}` of the job's checkpoint directory"
         );
         self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Job, message)));
         self.end(&format!("deleted: its session cluster {cluster_state}"))

@@ -119,8 +119,8 @@ impl Pass<'_> {
 
     fn refusal_beside(&self, set_back: WentBack) -> Problem {
         let message = format!(
-            "{} Job {} still runs in the session cluster `{}`, and a second one is not started \
-             beside it: stop it with a savepoint first.",
+            "{} Job {} still runs in the session cluster `{}`, so no second one is started: stop \
+             it with a savepoint first.",
             set_back.message,
             set_back.job_id.as_deref().unwrap_or_default(),
             self.cluster_name()
@@ -174,8 +174,7 @@ impl Pass<'_> {
         self.status.reconciliation_status.state = ReconciliationState::Deployed;
         self.status.error = None;
         let because = format!(
-            "the record does not tell of job {id}, which runs in the session cluster: it is the one \
-             that the deletion ends"
+            "job {id} runs in the session cluster but is not on record: the deletion ends this one"
         );
         self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
         self.finish(because, Some(Duration::ZERO))

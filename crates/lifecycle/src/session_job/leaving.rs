@@ -78,7 +78,8 @@ impl Pass<'_> {
             return Ok(None);
         }
         let message = format!(
-            "The session cluster `{}` is to be replaced: the job is stopped, and starts again after it.",
+            "The session cluster `{}` will be replaced: the job is stopped, and starts again \
+             afterwards.",
             self.cluster_name()
         );
         self.tell(Event::normal("SessionClusterReplaced", Component::Job, message));

@@ -82,7 +82,9 @@ impl Pass<'_> {
             | StopDecision::Cancel
             | StopDecision::LastState
             | StopDecision::NeverStarted(_) => {
-                return Err(Halt::cannot("the job failed, and the upgrade table says otherwise"));
+                return Err(Halt::cannot(
+                    "the job failed, but the upgrade table says that it has not ended",
+                ));
             }
         };
         match self.take_attempt() {

@@ -81,8 +81,8 @@ impl Pass<'_> {
     fn report_doubt(&mut self, why: &str) {
         let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
         let message = format!(
-            "whether job {id} ran since it was submitted is not known: the session cluster `{}` does \
-             not list it, and {why}",
+            "it is unknown whether job {id} ran since it was submitted: the session cluster `{}` \
+             does not list it, and {why}",
             self.cluster_name()
         );
         let mut event = Event::warning("SubmissionInDoubt", Component::Job, message);
@@ -102,7 +102,7 @@ impl Pass<'_> {
             return Ok(());
         }
         if job::id(&self.status.job_status).is_none() {
-            self.lose_sight("the status names no job id".to_owned());
+            self.lose_sight("the status has no job id".to_owned());
             return Ok(());
         }
         if let Some(job) = self.listed_job()? {
@@ -205,7 +205,7 @@ impl Pass<'_> {
         let start = self.world.job_manager_start()?;
         start.map(|start| *start + START_TOLD_IN).map_err(|reason| {
             let message = format!(
-                "what became of job {} is not known, as it cannot be read when the JobManager of \
+                "could not determine what became of job {}: cannot read when the JobManager of \
                  the session cluster `{}` was started: {reason}",
                 self.status.job_status.job_id.as_deref().unwrap_or_default(),
                 self.cluster_name()
@@ -366,8 +366,8 @@ impl Pass<'_> {
         let config = self.cluster_started_with()?;
         config.as_ref().map(is_high_availability_on).map_err(|reason| {
             let message = format!(
-                "what became of job {} is not known, as it cannot be read whether the session cluster \
-                 `{}` was started with high availability: {reason}",
+                "could not determine what became of job {}: cannot read whether the session \
+                 cluster `{}` was started with high availability: {reason}",
                 self.status.job_status.job_id.as_deref().unwrap_or_default(),
                 self.cluster_name()
             );
@@ -384,7 +384,7 @@ impl Pass<'_> {
         match loss {
             None => format!("{what}; it is submitted again"),
             Some(LostJob::EndedUnseen) => format!(
-                "{what}, which ended while nobody looked: it is not run again by itself. Set \
+                "{what}, which ended unobserved. It is not run again automatically: set \
                  `spec.restartNonce` to a new number to run it again"
             ),
             Some(LostJob::OfState) => format!(

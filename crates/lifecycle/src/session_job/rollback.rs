@@ -64,7 +64,7 @@ impl Pass<'_> {
             return problem.message.clone();
         }
         if let Some(because) = &self.unproven {
-            return format!("the job runs, but {because}");
+            return format!("the job is running, but {because}");
         }
         let state = self.status.job_status.state.map_or("unknown", |it| it.into_str());
         format!("the job is {state}")

@@ -82,7 +82,7 @@ impl Pass<'_> {
         self.submit(submission);
         self.store_last(stored(JobState::Running));
         self.status.reconciliation_status.state = ReconciliationState::RolledBack;
-        let because = format!("rolled back, from {}", restore.describe());
+        let because = format!("rolled back, starting from {}", restore.describe());
         Ok(self.finish(because, Some(STARTING)))
     }
 
@@ -140,7 +140,7 @@ impl Pass<'_> {
         let config = self.config(spec)?;
         let flink_version = self
             .running_version()
-            .ok_or_else(|| Halt::cannot("the session cluster names no Flink version"))?;
+            .ok_or_else(|| Halt::cannot("the session cluster has no Flink version"))?;
         Ok(Submission {
             job_id: job_id.to_owned(),
             may_arrive: self.may_arrive(),
@@ -181,7 +181,8 @@ impl Pass<'_> {
         match self.world.jar()? {
             Ok(()) => Ok(()),
             Err(reason) => Err(Halt::problem(Problem::of_job(format!(
-                "the job is not stopped for its new spec, as its jar cannot be had: {reason}"
+                "the job is not stopped for its new spec, because the jar cannot be fetched: \
+                 {reason}"
             )))),
         }
     }

@@ -123,7 +123,7 @@ impl Pass<'_> {
                 Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
                 Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
                 Err(Need::HaMetadata | Need::NeverStarted) => {
-                    return Err(Halt::cannot("the upgrade table asks for what is known"));
+                    return Err(Halt::cannot("the upgrade table asks for what is already known"));
                 }
             }
         }
@@ -162,9 +162,9 @@ impl Pass<'_> {
         self.store_cancelling(last, mode);
         self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         let because = match mode {
-            UpgradeMode::Stateless => "cancelling the job, its state is not kept",
+            UpgradeMode::Stateless => "cancelling the job without keeping its state",
             UpgradeMode::Savepoint | UpgradeMode::LastState => {
-                "cancelling the job, its checkpoint is kept"
+                "cancelling the job and keeping its checkpoint"
             }
         };
         Ok(self.finish(because, Some(STOPPING)))
@@ -203,7 +203,7 @@ impl Pass<'_> {
             self.set_job_state(JobStatusState::Cancelling);
             self.write_intent();
             self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-            return Ok(self.finish("cancelling the job, its state is not kept", Some(STOPPING)));
+            return Ok(self.finish("cancelling the job without keeping its state", Some(STOPPING)));
         }
         self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };

@@ -88,14 +88,14 @@ impl Pass<'_> {
             return Ok(None);
         }
         if self.world.now.duration_since(since) > self.ended_job_listed()? {
-            let why = "a job that has ended is forgotten after `jobstore.expiration-time`, or when \
-                       there are more of them than `jobstore.max-capacity`";
+            let why = "Flink forgets a job that has ended after `jobstore.expiration-time`, or \
+                       when there are more than `jobstore.max-capacity` of them";
             return Ok(Some(why.to_owned()));
         }
         let start = self.world.job_manager_start()?.map_err(|reason| {
             Halt::cannot(format!(
-                "whether job {} was submitted is not known, nor when the JobManager was started: \
-                 {reason}",
+                "could not determine whether job {} was submitted, nor when the JobManager was \
+                 started: {reason}",
                 self.status.job_status.job_id.as_deref().unwrap_or_default()
             ))
         })?;
@@ -131,8 +131,8 @@ impl Pass<'_> {
             return Ok(None);
         };
         let because = format!(
-            "whether job {} was submitted is not known: what is wanted now waits until the session \
-             cluster lists it, and at most until {until}",
+            "it is unknown whether job {} was submitted: the desired spec waits until the \
+             session cluster lists it, but not longer than {until}",
             self.job_id()?
         );
         Ok(Some(self.finish(because, Some(SOON))))

@@ -38,7 +38,7 @@ impl Pass<'_> {
         }
         let reference = self.spec().job_reference.as_ref();
         if reference.and_then(|reference| reference.name.as_ref()).is_none() {
-            return Ok(self.leave("no job is named that could dispose of the savepoint"));
+            return Ok(self.leave("the resource names no job that could dispose of the savepoint"));
         }
         match self.status.state {
             SnapshotState::TriggerPending | SnapshotState::Failed | SnapshotState::Abandoned => {
@@ -57,23 +57,25 @@ impl Pass<'_> {
         let (why, patience) = match self.world.target()? {
             Ok(Target::Present(job)) => {
                 let patience = job.timeout.saturating_add(OVERDUE).max(DISPOSAL_MAX);
-                ("its job does not say that it ended".to_owned(), patience)
+                ("its job has not reported the end of the savepoint".to_owned(), patience)
             }
             // Its job has no end that could be waited for.
             Ok(Target::Absent) => ("its job was not found".to_owned(), DISPOSAL_MAX),
-            Ok(Target::Foreign) => ("another operator has its job".to_owned(), DISPOSAL_MAX),
+            Ok(Target::Foreign) => ("its job belongs to another operator".to_owned(), DISPOSAL_MAX),
             Ok(Target::Unserved(why)) => (why.clone(), DISPOSAL_MAX),
             Err(reason) => (format!("its job cannot be read: {reason}"), DISPOSAL_MAX),
         };
         if self.waited() > patience {
             return Ok(self.keep(format!(
-                "what became of the savepoint is not known, and it is kept if there is one: {why}"
+                "could not determine whether the savepoint was completed; if it was, it is kept: \
+                 {why}"
             )));
         }
         let blocker = if matches!(self.world.target()?, Ok(Target::Present(_))) {
             let blocker = Blocker::new(Reason::SnapshotInProgress, "the savepoint is being taken");
             blocker.remedy(
-                "it ends with its savepoint, or after `execution.checkpointing.timeout` of its job",
+                "the wait ends with the savepoint, or after `execution.checkpointing.timeout` of \
+                 the job",
             )
         } else {
             self.blocked_disposal(why)
@@ -92,9 +94,9 @@ impl Pass<'_> {
         let patience = DISPOSAL_MAX.unsigned_abs();
         let at = give_up_at(metadata, None, patience, self.world.now);
         let blocker = Blocker::new(Reason::Disposal, message);
-        blocker.until(at, "the resource goes and the savepoint is kept").remedy(
-            "set `spec.savepoint.disposeOnDelete: false` to let it go at once and keep the \
-             savepoint",
+        blocker.until(at, "the resource is deleted and the savepoint is kept").remedy(
+            "set `spec.savepoint.disposeOnDelete: false` to delete the resource at once and keep \
+             the savepoint",
         )
     }
 
@@ -104,8 +106,7 @@ impl Pass<'_> {
         };
         if is_checkpoint(&path) {
             let message = format!(
-                "`{path}` is kept, as it is a checkpoint: Flink may share its files with those \
-                 that came after it"
+                "`{path}` is kept because it is a checkpoint: later checkpoints may share its files"
             );
             return Ok(self.keep(message));
         }
@@ -125,25 +126,27 @@ impl Pass<'_> {
             Ok(references) if references.is_empty() => {}
             Ok(references) => {
                 let message = format!(
-                    "savepoint `{path}` is kept, as something could start from it: {}",
+                    "savepoint `{path}` is kept because something could start from it: {}",
                     references.join(", ")
                 );
                 return Ok(self.keep(message));
             }
             Err(reason) => {
-                let message = format!("it is not known who refers to savepoint `{path}`: {reason}");
+                let message =
+                    format!("could not determine what refers to savepoint `{path}`: {reason}");
                 return Ok(self.dispose_later(&message));
             }
         }
         match self.world.target()? {
             Ok(Target::Foreign) => {
-                let because = "another operator has its job";
+                let because = "its job belongs to another operator";
                 let blocker = Blocker::new(Reason::ForeignOperator, because);
                 let blocker = Some(Box::new(blocker));
                 Ok(Plan { blocker, look_again: Some(PAUSE_MAX), ..self.untouched(because) })
             }
             Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
-                "savepoint `{path}` is kept: its job is gone, which alone could have disposed of it"
+                "savepoint `{path}` is kept: only its job could have disposed of it, and the job \
+                 is gone"
             ))),
             Ok(Target::Absent) => {
                 Ok(self.dispose_later("the job that could dispose of the savepoint was not found"))
@@ -166,8 +169,8 @@ impl Pass<'_> {
         match self.world.newest_state()? {
             Ok(Some(newest)) if is_same_location(newest, &path) => {
                 let message = format!(
-                    "savepoint `{path}` is the newest state of its job, which may have to go on \
-                     from it: it is disposed of after the job's next checkpoint"
+                    "savepoint `{path}` is the newest state of its job, which may have to \
+                     restore it. It is disposed of after the job's next checkpoint"
                 );
                 Ok(self.dispose_later(&message))
             }
@@ -177,8 +180,8 @@ impl Pass<'_> {
             }
             Err(reason) => {
                 let message = format!(
-                    "it is not known whether savepoint `{path}` is the newest state of its job: \
-                     {reason}"
+                    "could not determine whether savepoint `{path}` is the newest state of its \
+                     job: {reason}"
                 );
                 Ok(self.dispose_later(&message))
             }

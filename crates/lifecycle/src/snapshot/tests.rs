@@ -592,7 +592,7 @@ fn a_validator_outside_is_asked_before_a_snapshot_is_taken() {
     );
     let (state, told) = judged(Err("it answered 503".to_owned()));
     assert_eq!(state, SnapshotState::TriggerPending);
-    assert!(told[0].contains("validator `policy` gives no answer"), "{told:?}");
+    assert!(told[0].contains("validator `policy` did not answer"), "{told:?}");
     let (state, again) = judged(Err("it answered 503".to_owned()));
     assert_eq!((state, again), (SnapshotState::TriggerPending, vec![]), "it is on record");
     assert_eq!(judged(Ok(vec![])), (SnapshotState::InProgress, vec![]));

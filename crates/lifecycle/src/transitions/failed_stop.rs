@@ -45,15 +45,14 @@ impl<K: Kind> Pass<'_, K> {
         let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
         self.wake_within(wait);
         let plan = K::maintain(self, last)?;
-        let because = "the change waits: the stop-with-savepoint failed, and is tried again later";
+        let because = "the change waits: the stop-with-savepoint failed and will be retried";
         Ok(Some(Plan { because: because.to_owned(), ..plan }))
     }
 
     /// Like [`Self::pause_before_stop`], for a deletion.
     pub(crate) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
         let wait = self.pause_after_failed_stop()?;
-        let because =
-            "the deletion waits: the savepoint before it failed, and is tried again later";
+        let because = "the deletion waits: its savepoint failed and will be retried";
         let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
         self.blocker = Some(Box::new(blocker));
         Some(self.finish(because, Some(wait)))
@@ -64,8 +63,9 @@ impl<K: Kind> Pass<'_, K> {
         job::forget_stop(self.status.job_mut());
         self.note_failed_stop();
         let message = format!(
-            "the job is not deleted, as it {NOT_STOPPED}: {message}. Set \
-             `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without one"
+            "the job is not deleted, because it {NOT_STOPPED}: {message}. Set \
+             `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without a \
+             savepoint"
         );
         let blocker = Blocker::new(Reason::Savepoint, message.clone());
         self.blocker = Some(Box::new(blocker.remedy(WITHOUT_SAVEPOINT)));

@@ -72,7 +72,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     pub(crate) fn job_id(&self) -> Result<String, Halt> {
-        job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status names no job id"))
+        job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status has no job id"))
     }
 
     /// The configuration that what runs is looked at with, with the operator's options as they are

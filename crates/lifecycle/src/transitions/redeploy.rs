@@ -76,8 +76,8 @@ impl DeploymentPass<'_> {
             Ok(path) => path.map_or(RestorePoint::HaMetadata, RestorePoint::Path),
             Err(reason) if self.waits_for_statistics() => {
                 let because = format!(
-                    "the redeploy waits a minute for the checkpoints of the job that it drops: \
-                     {reason}"
+                    "the redeploy waits up to a minute for the checkpoints of the job that it \
+                     replaces: {reason}"
                 );
                 return Ok(ControlFlow::Break(self.finish(because, Some(SOON))));
             }

@@ -96,7 +96,7 @@ impl DeploymentPass<'_> {
         };
         self.adopt_last_checkpoint(mode)?;
         self.announce_restart(count);
-        let because = "the job failed: starting it again from its last state";
+        let because = "the job failed: restarting it from its last state";
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack {
             let state = ReconciliationState::RollingBack;
             return self.take_down_as(state, last, mode, because).map(Some);
@@ -143,7 +143,7 @@ impl DeploymentPass<'_> {
                 Halt::Problem(problem) => {
                     let error = error.unwrap_or_default();
                     let message = format!(
-                        "the job is unhealthy ({error}) and not restarted: {}",
+                        "the job is unhealthy ({error}) but is not restarted: {}",
                         problem.message
                     );
                     self.problem = Some(Problem { message, ..*problem });

@@ -62,8 +62,8 @@ pub fn restore_point(facts: &RestoreFacts) -> Result<RestorePoint, Refusal> {
         (UpgradeMode::Savepoint | UpgradeMode::LastState, UpgradeMode::Savepoint) => {
             match path.as_deref() {
                 Some(LAST_STATE_PATH) => Err(Refusal::NeedsPerson(format!(
-                    "the job's last checkpoint is known to HA metadata only, which a start from a \
-                     savepoint does not read; {CHOOSE}"
+                    "only HA metadata leads to the job's last checkpoint, and a start from a \
+                     savepoint does not read it; {CHOOSE}"
                 ))),
                 Some(path) => Ok(RestorePoint::Path(path.to_owned())),
                 None => Err(Refusal::NeedsPerson(format!(

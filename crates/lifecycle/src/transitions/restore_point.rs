@@ -177,8 +177,9 @@ impl DeploymentPass<'_> {
             return Ok(());
         };
         let message = format!(
-            "HA metadata names checkpoint {newest} as the job's newest, and named checkpoint {checkpoint} when it was \
-             decided to go on by them: somebody has changed them, or Flink has lost one. Put them back, or {CHOOSE}"
+            "HA metadata names checkpoint {newest} as the job's newest, but named checkpoint \
+             {checkpoint} when the operator decided to continue from it. Somebody has changed \
+             the metadata, or Flink has lost a checkpoint. Restore the metadata, or {CHOOSE}"
         );
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }

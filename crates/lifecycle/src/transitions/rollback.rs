@@ -118,9 +118,9 @@ impl<K: Kind> Pass<'_, K> {
         self.stable_spec().ok_or_else(|| {
             Halt::problem(Problem::upgrade(
                 "RestoreFailed",
-                "status.reconciliationStatus.lastStableSpec, which is rolled back to, is not \
-                 readable: the job stays stopped, its state is kept. Change the spec to one that \
-                 works",
+                "status.reconciliationStatus.lastStableSpec, the spec to roll back to, is not \
+                 readable. The job stays stopped and its state is kept. Change the spec to one \
+                 that works",
             ))
         })
     }
@@ -156,7 +156,7 @@ impl DeploymentPass<'_> {
             Ok(mode) => match self.preflight_of_rollback(last, &stable, &mode.0)? {
                 Ok(None) => Ok(mode),
                 Ok(Some(plan)) => return Ok(Some(plan)),
-                Err(reason) => Err(format!("the spec before it would not start: {reason}")),
+                Err(reason) => Err(format!("the last stable spec would not start: {reason}")),
             },
             Err(reason) => Err(reason),
         };
@@ -217,7 +217,7 @@ impl DeploymentPass<'_> {
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
             StopDecision::Wait(reason) | StopDecision::Refuse(reason) => return Ok(Err(reason)),
             StopDecision::Savepoint | StopDecision::Cancel => {
-                return Ok(Err("there is no HA metadata of the job that runs".to_owned()));
+                return Ok(Err("the running job has no HA metadata".to_owned()));
             }
         };
         // Nothing is taken down before it is known that what follows can start.
@@ -301,7 +301,7 @@ impl DeploymentPass<'_> {
             && self.was_lost_after_its_start(&stable.spec)?
         {
             self.note_rollback_made(&stable.spec);
-            let because = "the JobManager that was rolled back to was made, and is lost";
+            let because = "the JobManager created by the rollback is lost";
             return Ok(self.finish(because, Some(Duration::ZERO)));
         }
         if diff.class() != ChangeClass::Ignore {
@@ -348,15 +348,15 @@ impl DeploymentPass<'_> {
         }
         let is_kept = is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?);
         let because = if last.spec.flink_version != self.spec.flink_version {
-            "another version of Flink does not read"
+            "another version of Flink cannot read"
         } else if !is_kept || self.moves_metadata(&last.spec, &self.spec)? {
             "the change of `high-availability.*`, or of the job's id, would hide"
         } else {
             return Ok(());
         };
         let message = format!(
-            "the rollback goes by HA metadata of the job, which {because}: the change waits until \
-             what is rolled back to runs"
+            "the rollback uses HA metadata of the job, which {because}. The change waits until \
+             the last stable spec is running"
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
@@ -407,7 +407,7 @@ impl DeploymentPass<'_> {
         let keeps_ha_metadata = keeps_job_id || *restore == RestorePoint::HaMetadata;
         self.submit(stable, objects, keeps_ha_metadata, false)?;
         self.store_rolled_back(stable);
-        let because = format!("rolled back, from {}", restore.describe());
+        let because = format!("rolled back, starting from {}", restore.describe());
         Ok(self.finish(because, Some(SOON)))
     }
 
@@ -429,7 +429,7 @@ impl DeploymentPass<'_> {
         self.note_rollback_made(stable);
         self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
-        Ok(self.finish("the JobManager was created already", Some(SOON)))
+        Ok(self.finish("the JobManager was already created", Some(SOON)))
     }
 
     fn store_rolled_back(&mut self, stable: &FlinkDeploymentSpec) {
@@ -446,7 +446,7 @@ impl DeploymentPass<'_> {
             return format!("{reason}: {message}");
         }
         if let Some(because) = &self.unproven {
-            return format!("the job runs, but {because}");
+            return format!("the job is running, but {because}");
         }
         let state = self.status.job_status.state.map_or("unknown", |it| it.into_str());
         let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
@@ -466,7 +466,7 @@ impl DeploymentPass<'_> {
             }
             JobManagerDeploymentStatus::Deploying => "the JobManager is starting".to_owned(),
             JobManagerDeploymentStatus::Missing | JobManagerDeploymentStatus::Error => {
-                "the JobManager is missing or failed".to_owned()
+                "the JobManager is missing or has failed".to_owned()
             }
         }
     }

@@ -69,19 +69,22 @@ pub fn judge(
     let ran = Duration::try_from(now.duration_since(running_since)).unwrap_or_default();
     if ran < rules.running_for {
         return Stability::Unproven {
-            because: format!("it has to run for {:?}", rules.running_for),
+            because: format!("it must run for {:?} first", rules.running_for),
             look_again: rules.running_for.saturating_sub(ran),
         };
     }
     let unproven = |because: String| Stability::Unproven { because, look_again: FIGURES_INTERVAL };
     let completed = metrics.completed_checkpoints.unwrap_or(0);
     if completed < i64::from(rules.checkpoints) {
-        return unproven(format!("{completed} of {} checkpoints are completed", rules.checkpoints));
+        return unproven(format!(
+            "only {completed} of {} checkpoints have completed",
+            rules.checkpoints
+        ));
     }
     match (rules.restarts_max, metrics.restarts) {
-        (Some(_), None) => unproven("its restarts are not known".to_owned()),
+        (Some(_), None) => unproven("its number of restarts is unknown".to_owned()),
         (Some(max), Some(restarts)) if restarts > i64::from(max) => {
-            unproven(format!("it was restarted {restarts} times, more than {max}"))
+            unproven(format!("it restarted {restarts} times, more than {max}"))
         }
         (Some(_) | None, Some(_)) | (None, None) => Stability::Stable,
     }

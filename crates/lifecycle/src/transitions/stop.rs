@@ -20,18 +20,21 @@ pub(crate) const LOST: &str = "JobManager deployment is missing and HA metadata 
      to a new number.";
 
 /// Message when a job would look for its HA metadata where they are not.
-pub(crate) const MOVED: &str = "the change keeps HA metadata in another place, or under another \
-     job id (`high-availability.*`, `$internal.pipeline.job-id`), where those of the job would not \
-     be found, and no savepoint of it can be taken now: its state would be lost. Take that change \
-     back and make it while the job runs, with `execution.checkpointing.savepoint-dir` set";
+pub(crate) const MOVED: &str = "the change moves HA metadata to another place or another job id \
+                                (`high-availability.*`, `$internal.pipeline.job-id`), where the \
+                                job's own metadata would not be found, and no savepoint of the \
+                                job can be taken now: its state would be lost. Revert that change, and \
+                                make it while the job runs, with \
+                                `execution.checkpointing.savepoint-dir` set";
 
 /// Why a change waits for a job.
-pub(crate) const NOT_RUNNING: &str = "the job does not run, so its state cannot be saved yet";
+pub(crate) const NOT_RUNNING: &str = "the job is not running, so its state cannot be saved yet";
 
 /// Message when nobody knows a job any more.
-pub(crate) const VANISHED: &str = "Job Not Found: its JobManager does not know the job any more, and \
-     there is no HA metadata of it. It is possible that the job has finished, as with a savepoint \
-     that it was asked for, or terminally failed. Manual restore required";
+pub(crate) const VANISHED: &str = "Job Not Found: its JobManager no longer knows the job, and \
+                                   there is no HA metadata of it. It is possible that the job \
+                                   has finished, as it does when it is stopped with a savepoint, \
+                                   or terminally failed. Manual restore required";
 
 /// The way out where the newest state of a job cannot be had.
 pub(crate) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
@@ -181,9 +184,9 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
             && decision == StopDecision::Wait(NOT_RUNNING.to_owned());
         return Ok(if waits_for_nothing {
             StopDecision::Refuse(format!(
-                "the job has ended, and its state is known by HA metadata alone, which another \
-                 version of Flink does not read: nothing is started. Take the change of \
-                 `spec.flinkVersion` back. {OTHER_STATE}"
+                "the job has ended, and only HA metadata leads to its state, which another \
+                 version of Flink cannot read. Nothing is started. Revert the change of \
+                 `spec.flinkVersion`. {OTHER_STATE}"
             ))
         } else {
             decision
@@ -198,8 +201,8 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
             last_resort(facts, true)
         }
         Lazy::Known(_) => Ok(StopDecision::Refuse(format!(
-            "the job had ended with `{path}`, its JobManager does not answer, and HA metadata still \
-             name a checkpoint of the job: which of the two is newer is not known. Nothing is \
+            "the job ended with `{path}`, its JobManager does not answer, and HA metadata still \
+             names a checkpoint of the job: which of the two is newer is unknown. Nothing is \
              started until the JobManager answers. {OTHER_STATE}"
         ))),
         Lazy::Unknown(_) | Lazy::NotAsked => last_resort(facts, true),
@@ -240,7 +243,7 @@ fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
                 Ok(StopDecision::AlreadyStopped(UpgradeMode::Savepoint))
             }
             Lazy::Unknown(reason) => Ok(StopDecision::Refuse(format!(
-                "the job has ended and whether it left any state is not known ({reason}); set \
+                "the job has ended, and it is unknown whether it left any state ({reason}); set \
                  `spec.job.initialSavepointPath` and a new `spec.job.savepointRedeployNonce`. \
                  Manual restore required."
             ))),
@@ -253,8 +256,8 @@ fn version_change(facts: &StopFacts, is_running: bool) -> Result<StopDecision, N
         return Ok(StopDecision::Savepoint);
     }
     if is_cancellable(facts.job_manager, facts.state) {
-        let not_retained = "the Flink version changes and the job's checkpoints are not retained \
-                            when it is cancelled: waiting until it runs; set \
+        let not_retained = "the Flink version changes, and the job's checkpoints are not \
+                            retained when it is cancelled: waiting for the job to run. Set \
                             `execution.checkpointing.savepoint-dir`";
         return Ok(cancel(facts)?.unwrap_or_else(|| not_cancelled(facts, not_retained)));
     }
@@ -287,8 +290,8 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
         } else {
             not_cancelled(
                 facts,
-                "there is no HA metadata of the job, and its checkpoints are not retained when it \
-                 is cancelled: set `execution.checkpointing.savepoint-dir`",
+                "the job has no HA metadata, and its checkpoints are not retained when it is \
+                 cancelled: set `execution.checkpointing.savepoint-dir`",
             )
         })
     };
@@ -332,8 +335,8 @@ fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
         return StopDecision::Wait(not_retained.to_owned());
     };
     StopDecision::Refuse(format!(
-        "the job is not cancelled, as nothing could start from what it leaves: {reason}. Set \
-         `execution.checkpointing.savepoint-dir`, so that it is stopped with a savepoint"
+        "the job is not cancelled, because nothing could start from what it leaves: {reason}. \
+         Set `execution.checkpointing.savepoint-dir` so that it is stopped with a savepoint"
     ))
 }
 
@@ -416,7 +419,8 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
             Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
         },
         Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
-            "whether the job's checkpoints are retained when it is cancelled is not known: {reason}"
+            "could not determine whether the job's checkpoints are retained when it is \
+             cancelled: {reason}"
         )))),
     }
 }

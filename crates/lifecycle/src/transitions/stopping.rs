@@ -62,7 +62,7 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn begin_stop(&mut self) -> End<K> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
-        self.give_up_savepoint("an upgrade stops the job with a savepoint of its own");
+        self.give_up_savepoint("an upgrade stops the job with its own savepoint");
         let trigger_id = self.world.fresh.trigger_id.clone();
         let now = self.world.now;
         job::note_stop(self.status.job_mut(), &trigger_id, format, now);
@@ -114,8 +114,9 @@ impl<K: Kind> Pass<'_, K> {
     /// dropped for must have a name.
     pub(crate) fn named_for_redeploy(&self) -> Result<String, Halt> {
         let path = self.named_state().ok_or_else(|| {
-            let message = "`savepointRedeployNonce` changed without `spec.job.initialSavepointPath`, \
-                           which it starts the job from: nothing is stopped";
+            let message = "`savepointRedeployNonce` changed, but \
+                           `spec.job.initialSavepointPath`, from which the job would start, is \
+                           not set. Nothing is stopped";
             Halt::problem(Problem::upgrade("UpgradeFailed", message))
         })?;
         self.refuse_own_passing_checkpoint(&path)?;
@@ -135,10 +136,11 @@ impl<K: Kind> Pass<'_, K> {
             return Ok(());
         }
         let message = format!(
-            "`spec.job.initialSavepointPath` names `{path}`, which may be a checkpoint of the very job \
-             that is to be cancelled, which does not retain its checkpoints \
-             (`execution.checkpointing.externalized-checkpoint-retention`) and would delete it: \
-             nothing is stopped. Name a savepoint: `kubectl flink savepoint` takes one"
+            "`spec.job.initialSavepointPath` names `{path}`, which may be a checkpoint of the \
+             job that would be cancelled. That job does not retain its checkpoints \
+             (`execution.checkpointing.externalized-checkpoint-retention`), so the checkpoint \
+             would be deleted. Nothing is stopped. Name a savepoint instead: `kubectl flink \
+             savepoint` takes one"
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
@@ -161,7 +163,7 @@ impl<K: Kind> Pass<'_, K> {
             StopOutcome::Failed(message) => {
                 job::forget_stop(self.status.job_mut());
                 self.note_failed_stop();
-                let message = format!("the job {NOT_STOPPED} and goes on: {message}");
+                let message = format!("the job {NOT_STOPPED} and keeps running: {message}");
                 Err(Halt::problem(not_stopped(message)))
             }
         }
@@ -231,8 +233,9 @@ impl<K: Kind> Pass<'_, K> {
         Halt::problem(Problem::upgrade(
             "SavepointError",
             format!(
-                "the job was asked long ago to stop with a savepoint, and has not: the change \
-                 waits for it. See what its tasks wait for: kubectl flink status {}. {OTHER_STATE}",
+                "the job was asked to stop with a savepoint long ago and has not stopped, so the \
+                 change waits. To see what its tasks are waiting for: kubectl flink status {}. \
+                 {OTHER_STATE}",
                 self.world.name()
             ),
         ))

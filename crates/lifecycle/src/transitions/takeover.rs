@@ -37,10 +37,10 @@ impl DeploymentPass<'_> {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let path = path.filter(|_| self.has_started_empty())?;
         Some(format!(
-            "the job is stored as started without state, and `{path}` is on record beside that: it may \
-             be of an earlier start, or what the Java operator started the job from when it had failed. \
-             As the job is not known to have a checkpoint of its own yet, nothing is stopped or started. \
-             {OTHER_STATE}"
+            "the status says that the job was started without state, but it also names `{path}`. \
+             That may be from an earlier start, or what the Java operator restarted the failed \
+             job from. The job is not known to have a checkpoint of its own yet, so nothing is \
+             stopped or started. {OTHER_STATE}"
         ))
     }
 

@@ -68,7 +68,7 @@ impl Validators {
             }
             Fact::Unknown(reason) => {
                 let hold = Hold {
-                    because: format!("validators cannot be asked: {reason}"),
+                    because: format!("the validators cannot be called: {reason}"),
                     is_problem: true,
                     look_again: pause_after(1),
                 };
@@ -94,7 +94,7 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
     let (opinions, look_again) = match verdict {
         Verdict::Given(opinions) => (opinions, look_again),
         Verdict::Pending { before } if before.is_empty() => {
-            let because = "waiting for what validators say of the change".to_owned();
+            let because = "waiting for the validators to check the change".to_owned();
             let hold = Hold { because, is_problem: false, look_again: PENDING_LOOK };
             return Outcome { violations: vec![], hold: Some(hold) };
         }
@@ -108,13 +108,13 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
         .filter(|opinion| opinion.on_failure == FailurePolicy::Fail)
         .filter_map(|Opinion { validator, on_failure: _, answer }| {
             let why = answer.as_ref().err()?;
-            Some(format!("validator `{validator}` gives no answer: {why}"))
+            Some(format!("validator `{validator}` did not answer: {why}"))
         })
         .collect();
     let hold = (!missing.is_empty()).then(|| Hold {
         because: format!(
-            "{}. The change waits for it, and what runs goes on; `failure-policy: Ignore` of the \
-             validator would do without",
+            "{}. The change waits, and what is running is not touched. To go on without a \
+             validator, set its `failure-policy: Ignore`",
             missing.join("; ")
         ),
         is_problem: true,

@@ -160,7 +160,7 @@ fn fate(
         return (loss, Ok("nothing refers to it; the checkpoint is Flink's to delete".to_owned()));
     };
     if savepoint.already_exists == Some(true) {
-        let why = "its savepoint was there before it, and may be somebody's";
+        let why = "its savepoint existed before it, and may belong to somebody else";
         return (loss, Err(why.to_owned()));
     }
     if let Some(job) = job.filter(|job| facts.claimers.contains(*job)) {
@@ -171,11 +171,11 @@ fn fate(
     }
     let finalizers = snapshot.metadata.finalizers.as_deref().unwrap_or_default();
     if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
-        let why = "no operator looks after it, so its savepoint would stay";
+        let why = "no operator manages it, so its savepoint would stay";
         return (loss, Err(why.to_owned()));
     }
     if savepoint.dispose_on_delete == Some(false) && !rules.includes_kept {
-        let why = "nothing refers to it, but disposeOnDelete is false: say --include-kept";
+        let why = "nothing refers to it, but disposeOnDelete is false: use --include-kept";
         return (loss, Err(why.to_owned()));
     }
     (loss, Ok("nothing refers to it".to_owned()))
@@ -294,10 +294,10 @@ mod tests {
             ],
             &rules(),
             expect![[r#"
-                orders-1 keep Savepoint: its savepoint was there before it, and may be somebody's
-                orders-2 keep Savepoint: no operator looks after it, so its savepoint would stay
+                orders-1 keep Savepoint: its savepoint existed before it, and may belong to somebody else
+                orders-2 keep Savepoint: no operator manages it, so its savepoint would stay
                 orders-4 remove Record: nothing refers to it; the checkpoint is Flink's to delete
-                orders-5 keep Savepoint: nothing refers to it, but disposeOnDelete is false: say --include-kept"#]],
+                orders-5 keep Savepoint: nothing refers to it, but disposeOnDelete is false: use --include-kept"#]],
         );
         let kept = with(5, "/spec/savepoint/disposeOnDelete", json!(false));
         let all = Rules { includes_kept: true, ..rules() };

@@ -198,7 +198,7 @@ fn keep_what_is_used(findings: &mut [Finding], mut kept_names: BTreeSet<String>)
             .iter_mut()
             .find(|finding| finding.is_removable() && kept_names.contains(&finding.name()));
         let Some(used) = used else { return };
-        used.kept_because = Some("metadata that stays refers to it".to_owned());
+        used.kept_because = Some("metadata that is kept refers to it".to_owned());
         kept_names.extend(used.names.iter().cloned());
     }
 }
@@ -221,10 +221,10 @@ fn judge(
     let path = format!("{}/{}", place.uri, folder.path);
     let kept_because = gap.map(str::to_owned).or_else(|| {
         if (folder.has_state || place.kind.is_restorable()) && !rules.includes_state {
-            Some("it is state, or leads to it: say --include-state".to_owned())
+            Some("it is state or leads to it: use --include-state".to_owned())
         } else if !is_surely_ours && !rules.sole_user_of.iter().any(|of| is_below(&path, of)) {
             let uri = &place.uri;
-            Some(format!("others may use the place: if nobody does, say --sole-user-of {uri}"))
+            Some(format!("others may use this location: if nobody does, use --sole-user-of {uri}"))
         } else {
             None
         }
@@ -256,7 +256,7 @@ fn needless(kind: Kind, folder: &Folder, references: &References) -> Option<Need
     let cluster = folder.cluster.as_deref().unwrap_or_default();
     let is_named = references.names.contains(&name.to_ascii_lowercase());
     let is_there = references.clusters.contains(cluster);
-    let gone = || format!("there is no cluster `{cluster}` any more");
+    let gone = || format!("cluster `{cluster}` no longer exists");
     let (why, is_surely_ours) = match kind {
         _ if kind.is_of_cluster() && (cluster.is_empty() || is_there) => return None,
         Kind::ZooKeeperNodes | Kind::HaStorage => (gone(), false),

@@ -64,11 +64,11 @@ fn what_nothing_names_may_go_and_state_is_reported() {
         &inventory(),
         &rules(),
         expect![[r#"
-            remove autoscaler-gone: there is no `gone` any more
-            remove ended-cluster-config-map: there is no cluster `ended` any more
-            report gone-00000000000000000000000000000001-config-map: there is no cluster `gone` any more; it leads to the state of a job
-            report gone-cluster-config-map: there is no cluster `gone` any more; it leads to the state of a job
-            remove orders-00000000000000000000000000000001-config-map: `orders` does not run job 00000000000000000000000000000001 any more
+            remove autoscaler-gone: `gone` no longer exists
+            remove ended-cluster-config-map: cluster `ended` no longer exists
+            report gone-00000000000000000000000000000001-config-map: cluster `gone` no longer exists; it leads to the state of a job
+            report gone-cluster-config-map: cluster `gone` no longer exists; it leads to the state of a job
+            remove orders-00000000000000000000000000000001-config-map: `orders` no longer runs job 00000000000000000000000000000001
         "#]],
     );
 }

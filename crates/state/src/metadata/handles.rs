@@ -70,7 +70,7 @@ impl Reader<'_> {
     pub(super) fn keyed(&mut self, depth: u32) -> Result<u64, ParseError> {
         let kind = self.byte(KEYED)?;
         if depth > DEPTH_MAX {
-            return Err(self.broken("its handles are nested too deep"));
+            return Err(self.broken("its handles are nested too deeply"));
         }
         match kind {
             handle::NULL => Ok(0),
@@ -202,7 +202,7 @@ impl Reader<'_> {
         const WHAT: &str = "a handle of state";
         let kind = self.byte(WHAT)?;
         if depth > DEPTH_MAX {
-            return Err(self.broken("its handles are nested too deep"));
+            return Err(self.broken("its handles are nested too deeply"));
         }
         match kind {
             handle::NULL | handle::EMPTY_SEGMENT => Ok(0),
@@ -223,7 +223,9 @@ impl Reader<'_> {
                 let path = self.text(WHAT)?;
                 let bytes = self.size(WHAT)?;
                 if path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                    return Err(self.broken(format!("`{}` is no file beside it", shown(&path))));
+                    return Err(
+                        self.broken(format!("`{}` is not a file in its directory", shown(&path)))
+                    );
                 }
                 self.files.beside.add(bytes);
                 Ok(bytes)

@@ -22,7 +22,7 @@ impl Reader<'_> {
     pub(super) fn master_state(&mut self) -> Result<String, ParseError> {
         const WHAT: &str = "a master state";
         if self.unsigned(WHAT)? != MASTER_STATE_MAGIC {
-            return Err(self.broken("no master state begins there"));
+            return Err(self.broken("a master state was expected there"));
         }
         let length = self.count(WHAT)?;
         let end = self.at.saturating_add(length as usize);
@@ -31,7 +31,7 @@ impl Reader<'_> {
         let length = self.count(WHAT)?;
         self.skip(length, 1, WHAT)?;
         if self.at != end {
-            return Err(self.broken("a master state is not as long as it says"));
+            return Err(self.broken("a master state does not have its stated length"));
         }
         Ok(name)
     }
@@ -114,7 +114,7 @@ impl Reader<'_> {
             return Err(if JAVA_OBJECT.starts_with(rest) {
                 ParseError::Truncated { what: WHAT }
             } else {
-                self.broken("no properties begin there")
+                self.broken("properties were expected there")
             });
         };
         let names = |name: &str| object.windows(name.len()).any(|window| window == name.as_bytes());

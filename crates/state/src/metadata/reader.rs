@@ -92,6 +92,6 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn unknown(&self, of: &str, kind: u8) -> ParseError {
-        self.broken(format!("there is no {of} of kind {kind}"))
+        self.broken(format!("unknown kind {kind} of {of}"))
     }
 }

@@ -223,19 +223,19 @@ fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
     let error = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
     assert_eq!(
         error(b"PK\x03\x04 a jar"),
-        "it is not the metadata of a savepoint or checkpoint: it begins otherwise"
+        "it is not the metadata of a savepoint or checkpoint: it does not start with the magic number"
     );
     assert_eq!(error(b""), error(b"Ii"));
     assert_eq!(
         error(&Writer::head(7).0),
-        "its format version 7 is not understood here, which are 2 to 6: a newer Flink wrote it"
+        "its format version 7 is not supported, only 2 to 6 are: a newer Flink wrote it"
     );
     assert!(error(&Writer::head(1).0).ends_with("Flink before 1.3 wrote it"));
     assert_eq!(error(&V6[..8]), "it is incomplete: it ends within the checkpoint's id");
     let negative = Writer::default().int(0x4960_672d).int(3).long(-2).0;
-    assert_eq!(error(&negative), "it is broken at byte 16: the checkpoint's id is -2");
+    assert_eq!(error(&negative), "it is corrupt at byte 16: the checkpoint's id is -2");
     let many = Writer::head(3).int(i32::MAX).0;
-    assert_eq!(error(&many), "it is broken at byte 24: it counts 2147483647 operators");
+    assert_eq!(error(&many), "it is corrupt at byte 24: it claims to have 2147483647 operators");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn counts_and_nesting_are_not_believed() {
     for _ in 0..100_000 {
         deep = deep.byte(handle::KEY_GROUPS).int(0).int(0);
     }
-    assert!(error(deep).ends_with("its handles are nested too deep"));
+    assert!(error(deep).ends_with("its handles are nested too deeply"));
     let escape = version_2()
         .byte(handle::KEY_GROUPS)
         .int(0)
@@ -267,7 +267,7 @@ fn counts_and_nesting_are_not_believed() {
         .byte(handle::RELATIVE_FILE)
         .text("a/../../\u{1b}[2J")
         .long(1);
-    assert!(error(escape).ends_with("`a/../../\u{fffd}[2J` is no file beside it"));
+    assert!(error(escape).ends_with("`a/../../\u{fffd}[2J` is not a file in its directory"));
 }
 
 #[test]

@@ -35,8 +35,8 @@ fn a_wait_is_shown_with_its_deadline_and_what_helps() {
     let pods = blocker::Blocker {
         reason: Reason::Pods,
         message: "waiting for the JobManager's pods to end".to_owned(),
-        deadline: Some(Deadline { at, then: "the resource goes all the same" }),
-        remedy: Some("look why its pods do not end".to_owned()),
+        deadline: Some(Deadline { at, then: "the resource is deleted anyway" }),
+        remedy: Some("check why its pods do not end".to_owned()),
     };
     let resource = deployment(Some("2026-01-01T11:58:00Z"), &[DEPLOYMENT_FINALIZER], "DELETING");
     check(
@@ -48,8 +48,8 @@ fn a_wait_is_shown_with_its_deadline_and_what_helps() {
               Operator:   has taken up the deletion
               Step:       waiting for the JobManager's pods to end
             Pods: waiting for the JobManager's pods to end
-              deadline: in 3m: the resource goes all the same
-              helps: look why its pods do not end"#]],
+              deadline: in 3m: the resource is deleted anyway
+              helps: check why its pods do not end"#]],
     );
 }
 

@@ -51,8 +51,11 @@ fn switching(status: &str, reason: &str, message: &str) -> Facts {
 
 #[test]
 fn what_a_blue_green_deployment_gave_up_is_its_cause() {
-    let verdict =
-        verdict(&switching("False", "Aborted", "`orders-green` is given up: its job failed"));
+    let verdict = verdict(&switching(
+        "False",
+        "Aborted",
+        "the transition to `orders-green` was aborted: its job failed",
+    ));
     assert_eq!(verdict.cause, Cause::SwitchGivenUp);
     assert_eq!(verdict.next, "kubectl flink promote bluegreen/orders --retry");
     assert!(verdict.evidence.contains("its job failed"), "{}", verdict.evidence);
@@ -63,7 +66,7 @@ fn what_a_blue_green_deployment_gave_up_is_its_cause() {
 
 #[test]
 fn a_switch_that_is_under_way_has_the_cause_of_the_colour_that_starts() {
-    let mut facts = switching("True", "Proving", "`orders-green` has to stay ready");
+    let mut facts = switching("True", "Proving", "`orders-green` must stay ready");
     assert_eq!(verdict(&facts).cause, Cause::Starting);
     facts.resource.0["status"]["jobStatus"]["state"] = json!("FAILED");
     facts.failure = Some("java.lang.OutOfMemoryError: Java heap space".to_owned());

@@ -42,7 +42,7 @@ fn a_spec_passes_when_all_its_pods_have() {
     assert_eq!(judged(PreflightState::Passed, 1), Verdict::Passed);
     assert!(matches!(judged(PreflightState::Pending, 1), Verdict::Wait(_)));
     let Verdict::Refuse(reason) = judged(PreflightState::Pending, 601) else { panic!("late") };
-    assert_eq!(reason, "pod `jm` is not done after 600s", "the same at each look");
+    assert_eq!(reason, "pod `jm` did not finish within 600s", "the same at each look");
     assert_eq!(judged(PreflightState::Over, 1), Verdict::Remove);
 }
 

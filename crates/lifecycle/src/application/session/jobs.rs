@@ -152,7 +152,7 @@ impl DeploymentPass<'_> {
 
 /// Why the jobs of a session cluster do not outlive its JobManager.
 const ENDS_JOBS: &str =
-    "without high availability, before the change and after it, they end with the JobManager";
+    "without high availability both before and after the change, they end with the JobManager";
 
 /// A cluster is not replaced as long as nobody knows what runs in it.
 fn jobs_unknown(reason: &str) -> Halt {
@@ -160,8 +160,9 @@ fn jobs_unknown(reason: &str) -> Halt {
     Halt::problem(Problem::upgrade(
         "UpgradeFailed",
         format!(
-            "which jobs run in the session cluster cannot be read ({reason}): nothing is stopped, and the \
-             change waits. `{option}: false` goes on without, and ends them"
+            "could not determine which jobs run in the session cluster ({reason}). Nothing is \
+             stopped, and the change waits. To go on anyway, which ends the jobs, set `{option}: \
+             false`"
         ),
     ))
 }
@@ -172,9 +173,9 @@ fn unmanaged_refused(jobs: &str) -> Halt {
     Halt::problem(Problem::upgrade(
         "UpgradeFailed",
         format!(
-            "jobs [{jobs}] of the session cluster belong to no FlinkSessionJob, and {ENDS_JOBS}: nothing is \
-             stopped. Stop them with a savepoint or cancel them, and the change is made by itself; or set \
-             `{option}: false`, and they end without"
+            "jobs [{jobs}] of the session cluster belong to no FlinkSessionJob, and {ENDS_JOBS}. \
+             Nothing is stopped. Stop them with a savepoint or cancel them, and the operator \
+             then makes the change. Or set `{option}: false`, and they end without a savepoint"
         ),
     ))
 }
@@ -190,19 +191,19 @@ fn named(session_jobs: &[SessionJob], is_one: impl Fn(&SessionJob) -> bool) -> O
 fn place_refused(jobs: Result<String, &str>) -> String {
     let because = match jobs {
         Ok(running) => format!(
-            "jobs [{running}] have not ended: nothing is stopped. Suspend its session jobs and \
+            "jobs [{running}] have not ended. Nothing is stopped. Suspend its session jobs and \
              cancel the others first"
         ),
         Err(reason) => format!(
-            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Take the \
-             change of `high-availability.*` back, and make it once the cluster answers and its \
-             jobs have ended"
+            "the operator could not determine whether jobs run ({reason}). Nothing is stopped or \
+             started. Revert the change of `high-availability.*`, and make it once the cluster \
+             answers and its jobs have ended"
         ),
     };
     format!(
-        "HA metadata are to be kept in another place, where a new JobManager would not find the \
-         cluster's jobs, and {because}. To turn high availability off is no way round: it ends them \
-         all, and what they did since their last savepoints is lost"
+        "the change moves HA metadata to another place, where a new JobManager would not find \
+         the cluster's jobs, and {because}. Do not turn high availability off instead: that ends \
+         all jobs, and what they did since their last savepoints is lost"
     )
 }
 
@@ -210,20 +211,20 @@ fn place_refused(jobs: Result<String, &str>) -> String {
 fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
     let because = match jobs {
         Ok(running) => format!(
-            "jobs [{running}] have not ended: nothing is stopped. Suspend the FlinkSessionJobs of \
-             the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with a \
-             savepoint: the change is then made by itself. Resume the jobs after it, or set \
+            "jobs [{running}] have not ended. Nothing is stopped. Suspend the FlinkSessionJobs \
+             of the cluster (kubectl flink suspend sessionjob/NAME) and stop its other jobs with \
+             a savepoint: the operator then makes the change. Resume the jobs after it, or set \
              `spec.flinkVersion` back to {from}"
         ),
         Err(reason) => format!(
-            "whether jobs run cannot be read ({reason}): nothing is stopped or started. Set \
-             `spec.flinkVersion` back to {from}, and change it once the cluster answers and its \
-             jobs are suspended or have ended"
+            "the operator could not determine whether jobs run ({reason}). Nothing is stopped or \
+             started. Set `spec.flinkVersion` back to {from}, and change it once the cluster \
+             answers and its jobs are suspended or have ended"
         ),
     };
     format!(
-        "`spec.flinkVersion` goes from {from} to {to}, a JobManager of {to} does not bring back \
-         the jobs that HA metadata of {from} keep, and {because}"
+        "`spec.flinkVersion` changes from {from} to {to}, a JobManager of {to} cannot recover \
+         the jobs in the HA metadata of {from}, and {because}"
     )
 }
 

@@ -43,7 +43,7 @@ fn a_redeploy_without_a_path_takes_nothing_down() {
         let Err(Halt::Problem(problem)) = pass.redeploy_from_savepoint(&last, &change) else {
             panic!("{path:?} is no state")
         };
-        assert!(problem.message.contains("nothing is stopped"), "{}", problem.message);
+        assert!(problem.message.contains("Nothing is stopped"), "{}", problem.message);
         assert!(pass.steps.is_empty() && pass.status == status, "{path:?}");
     }
 }

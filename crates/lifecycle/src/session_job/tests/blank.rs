@@ -72,7 +72,7 @@ fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
         case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(1));
         let plan = case.pass();
         assert!(!names(&plan).contains(&"cancel-job"), "{mode}: {}", plan.because);
-        assert!(plan.because.contains("the job does not run"), "{}", plan.because);
+        assert!(plan.because.contains("the job is not running"), "{}", plan.because);
         // It has resources again.
         case.checkpoints = Some(at("s3://lake/chk/7"));
         let plan = case.pass();

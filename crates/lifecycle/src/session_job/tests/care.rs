@@ -336,7 +336,7 @@ fn a_savepoint_of_the_history_that_others_refer_to_stays_and_is_looked_at_again_
     let job = "FlinkSessionJob `trial` in namespace `test` (spec.job.initialSavepointPath)";
     for (holders, said) in [
         (Ok(vec![job.to_owned()]), job),
-        (Err("forbidden".to_owned()), "it is not known who refers to them: forbidden"),
+        (Err("forbidden".to_owned()), "could not determine what refers to them: forbidden"),
     ] {
         for (key, value) in [("max.count", "1"), ("max.age", "1 h")] {
             let mut case = with_history(key, value);

@@ -346,7 +346,10 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
     assert_eq!(names(&lost_with(Some("{}")).plan()).last(), Some(&"remove-finalizer"));
     // By the operator's defaults of now it has none.
     assert!(told(lost_with(Some(WITH))).contains("its high availability brings back"));
-    assert!(told(lost_with(None)).contains("has high availability is not known"));
+    assert!(
+        told(lost_with(None))
+            .contains("could not determine whether the cluster has high availability")
+    );
     // The job's own options say nothing of its cluster.
     let mut case = lost_with(Some(WITH));
     case.set("high-availability.type", "NONE");

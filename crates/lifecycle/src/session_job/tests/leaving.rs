@@ -94,7 +94,7 @@ fn a_job_whose_jar_cannot_be_had_stays() {
     case.replace_cluster(1);
     let plan = case.pass();
     assert!(!names(&plan).contains(&"stop-with-savepoint"), "{:?}", names(&plan));
-    assert!(case.status.error.unwrap().contains("its jar cannot be had"));
+    assert!(case.status.error.unwrap().contains("the jar cannot be fetched"));
 }
 
 #[test]

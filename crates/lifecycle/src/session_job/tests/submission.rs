@@ -61,7 +61,7 @@ fn nothing_else_is_done_while_a_submission_may_still_arrive() {
                 let plan = case.pass();
                 let told = format!("{begin} {at} {ends}: {}", plan.because);
                 assert!(names(&plan).iter().all(|n| ["add-finalizer", "set-label"].contains(n)));
-                assert!(plan.because.contains("is not known"), "{told}");
+                assert!(plan.because.contains("it is unknown whether"), "{told}");
                 assert_eq!(plan.look_again, Some(Duration::from_secs(2)), "{told}");
                 assert_eq!((case.id(), case.last()), (&*id, recorded), "{told}");
             }
@@ -137,7 +137,7 @@ fn a_refusal_settles_only_what_was_refused() {
     case.fail_to_submit("refused");
     change(&mut case);
     let plan = case.pass();
-    assert!(plan.because.contains("is not known"), "{}", plan.because);
+    assert!(plan.because.contains("it is unknown whether"), "{}", plan.because);
     case.now += WAIT;
     submitted(&case.pass());
 }
@@ -166,7 +166,7 @@ fn what_was_refused_is_not_waited_for() {
     end(&mut case);
     change(&mut case);
     let plan = case.pass();
-    assert!(failed.is_some() && plan.because.contains("is not known"), "{}", plan.because);
+    assert!(failed.is_some() && plan.because.contains("it is unknown whether"), "{}", plan.because);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn another_path_is_another_submission() {
     case.edit(|spec| {
         spec.job.as_mut().unwrap().initial_savepoint_path = Some("s3://lake/sp/0".to_owned());
     });
-    assert!(case.pass().because.contains("is not known"));
+    assert!(case.pass().because.contains("it is unknown whether"));
     case.now += WAIT;
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/sp/0"));
@@ -184,7 +184,7 @@ fn another_path_is_another_submission() {
     case.edit(|spec| {
         spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;
     });
-    assert!(case.pass().because.contains("is not known"));
+    assert!(case.pass().because.contains("it is unknown whether"));
     assert_eq!(case.path(), Some("s3://lake/sp/1"));
 }
 

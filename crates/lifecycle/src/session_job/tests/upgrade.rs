@@ -428,7 +428,7 @@ fn a_job_is_cancelled_only_where_it_says_itself_that_its_checkpoint_stays() {
             .filter(|name| ["cancel-job", "stop-with-savepoint"].contains(name))
             .collect();
         assert_eq!(stops.concat(), step, "{retention:?}: {}", plan.because);
-        let is_unknown = plan.because.contains("is not known: no answer");
+        let is_unknown = plan.because.contains("when it is cancelled: no answer");
         assert_eq!(is_unknown, step.is_empty(), "{}", plan.because);
     }
 }
@@ -446,7 +446,11 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
         });
         let plan = case.pass();
         assert_eq!(names(&plan).contains(&"cancel-job"), is_cancelled, "{}", plan.because);
-        let is_told = case.status.error.as_ref().is_some_and(|it| it.contains("would delete it"));
+        let is_told = case
+            .status
+            .error
+            .as_ref()
+            .is_some_and(|it| it.contains("the checkpoint would be deleted"));
         assert_ne!(is_told, is_cancelled);
     }
 }

@@ -62,7 +62,7 @@ fn files_that_a_checkpoint_may_share_are_never_disposed_of() {
     let checkpoint = json!({"state": "COMPLETED", "path": "s3://lake/chk/abc/chk-7"});
     for (mut case, why) in [
         (claimed, "does not restore with NO_CLAIM"),
-        (savepoint(json!({})).in_state(checkpoint), "Flink may share its files"),
+        (savepoint(json!({})).in_state(checkpoint), "later checkpoints may share its files"),
     ] {
         case.delete();
         assert_eq!(case.steps, ["event", "remove"]);

@@ -25,13 +25,13 @@ fn without_rules_a_running_job_is_stable() {
 
 #[test]
 fn each_rule_is_told_by_name() {
-    check(rules(), 20, Some(0), 5, expect!["it has to run for 60s: 40s"]);
-    check(rules(), 60, Some(0), 1, expect!["1 of 2 checkpoints are completed: 10s"]);
-    check(rules(), 60, Some(1), 2, expect!["it was restarted 1 times, more than 0: 10s"]);
+    check(rules(), 20, Some(0), 5, expect!["it must run for 60s first: 40s"]);
+    check(rules(), 60, Some(0), 1, expect!["only 1 of 2 checkpoints have completed: 10s"]);
+    check(rules(), 60, Some(1), 2, expect!["it restarted 1 times, more than 0: 10s"]);
     check(rules(), 60, Some(0), 2, expect!["stable"]);
 }
 
 #[test]
 fn what_is_not_known_proves_nothing() {
-    check(rules(), 60, None, 2, expect!["its restarts are not known: 10s"]);
+    check(rules(), 60, None, 2, expect!["its number of restarts is unknown: 10s"]);
 }

@@ -67,7 +67,7 @@ fn metadata_that_would_not_be_found_again_are_not_gone_by() {
         let starting = StopFacts { job_manager: JobManagerDeploymentStatus::Deploying, ..lost };
         check(
             &starting,
-            expect![[r#"Ok(Wait("the job does not run, so its state cannot be saved yet"))"#]],
+            expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
         );
     }
 }
@@ -98,7 +98,7 @@ fn savepoint_falls_back_to_ha_metadata_when_the_job_does_not_run() {
     check(&facts, expect!["Ok(LastState)"]);
     check(
         &StopFacts { may_fall_back: false, ..facts },
-        expect![[r#"Ok(Wait("the job does not run, so its state cannot be saved yet"))"#]],
+        expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
     );
 }
 
@@ -141,13 +141,13 @@ fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
     check(
         &StopFacts { retention: Lazy::Unknown("timeout".to_owned()), ..facts.clone() },
         expect![[
-            r#"Ok(Wait("whether the job's checkpoints are retained when it is cancelled is not known: timeout"))"#
+            r#"Ok(Wait("could not determine whether the job's checkpoints are retained when it is cancelled: timeout"))"#
         ]],
     );
     check(
         &StopFacts { retains_checkpoints: false, has_savepoint_directory: false, ..facts },
         expect![[
-            r#"Ok(Wait("there is no HA metadata of the job, and its checkpoints are not retained when it is cancelled: set `execution.checkpointing.savepoint-dir`"))"#
+            r#"Ok(Wait("the job has no HA metadata, and its checkpoints are not retained when it is cancelled: set `execution.checkpointing.savepoint-dir`"))"#
         ]],
     );
 }
@@ -175,7 +175,7 @@ fn a_job_is_not_cancelled_for_a_checkpoint_that_is_of_no_use() {
     let restarting = StopFacts { state: Some(JobStatusState::Restarting), ..alone };
     check(
         &unusable(restarting),
-        expect![[r#"Ok(Wait("the job does not run, so its state cannot be saved yet"))"#]],
+        expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
     );
 }
 

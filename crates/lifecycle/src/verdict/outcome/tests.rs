@@ -54,7 +54,7 @@ fn one_that_gives_no_answer_holds_the_change_back_and_is_asked_again_after_a_pau
     let away = validators(V3, vec![opinion(FailurePolicy::Fail, Err("it answered 503"))]);
     let hold = away.judge(V3, NOW, &Fact::NotAsked, "ask").unwrap().hold.unwrap();
     assert_eq!(hold.look_again, Duration::from_secs(5));
-    assert!(hold.because.contains("validator `policy` gives no answer: it answered 503"));
+    assert!(hold.because.contains("validator `policy` did not answer: it answered 503"));
     assert_eq!(hold.problem().unwrap().reason, "ValidatorUnavailable");
     let later = NOW + jiff::SignedDuration::from_secs(5);
     assert_eq!(away.judge(V3, later, &Fact::NotAsked, "ask"), Err("ask"));

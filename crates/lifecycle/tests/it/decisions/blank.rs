@@ -48,5 +48,5 @@ fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
     scene.facts.checkpoints = Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
     let plan = scene.edit_job(|job| job.parallelism = Some(4)).plan();
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
-    assert!(plan.because.contains("does not run"), "{}", plan.because);
+    assert!(plan.because.contains("is not running"), "{}", plan.because);
 }

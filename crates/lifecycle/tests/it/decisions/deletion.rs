@@ -58,11 +58,7 @@ fn what_does_not_end_in_time_lets_the_resource_go() {
         "{}",
         told(&plan)
     );
-    assert!(
-        events(&plan)
-            .iter()
-            .any(|event| event.contains("have not ended") || event.contains("has not ended"))
-    );
+    assert!(events(&plan).iter().any(|event| event.contains("did not end")));
 }
 
 #[test]
@@ -146,7 +142,7 @@ fn without_a_readable_record_no_wish_for_a_savepoint_is_passed_over() {
     for record in [Some("not JSON".to_owned()), None] {
         scene.status.reconciliation_status.last_reconciled_spec = record;
         let plan = scene.plan();
-        assert!(error(&plan).contains("lastReconciledSpec is lost or not readable"));
+        assert!(error(&plan).contains("lastReconciledSpec is missing or not readable"));
         assert!(!step_names(&plan).contains(&"delete-job-manager"));
     }
     scene.resource.spec.flink_configuration.0.insert(key.to_owned(), json!("false"));

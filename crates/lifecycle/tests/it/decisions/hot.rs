@@ -150,9 +150,10 @@ fn without_a_checkpoint_the_upgrade_is_an_ordinary_one() {
     let mut late = asked();
     let info = late.status.job_status.checkpoint_info.as_mut().unwrap();
     info.trigger_timestamp = Some(ago(12 * 60).as_millisecond());
-    for (scene, checkpoint, why) in
-        [(asked(), failed, "the disk is full"), (late, Trigger::Pending, "not complete after 10m")]
-    {
+    for (scene, checkpoint, why) in [
+        (asked(), failed, "the disk is full"),
+        (late, Trigger::Pending, "did not complete within 10m"),
+    ] {
         let mut scene = scene;
         scene.facts.checkpoint = Fact::Known(checkpoint);
         let cold = scene.plan();
@@ -170,7 +171,7 @@ fn a_job_that_does_not_run_is_upgraded_the_ordinary_way() {
     let mut scene = hot();
     scene.facts.jobs = Fact::Known(job(JobStatusState::Restarting));
     assert!(!wanted(&scene).is_standby());
-    assert!(told(&scene.plan()).contains("the job does not run"), "{}", told(&scene.plan()));
+    assert!(told(&scene.plan()).contains("the job is not running"), "{}", told(&scene.plan()));
 }
 
 #[test]

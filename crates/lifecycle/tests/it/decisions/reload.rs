@@ -194,11 +194,15 @@ fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_wi
     for rerun in [pending(started_without("savepoint")), ended(started_without("savepoint"))] {
         let plan = rerun.plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-        assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
+        assert!(
+            error(&plan).contains("runs the job again from where it began"),
+            "{}",
+            error(&plan)
+        );
         // In doubt as well, and that is told.
         let plan = started_somehow(rerun).plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-        assert!(error(&plan).contains("not known: there is no ConfigMap"), "{}", error(&plan));
+        assert!(error(&plan).contains("unknown: there is no ConfigMap"), "{}", error(&plan));
     }
     // With high availability it is the same run.
     let plan = pending(started_with("savepoint")).plan();
@@ -271,7 +275,7 @@ fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
         r#"{"high-availability.type":"zookeeper","high-availability.zookeeper.quorum":"z:2181"}"#,
     );
     assert_eq!(step_names(&moved), [""; 0], "{}", told(&moved));
-    assert!(error(&moved).contains("HA metadata in another place"), "{}", error(&moved));
+    assert!(error(&moved).contains("HA metadata to another place"), "{}", error(&moved));
 }
 
 #[test]

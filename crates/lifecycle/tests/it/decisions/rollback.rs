@@ -48,7 +48,7 @@ fn a_job_that_runs_is_not_rolled_back_to_a_spec_that_would_not_start() {
     scene.facts.preflight = tried(Some(refusal));
     let plan = scene.plan();
     let told =
-        "it is not rolled back: the spec before it would not start: FailedCreate: serviceaccount";
+        "it is not rolled back: the last stable spec would not start: FailedCreate: serviceaccount";
     assert!(error(&plan).contains(told), "{}", error(&plan));
     assert!(!step_names(&plan).contains(&"stop-job-manager"), "{:?}", step_names(&plan));
     scene.facts.preflight = tried(None);
@@ -74,7 +74,7 @@ fn t29_t30_a_failed_spec_gives_way_with_ha_metadata() {
         &taken_down(&scene),
         expect![[r#"
         (RolledBack, R LastState, Some(Reconciling), Deploying) RolledBack
-        rolled back, from the latest checkpoint in HA metadata
+        rolled back, starting from the latest checkpoint in HA metadata
           write-status
           event Submit: Starting deployment
           forget-job-graphs
@@ -140,7 +140,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
         &taken_down(&scene),
         expect![[r#"
         (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
-        rolled back, from s3://lake/sp/1
+        rolled back, starting from s3://lake/sp/1
           write-status
           event Submit: Starting deployment
           delete-ha-metadata
@@ -183,7 +183,7 @@ fn s12_a_job_that_failed_for_good_goes_back_from_its_last_checkpoint() {
         &taken_down(&scene),
         expect![[r#"
         (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
-        rolled back, from s3://lake/chk/7
+        rolled back, starting from s3://lake/chk/7
           write-status
           event Submit: Starting deployment
           delete-ha-metadata
@@ -199,7 +199,7 @@ fn s12_a_stateless_job_goes_back_empty() {
         &taken_down(&scene),
         expect![[r#"
         (RolledBack, R Stateless, Some(Reconciling), Deploying) RolledBack
-        rolled back, from empty state
+        rolled back, starting from empty state
           write-status
           event Submit: Starting deployment
           delete-ha-metadata
@@ -235,7 +235,7 @@ fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
         expect![[r#"
         (Deployed, R Savepoint, Some(Reconciling), Deploying) Deployed
         the JobManager is starting
-          event RollbackRefused: the spec did not become stable in 300s (the JobManager is starting), and it is not rolled back: the job does not run, so its state cannot be saved yet
+          event RollbackRefused: the spec did not become stable in 300s (the JobManager is starting), and it is not rolled back: the job is not running, so its state cannot be saved yet
     "#]],
     );
 }
@@ -321,7 +321,7 @@ fn s12_a_crash_between_the_steps_is_harmless() {
         &down,
         expect![[r#"
         (RolledBack, R LastState, Some(Reconciling), Deploying) RolledBack
-        the JobManager was created already
+        the JobManager was already created
           finish-cluster
     "#]],
     );
@@ -436,7 +436,11 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             let scene = down.edit(edit).edit_job(|job| job.state = state);
             let plan = scene.plan();
             assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
-            assert!(error(&plan).contains("what is rolled back to runs"), "{}", told(&plan));
+            assert!(
+                error(&plan).contains("until the last stable spec is running"),
+                "{}",
+                told(&plan)
+            );
             let ha = created(&plan, "high-availability.type");
             assert_eq!(ha.as_deref(), Some("kubernetes"), "{}", told(&plan));
             assert_eq!(created(&plan, "$internal.pipeline.job-id").as_deref(), Some(JOB_ID));
@@ -524,7 +528,7 @@ fn s12_a_rolled_back_job_that_fails_is_restarted_with_the_stable_spec() {
         &taken_down(&scene),
         expect![[r#"
         (RolledBack, R Savepoint, Some(Reconciling), Deploying) RolledBack
-        rolled back, from s3://lake/chk/7
+        rolled back, starting from s3://lake/chk/7
           write-status
           event Submit: Starting deployment
           delete-ha-metadata
@@ -540,7 +544,7 @@ fn t31_the_stable_spec_again_restarts_nothing() {
         &scene,
         expect![[r#"
         (Deployed, R LastState, Some(Running), Ready) Stable
-        the spec is the one that runs since the rollback
+        the spec is the one that has been running since the rollback
     "#]],
     );
 }
@@ -567,7 +571,7 @@ fn s12_a_new_spec_is_upgraded_from_what_runs() {
         &scene,
         expect![[r#"
             (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-            removing the JobManager, HA metadata is kept
+            removing the JobManager and keeping HA metadata
               event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[image : flink:new -> flink:newer]), starting reconciliation.
               event Suspended: Suspending existing deployment.
               record-revision

@@ -62,12 +62,12 @@ fn t14_a_stop_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     let scene = down(stopping(), 300);
     let plan = scene.plan();
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
-    assert!(told(&plan).contains("event UpgradeFailed: the JobManager that was asked"));
+    assert!(told(&plan).contains("event UpgradeFailed: the JobManager was asked"));
     assert_eq!(trigger(&plan), None);
     let scene = scene.after(&plan);
     let plan = scene.plan();
     assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
-    assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+    assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
 
     let mut removed = scene.after(&plan);
     removed.facts.job_manager = Fact::Known(None);
@@ -171,7 +171,7 @@ fn t14_a_savepoint_that_takes_too_long_is_told_and_gives_way_to_a_named_state() 
         let plan = late.plan();
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(trigger(&plan).is_some());
-        assert!(error(&plan).contains("has not: the change waits"), "{}", error(&plan));
+        assert!(error(&plan).contains("has not stopped, so the change waits"), "{}", error(&plan));
         let plan = redeploy(late).plan();
         assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
     }
@@ -200,7 +200,7 @@ fn t16_a_cancellation_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     let plan = scene.after(&plan).plan();
     assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
-    assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+    assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
 
     let doubtful = with_metadata(down(cancelling(), 300), true, false);
     let plan = doubtful.plan();
@@ -288,7 +288,7 @@ fn what_waits_for_an_ended_job_without_a_job_manager_is_refused() {
     scene.status.job_status.state = Some(JobStatusState::Failed);
     let plan = scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0)).plan();
     assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-    assert!(error(&plan).contains("`spec.flinkVersion` back"), "{}", error(&plan));
+    assert!(error(&plan).contains("Revert the change of `spec.flinkVersion`"), "{}", error(&plan));
 }
 
 #[test]

@@ -109,12 +109,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     let is_removed = |scene: &Scene| {
         let plan = scene.plan();
         let is_removed = step_names(&plan).contains(&"delete-job-manager");
-        assert_eq!(
-            error(&plan).contains("the job had ended with"),
-            !is_removed,
-            "{}",
-            error(&plan)
-        );
+        assert_eq!(error(&plan).contains("the job ended with"), !is_removed, "{}", error(&plan));
         is_removed
     };
     for (state, seconds, goes) in [
@@ -220,7 +215,7 @@ fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovere
     unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
     let plan = unreadable.plan();
     assert_eq!(restored(&plan), None, "{}", told(&plan));
-    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     let mut named = unreadable.edit_job(|job| {
         job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
         job.savepoint_redeploy_nonce = Some(1);
@@ -264,11 +259,11 @@ fn a_first_start_is_not_made_again_while_nobody_can_tell_whether_it_was() {
     unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
     let plan = unreadable.plan();
     assert_eq!(restored(&plan), None, "{}", told(&plan));
-    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     assert_eq!(plan.status.job_status.job_id, crashed.status.job_status.job_id);
     // Nor does it count as suspended in the state that it was to start from.
     let suspended = unreadable.clone().edit_job(|job| job.state = JobState::Suspended).plan();
-    assert!(error(&suspended).contains("whether it was is not known"), "{}", error(&suspended));
+    assert!(error(&suspended).contains("it is unknown whether it was"), "{}", error(&suspended));
     let mut named = unreadable.edit_job(|job| {
         job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
         job.savepoint_redeploy_nonce = Some(1);
@@ -322,7 +317,7 @@ fn a_rollback_is_not_started_again_while_nobody_can_tell_whether_it_was() {
         assert_eq!(restored(&plan), None, "{}", told(&plan));
     }
     let plan = rolling_back.plan();
-    assert!(error(&plan).contains("whether it was is not known"), "{}", error(&plan));
+    assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     rolling_back.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
     let plan = rolling_back.plan();
     assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
@@ -392,7 +387,7 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(SAVEPOINT), "the next run's end must not take its place");
         assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
-        assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
+        assert!(error(&plan).contains("the job ended (FAILED) with"), "{}", error(&plan));
     }
     // What has run since, and is listed no more, was perhaps ahead.
     let mut unlisted = another_image(run_anew(ended(), JobStatusState::Running));
@@ -504,7 +499,7 @@ fn without_high_availability_the_job_manager_of_a_job_that_may_run_anew_is_not_r
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
     assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-    assert!(error(&plan).contains("the job had ended (FAILED) with"), "{}", error(&plan));
+    assert!(error(&plan).contains("the job ended (FAILED) with"), "{}", error(&plan));
 }
 
 #[test]
@@ -520,7 +515,11 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
     };
     let refused = named(&own);
     assert_eq!(deeds_of(&refused), [""; 0]);
-    assert!(error(&refused.plan()).contains("would delete it"), "{}", error(&refused.plan()));
+    assert!(
+        error(&refused.plan()).contains("the checkpoint would be deleted"),
+        "{}",
+        error(&refused.plan())
+    );
     assert!(deeds_of(&named(SAVEPOINT)).contains(&"cancel-job"));
     let mut retained = named(&own);
     retained.facts.retention = Fact::Known(true);
@@ -561,14 +560,22 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
     // One that is silent may be told to cancel it all the same.
     let silent = named(Scene::running("savepoint").silent());
-    assert!(error(&silent.plan()).contains("would delete it"), "{}", error(&silent.plan()));
+    assert!(
+        error(&silent.plan()).contains("the checkpoint would be deleted"),
+        "{}",
+        error(&silent.plan())
+    );
     // A run after the one that ended has its checkpoints yet.
     let mut again = run_anew(ended(), JobStatusState::Running).edit_job(|job| {
         job.initial_savepoint_path = Some(own.clone());
         job.savepoint_redeploy_nonce = Some(1);
     });
     again.facts.retention = Fact::Known(false);
-    assert!(error(&again.plan()).contains("would delete it"), "{}", error(&again.plan()));
+    assert!(
+        error(&again.plan()).contains("the checkpoint would be deleted"),
+        "{}",
+        error(&again.plan())
+    );
 }
 
 fn deeds_of(scene: &Scene) -> Vec<&'static str> {
@@ -601,7 +608,12 @@ fn without_high_availability_a_job_that_failed_before_it_saved_anything_may_run_
         let latest = Some(CompletedState { path: path.to_owned(), at: None });
         scene.facts.checkpoints = Fact::Known(Checkpoints { latest, ..Checkpoints::default() });
         let plan = scene.plan();
-        assert_eq!(error(&plan).contains("runs it anew"), is_told, "{path}: {}", error(&plan));
+        assert_eq!(
+            error(&plan).contains("runs the job again"),
+            is_told,
+            "{path}: {}",
+            error(&plan)
+        );
         let state = if is_told { JobStatusState::Failed } else { JobStatusState::Running };
         assert_eq!(plan.status.job_status.state, Some(state), "{path}");
     }

@@ -98,7 +98,7 @@ fn t05_a_first_submission_that_was_made_is_adopted_not_made_again() {
         &scene,
         expect![[r#"
         (Deployed, R Savepoint, Some(Reconciling), Deploying) Deployed
-        the JobManager was created already
+        the JobManager was already created
           finish-cluster
     "#]],
     );

@@ -59,7 +59,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     again.facts.jobs = Fact::Known(jobs);
     let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
-    assert!(error(&plan).contains("runs it anew from where it began"), "{}", error(&plan));
+    assert!(error(&plan).contains("runs the job again from where it began"), "{}", error(&plan));
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade
         scene.facts.jobs = Fact::Unknown("timeout".to_owned());
         let plan = scene.plan();
         assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
-        assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+        assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
         let plan = scene.without_metadata().plan();
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     }
@@ -143,7 +143,7 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     assert!(!is_gone(&never));
     let told = message_of(never.status.error.as_deref().unwrap_or_default());
     let option = "kubernetes.operator.session.deletion.block-on-session-jobs";
-    assert!(told.contains("to cancel the job that its high availability brings back"), "{told}");
+    assert!(told.contains("cancel the job that its high availability brings back"), "{told}");
     assert!(told.contains(option), "{told}");
     let mut let_go = never.clone();
     let configuration = &mut let_go.cluster.spec.flink_configuration.0;

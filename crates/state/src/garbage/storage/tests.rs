@@ -122,10 +122,10 @@ fn what_nothing_names_may_go_and_the_way_to_it_goes_first() {
     assert_eq!(
         lines(&findings),
         [
-            "remove zookeeper://zk:2181/flink/gone: there is no cluster `gone` any more".to_owned(),
-            "remove s3://lake/ha/gone: there is no cluster `gone` any more".to_owned(),
+            "remove zookeeper://zk:2181/flink/gone: cluster `gone` no longer exists".to_owned(),
+            "remove s3://lake/ha/gone: cluster `gone` no longer exists".to_owned(),
             format!(
-                "remove s3://lake/ha/job-result-store/gone/{UUID}: there is no cluster `gone` any more"
+                "remove s3://lake/ha/job-result-store/gone/{UUID}: cluster `gone` no longer exists"
             ),
             format!(
                 "remove s3://lake/ha/job-result-store/orders/{UUID}: `orders` runs with another one"

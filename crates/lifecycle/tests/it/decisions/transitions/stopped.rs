@@ -11,7 +11,7 @@ fn t20_a_suspended_job_is_stable() {
         &scene,
         expect![[r#"
             (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-            removing the JobManager, HA metadata is kept
+            removing the JobManager and keeping HA metadata
               event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.state : running -> suspended]), starting reconciliation.
               event Suspended: Suspending existing deployment.
               record-revision
@@ -76,7 +76,7 @@ fn t22_a_job_that_does_not_run_is_upgraded_through_ha_metadata() {
         let scene = Scene::running(mode).starting().edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
         assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
-        assert_eq!(plan.because, "removing the JobManager, HA metadata is kept");
+        assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
     }
 }
 
@@ -90,7 +90,7 @@ fn t23_without_ha_metadata_a_change_waits_for_the_job() {
         &scene,
         expect![[r#"
             (Deployed, R LastState, Some(Reconciling), Deploying) Stable
-            the change waits: the job does not run, so its state cannot be saved yet
+            the change waits: the job is not running, so its state cannot be saved yet
         "#]],
     );
 }
@@ -210,7 +210,7 @@ fn t27_the_job_manager_of_an_ended_job_goes_after_its_time() {
         &ended(360),
         expect![[r#"
         (Deployed, R Savepoint, Some(Finished), Missing) Stable
-        the job ended long ago: its JobManager is removed
+        the job ended long ago: removing its JobManager
           write-status
           delete-job-manager
     "#]],
@@ -231,7 +231,7 @@ fn t28_a_failed_job_is_started_again_where_that_is_asked() {
         &scene,
         expect![[r#"
         (Upgrading, S Savepoint, Some(Failed), Missing) Upgrading
-        the job failed: starting it again from its last state
+        the job failed: restarting it from its last state
           event RestartFailedJob: Restarting failed job, attempt 1
           write-status
           delete-job-manager
@@ -263,7 +263,7 @@ fn t32_savepoint_redeploy_drops_the_job_for_the_path() {
         &scene,
         expect![[r#"
         (Upgrading, S Savepoint, Some(Finished), Missing) Upgrading
-        removing the JobManager, the job's state is recorded
+        removing the JobManager, with the job's state on record
           event SpecChanged: SAVEPOINT_REDEPLOY change(s) detected (Diff: FlinkDeploymentSpec[job.initialSavepointPath : null -> s3://lake/sp/1, job.savepointRedeployNonce : null -> 1]), starting reconciliation.
           event Suspended: Suspending existing deployment.
           record-revision
@@ -473,7 +473,7 @@ fn t34_a_scaling_that_flink_refused_becomes_an_upgrade() {
         &refused,
         expect![[r#"
             (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-            removing the JobManager, HA metadata is kept
+            removing the JobManager and keeping HA metadata
               event SpecChanged: SCALE change(s) detected (Diff: FlinkDeploymentSpec[flinkConfiguration.pipeline.jobvertex-parallelism-overrides : v1:1,v2:1 -> v1:2,v2:1]), starting reconciliation.
               event Suspended: Suspending existing deployment.
               record-revision
@@ -593,6 +593,6 @@ fn a_job_whose_code_deletes_its_checkpoints_is_not_cancelled_for_an_upgrade() {
     assert!(by_metadata.contains("stop-job-manager") && !by_metadata.contains("cancel-job"));
     assert!(step_names(upgraded(Fact::Known(false), false)).contains("stop-with-savepoint"));
     let unknown = upgraded(Fact::Unknown("no answer".to_owned()), true);
-    assert!(unknown.because.contains("is not known: no answer"), "{}", unknown.because);
+    assert!(unknown.because.contains("when it is cancelled: no answer"), "{}", unknown.because);
     assert_eq!(step_names(unknown), "");
 }

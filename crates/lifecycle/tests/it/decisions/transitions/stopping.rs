@@ -11,7 +11,7 @@ fn t13_stateless_is_taken_down_with_its_state() {
         &scene,
         expect![[r#"
         (Upgrading, S Stateless, Some(Finished), Missing) Upgrading
-        stopping the job without its state
+        stopping the job without keeping its state
           event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]), starting reconciliation.
           event Suspended: Suspending existing deployment.
           record-revision
@@ -53,7 +53,7 @@ fn t14_savepoint_stops_the_job_with_one() {
         &stopping,
         expect![[r#"
         (Upgrading, S Savepoint, Some(Finished), Missing) Upgrading
-        removing the JobManager, the job's state is recorded
+        removing the JobManager, with the job's state on record
           event JobStatusChanged: Job status changed from RUNNING to FINISHED
           create-snapshot
           record-revision
@@ -72,8 +72,8 @@ fn t14_a_savepoint_that_fails_leaves_the_job_running() {
         &stopping,
         expect![[r#"
         (Deployed, R Savepoint, Some(Running), Ready) Stable
-        the job could not be stopped with a savepoint and goes on: disk full
-          event SavepointError: the job could not be stopped with a savepoint and goes on: disk full
+        the job could not be stopped with a savepoint and keeps running: disk full
+          event SavepointError: the job could not be stopped with a savepoint and keeps running: disk full
     "#]],
     );
 }
@@ -88,7 +88,7 @@ fn t14_a_savepoint_that_fails_is_tried_again_after_a_pause() {
         &failed_before(failed.clone(), 4),
         expect![[r#"
         (Deployed, R Savepoint, Some(Running), Ready) Stable
-        the change waits: the stop-with-savepoint failed, and is tried again later
+        the change waits: the stop-with-savepoint failed and will be retried
     "#]],
     );
     let waiting = failed_before(failed.clone(), 4).plan();
@@ -169,7 +169,7 @@ fn t15_last_state_takes_the_job_manager_down_and_keeps_ha_metadata() {
         &scene,
         expect![[r#"
             (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-            removing the JobManager, HA metadata is kept
+            removing the JobManager and keeping HA metadata
               event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]), starting reconciliation.
               event Suspended: Suspending existing deployment.
               record-revision
@@ -243,7 +243,7 @@ fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
     for scene in [moved_to_zookeeper(suspended), moved_to_zookeeper(resumed)] {
         let plan = scene.plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-        assert!(plan.because.contains("HA metadata in another place"), "{}", plan.because);
+        assert!(plan.because.contains("HA metadata to another place"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
     }
@@ -269,7 +269,7 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     for scene in [suspended(), upgrading()] {
         let plan = fixed(scene.clone(), &other).plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-        assert!(plan.because.contains("under another job id"), "{}", plan.because);
+        assert!(plan.because.contains("or another job id"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
         // Under its own it is found.
@@ -279,7 +279,7 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     // What is on record already, too.
     let plan = upgrading().option("$internal.pipeline.job-id", &other).plan();
     assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-    assert!(error(&plan).contains("under another job id"), "{}", error(&plan));
+    assert!(error(&plan).contains("or another job id"), "{}", error(&plan));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
         let plan = over_tls(scene).plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("reached over TLS"), "{}", error(&plan));
-        assert!(error(&plan).contains("nothing is stopped or started"), "{}", error(&plan));
+        assert!(error(&plan).contains("Nothing is stopped or started"), "{}", error(&plan));
     }
 }
 
@@ -316,7 +316,7 @@ fn nodes_that_only_kerberos_opens_are_not_left_to_a_password() {
     scene.facts.deployed_config = Fact::Known(started.into_iter().collect());
     let plan = scene.plan();
     assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-    for part in ["Kerberos (SASL)", "nothing is stopped", root] {
+    for part in ["Kerberos (SASL)", "Nothing is stopped", root] {
         assert!(error(&plan).contains(part), "{}", error(&plan));
     }
     let elsewhere = scene.edit(|spec| {
@@ -434,7 +434,7 @@ fn t16_cancel_keeps_the_old_spec_until_the_job_has_ended() {
         &scene,
         expect![[r#"
         (Upgrading, R Savepoint, Some(Cancelling), Ready) Upgrading
-        cancelling the job, its checkpoint is kept
+        cancelling the job and keeping its checkpoint
           event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4]), starting reconciliation.
           event Suspended: Suspending existing deployment.
           event JobStatusChanged: Job status changed from RUNNING to CANCELLING
@@ -526,7 +526,7 @@ fn t18_a_job_that_vanished_while_it_was_cancelled_is_decided_again() {
         &scene,
         expect![[r#"
             (Upgrading, S LastState, Some(Finished), Missing) Upgrading
-            removing the JobManager, HA metadata is kept
+            removing the JobManager and keeping HA metadata
               event SpecChanged: UPGRADE change(s) detected (Diff: FlinkDeploymentSpec[job.parallelism : 2 -> 4, job.upgradeMode : savepoint -> last-state]), starting reconciliation.
               event Suspended: Suspending existing deployment.
               record-revision
