@@ -36,9 +36,9 @@ impl WentBack {
         let nonce = job.savepoint_redeploy_nonce;
         Self {
             message: format!(
-                "{BESIDE}this operator started one {WITH_ID}{job_id} and the record tells of another \
-                 or of none, {WITH_NONCE}{}. So it is after a restore of the API server's store that \
-                 nobody saw, when a job went on although it was stopped with a savepoint, and when one \
+                "{BESIDE}this operator started one {WITH_ID}{job_id} and the record names another or \
+                 none, {WITH_NONCE}{}. This happens after an unnoticed restore of the API server's \
+                 store, when a job kept running although it was stopped with a savepoint, or when one \
                  started long after its submission. What it saved is not on record. {ANSWER}{END}",
                 told_nonce(nonce)
             ),
