@@ -66,7 +66,7 @@ pub(super) fn option(text: &str) -> Result<(String, String), String> {
     let keys = options::TABLE.iter().map(|known| known.key);
     let nearest = keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     Err(match nearest.filter(|nearest| likeness(nearest) >= LIKENESS_MIN) {
-        Some(nearest) => format!("there is no option `{key}`; is `{nearest}` meant?"),
+        Some(nearest) => format!("there is no option `{key}`; did you mean `{nearest}`?"),
         None => format!("there is no option `{key}` of the autoscaler"),
     })
 }
@@ -89,7 +89,7 @@ impl TrialFlags {
             None => Rules::default(),
         };
         rules.check(settings).map_err(|undefined| {
-            Failure::new(undefined).hint("--operator-config names the operator's configuration")
+            Failure::new(undefined).hint("pass the operator's configuration with --operator-config")
         })?;
         rules.check_offline(settings).map_err(Failure::new)?;
         Ok(rules)
@@ -102,7 +102,7 @@ pub(super) fn settings(config: &FlinkConfig, interval: Duration) -> anyhow::Resu
     if !violations.is_empty() {
         let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
         return Err(Failure::new(lines.join("\n"))
-            .hint("set what is right with --set OPTION=VALUE")
+            .hint("override it with --set OPTION=VALUE")
             .into());
     }
     Ok(Settings::read(config)?)
@@ -113,12 +113,12 @@ pub(super) fn read_file(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("while reading `{shown}`"))?.len();
     if length > bytes_max {
-        let problem = format!("`{shown}` has {length} bytes, and at most {bytes_max} are read");
+        let problem = format!("`{shown}` has {length} bytes, but the limit is {bytes_max}");
         return Err(Failure::new(problem).into());
     }
     let bytes = std::fs::read(path).with_context(|| format!("while reading `{shown}`"))?;
     String::from_utf8(bytes)
-        .map_err(|_| Failure::new(format!("`{shown}` is no text in UTF-8")).into())
+        .map_err(|_| Failure::new(format!("`{shown}` is not valid UTF-8")).into())
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(option("job.autoscaler.utilization.target = 0.6"), Ok(long));
         assert!(option("scale-up.grace-period=1 h").is_ok(), "an older name");
         let slip = option("utilisation.target=0.6").unwrap_err();
-        assert!(slip.contains("is `job.autoscaler.utilization.target` meant?"), "{slip}");
+        assert!(slip.contains("did you mean `job.autoscaler.utilization.target`?"), "{slip}");
         assert!(option("state.backend=x").is_err());
         assert!(option("utilization.target").is_err());
     }
