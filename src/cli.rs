@@ -162,7 +162,7 @@ async fn name_server(error: anyhow::Error, global: &args::Global) -> anyhow::Err
                 "cannot reach the cluster at `{}`: {message}",
                 server.trim_end_matches('/')
             ))
-            .hint("check that it runs, and that --context names the right one")
+            .hint("check that it is running, and that --context names the right one")
             .into()
         }
         _ => error,

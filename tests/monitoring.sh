@@ -51,8 +51,8 @@ flink=127.0.0.1:$(free_port)
 started $!
 "$alone" KUBECONFIG="$KUBECONFIG" "$program" operate --all-namespaces --flink-rest-address "$flink" --metrics-port 0 >"$folder/operator.log" 2>&1 &
 started $!
-wait_for 60 grep -q 'telling metrics' "$folder/operator.log"
-metrics=$(sed -n 's/.*telling metrics.*port=\([0-9]*\).*/\1/p' "$folder/operator.log")
+wait_for 60 grep -q 'serving metrics' "$folder/operator.log"
+metrics=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$folder/operator.log")
 
 cat >"$folder/prometheus.yml" <<END
 global: {scrape_interval: 1s, evaluation_interval: 1s}

@@ -53,7 +53,7 @@ async fn leave_untried(
     };
     if id.kind != "FlinkDeployment" {
         printer.note(format_args!(
-            "`--no-preflight` is for FlinkDeployments: of {} nothing is tried in pods",
+            "`--no-preflight` has no effect on {}: preflight only tries FlinkDeployments",
             qualified_name(written)
         ));
         return Ok(());

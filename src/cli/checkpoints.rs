@@ -97,8 +97,8 @@ pub(super) async fn remembered(
 ) -> anyhow::Result<CheckpointStatistics> {
     let name = present.shown_name();
     let job_id = present.job_id().filter(|_| !present.is_session()).ok_or_else(|| {
-        Failure::new(format!("`{name}` has no job of its own that could take checkpoints"))
-            .hint(format!("look with: kubectl flink status {name}"))
+        Failure::new(format!("`{name}` has no job of its own to take checkpoints"))
+            .hint(format!("see: kubectl flink status {name}"))
     })?;
     let cluster = deployment::cluster_of(connection, present).await?;
     let usual = Deadlines::default();
@@ -108,10 +108,11 @@ pub(super) async fn remembered(
         client = client.without_retries();
     }
     let Checkpoints::Statistics(statistics) = client.checkpoints(job_id).await? else {
-        return Err(Failure::new(format!("checkpoints of `{name}` are off")).hint(format!(
-            "switch them on: kubectl flink set config {name} execution.checkpointing.interval=1min"
-        ))
-        .into());
+        return Err(Failure::new(format!("checkpoints of `{name}` are disabled"))
+            .hint(format!(
+                "enable them: kubectl flink set config {name} execution.checkpointing.interval=1min"
+            ))
+            .into());
     };
     Ok(*statistics)
 }

@@ -123,7 +123,7 @@ impl Global {
         let looked_at =
             paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ");
         Err(Failure::new(format!("no kubeconfig: {looked_at} does not exist"))
-            .hint("name one with --kubeconfig or KUBECONFIG, or start a cluster of your own: kubectl flink sandbox up")
+            .hint("name one with --kubeconfig or KUBECONFIG, or start your own cluster: kubectl flink sandbox up")
             .into())
     }
 
@@ -134,7 +134,7 @@ impl Global {
         }
         let context_name = self.context.clone().or_else(|| kubeconfig.current_context.clone());
         let Some(context_name) = context_name.filter(|name| !name.is_empty()) else {
-            return Err(Failure::new("the kubeconfig names no current context")
+            return Err(Failure::new("the kubeconfig has no current context")
                 .hint("choose one with --context NAME, or: kubectl config use-context NAME")
                 .into());
         };

@@ -52,7 +52,7 @@ impl Contact {
     /// Like [`Self::lose`], told on stderr.
     pub(super) fn lose_aloud(&mut self, error: &cluster::Error, printer: &Printer) {
         if self.lose(error) {
-            printer.warning(format_args!("connection lost, trying again: {error}"));
+            printer.warning(format_args!("connection lost, retrying: {error}"));
         }
     }
 
@@ -64,13 +64,13 @@ impl Contact {
     /// Like [`Self::regain`], told on stderr.
     pub(super) fn regain_aloud(&mut self, printer: &Printer) {
         if self.regain() {
-            printer.note("connected again");
+            printer.note("reconnected");
         }
     }
 
     /// Message to show while the connection is lost.
     pub(super) fn notice(&self) -> Option<String> {
-        self.lost.as_ref().map(|lost| format!("connection lost, trying again: {}", lost.message))
+        self.lost.as_ref().map(|lost| format!("connection lost, retrying: {}", lost.message))
     }
 
     /// How long to wait before the next attempt of one's own, longer each time; `otherwise` while

@@ -39,7 +39,7 @@ pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::
         return put(global, printer, dry_run, timeout).await;
     }
     if dry_run != DryRunMode::None {
-        return Err(Failure::usage("--dry-run goes with --apply; printing changes nothing").into());
+        return Err(Failure::usage("--dry-run requires --apply: printing changes nothing").into());
     }
     let format = output.unwrap_or(ObjectFormat::Value(ValueFormat::Yaml));
     change::print_all(&crd::all(), format, object_name, printer)
@@ -88,7 +88,7 @@ pub(super) async fn put(
 fn explain(error: crds::Error) -> anyhow::Error {
     match error {
         crds::Error::WouldDropFields { .. } => Failure::new(error.to_string())
-            .hint("install a newer kubectl-flink, or give the fields up: kubectl flink crds | kubectl apply --server-side --force-conflicts -f -")
+            .hint("install a newer kubectl-flink, or drop these fields: kubectl flink crds | kubectl apply --server-side --force-conflicts -f -")
             .into(),
         crds::Error::NotEstablished { .. } => Failure::timed_out(error.to_string()).into(),
         crds::Error::Kubernetes(error) => error.into(),

@@ -55,8 +55,8 @@ const PORT: u16 = 8880;
 /// Arguments of `dashboard`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is open on this machine only, and the address contains a token: anybody who has it sees what you may see and
-can do what you may do. Ctrl-C stops the console and leaves nothing behind.
+The port is open on this machine only, and the address contains a token: anyone who has it can see and do
+what you can. Ctrl-C stops the console and leaves nothing behind.
 
 Examples:
   kubectl flink dashboard -A
@@ -107,7 +107,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
         && let Some(address) = once
     {
         ui::show_in_browser(&address).unwrap_or_else(|error| {
-            printer.warning(format_args!("cannot start a browser: {error:#}"));
+            printer.warning(format_args!("could not start a browser: {error:#}"));
         });
     }
     // Dropping the set ends the watches.

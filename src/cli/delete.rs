@@ -146,7 +146,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         return explain::run(&name, ways, global, output, printer).await;
     }
     if output.output.is_some() {
-        return Err(Failure::usage("-o goes with --explain").into());
+        return Err(Failure::usage("-o requires --explain").into());
     }
     let connection = global.connect().await?;
     let present = deployment::fetch_to_change(&connection, &name).await?;
@@ -234,22 +234,22 @@ fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
     match state {
         State::Save { .. } | State::AtRest { .. } => Ok(()),
         State::InHaMetadata { is_suspended } => Err(Failure::new(format!(
-            "`{name}` was not deleted: where its newest state is only its HA metadata say, which go \
-             with it"
+            "`{name}` was not deleted: only its HA metadata points to its newest state, and is deleted with \
+             it"
         ))
         .hint(if *is_suspended {
-            format!("delete it with a savepoint: kubectl flink resume {name} --wait, and again")
+            format!("resume it, then delete it with a savepoint: kubectl flink resume {name} --wait")
         } else {
-            format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
+            format!("delete it once its job is running; to see why it is not: kubectl flink why {name}")
         })
         .hint("or leave its state behind: --no-savepoint")),
         State::Endangered(danger) => Err(Failure::new(format!(
             "`{name}` was not deleted: no savepoint can be taken, because {danger}"
         ))
         .hint(match danger {
-            Danger::NoDirectory => "say where savepoints go: --savepoint-path DIRECTORY".to_owned(),
+            Danger::NoDirectory => "name a savepoint directory: --savepoint-path DIRECTORY".to_owned(),
             Danger::NotRunning(_) => {
-                format!("delete it once its job runs; what keeps it from that: kubectl flink why {name}")
+                format!("delete it once its job is running; to see why it is not: kubectl flink why {name}")
             }
         })
         .hint("or delete it without one: --no-savepoint")),
@@ -262,9 +262,9 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
         State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
         State::AtRest { path: Some(path) } => format!("its state stays at `{path}`"),
         State::AtRest { path: None } if no_savepoint => "no savepoint is taken".to_owned(),
-        State::AtRest { path: None } => "no job of its own runs".to_owned(),
+        State::AtRest { path: None } => "it runs no job of its own".to_owned(),
         State::InHaMetadata { .. } => {
-            "where its newest state is ONLY ITS HA METADATA say, which go with it".to_owned()
+            "ONLY ITS HA METADATA points to its newest state, and is deleted with it".to_owned()
         }
         State::Endangered(danger) => format!("NO savepoint can be taken, because {danger}"),
     };

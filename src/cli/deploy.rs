@@ -125,7 +125,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     let rules = (&operator, &extensions, printer);
     let (checked, violations) = check_all(requests, &mut connection, rules).await?;
     if !violations.is_empty() {
-        return Err(refusal("nothing was deployed, and nothing was changed", &violations).into());
+        return Err(refusal("nothing was deployed or changed", &violations).into());
     }
     send_all(&checked, &connection, force_conflicts, change, printer).await
 }
@@ -398,7 +398,7 @@ pub(super) fn refusal(nothing_done: &str, violations: &[(String, Violation)]) ->
     });
     let failure = Failure::new(message);
     if needs_operator {
-        failure.hint("options that only the operator's configuration sets are not known here; name it with --operator-config")
+        failure.hint("options set only in the operator's configuration are not known here; pass it with --operator-config")
     } else {
         failure
     }
@@ -467,7 +467,7 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
         let Some(metadata) = metadata.filter(|_| !is_canary) else {
             let what = if is_canary { "canary" } else { document.resource.kind() };
             return Err(Failure::new(format!(
-                "{}:{}: a {what} cannot be deployed, only a {KINDS}",
+                "{}:{}: cannot deploy a {what}, only a {KINDS}",
                 manifest::shown(file),
                 document.locate("").0,
             ))
@@ -479,14 +479,14 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
             global.namespace.as_deref().filter(|asked| !stated.is_empty() && *asked != stated)
         {
             return Err(Failure::new(format!(
-                "the namespace of `{}`, `{stated}`, is not the one of --namespace, `{asked}`",
+                "the namespace of `{}`, `{stated}`, does not match --namespace `{asked}`",
                 document.resource.name()
             ))
             .into());
         }
     }
     if documents.is_empty() {
-        return Err(Failure::new(format!("`{}` has no {KINDS}", manifest::shown(file))).into());
+        return Err(Failure::new(format!("`{}` contains no {KINDS}", manifest::shown(file))).into());
     }
     Ok(documents)
 }
@@ -495,10 +495,12 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
 async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Request> {
     let name = flags.name()?.to_owned();
     if name.contains('/') {
-        return Err(Failure::usage(format!("flags make a {KIND}, which `{name}` is not"))
-            .hint(format!("change one that is there: kubectl flink set image {name} IMAGE"))
-            .hint("or give the manifest: kubectl flink deploy -f FILE")
-            .into());
+        return Err(Failure::usage(format!(
+            "flags can only deploy a {KIND}, which `{name}` is not"
+        ))
+        .hint(format!("change an existing one: kubectl flink set image {name} IMAGE"))
+        .hint("or pass a manifest: kubectl flink deploy -f FILE")
+        .into());
     }
     match read::get_value(&connection.client, &deployment::id(connection, &name)).await? {
         Some(_) => Ok(Request::Patch { patch: flags.patch(), name }),

@@ -113,22 +113,22 @@ impl Deployment {
     /// How far an upgrade of it is; absent where none is under way and none waits.
     pub fn upgrade(&self) -> Option<&'static str> {
         if let Some((reason, _)) = self.upgrade_waits() {
-            return Some(if reason == PAUSED { "paused" } else { "waits for its turn" });
+            return Some(if reason == PAUSED { "paused" } else { "waiting" });
         }
         if self.error_reason().as_deref() == Some(PREFLIGHT_FAILED) {
             return Some("new spec would not start");
         }
         if self.is_tried() {
-            return Some("new spec is tried");
+            return Some("trying new spec");
         }
         let has_been_stable =
             self.0.pointer("/status/reconciliationStatus/lastStableSpec").is_some();
         match self.lifecycle()? {
-            "UPGRADING" => Some("stops and starts"),
-            "ROLLING_BACK" => Some("is rolled back"),
-            "DEPLOYED" if has_been_stable => Some("becomes stable"),
+            "UPGRADING" => Some("restarting"),
+            "ROLLING_BACK" => Some("rolling back"),
+            "DEPLOYED" if has_been_stable => Some("becoming stable"),
             _ if self.text("/status/jobStatus/savepointInfo/triggerType") == Some("UPGRADE") => {
-                Some("stops with a savepoint")
+                Some("stopping with a savepoint")
             }
             _ => None,
         }
@@ -472,7 +472,7 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
     let (deployment, session_job) = tokio::join!(deployment, session_job);
     match (deployment?, session_job?) {
         (Some(_), Some(_)) => Err(Failure::usage(format!(
-            "`{plain}` is a FlinkDeployment and a FlinkSessionJob: say flinkdeployment/{plain} or \
+            "`{plain}` is both a FlinkDeployment and a FlinkSessionJob: use flinkdeployment/{plain} or \
              {SESSION_JOB}/{plain}"
         ))
         .into()),
@@ -565,7 +565,7 @@ pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Re
     let found = read::get_value(&connection.client, &id).await?;
     found.map(Deployment).ok_or_else(|| {
         Failure::new(format!("no FlinkBlueGreenDeployment `{name}` in namespace `{namespace}`"))
-            .hint(format!("see those there are: kubectl get flinkbgdep -n {namespace}"))
+            .hint(format!("list them: kubectl get flinkbgdep -n {namespace}"))
             .into()
     })
 }
@@ -598,10 +598,10 @@ pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
     let Some(parent) = present.blue_green_parent() else { return Ok(()) };
     let (name, namespace) = (present.name(), present.namespace());
     Err(Failure::new(format!(
-        "`{name}` cannot be changed by itself: it is a colour of the blue/green deployment `{parent}`"
+        "`{name}` cannot be changed directly: it is a colour of the blue/green deployment `{parent}`"
     ))
-    .hint(format!("change spec.template of that one: kubectl edit flinkbgdep {parent} -n {namespace}"))
-    .hint(format!("commands that change or delete take {BLUE_GREEN}/{parent}")))
+    .hint(format!("change its spec.template: kubectl edit flinkbgdep {parent} -n {namespace}"))
+    .hint(format!("or pass {BLUE_GREEN}/{parent} to commands that change or delete")))
 }
 
 /// The deployment whose JobManager knows the job: itself, or the cluster of a session job.
@@ -660,7 +660,8 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
         return failure.hint(format!("namespace `{other}` has one: add -n {other}"));
     }
     if names.is_empty() {
-        return failure.hint("the namespace has none; look in all with: kubectl flink list -A");
+        return failure
+            .hint("the namespace has none; search all namespaces: kubectl flink list -A");
     }
     let near = near(plain, &names);
     let (lead, shown) = match near.as_slice() {

@@ -56,8 +56,7 @@ pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> a
     }
     if present.was_deployed() && present.upgrade_mode() == "stateless" {
         let loss = format!(
-            "{} of `{}` is stateless: its job stops, and the state that it has is \
-             not kept",
+            "{} of `{}` is stateless: its job stops without keeping its state",
             present.place_of("job.upgradeMode"),
             present.shown_name()
         );
@@ -86,7 +85,7 @@ async fn is_so_already(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let (name, state) = (present.shown_name(), present.desired_state());
-    printer.note(format_args!("`{name}` is meant to be {state} already"));
+    printer.note(format_args!("`{name}` is already set to {state}"));
     change::finish(connection, present.stored().0, "unchanged", flags, printer).await
 }
 
@@ -98,7 +97,7 @@ async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment>
             "`{}` is a session cluster: it has no job of its own to stop or start",
             present.name()
         ))
-        .hint("suspend its jobs instead: see them with: kubectl flink status")
+        .hint("suspend its jobs instead; to list them: kubectl flink status")
         .into());
     }
     Ok(present)

@@ -53,7 +53,7 @@ pub(super) async fn carry_out(
     let change = flags.change;
     let wanted = patched(present, patch);
     if without_nulls(&wanted.0["spec"]) == without_nulls(&present.0["spec"]) {
-        printer.note(format_args!("`{}` is so already", present.shown_name()));
+        printer.note(format_args!("`{}` already has this spec", present.shown_name()));
         return change::finish(connection, present.stored().0, "unchanged", change, printer).await;
     }
     let violations = new_violations(present, &wanted);
@@ -126,10 +126,10 @@ pub(super) fn agree_unless(loss: &str, flags: EditFlags, printer: &Printer) -> a
 pub(super) fn agree(loss: &str, flag: &str, printer: &Printer) -> anyhow::Result<()> {
     if !printer.terminals().input {
         return Err(Failure::new(format!("nothing was changed: {loss}"))
-            .hint(format!("agree with {flag}"))
+            .hint(format!("to accept this, use {flag}"))
             .into());
     }
-    if printer.confirm(format_args!("{loss}. Go on?"))? {
+    if printer.confirm(format_args!("{loss}. Continue?"))? {
         return Ok(());
     }
     Err(Failure::new("nothing was changed").into())
@@ -170,19 +170,17 @@ fn decide_loss(
                 let names = jobs.iter().map(|job| format!("`{}`", job.name()));
                 names.collect::<Vec<_>>().join(", ")
             }
-            Err(error) => format!("which ones cannot be seen: {error}"),
+            Err(error) => format!("could not list them: {error}"),
         };
         return Some(format!(
-            "the session cluster `{name}` has no high availability that its next JobManager could go by: \
-             when it stops, the jobs that run in it are gone with what they have not saved: {which}"
+            "session cluster `{name}` has no high availability to recover its jobs from: when it stops, \
+             they are lost with their unsaved state: {which}"
         ));
     }
     let is_running = present.desired_state() == "running";
     (is_running && wanted.upgrade_mode() == "stateless").then(|| {
         let mode = present.place_of("job.upgradeMode");
-        format!(
-            "{mode} of `{name}` is stateless: its job stops, and starts without the state it has now"
-        )
+        format!("{mode} of `{name}` is stateless: its job restarts without its current state")
     })
 }
 

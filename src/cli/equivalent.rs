@@ -9,7 +9,7 @@ use config::secret;
 use validation::extension::subject;
 
 /// Beside a command that does not work as it is shown.
-const HIDDEN_NOTE: &str = " (a secret is hidden: put it in again)";
+const HIDDEN_NOTE: &str = " (a secret is hidden: fill it in)";
 
 /// A merge patch of an object that is there.
 pub(super) fn patch(present: &Deployment, patch: &Value) -> String {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_patch_has_no_secrets() {
         let change = json!({"spec": {"image": "it's", "flinkConfiguration": {"s3": {"secret-key": "hunter2"}, "a": "b"}}});
-        expect![[r#"equivalent: kubectl patch flinkdeployment orders -n shop --type merge -p '{"spec":{"image":"it'\''s","flinkConfiguration":{"s3":{"secret-key":"******"},"a":"b"}}}' (a secret is hidden: put it in again)"#]]
+        expect![[r#"equivalent: kubectl patch flinkdeployment orders -n shop --type merge -p '{"spec":{"image":"it'\''s","flinkConfiguration":{"s3":{"secret-key":"******"},"a":"b"}}}' (a secret is hidden: fill it in)"#]]
             .assert_eq(&patch(&orders(), &change));
     }
 
@@ -120,7 +120,7 @@ mod tests {
             "jarURI": "https://me:hunter2@repo/a.jar?sig=hunter2", "args": ["--password", "hunter2"]}}});
         let shown = apply(&object, Writer { is_forced: true, ..Writer::CLI });
         assert!(!shown.contains("hunter2"), "{shown}");
-        assert!(shown.ends_with("-f - (a secret is hidden: put it in again)"), "{shown}");
+        assert!(shown.ends_with("-f - (a secret is hidden: fill it in)"), "{shown}");
         expect![[r#"equivalent: printf %s '{"kind":"Role"}' | kubectl apply --server-side --field-manager kubectl-flink -f -"#]]
             .assert_eq(&apply(&json!({"kind": "Role"}), Writer::CLI));
     }

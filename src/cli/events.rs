@@ -73,7 +73,7 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
             }
         }
         None | Some(ObjectFormat::Wide) if lines.is_empty() => {
-            printer.note(format_args!("no events of `{}` are kept", present.shown_name()));
+            printer.note(format_args!("no events found for `{}`", present.shown_name()));
         }
         None | Some(ObjectFormat::Wide) => {
             printer.line(render(&lines, printer.width(), Timestamp::now()))?;

@@ -88,7 +88,7 @@ pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::
     let is_shell = command.is_empty();
     let is_typed = printer.terminals().input;
     if tty && !is_typed {
-        printer.warning("the input is no terminal, so the command gets none");
+        printer.warning("no terminal is allocated: stdin is not a terminal");
     }
     let request = Request {
         namespace: cluster.namespace().to_owned(),
@@ -114,7 +114,7 @@ pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::
             Err(Failure::new(format!("nothing was run in pod `{}`: {why}", request.pod)).into())
         }
         Ending::Lost => Err(Failure::new(format!(
-            "the connection to pod `{}` ended before the command did, which may go on",
+            "lost the connection to pod `{}` before the command ended; it may still be running",
             request.pod
         ))
         .hint(format!("see whether the pod is still there: kubectl flink status {name}"))
@@ -140,12 +140,12 @@ fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&
         let what = match found.first() {
             None => format!("`{cluster}` has no pod to run it in"),
             Some(pod) => format!(
-                "no pod of `{cluster}` that it could run in is up: `{}` is {}",
+                "no pod of `{cluster}` is running: `{}` is {}",
                 name(pod),
-                phase(pod).unwrap_or_else(|| "in no known phase".to_owned())
+                phase(pod).unwrap_or_else(|| "in an unknown phase".to_owned())
             ),
         };
-        Failure::new(what).hint(format!("look why with: kubectl flink why {cluster}"))
+        Failure::new(what).hint(format!("see why: kubectl flink why {cluster}"))
     })
 }
 

@@ -32,7 +32,8 @@ impl Extensions {
     pub(super) fn offline(operator: &OperatorConfig, printer: &Printer) -> anyhow::Result<Self> {
         let (mutators, left_out) = mutator::offline(&operator.base).map_err(invalid)?;
         for name in left_out {
-            printer.note(format_args!("mutator `{name}` is not asked: nobody is, offline"));
+            printer
+                .note(format_args!("mutator `{name}` is not called: this command works offline"));
         }
         Ok(Self { validators: validators(operator)?, mutators })
     }
@@ -44,8 +45,8 @@ impl Extensions {
             return Ok(object.clone());
         };
         let outcome = mutator::mutate(&self.mutators, kind, object, None).await;
-        let Mutated { object, by, without } = outcome
-            .map_err(|why| Failure::new(format!("`{name}` cannot be taken as it is: {why}")))?;
+        let Mutated { object, by, without } =
+            outcome.map_err(|why| Failure::new(format!("`{name}` was not accepted: {why}")))?;
         for why in without {
             printer.warning(format_args!("{name}: {why}"));
         }
@@ -68,7 +69,7 @@ impl Extensions {
                 Err(_) if *on_failure == FailurePolicy::Ignore => {}
                 Err(why) => violations.push(Violation {
                     path: rule.field.clone(),
-                    message: format!("validator `{name}` gives no answer: {why}"),
+                    message: format!("validator `{name}` did not answer: {why}"),
                 }),
             }
         }

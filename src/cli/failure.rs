@@ -76,7 +76,10 @@ impl Failure {
 
     /// A program elsewhere ended with `code`, which becomes that of this one.
     pub fn exited(code: u8) -> Self {
-        Self { kind: Kind::Exited(code), ..Self::new(format!("it ended with exit code {code}")) }
+        Self {
+            kind: Kind::Exited(code),
+            ..Self::new(format!("the command exited with code {code}"))
+        }
     }
 
     /// Adds a line that says what would help.

@@ -136,7 +136,7 @@ async fn look(
     let progress = printer.terminals().error.then(|| printer.progress());
     let seen = storage::look(&known, &operator, |place| {
         if let Some(progress) = &progress {
-            progress.set(format_args!("looking into {place}"));
+            progress.set(format_args!("searching {place}"));
         }
     })
     .await;
@@ -164,7 +164,7 @@ async fn read_users(client: &Client, printer: &Printer) -> Option<Users> {
         Ok(users) => Some(users),
         Err(error) => {
             printer.warning(format_args!(
-                "files and ZooKeeper nodes are left alone, as it is not known what all namespaces name: {error}"
+                "files and ZooKeeper nodes are left alone, because not all namespaces could be read: {error}"
             ));
             None
         }
@@ -201,7 +201,7 @@ impl Storages {
             if is_still && self.seen.remove(finding).await? {
                 removed += 1;
             } else {
-                printer.note(format_args!("`{}` has changed, so it stays", finding.path));
+                printer.note(format_args!("`{}` has changed and is kept", finding.path));
             }
         }
         Ok(removed)
@@ -248,10 +248,10 @@ fn show(
         }
         None | Some(ObjectFormat::Wide) => {
             for (place, why) in unseen {
-                printer.note(format_args!("`{place}` was not looked into: {why}"));
+                printer.note(format_args!("`{place}` was not searched: {why}"));
             }
             if findings.is_empty() && stored.is_empty() {
-                printer.note("nothing was left behind");
+                printer.note("no leftovers found");
             }
             if !findings.is_empty() {
                 printer.line(table_of(findings, now))?;
@@ -302,7 +302,7 @@ fn table_of(findings: &[Finding], now: Timestamp) -> String {
 /// Asks before something is `done` for good; where nobody can be asked, `--yes` has to say so.
 pub(super) fn agree(question: String, done: &str, printer: &Printer) -> anyhow::Result<()> {
     if !printer.terminals().input {
-        let message = format!("nothing was {done}: say --yes, or --dry-run");
+        let message = format!("nothing was {done}: use --yes or --dry-run");
         return Err(Failure::usage(message).into());
     }
     if !printer.confirm(question)? {

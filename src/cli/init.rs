@@ -28,7 +28,7 @@ Examples:
   kubectl flink init -n shop
   kubectl flink init -n shop --skip-crds --yes     # if somebody else installed the CRDs")]
 pub struct InitArgs {
-    /// Do not install or change the CRDs, for example because you may not
+    /// Do not install or change the CRDs, for example if you lack the permission
     #[arg(long)]
     skip_crds: bool,
     /// Name of the jobs' service account, Role and `RoleBinding`
@@ -52,7 +52,7 @@ pub async fn run(args: InitArgs, global: &Global, printer: &Printer) -> anyhow::
     check_namespace(&connection).await?;
     let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
     show_plan(&connection, skip_crds, &objects, printer).await?;
-    if is_asking && !printer.confirm("Go on?")? {
+    if is_asking && !printer.confirm("Continue?")? {
         return Err(Failure::new("nothing was changed").into());
     }
     if !skip_crds {
@@ -101,7 +101,7 @@ async fn show_plan(
     for object in objects {
         let id = ObjectId::in_manifest(object)?;
         let action = match read::get_value(&connection.client, &id).await? {
-            Some(_) => "exists, is brought up to date",
+            Some(_) => "exists, will be updated",
             None => "is created",
         };
         let about = object
@@ -111,7 +111,7 @@ async fn show_plan(
     }
     if !skip_crds {
         printer.note("In the whole cluster:");
-        printer.note("  definitions of the Flink resources are installed, or brought up to date");
+        printer.note("  the CRDs of Flink will be installed or updated");
     }
     Ok(())
 }

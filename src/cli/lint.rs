@@ -168,7 +168,9 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             Err(Failure::usage(text).into())
         }
         count if count > FILES_MAX => {
-            let text = format!("{count} files are more than {FILES_MAX}: name fewer at a time");
+            let text = format!(
+                "{count} files are more than the limit of {FILES_MAX}: name fewer at a time"
+            );
             Err(Failure::usage(text).into())
         }
         _ => Ok(files),
@@ -290,7 +292,7 @@ fn print(found: &[Found], resources: usize, printer: &Printer) -> anyhow::Result
     if found.is_empty() {
         printer.note(format_args!("{}: {resources} resources", styled(GREEN, "nothing found")));
     } else {
-        printer.hint("a code says more: kubectl flink explain CODE");
+        printer.hint("explain a code: kubectl flink explain CODE");
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub struct ListArgs {
     /// Reverse the order
     #[arg(long)]
     pub(super) reverse: bool,
-    /// Only those with an upgrade in progress, waiting for its turn or refused, and how far it is
+    /// Only those with an upgrade in progress, waiting or refused, with its progress
     #[arg(long, conflicts_with = "watch")]
     pub(super) upgrading: bool,
     /// Keep showing changes: redrawn on a terminal, otherwise one line per change
@@ -99,7 +99,7 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
     match output {
         Some(OutputFormat::Value(format)) => {
             if sort != Sort::Name || reverse || upgrading {
-                let message = "-o json and -o yaml print objects as they come; leave out --sort and --upgrading";
+                let message = "-o json and -o yaml print all objects, unsorted; leave out --sort and --upgrading";
                 return Err(Failure::usage(message).into());
             }
             print_objects(&connection, scope, selector, format, printer).await
@@ -208,8 +208,8 @@ fn print_rows(
     let columns = Columns { is_wide, has_upgrades: upgrading };
     printer.line(status::list_table(&all, scope, columns, width, Timestamp::now()))?;
     if all.iter().any(|it| it.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)) {
-        printer.note("upgrades are paused, as those before them failed: see the ERROR of those");
-        printer.note("correct the spec, or: kubectl flink operator continue");
+        printer.note("upgrades are paused because earlier ones failed: see their ERROR");
+        printer.note("correct the spec, or run: kubectl flink operator continue");
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ async fn show(
         found = pods::list(client, namespace, &cluster_id, role).await?;
         if named.is_session_job() {
             printer.note(format_args!(
-                "`{}` runs in the session cluster `{cluster_id}`, whose pods write its log",
+                "`{}` runs in session cluster `{cluster_id}`: showing the logs of its pods",
                 named.name()
             ));
         }

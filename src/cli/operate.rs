@@ -145,7 +145,7 @@ async fn operate(
     let mut asked = std::pin::pin!(asked_to_stop());
     let options = Options::from_environment(args.flink_access, args.flink_rest_address.clone());
     let connector = Connector::new(&options, Some(&global.config().await?))
-        .context("while preparing to talk to JobManagers")?;
+        .context("while preparing connections to JobManagers")?;
     let choice = Choice::new(&args, global, &connection)?;
     if let Some(remark) = choice.remark(&operator.base) {
         printer.warning(remark);
@@ -260,7 +260,7 @@ fn speak(
 
 /// Finishes what is being written, and gives the lease back once nothing more is.
 async fn leave(operator: &mut Operator, mut role: Role) -> Result<(), Lost> {
-    tracing::info!("leaving: finishing what is being written");
+    tracing::info!("shutting down: finishing current writes");
     let is_orderly = tokio::select! {
         biased;
         lost = role.lost() => return Err(lost),
@@ -280,7 +280,7 @@ fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
+        tracing::debug!(%error, "could not raise the limit of open files");
     }
 }
 
@@ -333,7 +333,7 @@ fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()
     }
     let left = match operator {
         Some(operator) => unsettled(&look(operator)?),
-        None => "another operator leads".to_owned(),
+        None => "another operator is the leader".to_owned(),
     };
     let left = if left.is_empty() { left } else { format!(": {left}") };
     Err(Failure::new(format!("stopped before all resources were STABLE or SUSPENDED{left}")).into())
@@ -420,7 +420,7 @@ fn unsettled(resources: &[Seen]) -> String {
         .filter_map(|seen| {
             let state = match seen.state {
                 _ if settled(std::slice::from_ref(seen)).is_some() => return None,
-                Some(LifecycleState::Stable) if seen.is_current => "STABLE, and does not run yet",
+                Some(LifecycleState::Stable) if seen.is_current => "STABLE but not running yet",
                 Some(_) if !seen.is_current => "not seen since its last change",
                 state => state.map_or("not seen", |it| it.into_str()),
             };
@@ -443,7 +443,7 @@ mod tests {
         };
         let starting = seen(true, Some(LifecycleState::Stable), false);
         assert!(settled(&starting).is_none());
-        assert_eq!(unsettled(&starting), "`orders` is STABLE, and does not run yet");
+        assert_eq!(unsettled(&starting), "`orders` is STABLE but not running yet");
         let edited = seen(false, Some(LifecycleState::Suspended), false);
         assert!(settled(&edited).is_none());
         assert_eq!(unsettled(&edited), "`orders` is not seen since its last change");

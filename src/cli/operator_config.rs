@@ -106,7 +106,7 @@ impl Files {
         match directory_in(variable) {
             Some(directory) => self
                 .add(&directory)
-                .with_context(|| format!("while reading what ${variable} names")),
+                .with_context(|| format!("while reading the directory in ${variable}")),
             None => Ok(()),
         }
     }
@@ -146,7 +146,7 @@ impl Files {
             }
             let config = parse_flink_conf(text);
             for (key, _) in config.iter().filter(|(_, value)| is_quoted(value)) {
-                let told = "keeps its quotes in this format: write it without, or in config.yaml";
+                let told = "keeps its quotes in this format: remove them, or use config.yaml";
                 self.remarks.push(format!("{shown}: the value of `{key}` {told}"));
             }
             config
@@ -154,7 +154,9 @@ impl Files {
             parse_config_yaml(text).map_err(|error| {
                 Failure::new(format!("`{shown}` is not a Flink configuration in standard YAML"))
                     .caused_by(error)
-                    .hint(format!("name a file in the old format, `key: value` lines, {OLD_NAME}"))
+                    .hint(format!(
+                        "if it is in the old format, with `key: value` lines, name it {OLD_NAME}"
+                    ))
             })?
         };
         self.files.push(File { shown, config });
@@ -180,7 +182,9 @@ fn text_of(file: &Path) -> anyhow::Result<String> {
     let size = std::fs::metadata(file).with_context(reading)?.len();
     if size > FILE_MAX {
         return Err(Failure::new(format!("`{shown}` has {size} bytes"))
-            .hint(format!("a configuration file has {FILE_MAX} bytes at most, as a ConfigMap"))
+            .hint(format!(
+                "a configuration file can have at most {FILE_MAX} bytes, like a ConfigMap"
+            ))
             .into());
     }
     std::fs::read_to_string(file).with_context(reading)
@@ -190,7 +194,7 @@ fn file_in(directory: &Path, is_needed: bool) -> anyhow::Result<Option<PathBuf>>
     let mut files = [OLD_NAME, STANDARD_NAME].map(|name| directory.join(name)).into_iter();
     match files.find(|file| file.exists()) {
         None if is_needed => Err(Failure::new(format!(
-            "`{}` holds neither {OLD_NAME} nor {STANDARD_NAME}",
+            "`{}` contains neither {OLD_NAME} nor {STANDARD_NAME}",
             directory.display()
         ))
         .into()),

@@ -140,7 +140,7 @@ fn judge(installed: Result<Vec<Installed>, Error>, leading: Result<Vec<Leading>,
                 State::Gone(format!("the Lease `{lease}` was last renewed {age} s ago"))
             }
             Some(_) | None => {
-                State::Gone("the cluster has no Deployment of an operator".to_owned())
+                State::Gone("there is no operator Deployment in the cluster".to_owned())
             }
         },
         (Err(error), _) | (_, Err(error)) => State::Unknown(error.to_string()),
@@ -207,7 +207,7 @@ mod tests {
         );
         assert_eq!(
             judge(Ok(vec![]), Ok(vec![])),
-            gone("the cluster has no Deployment of an operator")
+            gone("there is no operator Deployment in the cluster")
         );
         assert!(
             matches!(judge(forbidden(), Ok(vec![])), State::Unknown(why) if why.contains("leases"))

@@ -194,7 +194,7 @@ async fn plans(
     let (checked, violations) = deploy::check_all(requests, connection, rules).await?;
     if !violations.is_empty() {
         return Err(deploy::refusal(
-            "the operator would refuse this, and what runs would go on as it is",
+            "the operator would refuse this and leave the running job alone",
             &violations,
         )
         .into());
@@ -227,7 +227,7 @@ fn context(
 ) -> anyhow::Result<Context> {
     let options = Options::from_environment(access.flink_access, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())
-        .context("while preparing to talk to JobManagers")?;
+        .context("while preparing connections to JobManagers")?;
     Ok(Context::new(connection.client.clone(), operator, connector, true).blind_to_snapshots())
 }
 
@@ -254,7 +254,7 @@ async fn plan(
         Some(present) => facts::observe(connection, present, access.flink_access).await,
         None => facts::Facts::default(),
     };
-    warnings.extend(facts.unread.iter().map(|unread| format!("not read: {unread}")));
+    warnings.extend(facts.unread.iter().map(|unread| format!("could not read {unread}")));
     warnings.extend(show::warnings(present.as_ref(), &wanted, &outcome, &facts));
     let starts = |scene: &Scene| scene.steps.iter().any(|step| step.step == "create-child");
     if let Some(present) = present.as_ref().filter(|it| it.is_blue_green())
@@ -326,7 +326,7 @@ async fn applied(
             | clients::cluster::Error::Unavailable { .. }),
         ) => {
             warnings.push(format!(
-                "fields that the manifest no longer names are taken to stay: {error}"
+                "fields that are no longer in the manifest are assumed to stay: {error}"
             ));
             let mut object = present.map(|present| present.0.clone()).unwrap_or_default();
             json_patch::merge(&mut object["spec"], &manifest["spec"]);
@@ -391,7 +391,7 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
 
 /// With what the autoscaler decided, which the operator puts into the spec before it looks at it.
 async fn scaled(wanted: &Value, context: &Context) -> anyhow::Result<Value> {
-    const UNKNOWN: &str = "what the autoscaler decided is not known";
+    const UNKNOWN: &str = "could not read what the autoscaler decided";
     if wanted["kind"] == "FlinkBlueGreenDeployment" {
         return Ok(wanted.clone());
     }
@@ -422,26 +422,26 @@ async fn rehearsed(wanted: &Value, context: &Context) -> anyhow::Result<Outcome>
         let deployment = FlinkDeployment::deserialize(wanted)?;
         Box::pin(rehearse::of_deployment(deployment, context)).await
     };
-    outcome.context("what the operator would do is not known")
+    outcome.context("could not determine what the operator would do")
 }
 
 /// The class of a plan in words.
 fn class_text(plan: &Plan) -> &'static str {
     match plan.class {
         "CREATE" => "a new resource",
-        "IGNORE" => "nothing that runs is touched",
+        "IGNORE" => "nothing that is running is touched",
         "SCALE" | "UPGRADE" if plan.switches() => {
             "the other colour starts, and takes over when it is ready"
         }
         "UPGRADE" if plan.stops_job && !plan.starts() => "the job is stopped",
         "UPGRADE" if plan.starts() && plan.restore.is_none() => {
-            "the cluster is stopped and made again, with all its jobs"
+            "the cluster and all its jobs are stopped and started again"
         }
         "UPGRADE" if !plan.stops_job && plan.restore.is_some() => "the job is started",
         "SCALE" => "the job is scaled",
         "UPGRADE" => "the job is stopped and started again",
         "SAVEPOINT_REDEPLOY" => {
-            "the job's present state is dropped; it starts from initialSavepointPath"
+            "the job's current state is dropped; it starts from initialSavepointPath"
         }
         _ => "nothing to do",
     }

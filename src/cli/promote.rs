@@ -129,7 +129,7 @@ fn decide(
     let refuse = |what: &str| {
         let failure = Failure::new(format!("`{name}` was not changed: {what}"));
         match &told {
-            Some(told) => failure.hint(format!("what an operator says: {told}")),
+            Some(told) => failure.hint(format!("the operator says: {told}")),
             None => failure,
         }
     };
@@ -139,14 +139,15 @@ fn decide(
                 && it.observed_generation == resource.metadata.generation
         });
         let since = given_up.and_then(|it| it.last_transition_time.clone());
-        let since = since.ok_or_else(|| refuse("its present spec was not given up"))?;
-        return Ok((RETRY_ANNOTATION, since, "is tried again"));
+        let since =
+            since.ok_or_else(|| refuse("its current spec was neither aborted nor rolled back"))?;
+        return Ok((RETRY_ANNOTATION, since, "retried"));
     }
     if let (Some(colour), Some(uid)) = (started(resource), uid) {
         let child = colour.child_of(name);
         return match wish {
             Wish::Abort if status.is_decided() => {
-                Err(refuse(&format!("`{child}` has taken over already")))
+                Err(refuse(&format!("`{child}` has already taken over")))
             }
             Wish::Abort => Ok((ABORT_ANNOTATION, uid.to_owned(), "aborted")),
             Wish::Promote | Wish::Retry => Ok((PROMOTE_ANNOTATION, uid.to_owned(), "promoted")),
@@ -158,7 +159,7 @@ fn decide(
             Err(refuse("the other colour does not start before the savepoint is complete"))
         }
         (Wish::Abort | Wish::Promote | Wish::Retry, _) => {
-            Err(refuse("no switch to the other colour is under way"))
+            Err(refuse("no switch to the other colour is in progress"))
         }
     }
 }
@@ -199,7 +200,7 @@ mod tests {
         let status = json!({"blueGreenState": "TRANSITIONING_TO_GREEN",
             "deploymentReadyTimestamp": "2026-01-01T00:00:00Z"});
         let why = decided(status, Wish::Abort).unwrap_err();
-        assert!(why.contains("`orders-green` has taken over"), "{why}");
+        assert!(why.contains("`orders-green` has already taken over"), "{why}");
     }
 
     #[test]
@@ -211,7 +212,7 @@ mod tests {
         let retry = (RETRY_ANNOTATION, "2026-01-01T00:00:00Z".to_owned());
         assert_eq!(decided(condition("Aborted"), Wish::Retry), Ok(retry));
         let why = decided(condition("ValidationError"), Wish::Retry).unwrap_err();
-        assert!(why.contains("was not given up"), "{why}");
+        assert!(why.contains("was neither aborted nor rolled back"), "{why}");
         assert!(decided(json!({}), Wish::Abort).unwrap_err().contains("no switch"));
     }
 }

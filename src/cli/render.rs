@@ -59,7 +59,7 @@ pub async fn run(args: RenderArgs, global: &Global, printer: &Printer) -> anyhow
             .with_context(|| format!("while rendering FlinkDeployment `{}`", id.name))?;
         for FileObject { manifest, files } in &rendered.file_objects {
             printer.note(format_args!(
-                "{} `{}` is shown without data: the operator puts {} of its own pod into it",
+                "{} `{}` is shown without data: the operator fills it with {} from its own pod",
                 manifest["kind"].as_str().unwrap_or_default(),
                 manifest["metadata"]["name"].as_str().unwrap_or_default(),
                 files.values().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", "),
@@ -154,7 +154,7 @@ fn refuse_invalid(
     let message = format!("`{}` cannot be deployed:{}", id.name, lines.concat());
     let failure = Failure::new(message);
     Err(if operator.base.is_empty() {
-        failure.hint("what the operator's configuration sets is given with --operator-config")
+        failure.hint("pass the operator's configuration with --operator-config")
     } else {
         failure
     }
@@ -196,7 +196,7 @@ fn placeholder(id: &ResourceId, purpose: &str) -> String {
 fn namespace(stated: Option<&str>, asked: Option<&str>) -> anyhow::Result<String> {
     match (stated, asked) {
         (Some(stated), Some(asked)) if stated != asked => Err(Failure::new(format!(
-            "the namespace of the manifest, `{stated}`, is not the one of --namespace, `{asked}`"
+            "the namespace of the manifest, `{stated}`, does not match --namespace `{asked}`"
         ))
         .into()),
         (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace.to_owned()),

@@ -72,8 +72,8 @@ pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow
     });
     // Made first: minutes of collecting must not end at a file that cannot be written.
     let mut archive = Archive::create(&file).map_err(|error| {
-        Failure::new(format!("`{}` cannot be made: {error}", file.display()))
-            .hint("name another with --file")
+        Failure::new(format!("cannot create `{}`: {error}", file.display()))
+            .hint("choose another file with --file")
     })?;
     let progress = printer.progress();
     let collecting = collect::Collecting {
@@ -105,8 +105,6 @@ pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow
     for left_out in &left_out {
         printer.warning(format_args!("left out: {left_out}"));
     }
-    printer.hint(
-        "secrets that are known as such are taken out; look it through before you hand it on",
-    );
+    printer.hint("known secrets are redacted; review the archive before you share it");
     Ok(())
 }

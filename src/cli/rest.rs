@@ -44,7 +44,7 @@ fn method(text: &str) -> Result<Method, String> {
     let method = text.to_ascii_uppercase();
     match method.as_str() {
         "GET" | "POST" | "PUT" | "PATCH" | "DELETE" => {
-            method.parse().map_err(|_| "expected a method of HTTP".to_owned())
+            method.parse().map_err(|_| "expected an HTTP method".to_owned())
         }
         _ => Err("expected GET, POST, PUT, PATCH or DELETE".to_owned()),
     }
@@ -73,7 +73,8 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
         (Ok(value), Some(ValueFormat::Yaml)) => printer.value(&value, ValueFormat::Yaml),
         (Ok(value), _) => printer.value(&value, ValueFormat::Json),
         (Err(_), Some(_)) => {
-            Err(Failure::new("Flink's answer is not JSON; leave out -o to see it as it is").into())
+            Err(Failure::new("Flink's response is not JSON; leave out -o to print it unchanged")
+                .into())
         }
         (Err(_), _) if answer.is_empty() => Ok(()),
         (Err(_), _) => Ok(printer.line(String::from_utf8_lossy(&answer).trim_end())?),
@@ -104,16 +105,16 @@ pub(super) fn is_path(path: &str) -> bool {
 /// The path with the job's id in it.
 fn resolved(path: &str, job_id: Option<&str>, name: &str) -> Result<String, Failure> {
     if !is_path(path) {
-        return Err(Failure::usage(format!("`{path}` is no path of Flink's REST API"))
-            .hint("it begins with a slash, such as /jobs/overview; encode blanks as %20"));
+        return Err(Failure::usage(format!("`{path}` is not a path of Flink's REST API"))
+            .hint("a path starts with a slash, such as /jobs/overview; encode spaces as %20"));
     }
     if !path.contains("{job}") {
         return Ok(path.to_owned());
     }
     match job_id {
         Some(job_id) => Ok(path.replace("{job}", job_id)),
-        None => Err(Failure::new(format!("`{name}` has no job that could stand for {{job}}"))
-            .hint(format!("see its jobs with: kubectl flink rest {name} GET /jobs/overview"))),
+        None => Err(Failure::new(format!("`{name}` has no job to substitute for {{job}}"))
+            .hint(format!("list its jobs: kubectl flink rest {name} GET /jobs/overview"))),
     }
 }
 

@@ -33,8 +33,8 @@ pub async fn run(args: RestartArgs, global: &Global, printer: &Printer) -> anyho
     let present = deployment::fetch_to_change(&connection, &name).await?;
     let name = present.shown_name();
     if !present.is_session() && present.desired_state() == "suspended" {
-        return Err(Failure::new(format!("`{name}` is suspended: nothing of it runs"))
-            .hint(format!("start it with: kubectl flink resume {name}"))
+        return Err(Failure::new(format!("`{name}` is suspended: there is nothing to restart"))
+            .hint(format!("start it: kubectl flink resume {name}"))
             .into());
     }
     let patch = json!({"spec": {"restartNonce": edit::next_nonce(&present, "/restartNonce")}});

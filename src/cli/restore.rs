@@ -108,7 +108,7 @@ pub(super) async fn snapshot(
     let connection = global.connect().await?;
     let source = source::snapshot(&connection, &snapshot).await?;
     let Some(name) = source.of.clone() else {
-        return Err(Failure::new(format!("FlinkStateSnapshot `{snapshot}` names no job"))
+        return Err(Failure::new(format!("FlinkStateSnapshot `{snapshot}` does not name a job"))
             .hint(format!("name one: kubectl flink restore NAME --from snapshot/{snapshot}"))
             .into());
     };
@@ -142,10 +142,10 @@ async fn restore(
     let path = path.strip_suffix("/_metadata").map(str::to_owned).unwrap_or(path);
     if is_on_its_way(present) {
         return Err(Failure::new(format!(
-            "nothing was changed: `{name}` is being stopped or started, and goes on from the state that \
-             was chosen for that"
+            "nothing was changed: `{name}` is being stopped or started, and continues from the state chosen \
+             for that"
         ))
-        .hint(format!("wait until it is over, then restore: kubectl flink status {name} -w"))
+        .hint(format!("wait until that has finished, then restore: kubectl flink status {name} -w"))
         .into());
     }
     let ask = |doubt: &str, flag: &str, is_agreed: bool| {
@@ -156,13 +156,13 @@ async fn restore(
         edit::agree(doubt, flag, printer)
     };
     if let Some(other) = of.filter(|of| *of != name && !is_colour_of(of, present)) {
-        let doubt = format!("{what} is of `{other}`, and not of `{name}`");
+        let doubt = format!("{what} belongs to `{other}`, not to `{name}`");
         ask(&doubt, "--of-another-job", of_another_job)?;
     }
     if is_own_live_checkpoint(present, &path) {
         return Err(Failure::new(format!(
-            "nothing was changed: `{}` is a checkpoint of the job that runs, which Flink deletes when it \
-             takes newer ones or is stopped",
+            "nothing was changed: `{}` is a checkpoint of the running job: Flink deletes it when the job \
+             takes newer ones or stops",
             storage::shown(&path)
         ))
         .hint(format!("take a savepoint, and restore that: kubectl flink savepoint {name}"))
@@ -174,18 +174,18 @@ async fn restore(
             Look::Found => {}
             Look::Absent => {
                 return Err(Failure::new(format!(
-                    "nothing was changed: there is no {METADATA} in `{}`, so it is no savepoint and \
-                     no checkpoint",
+                    "nothing was changed: there is no {METADATA} in `{}`, so it is not a savepoint or \
+                     checkpoint",
                     storage::shown(&path)
                 ))
-                .hint(format!("see which there are: kubectl flink snapshots {name}"))
+                .hint(format!("list snapshots: kubectl flink snapshots {name}"))
                 .into());
             }
             Look::OutOfReach(why) => {
                 let shown = storage::shown(&path);
                 let doubt = format!(
-                    "whether there is a savepoint at `{shown}` cannot be seen from here: {why}. If \
-                     there is none, `{name}` does not start"
+                    "could not check from here whether there is a savepoint at `{shown}`: {why}. If there \
+                     is none, `{name}` will not start"
                 );
                 ask(&doubt, "--unverified", false)?;
             }
@@ -199,7 +199,7 @@ async fn restore(
         json!({"spec": {"job": {"initialSavepointPath": path, "savepointRedeployNonce": nonce}}});
     if present.desired_state() == "suspended" {
         printer.note(format_args!(
-            "`{name}` is suspended and stays so; start it with: kubectl flink resume {name}"
+            "`{name}` stays suspended; to start it: kubectl flink resume {name}"
         ));
     }
     edit::send(connection, present, &wanted, "restored", change, printer).await
@@ -225,7 +225,7 @@ fn left_behind(
     let name = present.shown_name();
     let age = taken_at.map(|at| format!(", {} ago,", table::age(now.as_second() - at.as_second())));
     Some(format!(
-        "`{name}` goes back to {what}{} and leaves behind all state that is newer",
+        "`{name}` goes back to {what}{} and leaves all newer state behind",
         age.unwrap_or_default()
     ))
 }
@@ -282,11 +282,9 @@ mod tests {
         assert_eq!(left_behind(&present, "revision 3", None, now), None);
         present.0["status"] = json!({"reconciliationStatus": {"lastReconciledSpec": "{}"}});
         let at = "2026-01-01T00:00:00Z".parse().ok();
-        expect![
-            "`orders` goes back to revision 3, 60m ago, and leaves behind all state that is newer"
-        ]
-        .assert_eq(&left_behind(&present, "revision 3", at, now).unwrap());
-        expect!["`orders` goes back to `s3://b/1` and leaves behind all state that is newer"]
+        expect!["`orders` goes back to revision 3, 60m ago, and leaves all newer state behind"]
+            .assert_eq(&left_behind(&present, "revision 3", at, now).unwrap());
+        expect!["`orders` goes back to `s3://b/1` and leaves all newer state behind"]
             .assert_eq(&left_behind(&present, "`s3://b/1`", None, now).unwrap());
     }
 

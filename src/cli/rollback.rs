@@ -107,7 +107,7 @@ async fn autoscaled(
     let found = match found {
         Err(error @ Error::Forbidden { .. }) => {
             printer.warning(format_args!(
-                "it is not known what the autoscaler decided; the difference may show it: {error}"
+                "could not read what the autoscaler decided; the difference may include it: {error}"
             ));
             None
         }
@@ -139,7 +139,7 @@ fn choose<'a>(
         let is_change = !is_same_spec(present, &rollback);
         (revision, rollback, is_change)
     };
-    let hint = format!("see them with: kubectl flink history {name}");
+    let hint = format!("list them: kubectl flink history {name}");
     let Some(number) = to_revision else {
         return revisions
             .iter()
@@ -148,9 +148,8 @@ fn choose<'a>(
             .find(|(_, _, is_change)| *is_change)
             .map(|(revision, rollback, _)| (revision, rollback))
             .ok_or_else(|| {
-                Failure::new(format!("`{name}` has no earlier revision to go back to")).hint(
-                    "revisions are kept by the operator, when a spec is superseded or suspended",
-                )
+                Failure::new(format!("`{name}` has no earlier revision to go back to"))
+                    .hint("the operator keeps a revision when a spec is superseded or suspended")
             });
     };
     let revision =
@@ -160,7 +159,7 @@ fn choose<'a>(
     match rolled_back(revision) {
         (revision, rollback, true) => Ok((revision, rollback)),
         (_, _, false) => {
-            Err(Failure::new(format!("`{name}` has the spec of revision {number} already"))
+            Err(Failure::new(format!("`{name}` already has the spec of revision {number}"))
                 .hint(hint))
         }
     }
@@ -169,7 +168,7 @@ fn choose<'a>(
 /// Says on stderr what would change.
 fn show(name: &str, present: &Value, target: &Revision, rollback: &Value, printer: &Printer) {
     printer.note(format_args!(
-        "`{name}` goes back to revision {}, of {}:",
+        "`{name}` goes back to revision {}, from {}:",
         target.number, target.content.reconciled_at
     ));
     printer.note(difference(present, rollback).trim_end());
@@ -198,7 +197,7 @@ fn difference(present: &Value, wanted: &Value) -> String {
             text.push('\n');
         }
     }
-    if text.is_empty() { "  only what is secret, and not shown".to_owned() } else { text }
+    if text.is_empty() { "  only secrets, which are not shown".to_owned() } else { text }
 }
 
 /// With keys in one order, so that only real differences show.
@@ -252,7 +251,7 @@ mod tests {
         assert_eq!(chosen("c", Some(9)).unwrap_err().to_string(), "`x` has no revision 9");
         assert_eq!(
             chosen("c", Some(3)).unwrap_err().to_string(),
-            "`x` has the spec of revision 3 already"
+            "`x` already has the spec of revision 3"
         );
     }
 
@@ -288,7 +287,7 @@ mod tests {
     fn difference_shows_no_secret() {
         let with = |key: &str| json!({"flinkConfiguration": {"a": "1", "s3.secret-key": key}});
         let shown = difference(&with("old"), &with("new"));
-        assert_eq!(shown, "  only what is secret, and not shown");
+        assert_eq!(shown, "  only secrets, which are not shown");
         let shown = difference(&with("old"), &json!({"flinkConfiguration": {"a": "1"}}));
         let shown = anstream::adapter::strip_str(&shown).to_string();
         assert!(

@@ -102,9 +102,9 @@ pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::R
     let cluster = deployment::fetch(&connection, &args.on).await?;
     if !cluster.is_session() {
         let name = cluster.shown_name();
-        return Err(Failure::new(format!("`{name}` is no session cluster, which runs jars"))
-            .hint("see those there are: kubectl flink list")
-            .hint("a deployment of its own has the jar in its image: kubectl flink deploy NAME --image IMAGE --jar URI")
+        return Err(Failure::new(format!("`{name}` is not a session cluster: only those run jars"))
+            .hint("list them: kubectl flink list")
+            .hint("or deploy an application with the jar in its image: kubectl flink deploy NAME --image IMAGE --jar URI")
             .into());
     }
     match here {
@@ -119,14 +119,14 @@ pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::R
 fn where_from(args: &RunArgs, is_here: bool) -> Result<(), Failure> {
     match (is_here, args.direct, &args.stage) {
         (true, false, None) => Err(Failure::usage(format!(
-            "`{}` is on this machine, where the operator cannot fetch it",
+            "`{}` is a local file, which the operator cannot fetch",
             args.jar
         ))
-        .hint("put it into a store that the operator can read: --stage s3://BUCKET/FOLDER")
-        .hint("or hand it to Flink alone, which forgets the job when the cluster goes: --direct")),
-        (false, true, _) => Err(Failure::usage("--direct is for a jar of this machine")
+        .hint("upload it to storage that the operator can read: --stage s3://BUCKET/FOLDER")
+        .hint("or submit it directly to Flink, which forgets the job when the cluster is gone: --direct")),
+        (false, true, _) => Err(Failure::usage("--direct is for local jars")
             .hint("leave it out: the operator fetches the jar by its URI")),
-        (false, _, Some(_)) => Err(Failure::usage("--stage is for a jar of this machine")
+        (false, _, Some(_)) => Err(Failure::usage("--stage is for local jars")
             .hint("leave it out: the operator fetches the jar by its URI")),
         _ => Ok(()),
     }
@@ -150,7 +150,7 @@ async fn read_jar(path: &Path) -> anyhow::Result<Jar> {
     }
     // A jar is a zip archive; anything else Flink would refuse much later.
     if !content.starts_with(b"PK") {
-        return Err(Failure::new(format!("`{shown}` is no jar: it does not begin as one")).into());
+        return Err(Failure::new(format!("`{shown}` is not a jar: it is not a zip file")).into());
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
@@ -192,10 +192,10 @@ async fn declared(
     let present = read::get_value(&connection.client, &id).await?;
     if present.is_some() && args.from_savepoint.is_some() {
         return Err(Failure::usage(format!(
-            "FlinkSessionJob `{name}` exists, and only a new one starts from --from-savepoint"
+            "FlinkSessionJob `{name}` already exists, and --from-savepoint is only for new ones"
         ))
-        .hint(format!("take it back with: kubectl flink restore sessionjob/{name} --from PATH"))
-        .hint("or give the new one another --name")
+        .hint(format!("restore it: kubectl flink restore sessionjob/{name} --from PATH"))
+        .hint("or choose another --name")
         .into());
     }
     let manifest = manifest(args, &name, &uri, cluster, present.as_ref());
@@ -203,16 +203,16 @@ async fn declared(
     let rules = (&operator, &extensions, printer);
     let (checked, violations) = deploy::check_all(vec![request], &mut connection, rules).await?;
     if !violations.is_empty() {
-        return Err(deploy::refusal("nothing was run, and nothing was changed", &violations).into());
+        return Err(deploy::refusal("nothing was run or changed", &violations).into());
     }
     if let (Some(jar), Some(stage)) = (here, &args.stage) {
         let shown = clients::artifact::storage::shown(&uri);
         if args.change.dry_run.dry_run == DryRunMode::None {
             put(args, jar, stage, (&operator, cluster)).await?;
-            printer.note(format_args!("the jar is now `{shown}`"));
+            printer.note(format_args!("uploaded the jar to `{shown}`"));
         } else {
             printer.note(format_args!(
-                "`{}`, of {} bytes, would be put into the store as `{shown}`",
+                "`{}`, of {} bytes, would be uploaded to `{shown}`",
                 args.jar,
                 jar.content.len()
             ));
@@ -237,9 +237,9 @@ async fn put(
         storage.put(&staged, jar.content).await
     };
     put.await.map_err(|error| {
-        Failure::new(format!("`{}` was not put into the store, and nothing was run", args.jar))
+        Failure::new(format!("`{}` was not uploaded, and nothing was run", args.jar))
             .caused_by(error)
-            .hint("the credentials are those of the cluster's options, of --operator-config, or of this machine")
+            .hint("the credentials come from the cluster's options, --operator-config or this machine")
     })
 }
 
@@ -300,9 +300,9 @@ async fn direct(
     let version = cluster
         .flink_version()
         .and_then(FlinkVersion::parse)
-        .ok_or_else(|| Failure::new(format!("the Flink version of `{name}` is not known here")))?;
+        .ok_or_else(|| Failure::new(format!("the Flink version of `{name}` is not known")))?;
     printer.warning(format_args!(
-        "no FlinkSessionJob stands for this job: nobody upgrades it or starts it again, and it ends with `{name}`"
+        "this job has no FlinkSessionJob: the operator does not upgrade or restart it, and it ends with `{name}`"
     ));
     let deadlines = Deadlines::default();
     let client = job_manager::client(connection, cluster, args.access.flink_access, deadlines)?;
@@ -322,7 +322,7 @@ async fn direct(
     let answer = client.run_jar(&uploaded, version, &request).await;
     // The job has its own copy; a jar that stays takes room and does no harm.
     if let Err(error) = client.delete_jar(&uploaded).await {
-        tracing::debug!(%error, "the uploaded jar stays");
+        tracing::debug!(%error, "could not delete the uploaded jar");
     }
     drop(progress);
     let job_id = match answer? {
@@ -330,14 +330,14 @@ async fn direct(
         RunAnswer::AlreadySubmitted => request.job_id,
         RunAnswer::JarMissing => {
             return Err(Failure::new(format!(
-                "the JobManager of `{name}` lost the jar: another one leads now"
+                "the JobManager of `{name}` lost the jar: another JobManager has become leader"
             ))
             .hint("run it again")
             .into());
         }
     };
     printer.note(format_args!(
-        "cancel it with: kubectl flink rest {name} PATCH '/jobs/{job_id}?mode=cancel'"
+        "to cancel it: kubectl flink rest {name} PATCH '/jobs/{job_id}?mode=cancel'"
     ));
     match args.change.output.output {
         Some(ObjectFormat::Value(format)) => {
@@ -399,7 +399,7 @@ mod tests {
             where_from(&args, !args.jar.contains("://")).map_err(|failure| failure.to_string())
         };
         let message = judged("kubectl-flink run a.jar --on s").unwrap_err();
-        assert_eq!(message, "`a.jar` is on this machine, where the operator cannot fetch it");
+        assert_eq!(message, "`a.jar` is a local file, which the operator cannot fetch");
         assert_eq!(judged("kubectl-flink run a.jar --on s --direct"), Ok(()));
         assert_eq!(judged("kubectl-flink run a.jar --on s --stage s3://b/jars"), Ok(()));
         assert_eq!(judged("kubectl-flink run s3://b/a.jar --on s"), Ok(()));

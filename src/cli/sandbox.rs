@@ -205,7 +205,7 @@ async fn up(args: UpArgs, global: &Global, printer: &Printer) -> anyhow::Result<
     printer.note(format_args!(
         "sandbox `{}` {}, API server at {}",
         running.name,
-        if running.was_running { "was running" } else { "is up" },
+        if running.was_running { "is already running" } else { "is up" },
         running.server
     ));
     if !running.is_current {
@@ -225,7 +225,7 @@ async fn down(args: DownArgs, printer: &Printer) -> anyhow::Result<()> {
     for name in names {
         let was_there = down::down(&name, &progress(printer, &lines)).await.map_err(failure)?;
         if was_there {
-            printer.note(format_args!("sandbox `{name}` is gone"));
+            printer.note(format_args!("removed sandbox `{name}`"));
         } else {
             printer.note(format_args!("there is no sandbox `{name}`"));
         }
@@ -237,7 +237,7 @@ async fn status(args: StatusArgs, printer: &Printer) -> anyhow::Result<()> {
     let name = args.name.name;
     let Some(status) = status::status(&name).await.map_err(failure)? else {
         return Err(Failure::new(format!("there is no sandbox `{name}`"))
-            .hint(format!("start it with: kubectl flink sandbox up --name {name}"))
+            .hint(format!("start it: kubectl flink sandbox up --name {name}"))
             .into());
     };
     if print_value(args.output, &status, printer)? {
@@ -250,7 +250,7 @@ fn print_status(status: &Status, printer: &Printer) -> anyhow::Result<()> {
     let state = match status.state {
         State::Running => styled(GREEN, "running"),
         State::Degraded => styled(YELLOW, "degraded: `up` starts what is missing"),
-        State::Stopped => styled(RED, "stopped: `up` begins anew"),
+        State::Stopped => styled(RED, "stopped: `up` starts it again from scratch"),
     };
     let kind = if status.has_node { "" } else { ", control plane only" };
     printer.line(format_args!("Sandbox:     {} ({state}{kind})", status.name))?;

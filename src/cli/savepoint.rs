@@ -154,14 +154,16 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
     let (resource, location) = match asked {
         Outcome::Taken { name, path } => (Some(name), path),
         Outcome::NobodyThere(why) if checkpoint || dispose_on_delete => {
-            return Err(Failure::new(format!("nothing was taken of `{name}`: {why}"))
-                .hint("start an operator with: kubectl flink operate")
+            return Err(Failure::new(format!("no snapshot of `{name}` was taken: {why}"))
+                .hint("start an operator: kubectl flink operate")
                 .hint("or take a savepoint without one: --direct")
                 .into());
         }
         Outcome::NobodyThere(why) => {
             if !direct {
-                printer.note(format_args!("asking Flink itself, without a resource: {why}"));
+                printer.note(format_args!(
+                    "asking Flink directly, without a FlinkStateSnapshot: {why}"
+                ));
             }
             let order = Order {
                 name: deployment.shown_name(),
@@ -202,10 +204,10 @@ pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
     match (deployment.job_state(), deployment.job_id()) {
         (Some("RUNNING"), Some(job_id)) => Ok(job_id),
         (state, _) => Err(Failure::new(format!(
-            "job of `{name}` is {}, and only a RUNNING one can take a savepoint",
+            "job of `{name}` is {}: only a RUNNING job can take a savepoint",
             state.unwrap_or("not started")
         ))
-        .hint(format!("look why with: kubectl flink status {name}"))),
+        .hint(format!("see why: kubectl flink status {name}"))),
     }
 }
 
@@ -266,17 +268,17 @@ async fn follow(
         let elapsed = started.elapsed();
         if elapsed >= order.timeout {
             return Err(Failure::timed_out(format!(
-                "the savepoint of `{name}` is not done after {}s",
+                "the savepoint of `{name}` is not complete after {}s",
                 order.timeout.as_secs()
             ))
             .hint(if order.stops_job {
                 format!(
-                    "Flink goes on with it (trigger {trigger_id}), and the job ends with it; once \
-                     it has, its status says where the savepoint is: kubectl flink status {name}"
+                    "Flink continues with it (trigger {trigger_id}) and then stops the job, whose status \
+                     has the savepoint's path: kubectl flink status {name}"
                 )
             } else {
                 format!(
-                    "Flink goes on with it (trigger {trigger_id}); give it more time with --timeout"
+                    "Flink continues with it (trigger {trigger_id}); to wait longer, use --timeout"
                 )
             })
             .into());
@@ -285,11 +287,11 @@ async fn follow(
             Ok(SavepointStatus::Completed { location }) => return Ok(location),
             Ok(SavepointStatus::CompletedButStopFailed { location, cause }) => {
                 return Err(Failure::new(format!(
-                    "the job of `{name}` failed while it stopped, and may go on from before its \
-                     savepoint `{location}`, which is good: {}",
+                    "the job of `{name}` failed while stopping, and may continue from before its savepoint \
+                     `{location}`, which is complete: {}",
                     summary(&cause.stack_trace, &cause.class)
                 ))
-                .hint(format!("look whether it runs, then try again: kubectl flink status {name}"))
+                .hint(format!("check whether it is running, then try again: kubectl flink status {name}"))
                 .into());
             }
             Ok(SavepointStatus::Failed(cause)) => {
@@ -297,14 +299,12 @@ async fn follow(
                     "the savepoint of `{name}` failed: {}",
                     summary(&cause.stack_trace, &cause.class)
                 ))
-                .hint(format!(
-                    "the job was not stopped; look at it with: kubectl flink status {name}"
-                ))
+                .hint(format!("the job was not stopped; see: kubectl flink status {name}"))
                 .into());
             }
             Ok(SavepointStatus::TriggerLost) => {
                 return Err(Failure::new(format!("the JobManager of `{name}` was restarted and has forgotten the savepoint"))
-                    .hint("whether it was completed is not known; take another when the job is RUNNING again")
+                    .hint("the savepoint may or may not be complete; take another when the job is RUNNING again")
                     .into());
             }
             Ok(SavepointStatus::InProgress) => {

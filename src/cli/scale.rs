@@ -85,7 +85,7 @@ pub async fn run(args: ScaleArgs, global: &Global, printer: &Printer) -> anyhow:
     }
     if present.flink_config().find(&autoscaler::ENABLED)?.unwrap_or_default() {
         printer.warning(format_args!(
-            "the autoscaler of `{}` is on, and may change what is set here",
+            "the autoscaler of `{}` is enabled and may override this",
             present.shown_name()
         ));
     }
@@ -147,7 +147,7 @@ async fn vertices(
         Ok(vertices) => Ok(Some(vertices)),
         Err(error) => {
             printer.warning(format_args!(
-                "whether `{}` has such vertices is not known: {error:#}",
+                "could not check the vertices of `{}`: {error:#}",
                 present.shown_name()
             ));
             Ok(None)
@@ -169,9 +169,9 @@ fn resolve(
             return Ok(meant.to_lowercase());
         }
         return Err(Failure::new(format!(
-            "`{meant}` is no id of a vertex, and the vertices of `{name}` are not known now"
+            "`{meant}` is not a vertex id, and the vertices of `{name}` are not known now"
         ))
-        .hint("name it by its id, of 32 hexadecimal digits"));
+        .hint("use the vertex's id, 32 hexadecimal digits"));
     };
     let found = known
         .iter()
@@ -185,7 +185,7 @@ fn resolve(
     };
     match vertex.max_parallelism {
         Some(most) if most > 0 && number > most => Err(Failure::new(format!(
-            "`{meant}` of `{name}` can have at most {most} subtasks: its state is in as many parts"
+            "`{meant}` of `{name}` can have at most {most} subtasks, its max parallelism"
         ))),
         _ => Ok(vertex.id.clone()),
     }

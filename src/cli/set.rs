@@ -107,7 +107,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
         What::Image(ImageArgs { name, image, untried, flags }) => {
             let present = deployment::fetch_to_change(&connection, &name).await?;
             if let Some(cluster) = present.session_cluster() {
-                return Err(Failure::new(format!("`{name}` runs in the image of its cluster"))
+                return Err(Failure::new(format!("`{name}` uses the image of its cluster"))
                     .hint(format!("change that: kubectl flink set image {cluster} {image}"))
                     .into());
             }
@@ -141,7 +141,7 @@ fn refuse_session(present: &Deployment) -> Result<(), Failure> {
         "`{}` is a session cluster: it has no job of its own",
         present.name()
     ))
-    .hint("change its jobs instead: see them with: kubectl flink list"))
+    .hint("change its jobs instead; to list them: kubectl flink list"))
 }
 
 /// A merge patch of `spec.flinkConfiguration`. An option stays where the spec has it, flat or
@@ -160,9 +160,9 @@ pub(super) fn configuration_patch(
         let is_part = settings.iter().any(|setting| within(&setting.key));
         if is_part || has_options_below(configuration, key) {
             return Err(Failure::new(format!(
-                "`{key}` cannot be set beside the options that are written below it: they would be lost"
+                "`{key}` cannot be set: the options nested below it would be lost"
             ))
-            .hint(format!("name one of those, such as {key}.type, or write it with: kubectl edit")));
+            .hint(format!("set one of those, such as {key}.type, or use: kubectl edit")));
         }
         let found = places(configuration, key);
         let place = match (found.as_slice(), value) {
@@ -171,7 +171,7 @@ pub(super) fn configuration_patch(
             ([], None) => {
                 let name = present.shown_name();
                 return Err(Failure::new(format!("`{name}` does not set `{key}`")).hint(format!(
-                    "see what it sets, and what others set for it: kubectl flink config {name} --set-only"
+                    "see what it sets, and what other layers set: kubectl flink config {name} --set-only"
                 )));
             }
             (_, _) => {
@@ -179,7 +179,7 @@ pub(super) fn configuration_patch(
                     "spec.flinkConfiguration of `{}` has `{key}` more than once",
                     present.shown_name()
                 ))
-                .hint("make one of them with: kubectl edit"));
+                .hint("merge them with: kubectl edit"));
             }
         };
         let mut at = &mut patch;

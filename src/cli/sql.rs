@@ -117,7 +117,8 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
         let is_json = args.output == ResultFormat::Json;
         let form = if is_json { ValueFormat::Json } else { ValueFormat::Yaml };
         printer.value(manifest, form)?;
-        printer.note(format_args!("no gateway was made, and nothing was run{}", dry_run.suffix()));
+        printer
+            .note(format_args!("no gateway was created and nothing was run{}", dry_run.suffix()));
         return Ok(());
     }
     // From here on there is something to tidy up.
@@ -128,7 +129,7 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
     if args.keep_gateway || !gateway.is_own {
         let name = &gateway.pod.name;
         printer.note(format_args!(
-            "the gateway stays for later sessions; remove it with: kubectl delete pod {name} -n {}",
+            "the gateway is kept for later sessions; to remove it: kubectl delete pod {name} -n {}",
             cluster.namespace()
         ));
     }
@@ -150,7 +151,7 @@ async fn session(
     let opened = tokio::select! {
         opened = opening => opened.context("while opening a session of the SQL gateway")?,
         () = signals.after(0) => {
-            return Err(Failure::interrupted("stopped before a statement was run").into());
+            return Err(Failure::interrupted("stopped before any statement was run").into());
         }
     };
     let runner = Runner {
@@ -175,23 +176,23 @@ async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<
     let cluster = deployment::fetch(connection, name).await?;
     let shown = cluster.shown_name();
     if let Some(of) = cluster.session_cluster() {
-        return Err(Failure::new(format!("`{shown}` is a job, and no session cluster"))
+        return Err(Failure::new(format!("`{shown}` is a job, not a session cluster"))
             .hint(format!("it runs in `{of}`: kubectl flink sql {of}"))
             .into());
     }
     if !cluster.is_session() {
         return Err(Failure::new(format!(
-            "`{shown}` is an application cluster, which only runs its own job"
+            "`{shown}` is an application cluster: it only runs its own job"
         ))
-        .hint("see the session clusters there are: kubectl flink list")
-        .hint("make one: a FlinkDeployment without `spec.job`, such as examples/session.yaml")
+        .hint("list the session clusters: kubectl flink list")
+        .hint("create one: a FlinkDeployment without `spec.job`, such as examples/session.yaml")
         .into());
     }
     let version = cluster.flink_version().and_then(FlinkVersion::parse);
     if let Some(version) = version.filter(|version| *version < VERSION_MIN) {
         let (version, least) = (version.into_str(), VERSION_MIN.into_str());
         return Err(Failure::new(format!(
-            "`{shown}` has Flink {version}: it takes {least} or later"
+            "`{shown}` has Flink {version}, but SQL needs {least} or later"
         ))
         .hint("run the statements in the cluster: kubectl flink exec NAME -it -- bin/sql-client.sh")
         .into());
@@ -199,7 +200,7 @@ async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<
     if cluster.job_manager_status() != Some("READY") {
         return Err(Failure::new(format!("the JobManager of `{shown}` is not ready"))
             .hint(format!("it is {}", wait::phase(&cluster)))
-            .hint(format!("look why with: kubectl flink why {shown}"))
+            .hint(format!("see why: kubectl flink why {shown}"))
             .into());
     }
     Ok(cluster)
@@ -221,7 +222,7 @@ async fn source(args: &SqlArgs, printer: &Printer) -> anyhow::Result<Source> {
     let text = read.await.context("while reading the script")??;
     let statements = all_of(name, &text)?;
     if statements.is_empty() {
-        return Err(Failure::usage(format!("`{name}` has no statements")).into());
+        return Err(Failure::usage(format!("`{name}` contains no statements")).into());
     }
     Ok(Source::Script { name: name.to_owned(), statements })
 }
@@ -233,7 +234,7 @@ fn typed_as_flags(flags: &[String]) -> anyhow::Result<Source> {
         statements.extend(all_of("-e", flag)?);
     }
     if statements.is_empty() {
-        return Err(Failure::usage("-e has no statement").into());
+        return Err(Failure::usage("-e contains no statement").into());
     }
     Ok(Source::Script { name: "-e".to_owned(), statements })
 }
@@ -242,7 +243,7 @@ fn typed_as_flags(flags: &[String]) -> anyhow::Result<Source> {
 fn all_of(name: &str, text: &str) -> Result<Vec<Statement>, Failure> {
     let split = statements::split(text);
     if let Some(Open { what, line }) = split.open {
-        return Err(Failure::usage(format!("{name}:{line}: {what} has no end")));
+        return Err(Failure::usage(format!("{name}:{line}: unterminated {what}")));
     }
     Ok(split.statements.into_iter().chain(split.rest).collect())
 }
@@ -261,5 +262,5 @@ fn read(name: &str) -> anyhow::Result<String> {
         return Err(Failure::usage(larger).into());
     }
     String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("`{name}` is not text in UTF-8")).into())
+        .map_err(|_| Failure::usage(format!("`{name}` is not valid UTF-8")).into())
 }

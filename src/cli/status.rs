@@ -38,8 +38,8 @@ const DISPENSABLE: [&str; 6] =
 #[derive(Args)]
 #[command(after_help = "\
 For one deployment it shows JobManager, TaskManagers, pods, job and vertices, the last checkpoint and the next restore
-point, session jobs, snapshots, autoscaler advice, the last error and events. What you may not read is left out or
-named.
+point, session jobs, snapshots, autoscaler advice, the last error and events. What you are not allowed to read is
+left out or named.
 
 Examples:
   kubectl flink status
@@ -210,7 +210,7 @@ pub(super) async fn watch_many(
 }
 
 fn watch_is_a_view() -> Failure {
-    Failure::usage("--watch shows a view; leave out -o, or use: kubectl get -w -o …")
+    Failure::usage("--watch does not support -o; leave it out, or use: kubectl get -w -o …")
 }
 
 /// Columns of a list beside those that every list has.

@@ -85,7 +85,9 @@ struct Wanted {
 pub async fn run(args: TopArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let TopArgs { names, all_namespaces, selector, interval, once, access, output } = args;
     if interval < INTERVAL_MIN {
-        return Err(Failure::usage("--interval is at least 1s: Flink measures every 10 s").into());
+        return Err(
+            Failure::usage("--interval must be at least 1s: Flink measures every 10 s").into()
+        );
     }
     let connection = global.connect().await?;
     let wanted = Wanted { names, is_everywhere: all_namespaces, selector };
@@ -114,7 +116,7 @@ fn print_once(sample: &Sample, has_namespaces: bool, printer: &Printer) -> anyho
     if sample.unmeasured > 0 {
         let limit = sample::MEASURED_MAX;
         printer.note(format_args!(
-            "{} more jobs run and were not measured: at most {limit} are; choose with names, -n or -l",
+            "{} more running jobs were not measured: the limit is {limit}; select jobs with names, -n or -l",
             sample.unmeasured
         ));
     }

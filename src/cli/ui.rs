@@ -47,7 +47,7 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
     if cluster.job_manager_status() != Some("READY") {
         return Err(Failure::new(format!("the JobManager of `{}` is not ready", cluster.name()))
             .hint(format!("it is {}", wait::phase(&cluster)))
-            .hint(format!("look why with: kubectl flink status {}", cluster.name()))
+            .hint(format!("see why: kubectl flink status {}", cluster.name()))
             .into());
     }
     let config = cluster.reconciled_config();
@@ -62,7 +62,7 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
     printer.line(&url)?;
     printer.note("open until Ctrl-C");
     if open && let Err(error) = show_in_browser(&url) {
-        printer.warning(format_args!("cannot start a browser: {error:#}"));
+        printer.warning(format_args!("could not start a browser: {error:#}"));
     }
     let (sender, mut troubles) = mpsc::channel(TROUBLES_WAITING);
     let serving = tunnel.serve(connection.client, to, sender);
@@ -87,13 +87,13 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
 async fn open_port(port: Option<u16>) -> anyhow::Result<Tunnel> {
     match port {
         Some(port) => Tunnel::open(port).await.map_err(|error| {
-            Failure::new(format!("port {port} of this machine cannot be opened: {error}"))
-                .hint("leave out --port to take one that is free")
+            Failure::new(format!("cannot listen on port {port}: {error}"))
+                .hint("leave out --port to use a free one")
                 .into()
         }),
         None => match Tunnel::open(PORT).await {
             Ok(tunnel) => Ok(tunnel),
-            Err(_) => Tunnel::open(0).await.context("while opening a port of this machine"),
+            Err(_) => Tunnel::open(0).await.context("while opening a local port"),
         },
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         let taken = Tunnel::open(0).await.unwrap();
         let port = taken.address().port();
         let error = open_port(Some(port)).await.err().unwrap();
-        assert!(error.to_string().starts_with(&format!("port {port} of this machine")), "{error}");
+        assert!(error.to_string().starts_with(&format!("cannot listen on port {port}")), "{error}");
         assert!(open_port(None).await.unwrap().address().ip().is_loopback());
     }
 }

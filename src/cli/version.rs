@@ -33,7 +33,7 @@ const DISPENSABLE: [&str; 2] = ["EXPECTED", "FOUND"];
 #[derive(Args)]
 #[command(after_help = "\
 With --check the exit code is 1 if something is incompatible: Kubernetes is too old, CRDs are missing or have drifted,
-or the operator in the cluster has another version. What you may not read is unknown, which is not a failure.
+or the operator in the cluster has another version. What you are not allowed to read is unknown, which is not a failure.
 
 Examples:
   kubectl flink version
@@ -91,8 +91,11 @@ async fn check(
     }
     match failed {
         0 => Ok(()),
-        1 => Err(Failure::new("1 component does not fit this program").into()),
-        count => Err(Failure::new(format!("{count} components do not fit this program")).into()),
+        1 => Err(Failure::new("1 component is incompatible with this program").into()),
+        count => {
+            Err(Failure::new(format!("{count} components are incompatible with this program"))
+                .into())
+        }
     }
 }
 

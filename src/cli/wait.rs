@@ -62,7 +62,9 @@ pub fn judge(goal: &Goal, seen: Option<&Deployment>) -> Verdict {
             };
             Verdict::Waiting { phase, is_taken_up }
         }
-        (Goal::Reconciled { .. }, None) => Verdict::Failed("it was deleted meanwhile".to_owned()),
+        (Goal::Reconciled { .. }, None) => {
+            Verdict::Failed("it was deleted in the meantime".to_owned())
+        }
         (Goal::Reconciled { written }, Some(seen)) => judge_reconciled(written, seen),
     }
 }
@@ -72,7 +74,7 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
         return Verdict::Failed("it is being deleted".to_owned());
     }
     if seen.generation() > written.generation() {
-        return Verdict::Failed("its spec was changed again meanwhile".to_owned());
+        return Verdict::Failed("its spec was changed again in the meantime".to_owned());
     }
     if seen.is_blue_green() {
         return judge_blue_green(seen);
@@ -214,18 +216,18 @@ fn untaken(seen: Option<&Deployment>, namespace: &str) -> String {
     let waiting = seen.filter(|seen| !seen.was_deployed() && seen.lifecycle() == Some("CREATED"));
     match waiting.and_then(Deployment::session_cluster) {
         Some(cluster) => format!(
-            "an operator waits for its session cluster `{cluster}`: look with: kubectl flink status \
+            "an operator is waiting for its session cluster `{cluster}`; see: kubectl flink status \
              {cluster} -n {namespace}"
         ),
         None => format!(
-            "no operator has taken this up yet; start one with: kubectl flink operate -n {namespace}"
+            "no operator has picked this up yet; start one: kubectl flink operate -n {namespace}"
         ),
     }
 }
 
 fn failed(name: &str, cause: &str) -> Failure {
     Failure::new(format!("`{name}` failed: {cause}"))
-        .hint(format!("look closer with: kubectl flink status {name}; kubectl flink logs {name}"))
+        .hint(format!("for details: kubectl flink status {name}; kubectl flink logs {name}"))
 }
 
 /// Tells what goes on in the cluster when the person who waits has left.
@@ -236,8 +238,8 @@ fn interrupted(name: &str, goal: &Goal, seen: Option<&Deployment>) -> Failure {
         Goal::Reconciled { .. } => "change",
     };
     Failure::interrupted(format!("stopped waiting for `{name}`{state}")).hint(format!(
-        "the {what} is stored, and the operator goes on with it; follow it with: \
-         kubectl flink status {name} -w"
+        "the {what} is stored, and the operator continues with it; to follow it: kubectl flink status \
+         {name} -w"
     ))
 }
 
@@ -255,14 +257,14 @@ fn timed_out(
         {
             "SUSPENDED"
         }
-        Goal::Reconciled { written } if written.is_blue_green() => "as its spec wants it",
+        Goal::Reconciled { written } if written.is_blue_green() => "in its desired state",
         Goal::Reconciled { .. } => "STABLE",
     };
     let state = seen.map_or_else(String::new, |seen| format!(": it is {}", phase(seen)));
     let failure =
         Failure::timed_out(format!("`{name}` is not {wanted} after {}s{state}", timeout.as_secs()))
             .hint(format!(
-                "it goes on without this command; look with: kubectl flink status {name}"
+                "it continues in the cluster; to follow it: kubectl flink status {name}"
             ));
     match (error, seen.and_then(Deployment::error)) {
         (Some(error), _) => failure.caused_by(error),

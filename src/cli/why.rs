@@ -108,7 +108,7 @@ pub async fn run(args: WhyArgs, global: &Global, printer: &Printer) -> anyhow::R
     printer.line(&verdict.remedy)?;
     printer.line(format_args!("\n{} {}", styled(DIM, "next:"), verdict.next))?;
     for unread in unread {
-        printer.note(format_args!("not read: {unread}"));
+        printer.note(format_args!("could not read {unread}"));
     }
     Ok(())
 }

@@ -467,7 +467,7 @@ async fn the_program_runs_until_it_is_interrupted() {
         .spawn()
         .unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-    let line = log.by_ref().map(Result::unwrap).find(|line| line.contains("answering at"));
+    let line = log.by_ref().map(Result::unwrap).find(|line| line.contains("listening on"));
     let address = line.unwrap().rsplit("http://").next().unwrap().trim().to_owned();
     let start = tokio::time::Instant::now();
     while parallelism(&flink) < (4, 4) {
@@ -481,7 +481,7 @@ async fn the_program_runs_until_it_is_interrupted() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{rest:#?}");
     assert!(folder.path().join("state.db").is_file());
     let rest = rest.join("\n");
-    assert!(rest.contains("the autoscaler decided") && rest.contains("leaving"), "{rest}");
+    assert!(rest.contains("the autoscaler decided") && rest.contains("shutting down"), "{rest}");
     assert!(!rest.contains("s3cret"), "{rest}");
 }
 
@@ -502,7 +502,7 @@ fn what_cannot_be_run_is_refused_without_secrets() {
         (&["--store", "redis://127.0.0.1"], 2, "expected memory, sqlite:PATH"),
         (&["--store", "postgres://u@127.0.0.1:1/d"], 1, "postgres://127.0.0.1:1/d: "),
         (&["--set", "utilization.target=7"], 1, "out of range"),
-        (&["--interval", "1ms"], 2, "100ms or more"),
+        (&["--interval", "1ms"], 2, "at least 100ms"),
     ] {
         let (ended, told) = run(args);
         assert_eq!(ended, Some(code), "{args:?}: {told}");

@@ -66,10 +66,10 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     let text = read_file(file, FILE_BYTES_MAX)?;
     let record = record::read(&text).map_err(|unreadable| {
         Failure::new(format!("`{shown}` cannot be replayed: {unreadable}"))
-            .hint("record one with: kubectl flink autoscaler backtest --record FILE NAME")
+            .hint("record one: kubectl flink autoscaler backtest --record FILE NAME")
     })?;
     if record.is_cut {
-        printer.warning(format_args!("the last line of `{shown}` is cut off, and left out"));
+        printer.warning(format_args!("the last line of `{shown}` is incomplete and was skipped"));
     }
     let config = trial.config(record.header.config());
     let settings = settings(&config, interval(&record))?;
@@ -84,7 +84,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
         return printer.value(&told, format);
     }
     if !trace.decisions.is_empty() {
-        printer.note("the job goes on as it was recorded, whatever is decided");
+        printer.note("the decisions have no effect on the replayed job, which runs as recorded");
     }
     let missed = record.entries.iter().filter(|entry| entry.measured.is_err()).count();
     let count = record.entries.len();
@@ -128,7 +128,7 @@ pub(super) fn report_decisions(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     if trace.decisions.is_empty() {
-        printer.line("no decision: every cycle left the job as it was")?;
+        printer.line("no decisions: every cycle left the job unchanged")?;
         return Ok(());
     }
     match trial.output.output {
@@ -138,7 +138,7 @@ pub(super) fn report_decisions(
         }
     }
     if let Some(costs) = trial::costs(trace) {
-        printer.line("\nWhat the pods request:")?;
+        printer.line("\nRequested by the pods:")?;
         printer.line(costs)?;
     }
     Ok(())
@@ -147,8 +147,8 @@ pub(super) fn report_decisions(
 /// Prints the sums: subtask hours, reversals and outcomes.
 pub(super) fn report_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow::Result<()> {
     let (hours, decided) = subtask_hours(trace);
-    printer.line(format_args!("hours of subtasks: {ran} {hours:.2}, decided {decided:.2}"))?;
-    printer.line(format_args!("vertices that were moved to and fro: {}", reversals(trace)))?;
+    printer.line(format_args!("subtask hours: {ran} {hours:.2}, decided {decided:.2}"))?;
+    printer.line(format_args!("vertices scaled back and forth: {}", reversals(trace)))?;
     printer.line(trial::outcomes_line(trace))?;
     Ok(())
 }

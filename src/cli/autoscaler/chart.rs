@@ -50,14 +50,14 @@ fn panels(trace: &Trace) -> Vec<Panel> {
         Panel {
             title: "rates, records per second",
             series: vec![
-                of("coming in", |moment| moment.coming_in),
+                of("incoming", |moment| moment.coming_in),
                 of("processed", |moment| moment.processed),
             ],
             is_stepped: false,
         },
         Panel {
             title: "parallelism, all vertices",
-            series: vec![of("runs with", ran), of("decided", decided)],
+            series: vec![of("running", ran), of("decided", decided)],
             is_stepped: true,
         },
     ]

@@ -156,7 +156,7 @@ async fn measure(
     let (Some(id), Some("RUNNING")) = (job.resource.job_id(), job.resource.job_state()) else {
         let state = job.resource.job_state().unwrap_or("not known");
         return Err(Failure::new(format!("the job of `{name}` is not RUNNING but {state}"))
-            .hint(format!("what is stored of it: kubectl flink autoscaler status {name}"))
+            .hint(format!("see its stored data: kubectl flink autoscaler status {name}"))
             .into());
     };
     let client = job_manager::client(connection, cluster, access, deadlines)?;
@@ -208,7 +208,7 @@ async fn report(
     let now = Timestamp::now();
     let mut settings = Settings::read(config)?;
     rules.check(&settings).map_err(|undefined| {
-        Failure::new(undefined).hint("--operator-config names the operator's configuration")
+        Failure::new(undefined).hint("pass the operator's configuration with --operator-config")
     })?;
     settings.advised_until = advice::until(&stored.kept, now);
     let task_manager = TaskManager {
@@ -335,7 +335,7 @@ fn render(report: &Report, is_wide: bool) -> String {
         "DECIDED BY",
     ];
     let backlog =
-        if report.is_backlog { "\nThe backlog rules: nothing is scaled down." } else { "" };
+        if report.is_backlog { "\nBecause of the backlog nothing is scaled down." } else { "" };
     let cost = report.cost.map_or_else(String::new, |cost| format!("\nRequested: {cost}"));
     let mut text = format!(
         "{}\n\n{}: {} samples since {}{backlog}{cost}",

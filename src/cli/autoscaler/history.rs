@@ -74,7 +74,7 @@ pub(super) async fn run(
         }
         Some(ObjectFormat::Name) => printer.line(format_args!("configmap/{}", job.config_map))?,
         None | Some(ObjectFormat::Wide) if entries.is_empty() => {
-            printer.note(format_args!("no scaling of `{name}` is stored"));
+            printer.note(format_args!("no scalings of `{name}` are stored"));
         }
         None | Some(ObjectFormat::Wide) => printer.line(render(&entries))?,
     }

@@ -58,7 +58,7 @@ impl Job {
         let connection = global.connect().await?;
         let resource = deployment::fetch(&connection, name).await?;
         let Some(id) = resource.job_id().map(str::to_owned) else {
-            return Err(Failure::new(format!("`{name}` has no job that was ever started"))
+            return Err(Failure::new(format!("the job of `{name}` was never started"))
                 .hint(format!("see: kubectl flink status {name}"))
                 .into());
         };
@@ -111,7 +111,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let RecordFlags { length, interval, max_size } = *flags;
     if interval < INTERVAL_MIN {
-        return Err(Failure::usage("--interval has to be 1s or more").into());
+        return Err(Failure::usage("--interval must be at least 1s").into());
     }
     let shown = file.display();
     let job = Job::find(name, access, global).await?;
@@ -148,13 +148,13 @@ pub(super) async fn run(
     drop(progress);
     if failed == entries {
         return Err(Failure::new(format!("`{name}` could not be measured: see `{shown}`"))
-            .hint("the autoscaler measures jobs that run")
+            .hint("the autoscaler only measures running jobs")
             .into());
     }
     printer.line(format_args!(
         "{why}: {entries} measurements in `{shown}`, {failed} of them failed"
     ))?;
-    printer.hint(format_args!("replay them with: kubectl flink autoscaler backtest {shown}"));
+    printer.hint(format_args!("replay them: kubectl flink autoscaler backtest {shown}"));
     Ok(())
 }
 
@@ -170,7 +170,8 @@ impl Writer {
     fn fits(&mut self, entry: &Entry) -> anyhow::Result<bool> {
         let mut line = entry_line(entry);
         if line.len() > LINE_BYTES_MAX {
-            let unmeasured = Err(format!("the measurement takes {} bytes", line.len()));
+            let unmeasured =
+                Err(format!("the measurement has {} bytes, which is too many", line.len()));
             line = entry_line(&Entry { at: entry.at, measured: unmeasured });
         }
         if self.bytes + line.len() as u64 + 1 > self.bytes_max {
@@ -183,7 +184,7 @@ impl Writer {
     /// In one call, so that what is cut off is at most a line.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
         let line = format!("{line}\n");
-        self.output.write_all(line.as_bytes()).context("while writing the record")?;
+        self.output.write_all(line.as_bytes()).context("while writing the recording")?;
         self.bytes += line.len() as u64;
         Ok(())
     }

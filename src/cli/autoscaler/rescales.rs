@@ -52,25 +52,26 @@ pub(super) async fn print(
     let name = resource.shown_name();
     let job_id = resource.job_id().ok_or_else(|| {
         Failure::new(format!("`{name}` has no job yet"))
-            .hint(format!("look with: kubectl flink status {name}"))
+            .hint(format!("see: kubectl flink status {name}"))
     })?;
     let cluster = deployment::cluster_of(connection, resource).await?;
     let way = access.flink_access;
     let client = job_manager::client(connection, &cluster, way, Deadlines::default())?;
     let rescales = client.rescales(job_id).await.map_err(|error| {
         if error.is_no_endpoint() {
-            let text = format!("the Flink of `{name}` does not tell of rescales: 2.3 and newer do");
+            let text =
+                format!("the Flink version of `{name}` does not report rescales: 2.3 and later do");
             return anyhow::Error::from(Failure::new(text).hint(format!(
-                "what the autoscaler did: kubectl flink autoscaler history {name}"
+                "see what the autoscaler did: kubectl flink autoscaler history {name}"
             )));
         }
         error.into()
     })?;
     let Some(rescales) = rescales else {
-        return Err(Failure::new(format!("the JobManager of `{name}` remembers no rescales"))
+        return Err(Failure::new(format!("the JobManager of `{name}` does not remember rescales"))
             .hint(format!(
-                "only the adaptive scheduler rescales; to have its last 20 remembered, which starts the job \
-                 again: kubectl flink set config {name} {RESCALE_HISTORY_SIZE}=20"
+                "only the adaptive scheduler rescales; to remember its last 20, which restarts the job: \
+                 kubectl flink set config {name} {RESCALE_HISTORY_SIZE}=20"
             ))
             .into());
     };

@@ -39,9 +39,7 @@ pub(super) async fn run(args: ResetArgs, global: &Global, printer: &Printer) -> 
     // One that cannot be read is what a reset is for.
     let in_force = job.stored.as_ref().and_then(|stored| stored.as_ref().ok());
     if in_force.is_some_and(|stored| !stored.state.overrides.is_empty()) {
-        printer.warning(format_args!(
-            "`{name}` goes back to the parallelism of its spec, by an upgrade"
-        ));
+        printer.warning(format_args!("an upgrade returns `{name}` to the parallelism of its spec"));
     }
     let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
     if is_asking && !printer.confirm(format_args!("Reset the autoscaler of `{name}`?"))? {

@@ -58,7 +58,7 @@ const JAVA_OPTIONS: [(&str, &str); 13] = [
     ("autoscaler.standalone.event-handler.type", EVENTS),
     ("autoscaler.standalone.jdbc.event-handler.ttl", EVENTS),
 ];
-const EVENTS: &str = "events are told in the log";
+const EVENTS: &str = "events are logged";
 
 /// Arguments of `autoscaler run`.
 #[derive(Args)]
@@ -128,7 +128,7 @@ pub(super) struct RunArgs {
 /// Runs until Ctrl-C or SIGTERM.
 pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> {
     if args.interval < INTERVAL_MIN {
-        return Err(Failure::usage("--interval has to be 100ms or more").into());
+        return Err(Failure::usage("--interval must be at least 100ms").into());
     }
     let urls = urls(&args.flink)?;
     let place = place(&args)?;
@@ -141,10 +141,10 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     // Rules are those of the file alone: a job's own configuration names no address.
     let rules = ScalingRules::configured(&base).map_err(invalid)?;
     rules.check(&read).map_err(|undefined| {
-        Failure::new(undefined).hint("the operator's configuration is here the file of --config")
+        Failure::new(undefined).hint("here the operator's configuration is the file of --config")
     })?;
     let connector = Connector::new(&Options::from_environment(Access::Service, None), None)
-        .context("while preparing to talk to JobManagers")?;
+        .context("while preparing connections to JobManagers")?;
     let clusters = urls.into_iter().map(|url| {
         let client = connector.at(&url, Deadlines::default())?.without_retries();
         Ok(Cluster { url, client })
@@ -156,12 +156,13 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     })?;
     let view = Arc::new(View::new(args.interval.saturating_add(TURN_MAX)));
     if let Some(address) = args.listen {
-        let listener = Listener::at(address).await.context("while opening what --listen names")?;
-        tracing::info!("answering at http://{}", listener.address()?);
+        let listener =
+            Listener::at(address).await.context("while opening the address of --listen")?;
+        tracing::info!("listening on http://{}", listener.address()?);
         tokio::spawn(listener.serve(standalone::routes(&view)));
     }
     let (count, kept) = (clusters.len(), store.name().to_owned());
-    tracing::info!(store = kept, "looking after the jobs of {count} clusters");
+    tracing::info!(store = kept, "autoscaling the jobs of {count} clusters");
     let stop = CancellationToken::new();
     let settings = Settings {
         base,
@@ -176,11 +177,11 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
         () = &mut running => return Ok(()),
         () = asked_to_stop() => {}
     }
-    tracing::info!("leaving: finishing what is being written; once more ends at once");
+    tracing::info!("shutting down: finishing current writes; a second signal exits immediately");
     stop.cancel();
     tokio::select! {
         () = running => Ok(()),
-        () = asked_to_stop() => Err(Failure::interrupted("ended before everything was written").into()),
+        () = asked_to_stop() => Err(Failure::interrupted("exited before all writes had finished").into()),
     }
 }
 
@@ -196,7 +197,7 @@ fn urls(texts: &[String]) -> anyhow::Result<Vec<String>> {
         }
     }
     if urls.len() > CLUSTERS_MAX {
-        let problem = format!("--flink: at most {CLUSTERS_MAX} clusters, and not {}", urls.len());
+        let problem = format!("--flink: at most {CLUSTERS_MAX} clusters, not {}", urls.len());
         return Err(Failure::usage(problem).into());
     }
     Ok(urls.into_iter().collect())
@@ -205,16 +206,16 @@ fn urls(texts: &[String]) -> anyhow::Result<Vec<String>> {
 /// No problem repeats a text that may hold a password.
 fn url(text: &str) -> Result<String, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let url = Url::parse(&whole).map_err(|error| format!("a URL cannot be read: {error}"))?;
+    let url = Url::parse(&whole).map_err(|error| format!("invalid URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        let instead = "put them into a header by $FLINK_REST_CLIENT_HEADERS";
-        return Err(format!("a user and a password must not stand in the URL: {instead}"));
+        let instead = "put them into a header with $FLINK_REST_CLIENT_HEADERS";
+        return Err(format!("the URL must not contain a user or password: {instead}"));
     }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("`{text}` is neither http nor https"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("`{text}` goes on after the path"));
+        return Err(format!("`{text}` must end after the path"));
     }
     let url = url.as_str().trim_end_matches('/').to_owned();
     if url.len() > URL_BYTES_MAX {
@@ -227,7 +228,7 @@ fn url(text: &str) -> Result<String, String> {
 fn place(args: &RunArgs) -> anyhow::Result<Place> {
     let place = Place::parse(&args.store).map_err(|problem| {
         Failure::usage(format!("--store: {problem}")).hint(format!(
-            "give the password by --store-password-file, or in ${}",
+            "pass the password with --store-password-file, or in ${}",
             args.store_password_env
         ))
     })?;

@@ -87,7 +87,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let SimulateArgs { name, file, load, length, measure, record, trial, access } = args;
     if !(load.is_finite() && load > 0.0) {
-        return Err(Failure::usage("--load has to be more than 0").into());
+        return Err(Failure::usage("--load must be greater than 0").into());
     }
     let (mut model, names) = match (name, file) {
         (_, Some(file)) => (read(&file, load)?, Names::new()),
@@ -203,7 +203,7 @@ fn convergence(trace: &Trace, names: &Names) -> String {
         .collect();
     let parallelism = parallelism.join(", ");
     match last {
-        None => format!("at rest from the start, with {parallelism}"),
+        None => format!("stable from the start, with {parallelism}"),
         Some(last) => {
             format!("{count} decisions, the last at {}, with {parallelism}", time(last.at))
         }

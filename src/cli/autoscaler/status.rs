@@ -93,7 +93,7 @@ pub(in crate::cli) struct SetAside {
 impl fmt::Display for SetAside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, kept_as, reason } = self;
-        write!(f, "`{key}` cannot be read, and is kept as `{kept_as}`: {reason}")
+        write!(f, "`{key}` cannot be read and was set aside as `{kept_as}`: {reason}")
     }
 }
 
@@ -126,8 +126,8 @@ pub(super) async fn run(
         Ok(settings) => {
             for named in settings.plugins.iter() {
                 printer.note(format_args!(
-                    "{} has a say: where the operator's configuration does not define it, the job is \
-                     not scaled, and an event AutoscalerError says so",
+                    "{} takes part in the decisions: if the operator's configuration does not define it, \
+                     the job is not scaled and has an AutoscalerError event",
                     named.id
                 ));
             }
@@ -197,7 +197,7 @@ pub(in crate::cli) fn facts(report: &Report, now: Timestamp) -> Vec<(&'static st
     let enabled = match report.is_enabled {
         Some(true) => "enabled",
         Some(false) => "disabled",
-        None => "as the operator's defaults say",
+        None => "set by the operator's defaults",
     };
     let samples = match &report.samples {
         Samples { count, first: Some(first), last: Some(last) } => format!(
@@ -240,7 +240,7 @@ fn render(report: &Report, now: Timestamp) -> String {
         })
         .collect();
     if !rows.is_empty() {
-        let headers = ["VERTEX", "PARALLELISM", "LAST CHANGE", "LESS WOULD DO SINCE"];
+        let headers = ["VERTEX", "PARALLELISM", "LAST CHANGE", "CAN SCALE DOWN SINCE"];
         text = format!("{text}\n\n{}", table::render(&headers, rows));
     }
     text

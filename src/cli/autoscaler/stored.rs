@@ -25,7 +25,7 @@ impl Job {
                 let message = format!("ConfigMap `{}`: {reason}", self.config_map);
                 Err(Failure::new(message)
                     .hint(format!(
-                        "to begin anew: kubectl flink autoscaler reset {}",
+                        "to start over: kubectl flink autoscaler reset {}",
                         self.resource.shown_name()
                     ))
                     .into())
@@ -49,7 +49,7 @@ pub(in crate::cli) async fn of(
         return Err(Failure::new(format!(
             "`{name}` is a session cluster: it has no job of its own to scale"
         ))
-        .hint("name one of its jobs, as sessionjob/NAME: see them with: kubectl flink status")
+        .hint("name one of its jobs as sessionjob/NAME; to list them: kubectl flink status")
         .into());
     }
     let config_map = autoscaler::object_name(name);

@@ -89,7 +89,7 @@ impl TrialFlags {
             None => Rules::default(),
         };
         rules.check(settings).map_err(|undefined| {
-            Failure::new(undefined).hint("--operator-config names the operator's configuration")
+            Failure::new(undefined).hint("pass the operator's configuration with --operator-config")
         })?;
         rules.check_offline(settings).map_err(Failure::new)?;
         Ok(rules)
@@ -102,7 +102,7 @@ pub(super) fn settings(config: &FlinkConfig, interval: Duration) -> anyhow::Resu
     if !violations.is_empty() {
         let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
         return Err(Failure::new(lines.join("\n"))
-            .hint("set what is right with --set OPTION=VALUE")
+            .hint("override it with --set OPTION=VALUE")
             .into());
     }
     Ok(Settings::read(config)?)
@@ -113,12 +113,12 @@ pub(super) fn read_file(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("while reading `{shown}`"))?.len();
     if length > bytes_max {
-        let problem = format!("`{shown}` has {length} bytes, and at most {bytes_max} are read");
+        let problem = format!("`{shown}` has {length} bytes, but the limit is {bytes_max}");
         return Err(Failure::new(problem).into());
     }
     let bytes = std::fs::read(path).with_context(|| format!("while reading `{shown}`"))?;
     String::from_utf8(bytes)
-        .map_err(|_| Failure::new(format!("`{shown}` is no text in UTF-8")).into())
+        .map_err(|_| Failure::new(format!("`{shown}` is not valid UTF-8")).into())
 }
 
 #[cfg(test)]

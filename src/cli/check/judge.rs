@@ -48,8 +48,9 @@ fn version((text, major, minor): &(String, u32, u32)) -> Check {
     if (*major, *minor) >= KUBERNETES_MIN {
         return check(NAME, Result::Passed, text);
     }
-    check(NAME, Result::Failed, format!("{text} is older than {least_major}.{least_minor}"))
-        .hint("upgrade the cluster: its API server does not take the rules of the definitions")
+    check(NAME, Result::Failed, format!("{text} is older than {least_major}.{least_minor}")).hint(
+        "upgrade the cluster: its API server does not support the validation rules of the CRDs",
+    )
 }
 
 fn definitions(facts: &Facts) -> Check {
@@ -75,16 +76,12 @@ fn definitions(facts: &Facts) -> Check {
             .hint("install them: kubectl flink crds --apply");
     }
     if !newer.is_empty() {
-        return check(
-            NAME,
-            Result::Warning,
-            format!("of a newer version than this program: {newer}"),
-        )
-        .hint("install a newer kubectl-flink");
+        return check(NAME, Result::Warning, format!("newer than this program: {newer}"))
+            .hint("install a newer kubectl-flink");
     }
     if !older.is_empty() {
         return check(NAME, Result::Warning, format!("differ from those of this program: {older}"))
-            .hint("see how: kubectl flink crds | kubectl diff -f -; bring them up to date: kubectl flink crds --apply");
+            .hint("see the differences: kubectl flink crds | kubectl diff -f -; update them: kubectl flink crds --apply");
     }
     check(NAME, Result::Passed, format!("{} installed, none drifted", crds.len()))
 }
@@ -106,9 +103,10 @@ fn rights(facts: &Facts) -> Vec<Check> {
             Ok(true) => {}
             Ok(false) => {
                 let result = if right.is_needed { Result::Failed } else { Result::Warning };
-                let message = format!("may not {} in {}", right.operation.shown(), place(right));
+                let message =
+                    format!("not allowed to {} in {}", right.operation.shown(), place(right));
                 checks.push(check(NAME, result, message).hint(format!(
-                    "needed by: {}; docs/permissions.md has the rules to ask for",
+                    "needed by: {}; docs/permissions.md lists the rules to ask for",
                     right.commands.join(", ")
                 )));
             }
@@ -123,7 +121,7 @@ fn rights(facts: &Facts) -> Vec<Check> {
         checks.push(check(
             NAME,
             Result::Passed,
-            format!("all {count} that were looked at are given"),
+            format!("all {count} permissions that were checked are granted"),
         ));
     }
     checks
@@ -138,10 +136,10 @@ fn operator(facts: &Facts) -> Check {
         facts.handled.as_ref().ok().and_then(|it| in_foreground(it, &facts.namespace));
     match &facts.operators {
         Ok(all) if all.is_empty() && has_leader => {
-            check(NAME, Result::Passed, "runs outside of the cluster, and leads by its Lease")
+            check(NAME, Result::Passed, "runs outside the cluster, and holds its Lease")
         }
         Ok(all) if all.is_empty() => in_foreground.unwrap_or_else(|| {
-            check(NAME, Result::Failed, "no operator is installed, and none leads by a Lease").hint(
+            check(NAME, Result::Failed, "no operator is installed, and none holds a Lease").hint(
                 "install one: kubectl flink operator install; or run it here: kubectl flink operate",
             )
         }),
@@ -155,7 +153,7 @@ fn operator(facts: &Facts) -> Check {
                 check(NAME, Result::Failed, text).hint("see why: kubectl describe pods -A -l app.kubernetes.io/name=kubectl-flink-operator")
             }
         }
-        Err(_) if has_leader => check(NAME, Result::Passed, "leads by its Lease"),
+        Err(_) if has_leader => check(NAME, Result::Passed, "holds its Lease"),
         Err(error) => unknown(NAME, error),
     }
 }
@@ -166,15 +164,15 @@ fn in_foreground(handled: &Handled, namespace: &str) -> Option<Check> {
     let Handled { deployments, current, age_seconds } = *handled;
     let age = age_seconds.filter(|_| deployments > 0 && current == deployments)?;
     let told = format!(
-        "all {deployments} deployments of namespace `{namespace}` are as one in the foreground left them {} ago",
+        "all {deployments} deployments of namespace `{namespace}` were last handled {} ago by an operator in the foreground",
         table::age(age)
     );
     if age <= RECENT_SECONDS {
         return Some(check(NAME, Result::Passed, told));
     }
-    let text = format!("none is installed or leads by a Lease; {told}");
+    let text = format!("none is installed or holds a Lease; {told}");
     Some(check(NAME, Result::Warning, text).hint(
-        "fine where one runs in a terminal, which shows only when it writes: kubectl flink operate",
+        "this is fine if one runs in a terminal, where it is only seen when it writes: kubectl flink operate",
     ))
 }
 
@@ -188,7 +186,7 @@ fn leader(leading: Looked<'_, Leading>) -> Check {
         one.age_seconds.map_or("never renewed".to_owned(), |age| format!("renewed {age} s ago"))
     };
     let shown = |one: &Leading| match one.holder.as_str() {
-        "" => format!("{} is held by nobody", one.lease),
+        "" => format!("{} has no holder", one.lease),
         holder => format!("{} is held by `{holder}`, {}", one.lease, age(one)),
     };
     let text = all.iter().map(shown).collect::<Vec<_>>().join("; ");
@@ -198,7 +196,8 @@ fn leader(leading: Looked<'_, Leading>) -> Check {
         let message = "there is no Lease: an operator without leader election must be the only one";
         check(NAME, Result::Warning, message)
     } else {
-        check(NAME, Result::Failed, text).hint("nobody leads: see the logs of the operator's pods")
+        check(NAME, Result::Failed, text)
+            .hint("there is no leader: see the logs of the operator's pods")
     }
 }
 
@@ -209,7 +208,7 @@ fn webhook(webhooks: Looked<'_, Webhook>, operators: Looked<'_, Installed>) -> C
             return check(
                 NAME,
                 Result::Passed,
-                "none is registered: specs are judged when they are reconciled",
+                "none is registered: specs are validated when they are reconciled",
             );
         }
         Ok(all) => all,
@@ -221,17 +220,17 @@ fn webhook(webhooks: Looked<'_, Webhook>, operators: Looked<'_, Installed>) -> C
         return check(
             NAME,
             Result::Failed,
-            format!("the API server does not know whom to trust: {without}"),
+            format!("the API server has no CA certificate to verify with: {without}"),
         )
-        .hint("the operator or cert-manager puts the authority in: see the operator's log");
+        .hint("the operator or cert-manager sets the CA certificate: see the operator's log");
     }
     let is_served = operators.as_ref().map_or(true, |all| all.iter().any(|one| one.ready > 0));
     let names = all.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
     if is_served {
         check(NAME, Result::Passed, names)
     } else {
-        check(NAME, Result::Failed, format!("{names}: registered, and no pod of an operator answers"))
-            .hint("every change of a Flink resource may be refused: start the operator, or remove the registration")
+        check(NAME, Result::Failed, format!("{names}: registered, but no operator pod is ready"))
+            .hint("every change of a Flink resource may be rejected: start the operator, or remove the registration")
     }
 }
 
@@ -242,7 +241,9 @@ fn service_account(facts: &Facts) -> Check {
         Ok(true) => check(NAME, Result::Passed, format!("`flink` is in namespace `{namespace}`")),
         Ok(false) => {
             check(NAME, Result::Warning, format!("there is no `flink` in namespace `{namespace}`"))
-                .hint(format!("jobs need one, of any name: kubectl flink init -n {namespace}"))
+                .hint(format!(
+                    "jobs need a service account, of any name: kubectl flink init -n {namespace}"
+                ))
         }
         Err(error) => unknown(NAME, error),
     }
@@ -257,7 +258,7 @@ fn storage(storage: &cluster::Result<Vec<(String, bool)>>) -> Check {
             None if all.is_empty() => check(
                 NAME,
                 Result::Warning,
-                "there is none: volume claims of pod templates would wait",
+                "there is none: volume claims of pod templates would stay pending",
             )
             .hint("jobs that keep their state in an object store need none"),
             None => {

@@ -48,17 +48,17 @@ pub(super) fn run(args: InstallArgs, printer: &Printer) -> anyhow::Result<()> {
         let text = script(target)?;
         let present = std::fs::read_to_string(&file).ok();
         if present.as_deref() == Some(&text) {
-            printer.line(format_args!("{} is there", file.display()))?;
+            printer.line(format_args!("{} is up to date", file.display()))?;
             continue;
         }
         let is_foreign =
             present.is_some_and(|present| !present.contains(MARK)) || is_unreadable(&file);
         if is_foreign && !force {
             return Err(Failure::new(format!(
-                "`{}` is not ours and was left alone",
+                "`{}` is not from kubectl-flink and was left alone",
                 file.display()
             ))
-            .hint("look into it, and replace it with --force")
+            .hint("check it, and replace it with --force")
             .into());
         }
         if !dry_run {
@@ -71,7 +71,7 @@ pub(super) fn run(args: InstallArgs, printer: &Printer) -> anyhow::Result<()> {
         }
         if target == Target::Kubectl && !is_on_path(&file) {
             let folder = file.parent().unwrap_or(Path::new("")).display();
-            printer.hint(format_args!("kubectl looks on the PATH, where {folder} is not"));
+            printer.hint(format_args!("{folder} is not on the PATH, where kubectl looks for it"));
         }
     }
     Ok(())
@@ -86,7 +86,7 @@ fn default_targets(shell: &str) -> Result<Vec<Target>, Failure> {
         "elvish" => Target::Elvish,
         "pwsh" => Target::Powershell,
         other => {
-            return Err(Failure::usage(format!("the shell `{other}` is not known"))
+            return Err(Failure::usage(format!("unknown shell `{other}`"))
                 .hint("name one: kubectl flink completion install bash kubectl"));
         }
     };
@@ -104,16 +104,16 @@ fn place(target: Target, home: &Path) -> Place {
         Target::Bash => (".local/share/bash-completion/completions/kubectl-flink", None),
         Target::Zsh => (
             ".zfunc/_kubectl-flink",
-            Some("have in ~/.zshrc, before compinit: fpath=(~/.zfunc $fpath)"),
+            Some("add to ~/.zshrc, before compinit: fpath=(~/.zfunc $fpath)"),
         ),
         Target::Fish => (".config/fish/completions/kubectl-flink.fish", None),
         Target::Elvish => (
             ".config/elvish/lib/kubectl-flink.elv",
-            Some("have in ~/.config/elvish/rc.elv: use kubectl-flink"),
+            Some("add to ~/.config/elvish/rc.elv: use kubectl-flink"),
         ),
         Target::Powershell => (
             ".config/powershell/kubectl-flink.ps1",
-            Some("have in $PROFILE: . ~/.config/powershell/kubectl-flink.ps1"),
+            Some("add to $PROFILE: . ~/.config/powershell/kubectl-flink.ps1"),
         ),
         Target::Kubectl => (".local/bin/kubectl_complete-flink", None),
     };

@@ -303,7 +303,7 @@ mod tests {
             image: Some("flink:1.20".into()),
             parallelism: Some(4),
             snapshot_at: Some(7),
-            upgrade: Some("stops and starts".into()),
+            upgrade: Some("restarting".into()),
             error: Some("no s3.secret-key: ******".into()),
             created_at: Some(60),
             labels: "stage=test\nteam=a".into(),

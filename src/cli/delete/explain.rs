@@ -139,7 +139,7 @@ pub(super) async fn run(
     let operator = operator_config::load(operator_config, printer)?;
     let options = Options::from_environment(access, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())
-        .context("while preparing to talk to JobManagers")?;
+        .context("while preparing connections to JobManagers")?;
     let context = Context::new(connection.client.clone(), operator, connector, true);
     let namespace = connection.namespace.as_str();
     let (preview, termination, denied) = tokio::join!(
@@ -182,7 +182,7 @@ async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
 async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Preview>, String> {
     let kind = resource.get("kind").and_then(Value::as_str).unwrap_or_default();
     let unreadable = |error: serde_json::Error| {
-        format!("the resource cannot be read, and an operator leaves it alone: {error}")
+        format!("the resource cannot be parsed, and an operator leaves it alone: {error}")
     };
     let preview = match kind {
         "FlinkDeployment" => {
@@ -271,28 +271,30 @@ fn blockers(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Vec<
         let remedy = if finalizer.name == "foregroundDeletion" {
             "look at the objects that the resource owns"
         } else {
-            "only its owner knows what it is for: see that it runs; removing the finalizer by hand \
-             skips what it guards"
+            "only its owner knows its purpose: make sure that the owner is running; removing the finalizer \
+             by hand skips its cleanup"
         };
         blockers.push(Blocker::new("ForeignFinalizer", message, remedy));
     }
     if let Some(denied) = seen.denied.as_ref().filter(|denied| !denied.operations.is_empty()) {
-        let message = format!("`{}` may not {}", denied.account, denied.operations.join(", "));
-        let remedy = "give the account these rights; in a namespace that terminates its Role and \
-             RoleBinding may be gone already: create them again in a ClusterRoleBinding";
+        let message =
+            format!("`{}` is not allowed to {}", denied.account, denied.operations.join(", "));
+        let remedy = "grant the account these permissions; in a terminating namespace its Role and \
+             RoleBinding may already be gone: grant them with a ClusterRoleBinding";
         blockers.push(Blocker::new("Forbidden", message, remedy));
     }
     if let Some(termination) = &seen.termination
         && !known.finalizers.is_empty()
     {
-        let mut message = "the namespace terminates, and takes the operator's rights and the \
-             cluster's objects along in any order"
-            .to_owned();
+        let mut message =
+            "the namespace is terminating, which deletes the operator's permissions and the \
+             cluster's objects in any order"
+                .to_owned();
         for told in &termination.messages {
             message.push_str("; ");
             message.push_str(told);
         }
-        let remedy = "run an operator that has its rights from a ClusterRoleBinding; it creates \
+        let remedy = "run an operator that has its permissions from a ClusterRoleBinding; it creates \
              nothing in such a namespace and needs nothing from it";
         blockers.push(Blocker::new("NamespaceTerminating", message, remedy));
     }
@@ -306,12 +308,12 @@ fn unread(seen: &Seen, known: &Explanation) -> Option<Blocker> {
         Ok(None) => Some(Blocker::new(
             "NotOperated",
             format!("this version does not operate {}", known.kind),
-            "another operator has to remove its finalizer",
+            "another operator must remove its finalizer",
         )),
         Err(reason) => Some(Blocker::new(
             "Unreadable",
-            format!("the next step cannot be found out: {reason}"),
-            "ask with an account that may read what the operator reads",
+            format!("could not determine the next step: {reason}"),
+            "use an account that can read what the operator reads",
         )),
     }
 }
@@ -324,15 +326,15 @@ fn silent_operator(seen: &Seen, known: &Explanation, preview: Option<&Preview>) 
     if !is_late || !is_held {
         return None;
     }
-    let remedy = "see that an operator runs, that it watches this namespace and these labels, and \
-         what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: \
+    let remedy = "check that an operator is running, that it watches this namespace and these labels, and \
+         what it is allowed to do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: \
          kubectl flink operate";
     let waits = preview.is_none_or(|preview| preview.blocker.is_some());
     let message = match known.is_taken_up {
-        Some(false) => "no operator has taken up the deletion",
+        Some(false) => "no operator has picked up the deletion",
         Some(true) | None if waits => return None,
-        Some(true) => "an operator has begun, and does not go on although nothing keeps it from it",
-        None => "no operator acts although nothing keeps it from it",
+        Some(true) => "an operator has started, but does not continue although nothing blocks it",
+        None => "no operator acts although nothing blocks it",
     };
     Some(Blocker::new("OperatorSilent", message, remedy))
 }
@@ -354,8 +356,8 @@ fn finalizers(resource: &Value) -> Vec<Finalizer> {
             let owner = match name {
                 _ if is_operators => "the Flink operator, which cleans up first",
                 "foregroundDeletion" => "Kubernetes, which deletes what it owns first",
-                "orphan" => "Kubernetes, which lets go of what it owns first",
-                _ => "somebody else",
+                "orphan" => "Kubernetes, which orphans what it owns first",
+                _ => "an unknown owner",
             };
             Finalizer { name: name.to_owned(), owner, is_operators }
         })
@@ -380,18 +382,18 @@ fn shown(explanation: &Explanation, now: Timestamp) -> String {
     let mut lines = vec![format!("{kind} `{name}` in namespace `{namespace}`")];
     let mut line = |name: &str, text: &str| lines.push(format!("  {name:<12}{text}"));
     match deletion_requested {
-        Some(at) => line("Deletion:", &format!("asked for {} ago", ago(*at))),
-        None => line("Deletion:", "not asked for; this is what it would begin with"),
+        Some(at) => line("Deletion:", &format!("requested {} ago", ago(*at))),
+        None => line("Deletion:", "not requested; this is how it would start"),
     }
     for finalizer in finalizers {
         line("Finalizer:", &format!("{} ({})", finalizer.name, finalizer.owner));
     }
     if finalizers.is_empty() {
-        line("Finalizer:", "none: nothing holds it");
+        line("Finalizer:", "none: nothing delays it");
     }
     match is_taken_up {
-        Some(true) => line("Operator:", "has taken up the deletion"),
-        Some(false) => line("Operator:", "has not taken up the deletion"),
+        Some(true) => line("Operator:", "has picked up the deletion"),
+        Some(false) => line("Operator:", "has not picked up the deletion"),
         None => {}
     }
     if let Some(step) = step {
@@ -414,7 +416,7 @@ fn shown(explanation: &Explanation, now: Timestamp) -> String {
             None => lines.push("  deadline: none".to_owned()),
         }
         if let Some(remedy) = remedy {
-            lines.push(format!("  helps: {remedy}"));
+            lines.push(format!("  remedy: {remedy}"));
         }
     }
     lines.join("\n")

@@ -28,7 +28,7 @@ pub(super) async fn ask(
     let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")?;
     let name = answered(name).await?;
     if read::get_value(&connection.client, &deployment::id(connection, &name)).await?.is_some() {
-        printer.warning(format_args!("`{name}` exists: what you say replaces its fields"));
+        printer.warning(format_args!("`{name}` exists: your answers replace its fields"));
     }
     let namespace = connection.namespace.clone();
     let flags =
@@ -82,7 +82,7 @@ fn ask_name() -> dialoguer::Result<String> {
             {
                 Ok(())
             } else {
-                Err("lower case letters, digits and `-`, with a letter first")
+                Err("lowercase letters, digits and `-`, starting with a letter")
             }
         })
         .interact_text()
@@ -93,7 +93,7 @@ fn directory(prompt: &str, default: Option<String>) -> dialoguer::Result<String>
     let theme = ColorfulTheme::default();
     let mut input = Input::with_theme(&theme)
         // Short: a prompt of more than one line is not taken back as a whole.
-        .with_prompt(format!("{prompt}, for all nodes (as s3://bucket/path)"))
+        .with_prompt(format!("{prompt}, reachable from all nodes (s3://bucket/path)"))
         .validate_with(|text: &String| match url::Url::parse(text.trim()) {
             Ok(url) if !url.path().trim_matches('/').is_empty() || url.host().is_some() => Ok(()),
             Ok(_) | Err(_) => Err("expected `scheme://…`, such as `s3://bucket/path`"),

@@ -93,12 +93,12 @@ impl Flags {
         };
         if self.jar.is_none() && self.class.is_none() {
             return Err(Failure::usage(format!(
-                "`{name}` does not exist yet, and a new deployment needs --jar, or --class where the image has the job on its class path"
+                "`{name}` does not exist yet, and a new deployment needs --jar, or --class if the image has the job on its class path"
             )));
         }
         let Some(version) = self.flink_version.or_else(|| version_of_image(image)) else {
             return Err(Failure::usage(format!(
-                "the Flink version in image `{image}` cannot be guessed from its tag; name it with --flink-version, such as v1_20"
+                "the tag of image `{image}` does not show its Flink version; set it with --flink-version, such as v1_20"
             )));
         };
         let complete = Self {

@@ -117,7 +117,7 @@ fn only_what_runs_jobs_is_deployed() {
     check_file(
         ONE,
         Some("b"),
-        expect!["the namespace of `x`, `a`, is not the one of --namespace, `b`"],
+        expect!["the namespace of `x`, `a`, does not match --namespace `b`"],
     );
     let session_job = ONE
         .replace("FlinkDeployment", "FlinkSessionJob")
@@ -130,7 +130,7 @@ fn only_what_runs_jobs_is_deployed() {
         &snapshot,
         None,
         expect![
-            "job.yaml:1: a FlinkStateSnapshot cannot be deployed, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
+            "job.yaml:1: cannot deploy a FlinkStateSnapshot, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
         ],
     );
     let canary = ONE.replace("namespace: a", "labels: {flink.apache.org/canary: 'true'}");
@@ -138,13 +138,15 @@ fn only_what_runs_jobs_is_deployed() {
         &canary,
         None,
         expect![
-            "job.yaml:1: a canary cannot be deployed, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
+            "job.yaml:1: cannot deploy a canary, only a FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
         ],
     );
     check_file(
         "# nothing\n",
         None,
-        expect!["`job.yaml` has no FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"],
+        expect![
+            "`job.yaml` contains no FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment"
+        ],
     );
 }
 
@@ -179,8 +181,8 @@ fn all_violations_are_told_at_once() {
         ("job.yaml:9:5".to_owned(), violation("spec.job.parallelism", "must be positive")),
     ];
     expect![[r#"
-        nothing was deployed, and nothing was changed:
+        nothing was deployed or changed:
           job.yaml:3:1: spec.image: is missing
           job.yaml:9:5: spec.job.parallelism: must be positive"#]]
-    .assert_eq(&refusal("nothing was deployed, and nothing was changed", &violations).to_string());
+    .assert_eq(&refusal("nothing was deployed or changed", &violations).to_string());
 }

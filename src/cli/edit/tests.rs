@@ -51,7 +51,7 @@ fn a_session_cluster_without_high_availability_takes_its_jobs_along() {
     let of = |present: &Deployment, jobs: &[Deployment]| {
         decide_loss(present, &patched(present, &patch), Ok(jobs))
     };
-    expect!["the session cluster `orders` has no high availability that its next JobManager could go by: when it stops, the jobs that run in it are gone with what they have not saved: `clicks`"]
+    expect!["session cluster `orders` has no high availability to recover its jobs from: when it stops, they are lost with their unsaved state: `clicks`"]
         .assert_eq(&of(&cluster(json!({})), std::slice::from_ref(&job)).unwrap());
     assert_eq!(of(&cluster(json!({})), &[]), None);
     let available = json!({"high-availability.type": "kubernetes", "high-availability.storageDir": "s3://b/ha"});

@@ -45,7 +45,7 @@ fn a_ready_pod_is_taken_before_one_that_only_runs() {
     assert_eq!(name(&all[..2], None).unwrap(), "orders-b");
     assert_eq!(
         name(&all[..1], None).unwrap_err(),
-        "no pod of `orders` that it could run in is up: `orders-a` is Pending"
+        "no pod of `orders` is running: `orders-a` is Pending"
     );
     assert_eq!(name(&[], None).unwrap_err(), "`orders` has no pod to run it in");
     assert_eq!(name(&all, Some("orders-a")).unwrap(), "orders-a");
@@ -184,7 +184,7 @@ async fn what_did_not_end_by_itself_is_a_failure_of_ours() {
     );
     assert_eq!(
         message("exec orders -- sleep").await,
-        "the connection to pod `orders-jobmanager` ended before the command did, which may go on"
+        "lost the connection to pod `orders-jobmanager` before the command ended; it may still be running"
     );
     assert_eq!(
         message("exec orders --pod orders-x -- true").await,

@@ -60,7 +60,7 @@ impl DashboardArgs {
                 Some(serving)
             }
             Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "the console is not served");
+                tracing::error!(error = format!("{error:#}"), "cannot serve the console");
                 None
             }
         }

@@ -52,7 +52,7 @@ impl ElectionArgs {
         let Some(name) = name else {
             let key = options::LEADER_ELECTION_LEASE_NAME.key();
             return Err(Failure::usage(format!("leader election needs `{key}`"))
-                .hint("give all replicas of an installation the same name, and no other one")
+                .hint("use the same name for all replicas of an installation, and for no other")
                 .into());
         };
         let own = connection.config.as_ref().map(|config| config.default_namespace.clone());
@@ -74,8 +74,7 @@ impl ElectionArgs {
             Ok(shards) if shards <= SHARDS_MAX => Ok(shards),
             Ok(_) | Err(_) => {
                 let key = options::SHARDING_SHARDS.key();
-                let told =
-                    format!("`{key}`, or --shards, says {shards}: expected 0 to {SHARDS_MAX}");
+                let told = format!("`{key}` or --shards is {shards}: expected 0 to {SHARDS_MAX}");
                 Err(Failure::usage(told).into())
             }
         }
@@ -90,8 +89,8 @@ impl ElectionArgs {
     ) -> anyhow::Result<Option<sharding::Settings>> {
         let shards = self.shards(config)?;
         if must_see_all && shards > 0 {
-            let told = "--until-stable is about all resources, and this process would have a part";
-            return Err(Failure::usage(told).hint("leave sharding out: --shards 0").into());
+            let told = "--until-stable waits for all resources, but with sharding this process has only some of them";
+            return Err(Failure::usage(told).hint("turn sharding off: --shards 0").into());
         }
         let election = election.filter(|_| shards > 0).cloned();
         Ok(election.map(|election| sharding::Settings { election, shards }))
@@ -173,22 +172,22 @@ pub(super) async fn check_rights(
     let Settings { namespace, .. } = settings;
     for operation in lease::OPERATIONS {
         let may = access::may(client, namespace, operation).await;
-        if !may.context("while looking up the rights to the lease")? {
+        if !may.context("while checking permissions on the Lease")? {
             let shown = operation.shown();
-            return Err(Failure::new(format!("may not {shown} in namespace `{namespace}`"))
-                .hint("leader election needs get, list, watch, create and update of leases there")
+            return Err(Failure::new(format!("not allowed to {shown} in namespace `{namespace}`"))
+                .hint("leader election needs get, list, watch, create and update on leases there")
                 .into());
         }
     }
     let may = !shares_all_namespaces || {
         let may = access::may(client, "", LIST).await;
-        may.context("while looking up the rights to namespaces")?
+        may.context("while checking permissions on namespaces")?
     };
     if may {
         return Ok(());
     }
-    Err(Failure::new("may not list namespaces in the cluster")
-        .hint("sharing all namespaces needs list and watch of namespaces, by a ClusterRole")
+    Err(Failure::new("not allowed to list namespaces in the cluster")
+        .hint("sharding all namespaces needs list and watch on namespaces, from a ClusterRole")
         .hint("or name the namespaces to operate: --watch-namespaces")
         .into())
 }
@@ -197,7 +196,7 @@ pub(super) async fn check_rights(
 /// one believes to know.
 pub(super) fn deposed(settings: &Settings, lost: &Lost) -> anyhow::Error {
     let Settings { namespace, name, .. } = settings;
-    Failure::new(format!("the lease `{namespace}/{name}` is lost: {lost}"))
-        .hint("nothing was written since; start the operator again to take part anew")
+    Failure::new(format!("lost the Lease `{namespace}/{name}`: {lost}"))
+        .hint("nothing was written since; restart the operator to rejoin")
         .into()
 }

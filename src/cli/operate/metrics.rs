@@ -57,17 +57,17 @@ impl Reporting {
             let (metrics, end) = (self.metrics.clone(), self.end.clone());
             self.tasks.spawn(async move {
                 if let Err(error) = report::run(metrics, settings, end).await {
-                    tracing::error!(%error, "a reporter of metrics does not start");
+                    tracing::error!(%error, "could not start a metrics reporter");
                 }
             });
         }
         for settings in &self.prometheus {
             match open(&settings.ports).await {
                 Ok(listener) => {
-                    tracing::info!(port = listener.port().unwrap_or_default(), "telling metrics");
+                    tracing::info!(port = listener.port().unwrap_or_default(), "serving metrics");
                     tokio::spawn(listener.serve(exposition::routes(&self.metrics, settings)));
                 }
-                Err(error) => tracing::error!(error, "metrics are not told"),
+                Err(error) => tracing::error!(error, "cannot serve metrics"),
             }
         }
     }
@@ -82,7 +82,7 @@ impl Reporting {
 
 /// The first port that is free.
 async fn open(ports: &[u16]) -> Result<Listener, String> {
-    let mut last = "no port is named".to_owned();
+    let mut last = "no port is configured".to_owned();
     for port in ports {
         match Listener::open(*port).await {
             Ok(listener) => return Ok(listener),

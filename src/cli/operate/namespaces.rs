@@ -34,9 +34,9 @@ impl Choice {
         let told = if args.all_namespaces {
             Some((Watch::AllNamespaces, "--all-namespaces"))
         } else if !named.replace([',', ' '], "").is_empty() {
-            let by = "--watch-namespaces, or WATCH_NAMESPACES,";
+            let by = "--watch-namespaces or WATCH_NAMESPACES";
             let namespaces = Namespaces::parse(&named).ok_or_else(|| {
-                Failure::usage(format!("{by} says `{named}`: expected {}", Namespaces::EXPECTED))
+                Failure::usage(format!("{by} is `{named}`: expected {}", Namespaces::EXPECTED))
             })?;
             Some((namespaces.into(), by))
         } else {
@@ -70,7 +70,7 @@ impl Choice {
         let key = options::WATCHED_NAMESPACES.key();
         let is_vain = config.is_set(&options::WATCHED_NAMESPACES)
             && self.configured(config).is_ok_and(|configured| configured != *told);
-        is_vain.then(|| format!("`{key}` has no effect: {by} says which namespaces are operated"))
+        is_vain.then(|| format!("`{key}` has no effect: {by} sets the namespaces"))
     }
 
     /// Labels of the resources that are operated; absent: all are.
@@ -134,7 +134,7 @@ mod tests {
     fn what_is_named_in_vain_is_told() {
         let told = choice(Some(Watch::AllNamespaces));
         let remark = told.remark(&config(SHOP)).unwrap();
-        assert!(remark.contains("has no effect: --watch-namespaces says"), "{remark}");
+        assert!(remark.contains("has no effect: --watch-namespaces sets"), "{remark}");
         assert_eq!(choice(Some(named(&["fraud", "shop"]))).remark(&config(SHOP)), None);
         assert_eq!(told.remark(&config("")), None);
     }

@@ -26,7 +26,7 @@ pub(super) async fn preflight(
             if !stops && !is_missing {
                 let scope = scope.as_deref().unwrap_or("all namespaces");
                 let error = format!("{failure:#}");
-                tracing::error!(scope, error, "not operated until the API server lets it be read");
+                tracing::error!(scope, error, "not operated until it can be read");
                 continue;
             }
             return Err(if is_missing {

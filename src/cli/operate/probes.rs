@@ -17,10 +17,10 @@ pub(super) async fn serve(config: &FlinkConfig, health: &Health) -> anyhow::Resu
     }
     match Listener::open(port).await {
         Ok(listener) => {
-            tracing::info!(port, "answering probes");
+            tracing::info!(port, "serving probes");
             tokio::spawn(listener.serve(health.routes()));
         }
-        Err(error) => tracing::error!(%error, "probes are not answered"),
+        Err(error) => tracing::error!(%error, "cannot serve probes"),
     }
     Ok(())
 }

@@ -145,7 +145,10 @@ impl Reload {
                 Ok(rules) => webhook.set_rules(rules),
                 // A configuration with which this fails did not come into force.
                 Err(error) => {
-                    tracing::error!(error = in_short(&error), "reviews are judged as before");
+                    tracing::error!(
+                        error = in_short(&error),
+                        "the webhook keeps its previous rules"
+                    );
                 }
             }
         }
@@ -166,7 +169,7 @@ impl Reload {
         match news {
             News::None => {}
             News::Mended => {
-                tracing::info!("the configuration files say again what is in force");
+                tracing::info!("the configuration files match the configuration in use again");
                 self.metrics.configuration_confirmed();
             }
             News::Refused(why) => {
@@ -227,7 +230,7 @@ impl Reload {
             webhook.move_to(jurisdiction);
         }
         let (opened, closed) = (named(&moved.opened), named(&moved.closed));
-        tracing::info!(opened, closed, "operating {} from now on", wanted.in_words(None));
+        tracing::info!(opened, closed, "now operating {}", wanted.in_words(None));
         self.watched = Some(wanted);
     }
 
@@ -290,7 +293,7 @@ impl Reload {
         }
         if !waiting.is_empty() {
             let options = named(&waiting);
-            tracing::warn!(options, "these options count when the operator is started again");
+            tracing::warn!(options, "these options take effect when the operator is restarted");
         }
         self.waiting = waiting;
     }
@@ -302,7 +305,7 @@ async fn read(path: Option<PathBuf>) -> Seen {
     match read.await {
         Ok(Ok(files)) => Ok((files.merged(), files.remarks)),
         Ok(Err(error)) => Err(in_short(&error)),
-        Err(_) => Err("the files were not read to the end".to_owned()),
+        Err(_) => Err("reading the files was aborted".to_owned()),
     }
 }
 
@@ -344,11 +347,14 @@ fn report_changed(before: &FlinkConfig, after: &FlinkConfig, remarks: &[String])
         tracing::warn!("{remark}");
     }
     let keys: Vec<String> = changed(before, after).into_iter().map(str::to_owned).collect();
-    tracing::info!(changed = named(&keys), "another configuration is in force");
+    tracing::info!(changed = named(&keys), "a new configuration is in effect");
 }
 
 fn report_refused(why: &str) {
-    tracing::error!(why, "the configuration files cannot be used: what was in force before stays");
+    tracing::error!(
+        why,
+        "the configuration files cannot be used: the previous configuration stays in effect"
+    );
 }
 
 /// Some of the keys, never their values.

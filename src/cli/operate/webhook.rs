@@ -58,7 +58,7 @@ impl WebhookArgs {
         let names: Vec<String> = service.chain(self.webhook_host.iter().cloned()).collect();
         if names.is_empty() {
             return Err(Failure::usage(
-                "a webhook needs a name that its certificate is for: --webhook-service or --webhook-host",
+                "a webhook needs a name for its certificate: --webhook-service or --webhook-host",
             )
             .into());
         }
@@ -70,7 +70,7 @@ impl WebhookArgs {
             },
             (None, None) => {
                 return Err(Failure::usage(
-                    "a webhook needs a certificate: --webhook-certificate names one, and with --webhook-secret the operator makes it",
+                    "a webhook needs a certificate: pass one with --webhook-certificate, or let the operator create one with --webhook-secret",
                 )
                 .into());
             }
@@ -91,12 +91,12 @@ impl WebhookArgs {
         let operator = live.get();
         let validators = validator::configured(&operator.base).map_err(invalid)?;
         let mutators = mutator::configured(&operator.base).map_err(invalid)?;
-        let listener = Listener::open(port).await.context("while opening the webhook")?;
+        let listener = Listener::open(port).await.context("while opening the webhook's port")?;
         let client = connection.client.clone();
         let (keeper, tls) = Keeper::new(client.clone(), source, names);
         let rules = ReviewRules::new(jurisdiction, validators, mutators);
         let webhook = Arc::new(Webhook::new(client, live, rules));
-        tracing::info!(port, "answering reviews");
+        tracing::info!(port, "serving the admission webhook");
         tokio::spawn(keeper.keep());
         tokio::spawn(serve(listener, tls, Arc::clone(&webhook)));
         Ok(Some(webhook))

@@ -205,9 +205,10 @@ impl Source {
 
     /// Tells what is odd about it, or could not be read.
     fn remarks(&self, operator: &OperatorConfig) -> Vec<String> {
-        let unread = self.unread.iter().map(|error| {
-            format!("what the operator's own configuration sets is not shown: {error}")
-        });
+        let unread = self
+            .unread
+            .iter()
+            .map(|error| format!("the operator's own configuration is not included: {error}"));
         let wrong = wrong_values(&operator.base).into_iter().map(|wrong| wrong.to_string());
         unread.chain(self.files.remarks.iter().cloned()).chain(wrong).collect()
     }

@@ -73,7 +73,7 @@ pub(super) async fn run(
         }
         told.push(first);
         printer.line(format_args!(
-            "upgrades in namespace {namespace} go on, {} of them paused{}",
+            "upgrades in namespace {namespace} continue, {} of them paused{}",
             waiting.len(),
             dry_run.suffix()
         ))?;
@@ -98,10 +98,10 @@ async fn await_operator(
             }
             if Instant::now() >= end {
                 return Err(Failure::timed_out(format!(
-                    "the operator of namespace `{}` has not heard of it after {timeout:?}",
+                    "the operator of namespace `{}` has not reacted after {timeout:?}",
                     one.namespace()
                 ))
-                .hint("it hears of it when it runs again: kubectl flink why NAME -n NAMESPACE")
+                .hint("it will continue them when it runs again; see: kubectl flink why NAME -n NAMESPACE")
                 .into());
             }
             sleep(LOOK_INTERVAL).await;

@@ -63,7 +63,7 @@ pub(super) fn run(args: ImageArgs, printer: &Printer) -> anyhow::Result<()> {
 fn check(program: &[u8]) -> anyhow::Result<()> {
     use object::read::elf::{ElfFile64, ProgramHeader as _};
     let file: ElfFile64<'_> = ElfFile64::parse(program)
-        .context("this program is no 64 bit Linux program: images run Linux programs")?;
+        .context("this program is not a 64-bit Linux program, which an image needs")?;
     let endian = file.endian();
     let is_dynamic =
         file.elf_program_headers().iter().any(|it| it.p_type(endian) == object::elf::PT_INTERP);

@@ -104,7 +104,7 @@ pub(super) struct UpgradeArgs {
 /// What installing and upgrading share.
 #[derive(Args)]
 struct How {
-    /// Do not install or change the CRDs, for example because you may not
+    /// Do not install or change the CRDs, for example if you lack the permission
     #[arg(long)]
     skip_crds: bool,
     /// Change nothing: show what the operator would do first to each existing resource, except
@@ -158,7 +158,7 @@ pub(super) async fn upgrade(
     } else {
         values_of(&installed).map_err(|failure| {
             failure.hint(
-                "give all values again: kubectl flink operator upgrade --reset-values --values FILE",
+                "pass all values again: kubectl flink operator upgrade --reset-values --values FILE",
             )
         })?
     };
@@ -174,7 +174,7 @@ pub(super) async fn installed(client: &Client, namespace: &str) -> anyhow::Resul
             .await?;
     found.into_iter().find(|it| it.annotations().contains_key(VALUES)).ok_or_else(|| {
         Failure::new(format!("no operator is installed in namespace `{namespace}`"))
-            .hint("-n names the namespace; one that Helm installed is upgraded and removed by Helm")
+            .hint("name its namespace with -n; an operator installed by Helm is upgraded and removed by Helm")
             .hint("install it: kubectl flink operator install")
             .into()
     })
@@ -185,7 +185,7 @@ pub(super) fn values_of(installed: &Deployment) -> Result<Map<String, Value>, Fa
     let text = installed.annotations().get(VALUES).map(String::as_str).unwrap_or_default();
     serde_json::from_str(text).map_err(|error| {
         Failure::new(format!(
-            "annotation `{VALUES}` of deployment `{}` is no map of values: {error}",
+            "annotation `{VALUES}` of deployment `{}` is not a map of values: {error}",
             installed.name_any()
         ))
     })
@@ -233,7 +233,7 @@ async fn put(
         printer.note(format_args!("{} goes", shown(object)));
     }
     let is_asking = printer.terminals().input && !yes && *dry_run == DryRunMode::None;
-    if is_asking && !printer.confirm("Go on?")? {
+    if is_asking && !printer.confirm("Continue?")? {
         return Err(Failure::new("nothing was changed").into());
     }
     // First: a webhook that nobody answers any more would be in the way of what follows.
@@ -274,7 +274,10 @@ async fn put(
     if wait.wait {
         until_available(client, &namespace, &objects, wait.timeout, printer).await?;
     }
-    printer.hint("deploy a job: kubectl flink deploy -n NAMESPACE; its namespace needs `kubectl flink init --skip-crds -n NAMESPACE` first unless it is watched by name");
+    printer.hint(
+        "deploy a job: kubectl flink deploy -n NAMESPACE; its namespace needs `kubectl flink init \
+        --skip-crds -n NAMESPACE` first, unless the operator watches it by name",
+    );
     Ok(())
 }
 

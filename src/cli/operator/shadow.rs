@@ -69,7 +69,7 @@ pub(super) async fn run(
     let operator = configuration(values, printer)?;
     let options = Options::from_environment(Access::Auto, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())
-        .context("while preparing to talk to JobManagers")?;
+        .context("while preparing connections to JobManagers")?;
     let client = &connection.client;
     let namespaces = namespaces(values, &operator)?;
     let selector = operator.base.find(&options::LABEL_SELECTOR)?;
@@ -86,7 +86,7 @@ pub(super) async fn run(
     match report.findings.len() {
         0 => Ok(()),
         count => Err(Failure::new(format!(
-            "the operator would not leave {count} of {resources} resources as they are"
+            "{count} of {resources} resources would be changed or have errors"
         ))
         .hint("nothing was changed")
         .into()),
@@ -167,7 +167,7 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
         let plan = match serde_json::from_value(resource) {
             Ok(resource) => operator::blue_green::preview(&resource, context).await,
             Err(error) => {
-                let because = "the resource cannot be read".to_owned();
+                let because = "the resource cannot be parsed".to_owned();
                 let error = Some(error.to_string());
                 return Some(Finding { kind, namespace, name, steps: vec![], because, error });
             }
@@ -212,8 +212,9 @@ where
     K: DeserializeOwned,
     F: Future<Output = Result<Preview, pass::Error>>,
 {
-    let resource = serde_json::from_value(resource)
-        .map_err(|error| format!("the resource cannot be read and would be left alone: {error}"))?;
+    let resource = serde_json::from_value(resource).map_err(|error| {
+        format!("the resource cannot be parsed and would be left alone: {error}")
+    })?;
     let preview = Box::pin(look(resource)).await;
     preview.map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }
@@ -233,10 +234,12 @@ fn finding(preview: Result<Preview, String>) -> Option<News> {
 
 fn print(report: &Report, output: Option<ObjectFormat>, printer: &Printer) -> anyhow::Result<()> {
     match output {
-        Some(ObjectFormat::Name) => Err(Failure::usage("--check prints text, json or yaml").into()),
+        Some(ObjectFormat::Name) => {
+            Err(Failure::usage("--check supports text, json and yaml").into())
+        }
         Some(ObjectFormat::Value(format)) => printer.value(report, format),
         None | Some(ObjectFormat::Wide) if report.findings.is_empty() => Ok(printer.line(
-            format_args!("the operator would leave all {} resources as they are", report.resources),
+            format_args!("the operator would leave all {} resources unchanged", report.resources),
         )?),
         None | Some(ObjectFormat::Wide) => Ok(printer.line(shown(&report.findings))?),
     }

@@ -52,7 +52,7 @@ pub(super) async fn run(
         printer.note(format_args!("{} goes", change::qualified_name(object)));
     }
     let is_asking = printer.terminals().input && !yes && dry_run == DryRunMode::None;
-    if is_asking && !printer.confirm("Go on?")? {
+    if is_asking && !printer.confirm("Continue?")? {
         return Err(Failure::new("nothing was changed").into());
     }
     for object in ours {
@@ -81,8 +81,8 @@ async fn warn_of_what_stays(client: &kube::Client, printer: &Printer) -> anyhow:
     let (Ok(deployments), Ok(jobs)) = counts else { return Ok(()) };
     if deployments + jobs > 0 {
         printer.warning(format_args!(
-            "{deployments} FlinkDeployments and {jobs} FlinkSessionJobs stay, and their jobs run on: \
-             nobody upgrades, recovers or deletes them until an operator runs again"
+            "{deployments} FlinkDeployments and {jobs} FlinkSessionJobs stay, and their jobs keep running. \
+             They are not upgraded, recovered or deleted until an operator runs again"
         ));
     }
     Ok(())

@@ -35,7 +35,7 @@ fn quotes_that_the_old_format_keeps_are_pointed_out() {
 #[test]
 fn a_file_that_cannot_be_read_is_an_error_that_names_it() {
     let empty = directory(&[]);
-    assert!(read(Some(empty.path())).unwrap_err().to_string().contains("holds neither"));
+    assert!(read(Some(empty.path())).unwrap_err().to_string().contains("contains neither"));
     let missing = read(Some(&empty.path().join("x.yaml"))).unwrap_err();
     assert!(missing.to_string().contains("x.yaml"));
     let broken = directory(&[("operator.yaml", "a: [")]);

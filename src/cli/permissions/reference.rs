@@ -63,7 +63,7 @@ fn operator() -> String {
         ("`--shards` with `--all-namespaces`", "the cluster", rules::namespaces()),
         ("node notices (`rbac.nodesRule.create`)", "the cluster", rules::nodes()),
         (
-            "the room on the nodes, for the autoscaler (`rbac.resourceViewRule.create`)",
+            "free capacity of the nodes, for the autoscaler (`rbac.resourceViewRule.create`)",
             "the cluster",
             rules::resource_view(),
         ),

@@ -73,7 +73,7 @@ pub fn all() -> Vec<Needs> {
                 )
                 .sub("finalizers"),
             ]],
-            "you can only create a Role with permissions that you have; `--skip-crds` needs none on CRDs",
+            "you can only create a Role with permissions that you have yourself; `--skip-crds` needs none on CRDs",
         ),
         needs(
             "deploy",
@@ -91,8 +91,8 @@ pub fn all() -> Vec<Needs> {
         needs(
             "run",
             &[&NAMED, &[NAMES, grant(&["create", "patch"], GROUP, SESSION_JOBS)]],
-            "`--wait` also needs `list` and `watch` of session jobs; `--direct` needs `get` and `create` of `services/proxy` \
-             instead of writing them",
+            "`--wait` also needs `list` and `watch` of session jobs; `--direct` needs `get` and `create` of \
+             `services/proxy` instead of write permissions on them",
         ),
         needs(
             "sql",
@@ -106,7 +106,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["get"], "", "pods").sub("log").if_given(),
                 ],
             ],
-            "the gateway's pod has the JobManager's service account and mounts, which anybody who may create pods there can use",
+            "the gateway's pod has the JobManager's service account and mounts; anyone who can create pods there can use them",
         ),
         needs(
             "status",
@@ -160,8 +160,10 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], "apps", "deployments").cluster_wide().if_given(),
                 grant(&["list"], "coordination.k8s.io", "leases").cluster_wide().if_given(),
             ]],
-            "kinds that you may not list are named on the page; everything but `list` and `watch` is for the pages of a resource, for its \
-             configuration also `configmaps` in the operator's namespace. An action needs what its command needs, and is only offered if you have it",
+            "the page names the kinds that you are not allowed to list; everything but `list` and `watch` \
+             is for the page of a resource, whose configuration also needs `configmaps` in the operator's \
+             namespace. An action needs the permissions of its command, and is only offered if you have \
+             them",
         ),
         needs("events", &[&NAMED, &[NAMES, EVENTS]], ""),
         needs(
@@ -259,7 +261,8 @@ pub fn all() -> Vec<Needs> {
                 &NAMED,
                 &[NAMES, grant(&["create", "get", "list", "watch", "delete"], GROUP, SNAPSHOTS)],
             ],
-            "`--direct` needs `get` and `create` of `services/proxy` instead of the snapshots; `inspect` needs `get` of what it names",
+            "`--direct` needs `get` and `create` of `services/proxy` instead of the snapshots; `inspect` \
+             needs `get` of the objects that you name",
         ),
         needs(
             "snapshots",
@@ -269,8 +272,9 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list"], GROUP, SNAPSHOTS),
                 REVISIONS.if_given(),
             ]],
-            "`list` and no word at all need the same; `list NAME` also `get` of the job. `trigger` needs what `savepoint` does, `restore` what \
-             `restore` does. `dispose` and `gc` also need `list` of revisions, and `patch` and `delete` of the snapshots",
+            "for `list`, which is the default; `list NAME` also needs `get` of the job. `trigger` needs the \
+             same as `savepoint`, and `restore` the same as the command `restore`. `dispose` and `gc` also \
+             need `list` of revisions, and `patch` and `delete` of the snapshots",
         ),
         needs("checkpoints", &[&NAMED, &[NAMES, grant(&["get"], "", "services").sub("proxy")]], ""),
         needs(
@@ -278,7 +282,7 @@ pub fn all() -> Vec<Needs> {
             &[&NAMED, &[NAMES, PODS, grant(&["get", "create"], "", "pods").sub("portforward")]],
             "",
         ),
-        needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb follows the method"),
+        needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb depends on the HTTP method"),
         needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
         needs(
             "exec",
@@ -292,8 +296,8 @@ pub fn all() -> Vec<Needs> {
                 &[NAMES, grant(&["get"], "", "configmaps"), ASK_FLINK],
                 &PATCH.map(Grant::if_given),
             ],
-            "`patch` only for `reset`; `explain`, `history --rescales`, `backtest --record` and `simulate NAME` ask \
-             the JobManager; `run` asks nothing of Kubernetes",
+            "`patch` only for `reset`; `explain`, `history --rescales`, `backtest --record` and `simulate \
+             NAME` ask the JobManager; `run` does not use Kubernetes",
         ),
         needs(
             "delete",
@@ -341,7 +345,7 @@ pub fn all() -> Vec<Needs> {
                     ASK_FLINK,
                 ],
             ],
-            "the archive lists what you may not read",
+            "the archive lists what you are not allowed to read",
         ),
         needs(
             "check",
@@ -361,9 +365,9 @@ pub fn all() -> Vec<Needs> {
         needs(
             "operator",
             &[],
-            "what it makes, and the rights that it gives: see [below](#the-operator), and the objects that \
-             `operator install --dry-run=client -o yaml` prints; `operator continue` needs `list` and `patch` of \
-             FlinkDeployments",
+            "all permissions on what it creates, and those that it grants: see [below](#the-operator), and \
+             the output of `operator install --dry-run=client -o yaml`; `operator continue` needs `list` \
+             and `patch` of FlinkDeployments",
         ),
         needs(
             "crds",

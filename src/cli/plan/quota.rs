@@ -27,7 +27,7 @@ pub(super) fn shortages(quotas: &[ResourceQuota], serving: &[Pod]) -> Vec<String
             if needed > free {
                 let name = quota.metadata.name.as_deref().unwrap_or_default();
                 shortages.push(format!(
-                    "both colours run for a while, and ResourceQuota `{name}` leaves {} of {key}: the other one takes about {}",
+                    "both colours run for a while, but ResourceQuota `{name}` leaves {} of {key} and the other colour needs about {}",
                     shown(free),
                     shown(needed)
                 ));
@@ -86,9 +86,9 @@ mod tests {
         let mut scoped = quota.clone();
         scoped.spec = serde_json::from_value(json!({"scopes": ["BestEffort"]})).unwrap();
         let told = shortages(&[quota, scoped], &[pod.clone(), pod]);
-        expect_test::expect![[r"
-            both colours run for a while, and ResourceQuota `team` leaves 1 of pods: the other one takes about 2
-            both colours run for a while, and ResourceQuota `team` leaves 1024Mi of requests.memory: the other one takes about 3072Mi"]]
+        expect_test::expect![[r#"
+            both colours run for a while, but ResourceQuota `team` leaves 1 of pods and the other colour needs about 2
+            both colours run for a while, but ResourceQuota `team` leaves 1024Mi of requests.memory and the other colour needs about 3072Mi"#]]
         .assert_eq(&told.join("\n"));
         assert_eq!(shortages(&[ResourceQuota::default()], &[]), [""; 0]);
     }

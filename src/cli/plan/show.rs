@@ -33,7 +33,7 @@ pub(super) fn warnings(
     };
     if !present.is_taken_up() && present.was_deployed() {
         warnings.push(format!(
-            "the operator has not reconciled generation {} yet: what it changed is part of this plan",
+            "the operator has not reconciled generation {} yet: its changes are part of this plan",
             present.generation()
         ));
     }
@@ -71,7 +71,7 @@ pub(super) fn plan(plan: &Plan, now: Timestamp) -> String {
         "{} {} {}",
         styled(BOLD, format_args!("{} {}", plan.kind, plan.name)),
         styled(DIM, format_args!("(namespace {})", plan.namespace)),
-        if plan.is_empty() { "has nothing to do".to_owned() } else { headline(plan) },
+        if plan.is_empty() { "needs no changes".to_owned() } else { headline(plan) },
     )];
     if !plan.changes.is_empty() {
         lines.push(String::new());
@@ -123,7 +123,7 @@ fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
         let path = restore.path.as_deref().map_or(String::new(), |path| format!(" {path}"));
         let age = match restore.age_seconds {
             _ if restore.is_planned && plan.switches() => {
-                ", taken while the job goes on".to_owned()
+                ", taken while the job keeps running".to_owned()
             }
             _ if restore.is_planned => ", taken when the job stops".to_owned(),
             Some(seconds) => format!(", {} old", table::age(seconds)),
@@ -134,17 +134,19 @@ fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
     }
     if plan.switches() && plan.restore.as_ref().is_some_and(|restore| restore.is_planned) {
         lines.push(
-            "Read again:    all after the savepoint, until the former colour ends".to_owned(),
+            "Read again:    everything after the savepoint, until the old colour stops".to_owned(),
         );
         lines.push("Downtime:      none".to_owned());
     } else if plan.stops_job && plan.restore.as_ref().is_some_and(|restore| restore.is_planned) {
-        lines.push("Read again:    nothing, the savepoint has it all".to_owned());
+        lines.push("Read again:    nothing, the savepoint covers everything".to_owned());
     } else if let Some(replay) = &plan.replay {
-        let records =
-            replay.records.map_or("a number of records that is not known".to_owned(), |it| {
-                format!("about {it} records")
-            });
-        lines.push(format!("Read again:    {records}, of the last {}", table::age(replay.seconds)));
+        let records = replay
+            .records
+            .map_or("an unknown number of records".to_owned(), |it| format!("about {it} records"));
+        lines.push(format!(
+            "Read again:    {records}, from the last {}",
+            table::age(replay.seconds)
+        ));
     }
     if plan.stops_job {
         lines.push(match &plan.downtime {
@@ -153,7 +155,7 @@ fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
                 table::age(downtime.seconds),
                 table::age(now.as_second() - downtime.measured_at.as_second())
             ),
-            None => "Downtime:      not known, no earlier upgrade is on record".to_owned(),
+            None => "Downtime:      unknown, no earlier upgrade is on record".to_owned(),
         });
     }
     lines

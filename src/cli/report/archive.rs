@@ -45,7 +45,10 @@ impl Archive {
             self.leave_out(format!("the first {} bytes of {name}", text.len() - kept.len()));
         }
         if self.bytes + kept.len() > TOTAL_BYTES_MAX {
-            self.leave_out(format!("{name}: the archive has its {} MiB", TOTAL_BYTES_MAX >> 20));
+            self.leave_out(format!(
+                "{name}: the archive has reached its limit of {} MiB",
+                TOTAL_BYTES_MAX >> 20
+            ));
             return Ok(());
         }
         self.write(name, kept)
@@ -68,7 +71,7 @@ impl Archive {
     /// Adds the list of what was left out, and ends it.
     pub(super) fn finish(mut self, now: Timestamp) -> anyhow::Result<Written> {
         let version = env!("CARGO_PKG_VERSION");
-        let mut text = format!("Made by kubectl-flink {version} at {now}.\n");
+        let mut text = format!("Created by kubectl-flink {version} at {now}.\n");
         let is_whole = self.left_out.is_empty();
         text.push_str(if is_whole { "Nothing was left out.\n" } else { "\nLeft out:\n" });
         for left_out in &self.left_out {

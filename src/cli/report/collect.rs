@@ -108,7 +108,7 @@ impl Collecting<'_> {
         match tokio::time::timeout_at(self.until, work).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(format!("{error:#}")),
-            Err(_) => Err("the time given by --timeout ran out".to_owned()),
+            Err(_) => Err("--timeout expired".to_owned()),
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) fn object(mut value: Value) -> Value {
 fn leave_out_bytes(file: &mut Value, shows: bool) {
     let Value::String(text) = file else { return };
     if !shows || is_base64(text) {
-        *text = format!("(left out: {} characters that may have secrets)", text.len());
+        *text = format!("(left out: {} characters that may contain secrets)", text.len());
     }
 }
 
@@ -157,7 +157,7 @@ fn yaml_document(name: &str, text: &str) -> Option<String> {
         Ok(parsed) => parsed,
         // A line of it does not show under which key it stands.
         Err(_) if name == NESTED_CONFIGURATION => {
-            return Some("(left out: it is no YAML, and may have secrets)".to_owned());
+            return Some("(left out: not valid YAML, and may contain secrets)".to_owned());
         }
         Err(_) => return None,
     };
@@ -171,7 +171,7 @@ fn yaml_document(name: &str, text: &str) -> Option<String> {
 }
 
 fn too_long(text: &str) -> String {
-    format!("(left out: {} bytes are too many to be looked through for secrets)", text.len())
+    format!("(left out: {} bytes are too many to search for secrets)", text.len())
 }
 
 /// The text as it was where it has no secret, else written anew.

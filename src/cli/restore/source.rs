@@ -72,15 +72,15 @@ pub(super) async fn snapshot(connection: &Connection, name: &str) -> anyhow::Res
     let found = read::get::<FlinkStateSnapshot>(&connection.client, namespace, name).await?;
     let found = found.ok_or_else(|| {
         Failure::new(format!("no FlinkStateSnapshot `{name}` in namespace `{namespace}`"))
-            .hint("see them with: kubectl flink snapshots")
-            .hint("a path has a slash or a colon in it, a revision is a number")
+            .hint("list them: kubectl flink snapshots")
+            .hint("a path contains a slash or a colon, a revision is a number")
     })?;
     Ok(of_snapshot(&found, name)?)
 }
 
 fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<Source, Failure> {
     let name = present.shown_name();
-    let hint = format!("see them with: kubectl flink history {name}");
+    let hint = format!("list them: kubectl flink history {name}");
     let Some(revision) = all.iter().find(|revision| revision.number == number) else {
         return Err(Failure::new(format!("`{name}` has no revision {number}")).hint(hint));
     };
@@ -102,8 +102,8 @@ fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<So
         }
         (RestoreKind::LastState | RestoreKind::Savepoint | RestoreKind::Checkpoint, _) => {
             Err(Failure::new(format!(
-                "where the state is that revision {number} of `{name}` left is not on record: it was \
-                 the last checkpoint, which only the metadata of high availability led to"
+                "the path of the state that revision {number} of `{name}` left is not on record: it was the \
+                 last checkpoint, which only the HA metadata pointed to"
             ))
             .hint(hint))
         }
@@ -113,7 +113,7 @@ fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<So
 fn of_snapshot(snapshot: &FlinkStateSnapshot, name: &str) -> Result<Source, Failure> {
     let refused = |why: String| {
         Failure::new(format!("FlinkStateSnapshot `{name}` cannot be restored: {why}"))
-            .hint("see what there is with: kubectl flink snapshots")
+            .hint("list snapshots: kubectl flink snapshots")
     };
     let status = snapshot.status.clone().unwrap_or_default();
     if snapshot.metadata.deletion_timestamp.is_some() {

@@ -107,8 +107,8 @@ pub(super) async fn run(
     let bytes = bytes.map_err(|error| {
         Failure::new(format!("the metadata of `{shown}` cannot be read"))
             .caused_by(error)
-            .hint("name the folder that holds _metadata, or that file")
-            .hint("if the place needs other options or credentials: --job NAME, or --operator-config FILE")
+            .hint("name the folder that contains _metadata, or that file")
+            .hint("if access needs other options or credentials: --job NAME, or --operator-config FILE")
     })?;
     let told = metadata::parse(&bytes).map_err(|error| not_understood(&shown, error))?;
     if let Some(DetailFormat::Value(format)) = output {
@@ -133,8 +133,8 @@ async fn of_snapshot(
         return Err(Failure::new(format!(
             "no FlinkStateSnapshot `{name}` in namespace `{namespace}`"
         ))
-        .hint("see them with: kubectl flink snapshots")
-        .hint(format!("a path has a slash or a colon in it, such as ./{name}"))
+        .hint("list them: kubectl flink snapshots")
+        .hint(format!("a path contains a slash or a colon, such as ./{name}"))
         .into());
     };
     let status = found.status.clone().unwrap_or_default();
@@ -158,7 +158,7 @@ fn only_in_pods(path: &str, of: Option<&Deployment>) -> Failure {
     let shown = storage::shown(path);
     let file = format!("{}/{METADATA}", local(path).display());
     let name = of.map_or_else(|| "NAME".to_owned(), Deployment::shown_name);
-    Failure::new(format!("`{shown}` is in a file system that only pods can see"))
+    Failure::new(format!("`{shown}` is in a file system that only pods can access"))
         .hint(format!("fetch it first: kubectl flink exec {name} -- cat {file} > ./{METADATA}"))
         .hint(format!("and then: kubectl flink savepoint inspect ./{METADATA}"))
 }
@@ -199,15 +199,15 @@ async fn fetch(
 
 fn not_understood(shown: &str, error: ParseError) -> Failure {
     let hint = match &error {
-        ParseError::Foreign => "name the folder that holds _metadata, or that file",
+        ParseError::Foreign => "name the folder that contains _metadata, or that file",
         ParseError::Version { .. } => {
-            "a newer kubectl-flink may know it; Flink itself restores it all the same"
+            "a newer kubectl-flink may support it; Flink can restore it anyway"
         }
         ParseError::Truncated { .. } | ParseError::Broken { .. } => {
-            "Flink would not restore it either; see others with: kubectl flink snapshots"
+            "Flink could not restore it either; list others: kubectl flink snapshots"
         }
     };
-    Failure::new(format!("`{shown}` is not understood")).caused_by(error).hint(hint)
+    Failure::new(format!("`{shown}` cannot be parsed")).caused_by(error).hint(hint)
 }
 
 fn total(told: &Metadata) -> u64 {
@@ -238,13 +238,18 @@ fn render(told: &Metadata, shown: &str, folder: &str, is_wide: bool) -> String {
     ];
     if !told.master_states.is_empty() {
         let names = told.master_states.join(", ");
-        lines.push(format!("  left by hooks in the JobManager: {names}"));
+        lines.push(format!("  state of hooks in the JobManager: {names}"));
     }
     let outside = told.files.outside(folder);
     if outside.references == 0 {
-        lines.push("  refers to no file outside itself, so it can be moved as a whole".to_owned());
+        lines.push(
+            "  refers to no files outside its folder, so it can be moved as a whole".to_owned(),
+        );
     } else {
-        lines.push(format!("  needs files outside itself where they are: {}", shown_use(outside)));
+        lines.push(format!(
+            "  needs files outside its folder, which must stay in place: {}",
+            shown_use(outside)
+        ));
         let folders: Vec<_> = told.files.folders_outside(folder).collect();
         lines.extend(
             folders.iter().take(FOLDERS_SHOWN).map(|(folder, its)| {
@@ -311,8 +316,8 @@ mod tests {
         expect![[r#"
             s3://lake/checkpoints/0123456789abcdef0123456789abcdef/chk-7
               native savepoint 7, format version 5, 1.0 MiB of state in 4 operators
-              left by hooks in the JobManager: hook
-              needs files outside itself where they are: 1.0 MiB, 2 references
+              state of hooks in the JobManager: hook
+              needs files outside its folder, which must stay in place: 1.0 MiB, 2 references
                 s3://lake/changelog  900 B, 1 reference
                 s3://lake/checkpoints/0123456789abcdef0123456789abcdef/shared  1.0 MiB, 1 reference
 

@@ -83,7 +83,7 @@ pub(super) async fn take(
             next = seen.next() => match next {
                 Some(Ok(Some(value))) => last = value,
                 Some(Ok(None)) => {
-                    let message = format!("FlinkStateSnapshot `{name}` was deleted meanwhile");
+                    let message = format!("FlinkStateSnapshot `{name}` was deleted in the meantime");
                     return Err(Failure::new(message).into());
                 }
                 Some(Err(error)) if error.is_transient() => {}
@@ -93,7 +93,7 @@ pub(super) async fn take(
             () = sleep_until(patience), if !is_taken_up => {
                 if take_back(connection, &id, &last).await? {
                     return Ok(Outcome::NobodyThere(format!(
-                        "no operator took the snapshot up within {}s",
+                        "no operator picked up the snapshot within {}s",
                         TAKEN_UP_WITHIN.as_secs()
                     )));
                 }
@@ -110,10 +110,7 @@ pub(super) async fn take(
             Stand::Completed(path) => return Ok(Outcome::Taken { name, path }),
             Stand::Failed(why) => {
                 return Err(Failure::new(format!("FlinkStateSnapshot `{name}` failed: {why}"))
-                    .hint(format!(
-                        "look at the job with: kubectl flink status {}",
-                        job.shown_name()
-                    ))
+                    .hint(format!("see the job: kubectl flink status {}", job.shown_name()))
                     .into());
             }
         }
@@ -122,10 +119,10 @@ pub(super) async fn take(
 
 fn timed_out(name: &str, timeout: Duration) -> Failure {
     Failure::timed_out(format!(
-        "FlinkStateSnapshot `{name}` is not done after {}s",
+        "FlinkStateSnapshot `{name}` is not complete after {}s",
         timeout.as_secs()
     ))
-    .hint("the operator goes on with it; look with: kubectl flink snapshots")
+    .hint("the operator continues with it; see: kubectl flink snapshots")
 }
 
 /// Deletes the resource as it was seen; one that an operator has touched since stays.
@@ -154,12 +151,12 @@ fn stand(resource: &Value) -> Stand {
     match text("/status/state") {
         Some("COMPLETED") => match text("/status/path") {
             Some(path) => Stand::Completed(path.to_owned()),
-            None => Stand::Failed("it was taken, and Flink does not tell its path".to_owned()),
+            None => Stand::Failed("it was taken, but Flink does not report its path".to_owned()),
         },
         Some("FAILED" | "ABANDONED") => Stand::Failed(failure()),
         Some("IN_PROGRESS") => Stand::UnderWay("in progress".to_owned()),
         Some(_) | None if text("/status/error").is_some() => Stand::UnderWay(failure()),
-        Some(_) | None if is_marked => Stand::UnderWay("taken up".to_owned()),
+        Some(_) | None if is_marked => Stand::UnderWay("picked up".to_owned()),
         Some(_) | None => Stand::Untouched,
     }
 }
@@ -197,7 +194,7 @@ mod tests {
         let finalizers = json!(["flinkstatesnapshots.flink.apache.org/finalizer"]);
         for (resource, expected) in [
             (json!({}), Stand::Untouched),
-            (json!({"metadata": {"finalizers": finalizers}}), Stand::UnderWay("taken up".into())),
+            (json!({"metadata": {"finalizers": finalizers}}), Stand::UnderWay("picked up".into())),
             (json!({"status": {"state": "IN_PROGRESS"}}), Stand::UnderWay("in progress".into())),
             (
                 json!({"status": {"state": "COMPLETED", "path": "s3://b/1"}}),

@@ -48,7 +48,7 @@ pub(super) async fn run(
     let found = inventory.and_then(|all| Some((all, all.snapshots.iter().find(of_name)?)));
     let Some((inventory, resource)) = found else {
         let message = format!("no FlinkStateSnapshot `{name}` in namespace `{namespace}`");
-        return Err(Failure::new(message).hint("see them with: kubectl flink snapshots").into());
+        return Err(Failure::new(message).hint("list them: kubectl flink snapshots").into());
     };
     let path = judge(inventory, resource)?;
     let doubt = format!("the savepoint at `{path}` is deleted with FlinkStateSnapshot `{name}`");
@@ -104,8 +104,8 @@ pub(super) async fn delete(
                 let back = json!({"spec": {"savepoint": {"disposeOnDelete": false}}});
                 apply::merge_patch(client, &id, &back, change::writer(dry_run)).await.map_err(|_| {
                     Failure::new(format!(
-                        "FlinkStateSnapshot `{name}` was not deleted ({error}), but its savepoint now goes with \
-                         it when it is"
+                        "FlinkStateSnapshot `{name}` was not deleted ({error}), but deleting it now also \
+                         deletes its savepoint"
                     ))
                     .hint(format!(
                         "to keep the savepoint: kubectl patch flinkstatesnapshot {name} --type merge -p \
@@ -126,30 +126,31 @@ fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String,
         Failure::new(format!("FlinkStateSnapshot `{name}` is not disposed of: {why}"))
     };
     if resource.spec.savepoint.is_none() {
-        return Err(refused("it is a checkpoint, which is Flink's to delete".to_owned()));
+        return Err(refused("it is a checkpoint, which only Flink deletes".to_owned()));
     }
     let status = resource.status.clone().unwrap_or_default();
     let path = status.path.filter(|path| !path.is_empty());
     let (SnapshotState::Completed, Some(path)) = (status.state, path) else {
         return Err(refused(format!(
-            "it is {}, and no savepoint is on record",
+            "it is {} and has no savepoint on record",
             status.state.into_str()
         ))
-        .hint(format!("delete the record with: kubectl delete flinkstatesnapshot {name}")));
+        .hint(format!("delete the record: kubectl delete flinkstatesnapshot {name}")));
     };
     let finalizers = resource.metadata.finalizers.as_deref().unwrap_or_default();
     if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
-        return Err(refused("no operator looks after it, so its savepoint would stay".to_owned())
-            .hint("start an operator with: kubectl flink operate"));
+        return Err(refused("no operator manages it, so its savepoint would stay".to_owned())
+            .hint("start an operator: kubectl flink operate"));
     }
-    let revisions = inventory.revisions.as_ref().map_err(|reason| {
-        refused(format!("what refers to its savepoint is not known: {reason}"))
-    })?;
+    let revisions = inventory
+        .revisions
+        .as_ref()
+        .map_err(|reason| refused(format!("references to its savepoint are unknown: {reason}")))?;
     let referrers = inventory.referrers(revisions);
     match of_resource(resource, Some(&referrers)).referred_to_by.as_deref() {
         Some([]) => Ok(path),
-        Some(all) => Err(refused(format!("its savepoint could be needed by {}", all.join(", ")))),
-        None => Err(refused("what refers to its savepoint is not known".to_owned())),
+        Some(all) => Err(refused(format!("its savepoint may be needed by {}", all.join(", ")))),
+        None => Err(refused("references to its savepoint are unknown".to_owned())),
     }
 }
 
@@ -188,13 +189,13 @@ mod tests {
         assert!(
             judged(&good, vec![user])
                 .unwrap_err()
-                .contains("could be needed by FlinkDeployment `orders`")
+                .contains("may be needed by FlinkDeployment `orders`")
         );
         let nobodys = resource(json!({"name": "x"}), savepoint.clone(), done.clone());
-        assert!(judged(&nobodys, vec![]).unwrap_err().contains("no operator looks after it"));
+        assert!(judged(&nobodys, vec![]).unwrap_err().contains("no operator manages it"));
         let checkpoint = resource(metadata.clone(), json!({"checkpoint": {}}), done);
-        assert!(judged(&checkpoint, vec![]).unwrap_err().contains("Flink's to delete"));
+        assert!(judged(&checkpoint, vec![]).unwrap_err().contains("only Flink deletes"));
         let failed = resource(metadata, savepoint, json!({"state": "FAILED"}));
-        assert!(judged(&failed, vec![]).unwrap_err().contains("no savepoint is on record"));
+        assert!(judged(&failed, vec![]).unwrap_err().contains("no savepoint on record"));
     }
 }

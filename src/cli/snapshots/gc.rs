@@ -106,7 +106,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
     for (finding, _) in found.iter().filter(|(finding, _)| finding.is_removable) {
         let still = now.iter().find(|(other, _)| other == finding);
         let Some((_, resource)) = still else {
-            printer.note(format_args!("`{}` has changed, so it stays", finding.name));
+            printer.note(format_args!("`{}` has changed and is kept", finding.name));
             continue;
         };
         match delete(client, resource, finding.loss == Loss::Savepoint, DryRunMode::None).await {
@@ -135,7 +135,7 @@ async fn look(
     for inventory in inventories(client, scope).await? {
         if let (Err(reason), Some(printer)) = (&inventory.revisions, printer) {
             printer.warning(format_args!(
-                "snapshots of namespace `{}` are left alone, as it is not known what refers to them: {reason}",
+                "snapshots in namespace `{}` are left alone, because references to them are unknown: {reason}",
                 inventory.namespace
             ));
         }
@@ -200,7 +200,8 @@ fn show(
             }
         }
         None | Some(ObjectFormat::Wide) if findings.is_empty() => {
-            printer.note("nothing is old and not among the newest of its job");
+            printer
+                .note("nothing to delete: no snapshot is old and not among the newest of its job");
         }
         None | Some(ObjectFormat::Wide) => {
             printer.line(render(&findings, has_namespaces, now))?;

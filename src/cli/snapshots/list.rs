@@ -57,7 +57,7 @@ pub(super) async fn run(args: ListArgs, global: &Global, printer: &Printer) -> a
         if let Err(reason) = &inventory.revisions {
             let namespace = &inventory.namespace;
             printer.warning(format_args!(
-                "what refers to a snapshot of namespace `{namespace}` is not known: {reason}"
+                "references to snapshots in namespace `{namespace}` are unknown: {reason}"
             ));
         }
         let of = job.as_ref().map(Deployment::shown_name);

@@ -88,14 +88,14 @@ pub(super) async fn manifests(
     let id = ObjectId::of::<v1::Deployment>(namespace, &names::job_manager(name));
     let Some(job_manager) = read::get_value(&connection.client, &id).await? else {
         return Err(Failure::new(format!("the JobManager of `{name}` has no Deployment"))
-            .hint(format!("look why with: kubectl flink why {name}"))
+            .hint(format!("see why: kubectl flink why {name}"))
             .into());
     };
     let config = cluster.reconciled_config();
     if config.get(&options::SSL_REST_ENABLED)? {
         return Err(Failure::new(format!(
-            "`{name}` serves its REST API with TLS, and then so would the gateway, which is reached by a \
-             port-forward without it"
+            "`{name}` serves its REST API over TLS, and so would the gateway, but the port-forward to it \
+             has no TLS"
         ))
         .hint(format!("run the statements in the cluster: kubectl flink exec {name} -it -- bin/sql-client.sh"))
         .into());
@@ -147,7 +147,7 @@ pub(super) async fn start(
     let pod = ObjectId::in_manifest(manifest)?;
     let progress = printer.progress();
     if !is_there {
-        progress.set(format_args!("{}: making the SQL gateway", cluster.name()));
+        progress.set(format_args!("{}: creating the SQL gateway", cluster.name()));
         match apply::create(&connection.client, manifest, change::writer(super::NO_DRY_RUN)).await {
             Ok(_) => {}
             // Somebody else made the one that is kept meanwhile.
@@ -166,7 +166,7 @@ pub(super) async fn start(
     let result = tokio::select! {
         ready = ready => ready,
         () = signals.after(0) => {
-            Err(Failure::interrupted("stopped before a statement was run").into())
+            Err(Failure::interrupted("stopped before any statement was run").into())
         }
     };
     drop(progress);
@@ -199,7 +199,7 @@ async fn tidy_up(
         let id = ObjectId::in_manifest(pod)?;
         // A pod that stays is found the next time.
         if let Err(error) = apply::delete(&connection.client, &id, deletion).await {
-            tracing::debug!(%error, pod = id.name, "a gateway that has ended stays");
+            tracing::debug!(%error, pod = id.name, "could not delete a gateway that has ended");
         }
     }
     Ok(is_there)
@@ -242,7 +242,7 @@ async fn wait(
                 return Err(Failure::timed_out(format!(
                     "the SQL gateway is not ready after {seconds}s: pod `{name}` is {last}"
                 ))
-                .hint("--start-timeout waits longer")
+                .hint("to wait longer, use --start-timeout")
                 .into());
             }
         };
@@ -290,7 +290,7 @@ async fn not_started(
     let image = pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default();
     if NO_GATEWAY.iter().any(|sign| log.contains(sign)) {
         return Failure::new(format!("image `{image}` has no SQL gateway")).hint(
-            "name one of the same Flink version that has flink-sql-gateway-*.jar in opt: --gateway-image IMAGE",
+            "use one of the same Flink version that has flink-sql-gateway-*.jar in opt: --gateway-image IMAGE",
         );
     }
     let failure = Failure::new(format!("the SQL gateway did not start: {why}"));
@@ -300,7 +300,7 @@ async fn not_started(
         return failure;
     }
     let said = secret::hide_in(&lines.get(from..).unwrap_or_default().join("\n"));
-    failure.caused_by(anyhow::Error::msg(format!("it said last:\n{said}")))
+    failure.caused_by(anyhow::Error::msg(format!("its last output:\n{said}")))
 }
 
 /// The API server takes no such pod.
@@ -314,9 +314,9 @@ fn refused(error: cluster::Error, cluster: &Deployment) -> anyhow::Error {
     if !is_ours {
         return error.into();
     }
-    Failure::new(format!("no pod for the SQL gateway of `{}` can be made", cluster.name()))
+    Failure::new(format!("cannot create a pod for the SQL gateway of `{}`", cluster.name()))
         .caused_by(error)
-        .hint("see what it would be: --dry-run=client; its rights are in docs/permissions.md")
+        .hint("see the pod: --dry-run=client; the required permissions are in docs/permissions.md")
         .into()
 }
 
@@ -334,9 +334,11 @@ pub(super) async fn remove(connection: &Connection, gateway: &Gateway, printer: 
         Err(_) => format!("no answer within {}s", REMOVAL_DEADLINE.as_secs()),
     };
     let ObjectId { name, namespace, .. } = &gateway.pod;
-    printer.warning(format_args!("the SQL gateway stays until its limit: {why}"));
+    printer.warning(format_args!(
+        "could not delete the SQL gateway, which stays until its time limit: {why}"
+    ));
     printer.hint(format_args!(
-        "remove it with: kubectl delete pod {name} -n {}",
+        "to remove it: kubectl delete pod {name} -n {}",
         namespace.as_deref().unwrap_or_default()
     ));
 }

@@ -29,11 +29,11 @@ const PROMPT: &str = "sql> ";
 /// In front of further lines of a statement.
 const PROMPT_MORE: &str = "  -> ";
 const HELP: &str = "\
-A statement ends with a semicolon, and may have several lines. Ctrl-C stops the one that runs, or drops what is typed.
+A statement ends with a semicolon and may span several lines. Ctrl-C stops the running one, or clears what is typed.
   SHOW TABLES;  DESCRIBE t;  EXPLAIN SELECT …;  SHOW JOBS;  STOP JOB 'id';
-  SET 'execution.runtime-mode' = 'batch';      results that are complete, instead of changes
+  SET 'execution.runtime-mode' = 'batch';      complete results instead of changes
   help, \\h      this text
-  quit, \\q      the end, as is Ctrl-D";
+  quit, \\q      leave, like Ctrl-D";
 
 type Lines = Editor<(), FileHistory>;
 
@@ -67,7 +67,7 @@ pub(super) async fn run(runner: Runner<'_>) -> anyhow::Result<()> {
 
 async fn converse(runner: Runner<'_>) -> anyhow::Result<()> {
     let printer = runner.printer;
-    printer.note(format_args!("SQL in session cluster `{}`; help, or quit", runner.cluster));
+    printer.note(format_args!("SQL in session cluster `{}`; type help or quit", runner.cluster));
     let file = history_file();
     let mut lines = editor(file.as_deref(), printer)?;
     let mut typed = String::new();
@@ -186,7 +186,7 @@ fn remember(lines: &mut Lines, typed: &str, file: Option<&Path>) {
     }
     let Some(file) = file else { return };
     if let Err(error) = append(lines, file) {
-        tracing::debug!(%error, file = %file.display(), "the history is not kept");
+        tracing::debug!(%error, file = %file.display(), "could not save the history");
     }
 }
 

@@ -68,10 +68,10 @@ impl Runner<'_> {
                 Ok(Ending::Interrupted) => {
                     let at = format!("{name}:{}", statement.line);
                     return Err(Failure::interrupted(format!(
-                        "{at}: stopped while it was carried out"
+                        "{at}: stopped while it was running"
                     ))
                     .hint(format!(
-                        "{}; what it cancelled may have had effects",
+                        "{}; the cancelled statement may have had effects",
                         counted(index, left)
                     ))
                     .into());
@@ -95,7 +95,7 @@ impl Runner<'_> {
         // Of a script nothing more is carried out; a person at the prompt means what is under way.
         let before = if place.script.is_some() { 0 } else { self.signals.interrupts() };
         let progress = self.printer.progress();
-        progress.set(label(statement, place, "under way"));
+        progress.set(label(statement, place, "running"));
         let operation = tokio::select! {
             operation = self.session.execute(&statement.text) => operation,
             () = self.signals.after(before) => return Ok(Ending::Interrupted),
@@ -193,11 +193,11 @@ impl Runner<'_> {
     fn report_job(&self, job_id: &str) {
         let Self { cluster, printer, .. } = self;
         printer.note(format_args!(
-            "job {job_id} runs in `{cluster}`, also when this session has ended"
+            "job {job_id} runs in `{cluster}` and continues after this session"
         ));
-        printer.hint(format_args!("see it with: kubectl flink rest {cluster} GET /jobs/{job_id}"));
+        printer.hint(format_args!("see it: kubectl flink rest {cluster} GET /jobs/{job_id}"));
         printer.hint(format_args!(
-            "stop it with: kubectl flink rest {cluster} PATCH '/jobs/{job_id}?mode=cancel'"
+            "stop it: kubectl flink rest {cluster} PATCH '/jobs/{job_id}?mode=cancel'"
         ));
     }
 
@@ -217,14 +217,12 @@ impl Runner<'_> {
     fn failed(&self, error: &Error, statement: &Statement, place: Place<'_>) -> anyhow::Error {
         if is_session_lost(error) {
             return Failure::new("the session is lost: the gateway ended it, or was replaced")
-                .hint(
-                    "temporary tables and options went with it; start again with the same command",
-                )
+                .hint("temporary tables and options are lost; start again with the same command")
                 .into();
         }
         let Some(cause) = cause::of(error) else {
-            let at = label(statement, place, "not carried out");
-            let lost = "what became of the statement is not known where the answer was lost";
+            let at = label(statement, place, "failed");
+            let lost = "if only the response was lost, the statement may have been executed";
             return Failure::new(at)
                 .caused_by(anyhow::Error::msg(error.to_string()))
                 .hint(lost)
@@ -237,7 +235,7 @@ impl Runner<'_> {
         let failure = if self.is_verbose {
             failure.caused_by(anyhow::Error::msg(secret::hide_in(&whole)))
         } else if place.script.is_some() {
-            failure.hint("--verbose shows all that Flink said")
+            failure.hint("--verbose shows Flink's complete message")
         } else {
             failure
         };
@@ -250,8 +248,8 @@ impl Runner<'_> {
     fn timed_out(&self, statement: &Statement, place: Place<'_>) -> Failure {
         let seconds = self.timeout.unwrap_or_default().as_secs();
         let at = position_in(statement, place, None);
-        Failure::timed_out(format!("{at}: not done after {seconds}s, and cancelled"))
-            .hint("a query of a stream has no end: give it a longer --timeout, or none")
+        Failure::timed_out(format!("{at}: cancelled after {seconds}s"))
+            .hint("a streaming query does not end: use a longer --timeout, or none")
     }
 }
 
@@ -261,13 +259,13 @@ fn hint(message: &str) -> Option<&'static str> {
         || message.contains("ClassNotFoundException");
     if is_missing {
         return Some(
-            "the jar has to be in the image of the session cluster, as its TaskManagers need it too",
+            "the jar must be in the image of the session cluster: its TaskManagers need it too",
         );
     }
     let is_out_of_slots = message.contains("Could not acquire the minimum required resources")
         || message.contains("NoResourceAvailableException");
     is_out_of_slots
-        .then_some("the session cluster has too few free slots: see with: kubectl flink status")
+        .then_some("the session cluster has too few free slots; see: kubectl flink status")
 }
 
 /// `orders.sql:14`, or what a person typed.
@@ -310,5 +308,5 @@ fn counted(done: usize, left: usize) -> String {
         let noun = if count == 1 { "statement" } else { "statements" };
         format!("{count} {noun}")
     };
-    format!("{} before it done, {} after it not begun", statements(done), statements(left))
+    format!("{} completed before it, {} after it not started", statements(done), statements(left))
 }

@@ -171,9 +171,9 @@ fn token(text: &str) -> (Token<'_>, usize, Option<&'static str>) {
     };
     match first {
         ';' => (Token::Semicolon, 1, None),
-        '\'' => quoted('\'', "a text in '…'"),
-        '"' => quoted('"', "a text in \"…\""),
-        '`' => quoted('`', "a name in `…`"),
+        '\'' => quoted('\'', "string '…'"),
+        '"' => quoted('"', "identifier \"…\""),
+        '`' => quoted('`', "identifier `…`"),
         '-' if text.starts_with("--") => {
             (Token::Blank, text.find('\n').unwrap_or(text.len()), None)
         }
@@ -181,7 +181,7 @@ fn token(text: &str) -> (Token<'_>, usize, Option<&'static str>) {
             // A hint is part of its statement.
             Some(end) if text.starts_with("/*+") => (Token::Other, end + 4, None),
             Some(end) => (Token::Blank, end + 4, None),
-            None => (Token::Blank, text.len(), Some("a comment in /* … */")),
+            None => (Token::Blank, text.len(), Some("comment /* … */")),
         },
         _ if first.is_whitespace() => (Token::Blank, first.len_utf8(), None),
         _ if is_of_word(first) => {

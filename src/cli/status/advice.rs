@@ -28,7 +28,7 @@ pub(super) fn events_node(events: &Told, is_advised: bool, now: Timestamp) -> Op
     let events = match events {
         Ok(events) => events,
         Err(error) => {
-            return Some(Node::leaf(styled(DIM, format_args!("Events unknown: {error}"))));
+            return Some(Node::leaf(styled(DIM, format_args!("Events unavailable: {error}"))));
         }
     };
     let shown = events.iter().rev().filter(|event| !is_advised || !is_report(event));
@@ -75,7 +75,7 @@ pub(super) fn node(
     } else {
         let until = advised_until.filter(|until| *until > now)?;
         let left = age(until.as_second() - now.as_second());
-        format!("the job is new to it, for {left} more")
+        format!("the job is new to it for {left} more")
     };
     let report = events.as_deref().unwrap_or_default().iter().rev().find_map(|event| {
         let changes = advised(event.message.as_deref()?)?;
@@ -83,7 +83,7 @@ pub(super) fn node(
     });
     let Some((event, changes)) = report else {
         return Some(Node::leaf(format!(
-            "Autoscaler only advises, and has not yet {}",
+            "Autoscaler only advises, and has given no advice yet {}",
             styled(DIM, format_args!("({why})"))
         )));
     };

@@ -166,7 +166,7 @@ fn a_spec_that_is_being_tried_is_told() {
     };
     assert_eq!(
         line("under way"),
-        "├─ the operator works on generation 1; the spec is at 2, and is tried in pods of its own"
+        "├─ the operator works on generation 1; the spec is at 2, and is being tried in its own pods"
     );
     assert_eq!(line("passed 12"), "├─ the operator works on generation 1; the spec is at 2");
 }
@@ -339,7 +339,7 @@ fn last_events_are_told_the_latest_first_and_without_secrets() {
     };
     let facts = Facts { events: Err(forbidden), ..facts() };
     let shown = tree::render(&facts, false, None, now());
-    assert!(shown.contains("Events unknown: "), "{shown}");
+    assert!(shown.contains("Events unavailable: "), "{shown}");
 }
 
 /// A job whose autoscaler is on.
@@ -389,13 +389,13 @@ fn advice_is_shown_where_the_autoscaler_is_not_let() {
     };
     let quiet = Facts { deployment: advising, ..facts() };
     assert!(
-        shown(&quiet).contains("Autoscaler only advises, and has not yet"),
+        shown(&quiet).contains("Autoscaler only advises, and has given no advice yet"),
         "{}",
         shown(&quiet)
     );
     let until = "2026-01-01T00:30:00Z".parse().unwrap();
     let new = Facts { deployment: scaled(&[]), advised_until: Some(until), ..facts() };
-    assert!(shown(&new).contains("(the job is new to it, for 20m more)"), "{}", shown(&new));
+    assert!(shown(&new).contains("(the job is new to it for 20m more)"), "{}", shown(&new));
     let scaling = Facts { deployment: scaled(&[]), events: Ok(vec![report()]), ..facts() };
     assert!(!shown(&scaling).contains("Autoscaler"), "{}", shown(&scaling));
 }
@@ -429,7 +429,7 @@ fn jobs_of_a_session_cluster_are_told_with_their_tasks_and_those_of_nobody_too()
                ├─ orders STABLE · job RUNNING (5a3e), 4/4 tasks, for 9m
                ├─ bills SUSPENDED · job FINISHED
                │  └─ next start from s3://b/sp-1
-               └─ adhoc RUNNING (77, of no resource, 4/4 tasks, for 9m)
+               └─ adhoc RUNNING (77, without a resource, 4/4 tasks, for 9m)
         "#]],
     );
 }

@@ -125,13 +125,13 @@ fn reconciliation(deployment: &Deployment) -> Option<Node> {
         return None;
     }
     let text = match deployment.observed_generation() {
-        None => "no operator has taken it up yet".to_owned(),
+        None => "no operator has picked it up yet".to_owned(),
         Some(observed) => {
             let waits = deployment.upgrade_waits();
             format!(
                 "the operator works on generation {observed}; the spec is at {}{}{}",
                 deployment.generation(),
-                if deployment.is_tried() { ", and is tried in pods of its own" } else { "" },
+                if deployment.is_tried() { ", and is being tried in its own pods" } else { "" },
                 waits.map_or_else(String::new, |(_, message)| format!(": {message}"))
             )
         }
@@ -208,7 +208,8 @@ fn session_jobs_node(
     let by_hand = by_hand.collect::<Vec<_>>();
     for job in by_hand.iter().take(JOBS_SHOWN) {
         let state = coloured(&job.effective_state().to_string());
-        let about = styled(DIM, format_args!("({}, of no resource{})", job.id, tasks(job, now)));
+        let about =
+            styled(DIM, format_args!("({}, without a resource{})", job.id, tasks(job, now)));
         nodes.push(Node::leaf(format!("{} {state} {about}", job.name)));
     }
     if nodes.is_empty() {
@@ -358,7 +359,7 @@ fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
     let statistics = match &job.checkpoints {
         Ok(Checkpoints::Statistics(statistics)) => statistics,
         Ok(Checkpoints::Disabled) => {
-            return Some(Node::leaf(format!("Checkpoints {}", styled(YELLOW, "are off"))));
+            return Some(Node::leaf(format!("Checkpoints {}", styled(YELLOW, "are disabled"))));
         }
         // The job's own line says that the JobManager does not answer.
         Err(_) => return None,
@@ -373,7 +374,7 @@ fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
         )));
     }
     if let Some(restored) = statistics.latest.restored.as_ref() {
-        let path = restored.external_path.as_deref().unwrap_or("of unknown path");
+        let path = restored.external_path.as_deref().unwrap_or("at an unknown path");
         // Flink calls whatever a job was told to start from a savepoint.
         let is_checkpoint = path.rsplit('/').next().is_some_and(|last| last.starts_with("chk-"));
         let is_savepoint = restored.is_savepoint && !is_checkpoint;

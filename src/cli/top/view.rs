@@ -157,7 +157,7 @@ impl View<'_> {
         let time = table::clock(now);
         let jobs = &self.sample.jobs;
         let running = jobs.iter().filter(|job| job.state.as_deref() == Some("RUNNING")).count();
-        let mut head = vec![format!("{running} of {} jobs run", jobs.len())];
+        let mut head = vec![format!("{running} of {} jobs running", jobs.len())];
         let unmeasured = self.sample.unmeasured;
         head.extend((unmeasured > 0).then(|| format!("{unmeasured} not measured")));
         let silent = jobs.iter().filter(|job| job.error.is_some()).count();
@@ -175,7 +175,7 @@ impl View<'_> {
         let by = self.order.as_str();
         let foot = match notice {
             Some(notice) => styled(YELLOW, notice),
-            None => styled(DIM, format_args!("{time} · q leave · s order: {by} · ↑↓")),
+            None => styled(DIM, format_args!("{time} · q quit · s sort: {by} · ↑↓")),
         };
         lines.push(foot);
         lines.truncate(rows);

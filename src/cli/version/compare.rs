@@ -77,7 +77,7 @@ pub(super) fn compare(program: &str, facts: &Facts) -> Vec<Compared> {
             "operator",
             program,
             Result::Warning,
-            "no Deployment of an operator was found: install one: kubectl flink operator install",
+            "no operator Deployment was found; install one: kubectl flink operator install",
         )),
         Ok(operators) => compared.extend(operators.iter().map(|one| operator(program, one))),
         Err(error) => compared.push(Compared::without(
@@ -99,7 +99,7 @@ fn kubernetes((text, major, minor): &(String, u32, u32)) -> Compared {
     }
     compared.with(
         Result::Failed,
-        "upgrade the cluster: its API server does not take the rules of the definitions",
+        "upgrade the cluster: its API server does not support the validation rules of the CRDs",
     )
 }
 
@@ -131,7 +131,7 @@ fn definition(of: &Definition) -> Compared {
         ),
         Drift::Different => compared(", drifted").with(
             Result::Failed,
-            "see how: kubectl flink crds | kubectl diff -f -; bring it up to date: kubectl flink crds --apply",
+            "see the differences: kubectl flink crds | kubectl diff -f -; update it: kubectl flink crds --apply",
         ),
         Drift::Same => compared(""),
     }
@@ -144,13 +144,13 @@ fn operator(program: &str, installed: &Installed) -> Compared {
             &component,
             program,
             Result::Unknown,
-            "neither a label nor the tag of its image says which version it is",
+            "its version is unknown: neither a label nor the tag of its image shows it",
         );
     };
     if !installed.is_ours {
         return Compared::passed(&component, format!("{version}, the Java operator"), program).with(
             Result::Warning,
-            "the commands work with it; `plan` and `render` tell what this program's operator would do",
+            "the commands work with it; `plan` and `render` show what this program's operator would do",
         );
     }
     let compared = Compared::passed(&component, version, program);
@@ -159,7 +159,7 @@ fn operator(program: &str, installed: &Installed) -> Compared {
     }
     compared.with(
         Result::Failed,
-        "bring both to one version: kubectl flink operator install, or another kubectl-flink",
+        "use the same version for both: kubectl flink operator install, or another kubectl-flink",
     )
 }
 

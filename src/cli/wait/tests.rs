@@ -116,10 +116,10 @@ fn deletion_ends_with_this_incarnation() {
 #[test]
 fn deleted_or_changed_meanwhile_fails() {
     let goal = Goal::Reconciled { written: Box::new(written()) };
-    assert_eq!(judge(&goal, None), Verdict::Failed("it was deleted meanwhile".to_owned()));
+    assert_eq!(judge(&goal, None), Verdict::Failed("it was deleted in the meantime".to_owned()));
     let mut changed = written();
     changed.0["metadata"]["generation"] = json!(3);
-    check(&changed, Verdict::Failed("its spec was changed again meanwhile".to_owned()));
+    check(&changed, Verdict::Failed("its spec was changed again in the meantime".to_owned()));
 }
 
 #[test]

@@ -353,7 +353,7 @@ fn container(pod: &Pod, facts: &Facts) -> Option<Found> {
         let is_down = !container.ready && (reason == "CrashLoopBackOff" || ended.exit_code != 0);
         if ended.reason.as_deref() == Some("OOMKilled") && (is_down || is_recent) {
             let evidence = format!(
-                "container `{}` was ended by the kernel: OOMKilled, exit code {}",
+                "container `{}` was killed by the kernel: OOMKilled, exit code {}",
                 container.name, ended.exit_code
             );
             return Some(Found::new(Cause::OutOfContainerMemory, evidence));
@@ -386,9 +386,9 @@ fn crash(
         match cause {
             Some(cause) => format!("{cause} (exit code {exit_code}, {times} restarts)"),
             None if log.is_none() => {
-                format!("exit code {exit_code}, {times} restarts, and its log was not read")
+                format!("exit code {exit_code}, {times} restarts; its log could not be read")
             }
-            None => format!("exit code {exit_code}, {times} restarts, and nothing in the log"),
+            None => format!("exit code {exit_code}, {times} restarts, nothing in the log"),
         },
     )
 }
@@ -512,7 +512,7 @@ fn starting(facts: &Facts) -> Option<Found> {
         let job = resource.job_state().unwrap_or("not started");
         let job_manager = resource.job_manager_status().unwrap_or("not deployed");
         let evidence =
-            format!("lifecycle {lifecycle}, JobManager {job_manager}, job {job}, and no failure");
+            format!("lifecycle {lifecycle}, JobManager {job_manager}, job {job}, no failure");
         Found::new(Cause::Starting, evidence)
     })
 }

@@ -169,7 +169,7 @@ async fn what_is_stored_and_not_understood_is_named() {
     data.insert("scalingTracking".to_owned(), "cut sho".to_owned());
     cluster.insert(config_map(&data, "u1"));
     let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
-    assert!(ran.error.contains("kept as `scalingTracking.unreadable`"), "{}", ran.error);
+    assert!(ran.error.contains("set aside as `scalingTracking.unreadable`"), "{}", ran.error);
     data.insert("parallelismOverrides".to_owned(), "x:many".to_owned());
     let cluster = FakeCluster::new();
     cluster.insert(orders());
@@ -186,8 +186,8 @@ async fn status_tells_of_rules_that_have_a_say() {
     resource["spec"]["flinkConfiguration"][key] = json!(["mine"]);
     cluster.insert(resource.clone());
     let ran = run(&cluster, None, "autoscaler status orders").await.succeeded();
-    let told = "evaluator `mine` has a say: where the operator's configuration does not define \
-                it, the job is not scaled, and an event AutoscalerError says so\n";
+    let told = "evaluator `mine` takes part in the decisions: if the operator's configuration does not \
+                define it, the job is not scaled and has an AutoscalerError event\n";
     assert_eq!(ran.error, told);
     resource["spec"]["flinkConfiguration"][key] = json!(["mine", "yours"]);
     cluster.insert(resource.clone());
@@ -217,7 +217,7 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
     let cluster = FakeCluster::new();
     cluster.insert(orders());
     let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
-    assert_eq!((ran.output.as_str(), ran.error.trim()), ("", "no scaling of `orders` is stored"));
+    assert_eq!((ran.output.as_str(), ran.error.trim()), ("", "no scalings of `orders` are stored"));
     cluster.insert(config_map(&stored(), "u1"));
     let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
     expect![[r#"
@@ -238,7 +238,7 @@ async fn history_tells_what_flink_itself_rescaled() {
     let address = || Some(flink.address().to_owned());
     let line = "autoscaler history orders --rescales";
     let ran = run(&cluster, address(), line).await;
-    ran.failed(Kind::Failed, "remembers no rescales");
+    ran.failed(Kind::Failed, "does not remember rescales");
     let rescales = json!([
         {"rescaleUuid": "ed54", "resourceRequirementsUuid": "b8ca", "rescaleAttemptId": 1, "vertices": {},
          "slots": {}, "schedulerStates": [], "startTimestampInMillis": 1_795_810_076_155_i64,
@@ -273,7 +273,7 @@ async fn reset_writes_the_nonce_and_nothing_else() {
     let mut data = stored();
     cluster.insert(config_map(&data, "u1"));
     let ran = run(&cluster, None, "autoscaler reset orders --dry-run=client").await.succeeded();
-    assert!(ran.error.contains("goes back to the parallelism of its spec"), "{}", ran.error);
+    assert!(ran.error.contains("returns `orders` to the parallelism of its spec"), "{}", ran.error);
     assert_eq!(cluster.writes(), []);
     let ran = run(&cluster, None, "autoscaler reset orders --yes").await.succeeded();
     assert_eq!(ran.output, "flinkdeployment.flink.apache.org/orders autoscaler reset\n");

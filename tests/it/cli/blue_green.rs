@@ -100,7 +100,7 @@ async fn both_colours_are_shown_and_neither_is_changed_by_itself() {
         "deploy shop-green --image flink:1.20",
     ] {
         let ran = run(&cluster, None, line).await;
-        ran.failed(Kind::Failed, "`shop-green` cannot be changed by itself");
+        ran.failed(Kind::Failed, "`shop-green` cannot be changed directly");
         assert!(ran.hints.iter().any(|hint| hint.contains("flinkbgdep shop ")), "{:?}", ran.hints);
     }
     assert_eq!(cluster.objects("flinkdeployments"), before);
@@ -136,13 +136,13 @@ async fn a_plan_is_told_up_to_the_end_of_the_former_colour() {
           waiting until `shop-green` is gone
             3. delete FlinkDeployment `shop-green`
 
-        Restore point: savepoint s3://b/savepoints/savepoint-…, taken while the job goes on
-        Read again:    all after the savepoint, until the former colour ends
+        Restore point: savepoint s3://b/savepoints/savepoint-…, taken while the job keeps running
+        Read again:    everything after the savepoint, until the old colour stops
         Downtime:      none
     "#]].assert_eq(&ran.output);
     let ran = run(&cluster, None, "plan bluegreen/shop").await.succeeded();
     expect![[r#"
-        FlinkBlueGreenDeployment shop (namespace default) has nothing to do
+        FlinkBlueGreenDeployment shop (namespace default) needs no changes
     "#]]
     .assert_eq(&ran.output);
     assert_eq!(cluster.writes(), []);
@@ -178,7 +178,7 @@ async fn a_change_in_place_is_planned_as_that_of_the_colour() {
             4. record the previous spec in the history, with s3://b/savepoints/savepoint-…
             5. delete the JobManager and the objects that it owns
 
-        Downtime:      not known, no earlier upgrade is on record
+        Downtime:      unknown, no earlier upgrade is on record
     "#]]
     .assert_eq(&ran.output);
 }
@@ -316,7 +316,7 @@ async fn the_cause_is_that_of_the_colour_that_is_waited_for() {
     let cluster = cluster();
     shop(&cluster);
     let ran = run(&cluster, None, "why bluegreen/shop").await.succeeded();
-    assert!(ran.output.contains("`bluegreen/shop` is on its way"), "{}", ran.output);
+    assert!(ran.output.contains("A change of `bluegreen/shop` is in progress"), "{}", ran.output);
     assert!(ran.output.contains("`shop-blue` starts"), "{}", ran.output);
     let told = run(&cluster, None, "why bluegreen/shop -o json").await.succeeded();
     let told: Value = serde_json::from_str(&told.output).unwrap();
@@ -354,7 +354,7 @@ async fn events_are_those_of_the_resource_and_of_both_colours() {
 #[tokio::test]
 async fn flags_make_no_blue_green_deployment() {
     let ran = run(&rested(), None, "deploy bluegreen/shop --image flink:1.20").await;
-    ran.failed(Kind::Usage, "flags make a FlinkDeployment");
+    ran.failed(Kind::Usage, "flags can only deploy a FlinkDeployment");
     assert!(ran.hints[0].contains("set image bluegreen/shop"), "{:?}", ran.hints);
 }
 

@@ -56,7 +56,7 @@ async fn a_jar_that_the_operator_can_fetch_becomes_a_session_job() {
     assert_eq!(stored()["job"]["jarURI"], "https://repo.example.com/clicks-2.jar");
     assert_eq!(stored()["job"]["parallelism"], 3, "what is not given stays");
     let ran = run(&cluster, None, "run https://x/a.jar --on wordcount").await;
-    ran.failed(Kind::Failed, "`wordcount` is no session cluster");
+    ran.failed(Kind::Failed, "`wordcount` is not a session cluster");
 }
 
 #[tokio::test]
@@ -71,15 +71,15 @@ async fn a_jar_of_this_machine_is_handed_to_flink_where_that_is_said() {
     std::fs::write(&jar, "PK and so on").unwrap();
     let line = format!("run {} --on session", jar.display());
     let ran = run(&cluster, Some(address.clone()), &line).await;
-    ran.failed(Kind::Usage, "is on this machine, where the operator cannot fetch it");
+    ran.failed(Kind::Usage, "is a local file, which the operator cannot fetch");
     let ran = run(&cluster, Some(address), &format!("{line} --direct")).await.succeeded();
-    assert!(ran.error.contains("no FlinkSessionJob stands for this job"), "{}", ran.error);
+    assert!(ran.error.contains("this job has no FlinkSessionJob"), "{}", ran.error);
     let job_id = ran.output.trim();
     assert_eq!(job_id.len(), 32);
     flink.with("default/session", |cluster| assert!(cluster.jobs.contains_key(job_id)));
     assert_eq!(cluster.writes(), []);
     std::fs::write(&jar, "no archive").unwrap();
-    run(&cluster, None, &format!("{line} --direct")).await.failed(Kind::Failed, "is no jar");
+    run(&cluster, None, &format!("{line} --direct")).await.failed(Kind::Failed, "is not a jar");
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn dry_runs_show_what_would_be_applied_and_staged() {
     let line = format!("run {jar} --on session --stage s3://lake/jars/ --dry-run=client {config}");
     let ran = done(&cluster, &line).await;
     let staged = "s3://lake/jars/clicks-2d4d6397ba09.jar";
-    let note = format!("`{jar}`, of 12 bytes, would be put into the store as `{staged}`");
+    let note = format!("`{jar}`, of 12 bytes, would be uploaded to `{staged}`");
     assert!(ran.error.contains(&note), "{}", ran.error);
     let apply = "| kubectl apply --server-side --field-manager kubectl-flink -f -";
     let (_, shown) = ran.error.split_once("equivalent: printf %s '").unwrap();
@@ -249,15 +249,11 @@ async fn a_vertex_is_looked_up_before_it_is_scaled() {
     let id = "bc764cd8ddf7a0cff126f51c16239658";
     let line = format!("scale wordcount --vertex {id}=3");
     let ran = run(&cluster, Some(address.clone()), &line).await.succeeded();
-    assert!(
-        ran.error.contains("whether `wordcount` has such vertices is not known"),
-        "{}",
-        ran.error
-    );
+    assert!(ran.error.contains("could not check the vertices of `wordcount`"), "{}", ran.error);
     let configuration = &stored(&cluster)["spec"]["flinkConfiguration"];
     assert_eq!(configuration["pipeline.jobvertex-parallelism-overrides"], format!("{id}:3"));
     let ran = run(&cluster, Some(address), "scale wordcount --vertex Source=3").await;
-    ran.failed(Kind::Failed, "`Source` is no id of a vertex");
+    ran.failed(Kind::Failed, "`Source` is not a vertex id");
 }
 
 #[tokio::test]
@@ -278,7 +274,7 @@ async fn newer_state_is_left_behind_only_when_somebody_agrees() {
     let cluster = cluster();
     let line = "restore wordcount --from s3://b/sp --unverified";
     let ran = run(&cluster, None, line).await;
-    ran.failed(Kind::Failed, "leaves behind all state that is newer");
+    ran.failed(Kind::Failed, "leaves all newer state behind");
     assert_eq!(cluster.writes(), []);
     let ran = done(&cluster, &format!("{line} --leave-newer-state")).await;
     assert_eq!(ran.output, "flinkdeployment.flink.apache.org/wordcount restored\n");
@@ -292,7 +288,7 @@ async fn a_path_that_cannot_be_seen_is_taken_only_when_somebody_agrees() {
     let ran = run(&cluster, None, line).await;
     ran.failed(
         Kind::Failed,
-        "whether there is a savepoint at `file:///flink/sp` cannot be seen from here",
+        "could not check from here whether there is a savepoint at `file:///flink/sp`",
     );
     assert_eq!(cluster.writes(), []);
     done(&cluster, &format!("{line} --unverified")).await;
@@ -305,7 +301,7 @@ async fn a_checkpoint_of_the_running_job_is_refused_whatever_flags_say() {
     let line = format!(
         "restore wordcount --from s3://b/checkpoints/{JOB_ID}/chk-7 --unverified --leave-newer-state"
     );
-    run(&cluster, None, &line).await.failed(Kind::Failed, "is a checkpoint of the job that runs");
+    run(&cluster, None, &line).await.failed(Kind::Failed, "is a checkpoint of the running job");
     assert_eq!(cluster.writes(), []);
 }
 
@@ -329,7 +325,7 @@ async fn a_snapshot_of_another_job_is_taken_only_when_somebody_agrees() {
         "status": {"state": "COMPLETED", "path": "s3://b/other"}}));
     let line = "restore wordcount --from other-1 --unverified --leave-newer-state";
     let ran = run(&cluster, None, line).await;
-    ran.failed(Kind::Failed, "FlinkStateSnapshot `other-1` is of `other`, and not of `wordcount`");
+    ran.failed(Kind::Failed, "FlinkStateSnapshot `other-1` belongs to `other`, not to `wordcount`");
     assert_eq!(cluster.writes(), []);
     done(&cluster, &format!("{line} --of-another-job")).await;
     assert_eq!(patches(&cluster), [restored_to("s3://b/other", 1)]);

@@ -62,5 +62,5 @@ async fn a_report_has_what_may_be_read_and_says_what_may_not() {
     assert_eq!(cluster.writes(), []);
     let again = run(&cluster, None, &format!("report wordcount --file {}", file.display())).await;
     let (_, causes) = again.failure.expect("nobody's report is written over");
-    assert!(causes[0].contains("cannot be made"), "{causes:?}");
+    assert!(causes[0].contains("cannot create"), "{causes:?}");
 }

@@ -291,7 +291,7 @@ async fn deploy_refuses_with_all_violations_and_changes_nothing() {
     let cluster = cluster();
     let line = "deploy new --image flink:1.20 --jar local:///a.jar --upgrade-mode savepoint --service-account absent --task-manager-memory 10m";
     let ran = run(&cluster, None, line).await;
-    ran.failed(Kind::Failed, "nothing was deployed, and nothing was changed");
+    ran.failed(Kind::Failed, "nothing was deployed or changed");
     for part in
         ["spec.serviceAccount: service account `absent` does not exist", "savepoint", "emory"]
     {
@@ -413,7 +413,7 @@ async fn only_a_running_job_takes_a_savepoint() {
     let ran = run(&cluster, None, "savepoint wordcount").await;
     ran.failed(
         Kind::Failed,
-        "job of `wordcount` is RESTARTING, and only a RUNNING one can take a savepoint",
+        "job of `wordcount` is RESTARTING: only a RUNNING job can take a savepoint",
     );
 }
 
@@ -456,7 +456,7 @@ async fn delete_keeps_a_job_that_may_go_on_from_before_its_savepoint() {
         cluster.jobs.get_mut(JOB_ID).unwrap().fails_while_stopping = true;
     });
     let ran = run(&cluster, Some(address), "delete wordcount").await;
-    ran.failed(Kind::Failed, "failed while it stopped, and may go on from before its savepoint");
+    ran.failed(Kind::Failed, "failed while stopping, and may continue from before its savepoint");
     assert_eq!(cluster.writes(), []);
 }
 
@@ -512,7 +512,7 @@ async fn delete_does_not_take_along_all_that_says_where_the_state_is() {
     let cluster = cluster();
     suspended(&cluster, "last-state");
     let ran = run(&cluster, None, "delete wordcount --yes").await;
-    ran.failed(Kind::Failed, "where its newest state is only its HA metadata say");
+    ran.failed(Kind::Failed, "only its HA metadata points to its newest state");
     assert_eq!(cluster.writes(), []);
     run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
     assert_eq!(cluster.object("flinkdeployments", "default", "wordcount"), None);
@@ -530,7 +530,7 @@ async fn delete_does_not_take_along_what_an_upgrade_or_a_rollback_is_to_start_fr
             "reconciliationStatus": {"state": state, "lastReconciledSpec": last.to_string()}});
         cluster.set_status("flinkdeployments", "default", "wordcount", &status);
         let ran = run(&cluster, None, "delete wordcount --yes").await;
-        ran.failed(Kind::Failed, "where its newest state is only its HA metadata say");
+        ran.failed(Kind::Failed, "only its HA metadata points to its newest state");
         assert!(ran.hints[0].contains("kubectl flink why wordcount"), "{:?}", ran.hints);
         assert_eq!(cluster.writes(), []);
         run(&cluster, None, "delete wordcount --no-savepoint").await.succeeded();
@@ -542,11 +542,7 @@ async fn delete_does_not_take_along_what_an_upgrade_or_a_rollback_is_to_start_fr
 async fn init_is_idempotent_and_says_what_it_does() {
     let cluster = cluster();
     let ran = run(&cluster, None, "init --yes --skip-crds").await.succeeded();
-    assert!(
-        ran.error.contains("serviceaccount/flink exists, is brought up to date"),
-        "{}",
-        ran.error
-    );
+    assert!(ran.error.contains("serviceaccount/flink exists, will be updated"), "{}", ran.error);
     assert!(ran.error.contains("role.rbac.authorization.k8s.io/flink is created"), "{}", ran.error);
     run(&cluster, None, "init --yes --skip-crds").await.succeeded();
     let role = cluster.object("roles", "default", "flink").unwrap();
@@ -596,8 +592,8 @@ async fn explain_says_what_blocks_and_changes_nothing() {
     for part in [
         "Step:       deleted",
         "Next:       delete-ha-metadata, remove-finalizer",
-        "OperatorSilent: no operator has taken up the deletion",
-        "ForeignFinalizer: finalizer `example.com/hold` of somebody else",
+        "OperatorSilent: no operator has picked up the deletion",
+        "ForeignFinalizer: finalizer `example.com/hold` of an unknown owner",
     ] {
         assert!(ran.output.contains(part), "{part}: {}", ran.output);
     }
@@ -691,10 +687,10 @@ async fn a_snapshot_that_nobody_takes_up_is_taken_back() {
     let (_flink, address) = flink().await;
     let ran = run(&cluster, Some(address), "savepoint wordcount").await.succeeded();
     assert!(ran.output.starts_with("s3://b/savepoints/savepoint-"), "{}", ran.output);
-    assert!(ran.error.contains("no operator took the snapshot up"), "{}", ran.error);
+    assert!(ran.error.contains("no operator picked up the snapshot"), "{}", ran.error);
     assert_eq!(made_snapshot(&cluster), None);
     let ran = run(&cluster, None, "savepoint wordcount --checkpoint").await;
-    ran.failed(Kind::Failed, "nothing was taken of `wordcount`");
+    ran.failed(Kind::Failed, "no snapshot of `wordcount` was taken");
     assert_eq!(made_snapshot(&cluster), None);
 }
 

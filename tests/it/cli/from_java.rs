@@ -81,12 +81,12 @@ async fn a_release_that_is_not_clear_is_asked_for() {
     };
     assert!(why(line).await.contains("no Deployment of a Helm release"));
     cluster.insert(operator("one"));
-    assert!(why(line).await.contains("Helm keeps no release `one`"));
+    assert!(why(line).await.contains("no Secret of a Helm release `one`"));
     cluster.insert(operator("two"));
     assert!(why(line).await.contains("--release one -n streams, or --release two -n streams"));
     cluster.insert(revision("two", 1, "kubectl-flink-operator", &Value::Null));
     let named = why(&format!("{line} --release two -n streams")).await;
-    assert!(named.contains("is of chart `kubectl-flink-operator`"), "{named}");
+    assert!(named.contains("is from chart `kubectl-flink-operator`"), "{named}");
     let mut broken = revision("one", 1, CHART, &Value::Null);
     broken["data"]["release"] = json!("AAAA");
     cluster.insert(broken);

@@ -80,7 +80,7 @@ async fn flink_is_asked_what_a_person_asks() {
     let ran = run(&cluster, Some(address.clone()), "rest wordcount PATCH /jobs/{job}").await;
     ran.failed(Kind::Failed, "changes `wordcount` behind the operator's back");
     let ran = run(&cluster, Some(address), "rest wordcount GET jobs").await;
-    ran.failed(Kind::Usage, "`jobs` is no path of Flink's REST API");
+    ran.failed(Kind::Usage, "`jobs` is not a path of Flink's REST API");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn options_come_with_the_layer_that_sets_them() {
     let cluster = cluster();
     let ran = run(&cluster, None, "config wordcount --set-only -o json").await.succeeded();
     assert!(
-        ran.error.contains("what the operator's own configuration sets is not shown"),
+        ran.error.contains("the operator's own configuration is not included"),
         "{}",
         ran.error
     );
@@ -214,7 +214,7 @@ async fn a_snapshot_that_only_pods_can_see_says_how_to_fetch_it() {
     snapshot["status"]["path"] = json!("file:/flink-data/savepoint-1");
     cluster.insert(snapshot);
     let ran = run(&cluster, None, "savepoint inspect s-1").await;
-    ran.failed(Kind::Failed, "is in a file system that only pods can see");
+    ran.failed(Kind::Failed, "is in a file system that only pods can access");
     let hint = "fetch it first: kubectl flink exec wordcount -- cat /flink-data/savepoint-1/_metadata > ./_metadata";
     assert_eq!(ran.hints[0], hint);
     run(&cluster, None, "savepoint inspect s-9")
@@ -239,7 +239,7 @@ async fn a_snapshot_leads_to_its_job() {
     assert_eq!(spec["job"]["initialSavepointPath"], "s3://b/1");
     // The spec names it now.
     let ran = run(&cluster, None, &format!("{line} --yes")).await;
-    ran.failed(Kind::Failed, "could be needed by FlinkDeployment `wordcount`");
+    ran.failed(Kind::Failed, "may be needed by FlinkDeployment `wordcount`");
     cluster.insert(wordcount());
     run(&cluster, None, &format!("{line} --yes")).await.succeeded();
     let going = cluster.object("flinkstatesnapshots", "default", "s-1").unwrap();
@@ -274,8 +274,8 @@ async fn a_watch_that_loses_its_connection_says_so_once_and_goes_on() {
         .await
         .expect("the watch ends when the deployment is gone");
     let ran = ran.succeeded();
-    assert_eq!(ran.error.matches("connection lost, trying again").count(), 1, "{}", ran.error);
-    assert_eq!(ran.error.matches("connected again").count(), 1, "{}", ran.error);
+    assert_eq!(ran.error.matches("connection lost, retrying").count(), 1, "{}", ran.error);
+    assert_eq!(ran.error.matches("reconnected").count(), 1, "{}", ran.error);
     assert!(ran.output.contains("wordcount: FAILED"), "{}", ran.output);
     assert!(ran.output.ends_with("wordcount: gone\n"), "{}", ran.output);
 }
@@ -291,5 +291,5 @@ async fn status_tells_of_events_and_goes_without_those_that_may_not_be_read() {
     assert!(ran.output.contains("Warning Missing no image"), "{}", ran.output);
     cluster.refuse(Method::GET, "/events", 403, "no");
     let ran = run(&cluster, Some(address), "status wordcount").await.succeeded();
-    assert!(ran.output.contains("Events unknown"), "{}", ran.output);
+    assert!(ran.output.contains("Events unavailable"), "{}", ran.output);
 }

@@ -75,8 +75,8 @@ async fn an_upgrade_is_told_step_by_step() {
             7. create the JobManager and the objects that belong to it
 
         Restore point: savepoint s3://b/savepoints/savepoint-…, taken when the job stops
-        Read again:    nothing, the savepoint has it all
-        Downtime:      not known, no earlier upgrade is on record
+        Read again:    nothing, the savepoint covers everything
+        Downtime:      unknown, no earlier upgrade is on record
     "#]]
     .assert_eq(&ran.output);
     assert_nothing_written(&cluster);
@@ -183,7 +183,7 @@ async fn nothing_to_do_is_no_difference() {
     let (_flink, address) = flink().await;
     let ran = run(&cluster, Some(address), "plan wordcount").await.succeeded();
     expect![[r#"
-        FlinkDeployment wordcount (namespace default) has nothing to do
+        FlinkDeployment wordcount (namespace default) needs no changes
     "#]]
     .assert_eq(&ran.output);
     assert_nothing_written(&cluster);
@@ -215,7 +215,7 @@ async fn what_the_autoscaler_decided_is_not_told_as_lost() {
     }));
     let (_flink, address) = flink().await;
     let ran = run(&cluster, Some(address.clone()), "plan wordcount").await.succeeded();
-    assert!(ran.output.contains("has nothing to do"), "{}", ran.output);
+    assert!(ran.output.contains("needs no changes"), "{}", ran.output);
     let ran = run(&cluster, Some(address), "plan wordcount --set image=flink:1.20-java17").await;
     differs(&ran);
     assert!(ran.output.contains("image: flink:1.20 → flink:1.20-java17"), "{}", ran.output);
@@ -245,7 +245,7 @@ async fn a_manifest_is_compared_as_the_api_server_would_store_it() {
             3. record the previous spec in the history, with s3://b/savepoints/savepoint-…
             4. delete the JobManager and the objects that it owns
 
-        Downtime:      not known, no earlier upgrade is on record
+        Downtime:      unknown, no earlier upgrade is on record
     "#]]
     .assert_eq(&ran.output);
     assert_nothing_written(&cluster);
@@ -296,7 +296,7 @@ async fn without_the_right_to_apply_a_manifest_is_laid_over_what_there_is() {
     let ran = run(&cluster, Some(address), &format!("plan -f {}", file.path().display())).await;
     differs(&ran);
     assert!(ran.output.contains("image: flink:1.20 → flink:1.20-java17"), "{}", ran.output);
-    assert!(ran.output.contains("fields that the manifest no longer names are taken to stay"));
+    assert!(ran.output.contains("fields that are no longer in the manifest are assumed to stay"));
 }
 
 #[tokio::test]
@@ -306,5 +306,5 @@ async fn a_jobmanager_that_is_silent_is_no_reason_for_a_guess() {
     let ran = run(&cluster, silent, "plan wordcount --set image=flink:1.20-java17").await;
     differs(&ran);
     assert!(!ran.output.contains("Restore point"), "{}", ran.output);
-    assert!(ran.output.contains("not read: "), "{}", ran.output);
+    assert!(ran.output.contains("could not read "), "{}", ran.output);
 }

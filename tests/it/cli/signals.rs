@@ -105,8 +105,8 @@ async fn a_statement_that_is_under_way_is_cancelled_and_the_gateway_goes() {
         send(&child, signal);
         let (code, error) = ended(child).await;
         assert_eq!(code, Some(130), "{signal:?}: {error}");
-        assert!(error.contains("error: -e:1: stopped while it was carried out"), "{error}");
-        let hint = "0 statements before it done, 1 statement after it not begun";
+        assert!(error.contains("error: -e:1: stopped while it was running"), "{error}");
+        let hint = "0 statements completed before it, 1 statement after it not started";
         assert!(error.contains(hint), "{error}");
         assert_eq!(world.gateway.statements(), ["SELECT endless"]);
         world.is_tidy(1);
@@ -135,7 +135,7 @@ async fn a_gateway_that_still_starts_goes_too() {
         send(&child, signal);
         let (code, error) = ended(child).await;
         assert_eq!(code, Some(130), "{signal:?}: {error}");
-        assert!(error.contains("error: stopped before a statement was run"), "{error}");
+        assert!(error.contains("error: stopped before any statement was run"), "{error}");
         world.is_tidy(0);
     }
 }
@@ -149,7 +149,7 @@ async fn a_gateway_that_is_kept_stays_without_the_session() {
     send(&child, Signal::INT);
     let (code, error) = ended(child).await;
     assert_eq!(code, Some(130), "{error}");
-    assert!(error.contains("the gateway stays for later sessions"), "{error}");
+    assert!(error.contains("the gateway is kept for later sessions"), "{error}");
     assert_eq!((world.gateway.sessions(), world.gateway.closed()), (0, (1, 0)));
     assert_eq!(world.cluster.objects("pods").len(), 1);
 }

@@ -123,7 +123,7 @@ async fn json_has_an_object_a_row_with_the_statement_it_is_of() {
     ];
     assert_eq!(ran.output.lines().collect::<Vec<_>>(), expected);
     assert!(ran.error.contains(&format!("{path}:2: statement 1 of 3: done")), "{}", ran.error);
-    let goes_on = format!("job {JOB} runs in `lab`, also when this session has ended");
+    let goes_on = format!("job {JOB} runs in `lab` and continues after this session");
     assert!(ran.error.contains(&goes_on), "{}", ran.error);
     assert!(ran.error.contains(&format!("kubectl flink rest lab PATCH '/jobs/{JOB}?mode=cancel'")));
 }
@@ -147,8 +147,9 @@ async fn a_script_ends_at_the_first_error_with_its_line() {
     let ran = sql(&cluster, &gateway, &["-f", &path]).await;
     ran.failed(Kind::Failed, &format!("{path}:4: Object 'foo' not found"));
     assert!(
-        ran.hints
-            .contains(&"1 statement before it done, 2 statements after it not begun".to_owned()),
+        ran.hints.contains(
+            &"1 statement completed before it, 2 statements after it not started".to_owned()
+        ),
         "{:?}",
         ran.hints
     );
@@ -165,9 +166,9 @@ async fn what_is_no_script_needs_no_cluster() {
     let open = script("SELECT 1;\nSELECT 'a;\n");
     let path = open.path().display().to_string();
     let ran = sql(&cluster, &gateway, &["-f", &path]).await;
-    ran.failed(Kind::Usage, &format!("{path}:2: a text in '…' has no end"));
+    ran.failed(Kind::Usage, &format!("{path}:2: unterminated string '…'"));
     let ran = sql(&cluster, &gateway, &["-e", " -- nothing"]).await;
-    ran.failed(Kind::Usage, "-e has no statement");
+    ran.failed(Kind::Usage, "-e contains no statement");
     let ran = sql(&cluster, &gateway, &["-f", "/nowhere.sql"]).await;
     ran.failed(Kind::Failed, "while reading `/nowhere.sql`");
     assert_eq!(cluster.requests(), []);
@@ -190,7 +191,7 @@ async fn only_session_clusters_that_are_ready_take_statements() {
     let mut old = lab();
     old["spec"]["flinkVersion"] = json!("v1_16");
     cluster.insert(old);
-    on("lab").await.failed(Kind::Failed, "`lab` has Flink v1_16: it takes v1_17 or later");
+    on("lab").await.failed(Kind::Failed, "`lab` has Flink v1_16, but SQL needs v1_17 or later");
     let mut starting = lab();
     starting["status"]["jobManagerDeploymentStatus"] = json!("DEPLOYING");
     cluster.insert(starting);
@@ -198,7 +199,7 @@ async fn only_session_clusters_that_are_ready_take_statements() {
     let mut secure = lab();
     secure["spec"]["flinkConfiguration"] = json!({"security.ssl.rest.enabled": "true"});
     cluster.insert(secure);
-    on("lab").await.failed(Kind::Failed, "serves its REST API with TLS");
+    on("lab").await.failed(Kind::Failed, "serves its REST API over TLS");
     assert_eq!((cluster.writes(), gateway.sessions()), (vec![], 0));
 }
 
@@ -269,7 +270,7 @@ async fn a_gateway_that_does_not_start_says_why_and_goes() {
 async fn a_statement_that_takes_too_long_is_cancelled() {
     let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
     let ran = sql(&cluster, &gateway, &["-e", "SELECT endless", "--timeout", "1s"]).await;
-    ran.failed(Kind::TimedOut, "-e:1: not done after 1s, and cancelled");
+    ran.failed(Kind::TimedOut, "-e:1: cancelled after 1s");
     assert!(ran.output.lines().count() > 2, "rows are shown as they come");
     assert_eq!((gateway.cancelled(), gateway.closed(), gateway.sessions()), (1, (1, 0), 0));
 }
@@ -355,6 +356,6 @@ async fn real_flink_answers_as_the_fake_does() {
 
     let endless = "CREATE TABLE e (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '5'); SELECT * FROM e";
     let ran = sql(&["-e", endless, "--timeout", "6s"]).await;
-    ran.failed(Kind::TimedOut, "not done after 6s, and cancelled");
+    ran.failed(Kind::TimedOut, "cancelled after 6s");
     assert!(ran.output.lines().count() > 3, "{}", ran.output);
 }

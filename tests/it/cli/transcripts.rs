@@ -86,7 +86,7 @@ fn a_transcript_sees_no_sandbox_of_the_users() {
     assert_eq!(users(transcript(), "down"), (Some(0), there_is_none.to_owned()));
     assert!(folder.join("instance.json").is_file());
     let (code, told) = users(program(), "down");
-    assert!(told.ends_with("sandbox `flink-sandbox` is gone\n"), "{code:?} {told}");
+    assert!(told.ends_with("removed sandbox `flink-sandbox`\n"), "{code:?} {told}");
     assert!(!folder.exists());
 }
 

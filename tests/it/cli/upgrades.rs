@@ -58,11 +58,11 @@ async fn a_wave_is_listed_with_how_far_each_upgrade_is() {
     assert!(lines[0].contains("  UPGRADE  "), "{}", ran.output);
     let shown = [
         ("e-paused", "paused"),
-        ("f-upgrading", "stops and starts"),
-        ("g-tried", "new spec is tried"),
+        ("f-upgrading", "restarting"),
+        ("g-tried", "trying new spec"),
         ("h-refused", "new spec would not start"),
-        ("j-becomes", "becomes stable"),
-        ("b-waits", "waits for its turn"),
+        ("j-becomes", "becoming stable"),
+        ("b-waits", "waiting"),
         ("c-paused", "paused"),
         ("d-paused", "paused"),
     ];
@@ -82,9 +82,9 @@ async fn the_operator_of_each_namespace_is_told_to_go_on() {
     run(&cluster, None, "operator continue --dry-run=client").await.succeeded();
     assert!(cluster.writes().is_empty());
     let ran = run(&cluster, None, "operator continue --timeout 1s").await;
-    ran.failed(Kind::TimedOut, "has not heard of it after 1s");
-    let told = "upgrades in namespace fraud go on, 1 of them paused\n\
-                upgrades in namespace shop go on, 2 of them paused\n";
+    ran.failed(Kind::TimedOut, "has not reacted after 1s");
+    let told = "upgrades in namespace fraud continue, 1 of them paused\n\
+                upgrades in namespace shop continue, 2 of them paused\n";
     assert_eq!(ran.output, told);
     let writes = cluster.writes();
     assert_eq!(writes.iter().filter(|it| it.method == Method::PATCH).count(), 2);

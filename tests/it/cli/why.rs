@@ -26,7 +26,7 @@ async fn a_failed_pull_is_found_in_the_pods() {
     let ran = run(&cluster, Some("127.0.0.1:1".to_owned()), "why wordcount").await.succeeded();
     expect![[r#"
         The image of `wordcount` cannot be pulled.
-        It shows by this (pod `wordcount-1`): flink:9: not found.
+        Evidence (pod `wordcount-1`): flink:9: not found.
         Correct spec.image, or name a pull secret in the pod template.
 
         next: kubectl describe pod -n default wordcount-1
@@ -54,7 +54,7 @@ async fn exceptions_of_the_job_are_asked_for() {
           "name": "wordcount",
           "cause": "out-of-heap",
           "what": "The heap of `wordcount` is full.",
-          "evidence": "It shows by this: java.lang.OutOfMemoryError: Java heap space.",
+          "evidence": "Evidence: java.lang.OutOfMemoryError: Java heap space.",
           "remedy": "Raise the memory of the process, or move state out of the heap with RocksDB.",
           "next": "kubectl flink plan wordcount --set taskManager.resources.requests.memory=SIZE",
           "unread": []
@@ -77,9 +77,9 @@ async fn what_may_not_be_read_is_said_and_passed_over() {
     cluster.fail(Method::GET, "/pods", Fault::Refused(403, r#"pods is forbidden: User "me" cannot list resource "pods" in API group "" in the namespace "default""#.to_owned()), 9);
     cluster.fail(Method::GET, "/events", Fault::Refused(403, r#"events is forbidden: User "me" cannot list resource "events" in API group "" in the namespace "default""#.to_owned()), 9);
     let ran = run(&cluster, Some(address), "why wordcount").await.succeeded();
-    assert!(ran.output.starts_with("`wordcount` is as it should be."), "{}", ran.output);
-    assert!(ran.error.contains("not read: pods: forbidden"), "{}", ran.error);
-    assert!(ran.error.contains("not read: events: forbidden"), "{}", ran.error);
+    assert!(ran.output.starts_with("`wordcount` is healthy."), "{}", ran.output);
+    assert!(ran.error.contains("could not read pods: forbidden"), "{}", ran.error);
+    assert!(ran.error.contains("could not read events: forbidden"), "{}", ran.error);
 }
 
 /// What is not known must not look like what is well.
@@ -90,7 +90,7 @@ async fn what_the_job_manager_does_not_answer_is_said() {
     fake.with("default/wordcount", |cluster| cluster.jobs.clear());
     let ran = run(&cluster, Some(address), "why wordcount").await.succeeded();
     for what in ["exceptions", "checkpoints", "result"] {
-        let told = format!("not read: the job's {what}: ");
+        let told = format!("could not read the job's {what}: ");
         assert!(ran.error.contains(&told), "{told}: {}", ran.error);
     }
 }
@@ -105,7 +105,7 @@ async fn an_absent_operator_is_found_by_its_deployment() {
     object["metadata"]["generation"] = json!(2);
     cluster.insert(object);
     let ran = run(&cluster, Some("127.0.0.1:1".to_owned()), "why wordcount").await.succeeded();
-    assert!(ran.output.contains("No operator works on `wordcount`."), "{}", ran.output);
+    assert!(ran.output.contains("No operator manages `wordcount`."), "{}", ran.output);
     assert!(
         ran.output.contains("`ops/kubectl-flink-operator` has 0 of 1 pods ready"),
         "{}",

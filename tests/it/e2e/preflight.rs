@@ -119,7 +119,7 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
         cluster.wait_until_writing();
         assert_eq!(cluster.job_manager_incarnation(), incarnation, "{what}");
         let why = cluster.flink(&["why", JOB]);
-        assert!(why.contains("has tried the new spec"), "{what}: {why}");
+        assert!(why.contains("tried the new spec"), "{what}: {why}");
         cluster.remove("v1", "ResourceQuota", "small");
         cluster.label_namespace(POD_SECURITY, "privileged");
     }

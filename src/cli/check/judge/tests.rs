@@ -65,15 +65,15 @@ fn a_cluster_that_is_ready_passes() {
     check_all(
         &facts(),
         expect![[r#"
-        ok       kubernetes-version  v1.34.2
-        ok       definitions         1 installed, none drifted
-        ok       rights              all 1 that were looked at are given
-        ok       operator            ops/operator 1/1 ready
-        ok       leader              ops/operator is held by `pod-1`, renewed 3 s ago
-        ok       webhook             none is registered: specs are judged when they are reconciled
-        ok       service-account     `flink` is in namespace `shop`
-        ok       storage-class       `standard` is the default
-    "#]],
+            ok       kubernetes-version  v1.34.2
+            ok       definitions         1 installed, none drifted
+            ok       rights              all 1 permissions that were checked are granted
+            ok       operator            ops/operator 1/1 ready
+            ok       leader              ops/operator is held by `pod-1`, renewed 3 s ago
+            ok       webhook             none is registered: specs are validated when they are reconciled
+            ok       service-account     `flink` is in namespace `shop`
+            ok       storage-class       `standard` is the default
+        "#]],
     );
 }
 
@@ -85,11 +85,11 @@ fn an_operator_in_a_terminal_shows_by_what_it_wrote() {
         let Check { result, message, .. } = operator(&none);
         format!("{result:?}: {message}")
     };
-    assert_eq!(judged(0, 0, None), "Failed: no operator is installed, and none leads by a Lease");
+    assert_eq!(judged(0, 0, None), "Failed: no operator is installed, and none holds a Lease");
     assert_eq!(judged(2, 1, Some(5)), judged(0, 0, None), "an edit waits");
     assert_eq!(
         judged(2, 2, Some(40)),
-        "Passed: all 2 deployments of namespace `shop` are as one in the foreground left them 40s ago"
+        "Passed: all 2 deployments of namespace `shop` were last handled 40s ago by an operator in the foreground"
     );
     assert!(judged(2, 2, Some(4000)).starts_with("Warning: none is installed"));
 }
@@ -114,25 +114,25 @@ fn everything_that_fails_has_a_hint() {
     check_all(
         &facts,
         expect![[r#"
-        failed   kubernetes-version  v1.20.1 is older than 1.25
-                 hint: upgrade the cluster: its API server does not take the rules of the definitions
-        failed   definitions         not installed: flinkdeployments.flink.apache.org
-                 hint: install them: kubectl flink crds --apply
-        failed   rights              may not patch flinkdeployments.flink.apache.org in namespace `shop`
-                 hint: needed by: deploy, suspend; docs/permissions.md has the rules to ask for
-        warning  rights              may not patch flinkdeployments.flink.apache.org in namespace `shop`
-                 hint: needed by: deploy, suspend; docs/permissions.md has the rules to ask for
-        failed   operator            no operator is installed, and none leads by a Lease
-                 hint: install one: kubectl flink operator install; or run it here: kubectl flink operate
-        failed   leader              ops/operator is held by nobody
-                 hint: nobody leads: see the logs of the operator's pods
-        failed   webhook             the API server does not know whom to trust: hook
-                 hint: the operator or cert-manager puts the authority in: see the operator's log
-        warning  service-account     there is no `flink` in namespace `shop`
-                 hint: jobs need one, of any name: kubectl flink init -n shop
-        warning  storage-class       there is none: volume claims of pod templates would wait
-                 hint: jobs that keep their state in an object store need none
-    "#]],
+            failed   kubernetes-version  v1.20.1 is older than 1.25
+                     hint: upgrade the cluster: its API server does not support the validation rules of the CRDs
+            failed   definitions         not installed: flinkdeployments.flink.apache.org
+                     hint: install them: kubectl flink crds --apply
+            failed   rights              not allowed to patch flinkdeployments.flink.apache.org in namespace `shop`
+                     hint: needed by: deploy, suspend; docs/permissions.md lists the rules to ask for
+            warning  rights              not allowed to patch flinkdeployments.flink.apache.org in namespace `shop`
+                     hint: needed by: deploy, suspend; docs/permissions.md lists the rules to ask for
+            failed   operator            no operator is installed, and none holds a Lease
+                     hint: install one: kubectl flink operator install; or run it here: kubectl flink operate
+            failed   leader              ops/operator has no holder
+                     hint: there is no leader: see the logs of the operator's pods
+            failed   webhook             the API server has no CA certificate to verify with: hook
+                     hint: the operator or cert-manager sets the CA certificate: see the operator's log
+            warning  service-account     there is no `flink` in namespace `shop`
+                     hint: jobs need a service account, of any name: kubectl flink init -n shop
+            warning  storage-class       there is none: volume claims of pod templates would stay pending
+                     hint: jobs that keep their state in an object store need none
+        "#]],
     );
     let checks = judge(&facts);
     for check in checks.iter().filter(|check| check.result == Result::Failed) {
@@ -169,11 +169,11 @@ fn before_an_installation_nothing_of_it_is_missed() {
     check_all(
         &facts,
         expect![[r#"
-        ok       kubernetes-version  v1.34.2
-        ok       definitions         none yet: `init` installs them
-        ok       rights              all 1 that were looked at are given
-        ok       storage-class       `standard` is the default
-    "#]],
+            ok       kubernetes-version  v1.34.2
+            ok       definitions         none yet: `init` installs them
+            ok       rights              all 1 permissions that were checked are granted
+            ok       storage-class       `standard` is the default
+        "#]],
     );
 }
 

@@ -43,13 +43,13 @@ fn a_wait_is_shown_with_its_deadline_and_what_helps() {
         &seen(resource, preview("waiting for the JobManager's pods to end", Some(pods))),
         expect![[r#"
             FlinkDeployment `orders` in namespace `shop`
-              Deletion:   asked for 2m ago
+              Deletion:   requested 2m ago
               Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
-              Operator:   has taken up the deletion
+              Operator:   has picked up the deletion
               Step:       waiting for the JobManager's pods to end
             Pods: waiting for the JobManager's pods to end
               deadline: in 3m: the resource is deleted anyway
-              helps: check why its pods do not end"#]],
+              remedy: check why its pods do not end"#]],
     );
 }
 
@@ -60,20 +60,20 @@ fn nobody_acts_on_the_finalizer() {
     check(
         &seen(resource, preview("deleting the JobManager", None)),
         expect![[r#"
-        FlinkDeployment `orders` in namespace `shop`
-          Deletion:   asked for 10m ago
-          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
-          Operator:   has not taken up the deletion
-          Step:       deleting the JobManager
-          Next:       delete-job-manager
-        OperatorSilent: no operator has taken up the deletion
-          deadline: none
-          helps: see that an operator runs, that it watches this namespace and these labels, and what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate"#]],
+            FlinkDeployment `orders` in namespace `shop`
+              Deletion:   requested 10m ago
+              Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+              Operator:   has not picked up the deletion
+              Step:       deleting the JobManager
+              Next:       delete-job-manager
+            OperatorSilent: no operator has picked up the deletion
+              deadline: none
+              remedy: check that an operator is running, that it watches this namespace and these labels, and what it is allowed to do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate"#]],
     );
     let begun = deployment(asked, &[DEPLOYMENT_FINALIZER], "DELETING");
     let found = explain(&seen(begun, preview("deleting the JobManager", None)));
     assert_eq!(found.blockers[0].reason, "OperatorSilent");
-    assert!(found.blockers[0].message.contains("does not go on"));
+    assert!(found.blockers[0].message.contains("does not continue"));
     let young = deployment(Some("2026-01-01T11:59:50Z"), &[DEPLOYMENT_FINALIZER], "STABLE");
     assert_eq!(explain(&seen(young, preview("deleting the JobManager", None))).blockers, []);
 }
@@ -85,16 +85,16 @@ fn what_others_hold_is_told_apart() {
     check(
         &seen(resource, preview("being deleted without this finalizer", None)),
         expect![[r#"
-        FlinkDeployment `orders` in namespace `shop`
-          Deletion:   asked for 10m ago
-          Finalizer:  foregroundDeletion (Kubernetes, which deletes what it owns first)
-          Finalizer:  example.com/hold (somebody else)
-        ForeignFinalizer: finalizer `foregroundDeletion` of Kubernetes, which deletes what it owns first
-          deadline: none
-          helps: look at the objects that the resource owns
-        ForeignFinalizer: finalizer `example.com/hold` of somebody else
-          deadline: none
-          helps: only its owner knows what it is for: see that it runs; removing the finalizer by hand skips what it guards"#]],
+            FlinkDeployment `orders` in namespace `shop`
+              Deletion:   requested 10m ago
+              Finalizer:  foregroundDeletion (Kubernetes, which deletes what it owns first)
+              Finalizer:  example.com/hold (an unknown owner)
+            ForeignFinalizer: finalizer `foregroundDeletion` of Kubernetes, which deletes what it owns first
+              deadline: none
+              remedy: look at the objects that the resource owns
+            ForeignFinalizer: finalizer `example.com/hold` of an unknown owner
+              deadline: none
+              remedy: only its owner knows its purpose: make sure that the owner is running; removing the finalizer by hand skips its cleanup"#]],
     );
 }
 
@@ -111,22 +111,22 @@ fn a_terminating_namespace_and_missing_rights_are_named() {
     check(
         &seen,
         expect![[r#"
-        FlinkDeployment `orders` in namespace `shop`
-          Deletion:   asked for 10m ago
-          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
-          Operator:   has not taken up the deletion
-        Unreadable: the next step cannot be found out: forbidden: `bob` may not list pods
-          deadline: none
-          helps: ask with an account that may read what the operator reads
-        OperatorSilent: no operator has taken up the deletion
-          deadline: none
-          helps: see that an operator runs, that it watches this namespace and these labels, and what it may do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate
-        Forbidden: `system:serviceaccount:shop:operator` may not patch flinkdeployments.flink.apache.org
-          deadline: none
-          helps: give the account these rights; in a namespace that terminates its Role and RoleBinding may be gone already: create them again in a ClusterRoleBinding
-        NamespaceTerminating: the namespace terminates, and takes the operator's rights and the cluster's objects along in any order; Some content remains
-          deadline: none
-          helps: run an operator that has its rights from a ClusterRoleBinding; it creates nothing in such a namespace and needs nothing from it"#]],
+            FlinkDeployment `orders` in namespace `shop`
+              Deletion:   requested 10m ago
+              Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+              Operator:   has not picked up the deletion
+            Unreadable: could not determine the next step: forbidden: `bob` may not list pods
+              deadline: none
+              remedy: use an account that can read what the operator reads
+            OperatorSilent: no operator has picked up the deletion
+              deadline: none
+              remedy: check that an operator is running, that it watches this namespace and these labels, and what it is allowed to do: --explain --as system:serviceaccount:NAMESPACE:ACCOUNT; or run one: kubectl flink operate
+            Forbidden: `system:serviceaccount:shop:operator` is not allowed to patch flinkdeployments.flink.apache.org
+              deadline: none
+              remedy: grant the account these permissions; in a terminating namespace its Role and RoleBinding may already be gone: grant them with a ClusterRoleBinding
+            NamespaceTerminating: the namespace is terminating, which deletes the operator's permissions and the cluster's objects in any order; Some content remains
+              deadline: none
+              remedy: run an operator that has its permissions from a ClusterRoleBinding; it creates nothing in such a namespace and needs nothing from it"#]],
     );
 }
 
@@ -136,15 +136,15 @@ fn a_deletion_that_nobody_asked_for_is_looked_at_ahead() {
     check(
         &seen(resource, preview("deleting the JobManager", None)),
         expect![[r#"
-        FlinkDeployment `orders` in namespace `shop`
-          Deletion:   not asked for; this is what it would begin with
-          Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
-          Finalizer:  example.com/hold (somebody else)
-          Step:       deleting the JobManager
-          Next:       delete-job-manager
-        ForeignFinalizer: finalizer `example.com/hold` of somebody else
-          deadline: none
-          helps: only its owner knows what it is for: see that it runs; removing the finalizer by hand skips what it guards"#]],
+            FlinkDeployment `orders` in namespace `shop`
+              Deletion:   not requested; this is how it would start
+              Finalizer:  flinkdeployments.flink.apache.org/finalizer (the Flink operator, which cleans up first)
+              Finalizer:  example.com/hold (an unknown owner)
+              Step:       deleting the JobManager
+              Next:       delete-job-manager
+            ForeignFinalizer: finalizer `example.com/hold` of an unknown owner
+              deadline: none
+              remedy: only its owner knows its purpose: make sure that the owner is running; removing the finalizer by hand skips its cleanup"#]],
     );
 }
 

@@ -132,7 +132,7 @@ async fn a_file_that_is_gone_is_no_empty_configuration() {
     let mut reload = mounted.follow();
     std::fs::remove_file(mounted.path().join("flink-conf.yaml")).unwrap();
     let why = refused(reload.look().await);
-    assert!(why.contains("holds neither"), "{why}");
+    assert!(why.contains("contains neither"), "{why}");
 }
 
 #[tokio::test]

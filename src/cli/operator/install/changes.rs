@@ -29,8 +29,8 @@ impl Kind {
     pub(super) fn said(self) -> &'static str {
         match self {
             Self::New => "is created",
-            Self::Ours => "is brought up to date",
-            Self::Foreign => "is not of this installation, and is left as it is",
+            Self::Ours => "will be updated",
+            Self::Foreign => "does not belong to this installation and is left alone",
         }
     }
 }
@@ -69,11 +69,11 @@ pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Resul
         return Ok(changes);
     }
     Err(Failure::new(format!(
-        "these objects are there already, and not from `operator install`: {}",
+        "these objects already exist and are not from `operator install`: {}",
         foreign.join("; ")
     ))
     .hint("choose other names, such as --set nameOverride=NAME,rbac.operatorRole.name=NAME,rbac.operatorRoleBinding.name=NAME")
-    .hint("or remove the other installation first; its definitions and jobs may stay")
+    .hint("or remove the other installation first; its CRDs and jobs can stay")
     .into())
 }
 

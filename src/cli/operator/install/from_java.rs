@@ -33,7 +33,7 @@ pub(super) async fn run(
     if chart.metadata.name != CHART {
         let found = &chart.metadata.name;
         return Err(Failure::new(format!(
-            "release `{name}` in namespace `{namespace}` is of chart `{found}`, and not of `{CHART}`"
+            "release `{name}` in namespace `{namespace}` is from chart `{found}`, not `{CHART}`"
         ))
         .into());
     }
@@ -53,25 +53,27 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
     let Converted { values: _, defaults, without_effect, unknown } = converted;
     for Different { path, java, here } in defaults {
         let is_text = java.as_str().is_some_and(|text| text.contains('\n'));
-        let same = if is_text { " what is printed is".to_owned() } else { format!(" {java} is") };
+        let same = if is_text { " the printed value is".to_owned() } else { format!(" {java} is") };
         printer.note(format_args!(
-            "value `{path}`:{same} the default of the Java operator's chart, which is taken over; here it is {here}"
+            "value `{path}`:{same} the default of the Java operator's chart and is kept; the default here is {here}"
         ));
     }
     for value in without_effect {
         printer.warning(value);
     }
     for path in unknown {
-        printer.warning(format_args!("value `{path}` is left out: there is none of this name"));
+        printer.warning(format_args!(
+            "value `{path}` is left out: there is no value of this name here"
+        ));
     }
     let Release { name, namespace, .. } = release;
     printer.hint("keep the values: kubectl flink operator install --from-java > values.yaml");
     printer.hint(format_args!(
-        "see what would be done: kubectl flink operator install --values values.yaml -n {namespace} --check"
+        "see what would happen: kubectl flink operator install --values values.yaml -n {namespace} --check"
     ));
     printer.hint(format_args!(
-        "then change over, jobs run on meanwhile: helm uninstall {name} -n {namespace}, and \
-         helm install {name} kubectl-flink-operator-VERSION.tgz -n {namespace} --values values.yaml"
+        "then switch over, jobs keep running: helm uninstall {name} -n {namespace}, and helm install {name} \
+         kubectl-flink-operator-VERSION.tgz -n {namespace} --values values.yaml"
     ));
 }
 
@@ -98,8 +100,8 @@ async fn installed(client: &Client) -> anyhow::Result<(String, String)> {
             .hint(format!("name one: {}", named.join(", or ")))
             .into()),
         None => Err(Failure::new(format!("no Deployment of a Helm release of {CHART} was found"))
-            .hint("name a release that is there no more, or not running: --release NAME -n NAMESPACE")
-            .hint("values in a file are taken as they are: kubectl flink operator install --values FILE")
+            .hint("name a release that was uninstalled or is not running: --release NAME -n NAMESPACE")
+            .hint("values in a file are used as they are: kubectl flink operator install --values FILE")
             .into()),
     }
 }
@@ -112,12 +114,10 @@ async fn newest(client: &Client, namespace: &str, name: &str) -> anyhow::Result<
         |it: &Secret| it.labels().get("version").and_then(|text| text.parse::<u32>().ok());
     let Some(secret) = all.into_iter().max_by_key(revision) else {
         return Err(Failure::new(format!(
-            "Helm keeps no release `{name}` in a Secret of namespace `{namespace}`"
+            "no Secret of a Helm release `{name}` in namespace `{namespace}`"
         ))
-        .hint(format!("see which there are: helm list -n {namespace}"))
-        .hint(
-            "values in a file are taken as they are: kubectl flink operator install --values FILE",
-        )
+        .hint(format!("list the releases: helm list -n {namespace}"))
+        .hint("values in a file are used as they are: kubectl flink operator install --values FILE")
         .into());
     };
     let shown = secret.name_any();

@@ -52,11 +52,11 @@ fn same_resources(other: &Deployment) -> anyhow::Error {
         "another operator may operate the same resources: deployment `{name}` in namespace `{namespace}`"
     ))
     .hint(format!(
-        "stop it first, jobs run on meanwhile: kubectl scale deployment {name} -n {namespace} --replicas 0"
+        "stop it first, jobs keep running: kubectl scale deployment {name} -n {namespace} --replicas 0"
     ))
     .hint(format!(
-        "its webhooks would refuse every change then, unless they go as well: helm uninstall, or \
-         kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration \
+        "its webhooks would then reject every change, so remove them as well: helm uninstall, or kubectl \
+         delete validatingwebhookconfiguration,mutatingwebhookconfiguration \
          flink-operator-{namespace}-webhook-configuration"
     ))
     .hint("or give each its own namespaces, with --watch-namespaces")

@@ -34,7 +34,7 @@ impl ValueArgs {
                 .with_context(|| format!("while reading `{shown}`"))?;
             let values: Option<Map<String, Value>> =
                 serde_yaml::from_str(&text).map_err(|error| {
-                    Failure::new(format!("`{shown}` holds no values")).caused_by(error)
+                    Failure::new(format!("`{shown}` contains no values")).caused_by(error)
                 })?;
             merge(&mut given, values.unwrap_or_default());
         }
@@ -64,7 +64,7 @@ pub(super) fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
 fn check(values: &Values) -> anyhow::Result<()> {
     if !["text", "json"].contains(&values.logging.format.as_str()) {
         return Err(Failure::new(format!(
-            "value `logging.format`: `{}` is none of `text`, `json`",
+            "value `logging.format`: `{}` is neither `text` nor `json`",
             values.logging.format
         ))
         .into());
@@ -72,21 +72,22 @@ fn check(values: &Values) -> anyhow::Result<()> {
     let framework = values.logging.framework.as_str();
     if !FRAMEWORKS.contains(&framework) {
         let [log4j, logback] = FRAMEWORKS;
-        let message =
-            format!("value `logging.framework`: `{framework}` is none of `{log4j}`, `{logback}`");
+        let message = format!(
+            "value `logging.framework`: `{framework}` is neither `{log4j}` nor `{logback}`"
+        );
         return Err(Failure::new(message).into());
     }
     if values.replicas < 0 {
-        return Err(Failure::new("value `replicas` is below 0").into());
+        return Err(Failure::new("value `replicas` is negative").into());
     }
     let policy = values.webhook.failure_policy.as_str();
     if !["Ignore", "Fail"].contains(&policy) {
         let message =
-            format!("value `webhook.failurePolicy`: `{policy}` is none of `Ignore`, `Fail`");
+            format!("value `webhook.failurePolicy`: `{policy}` is neither `Ignore` nor `Fail`");
         return Err(Failure::new(message).into());
     }
     if u16::try_from(values.webhook.port).is_err() || values.webhook.port == 0 {
-        return Err(Failure::new("value `webhook.port` is no port").into());
+        return Err(Failure::new("value `webhook.port` is not a port").into());
     }
     Ok(())
 }

@@ -35,8 +35,8 @@ pub(super) async fn until_available(
     let why = pod_trouble(client, namespace, name).await?;
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let look = format!("kubectl describe pods -n {namespace} -l app.kubernetes.io/name={name}");
-    Err(Failure::timed_out(format!("the operator does not run after {timeout:?}{why}"))
-        .hint(format!("look closer: {look}"))
+    Err(Failure::timed_out(format!("the operator is not running after {timeout:?}{why}"))
+        .hint(format!("for details: {look}"))
         .into())
 }
 

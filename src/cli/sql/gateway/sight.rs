@@ -46,7 +46,7 @@ pub(super) fn judge(pod: &Value) -> Sight {
     match condition("PodScheduled").filter(|scheduled| scheduled["status"] == "False") {
         Some(unscheduled) => Sight::Waiting(format!(
             "not scheduled: {}",
-            unscheduled["message"].as_str().unwrap_or("no node takes it")
+            unscheduled["message"].as_str().unwrap_or("no node fits")
         )),
         None if text("/status/phase") == Some("Running") => Sight::Waiting("starting".to_owned()),
         None => Sight::Waiting("waiting for its containers".to_owned()),

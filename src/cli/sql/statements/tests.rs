@@ -94,14 +94,14 @@ fn what_is_open_at_the_end_is_told_with_its_line() {
         1: SELECT 1
         2> SELECT 'a;
         b
-        2! a text in '…'
+        2! string '…'
     "#]],
     );
     check(
         "SELECT 1\n/* x;",
         expect![[r#"
         1> SELECT 1
-        2! a comment in /* … */
+        2! comment /* … */
     "#]],
     );
     check(

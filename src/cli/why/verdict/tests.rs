@@ -192,7 +192,7 @@ fn a_verdict_is_three_sentences_and_a_command() {
     let facts = with_container("jobmanager", waiting("ErrImagePull", "flink:9: not found"));
     expect![[r#"
         The image of `orders` cannot be pulled.
-        It shows by this (pod `orders-7d9f-x2x`): flink:9: not found.
+        Evidence (pod `orders-7d9f-x2x`): flink:9: not found.
         Correct spec.image, or name a pull secret in the pod template.
         kubectl describe pod -n shop orders-7d9f-x2x"#]]
     .assert_eq(&{
@@ -567,7 +567,7 @@ fn a_log_that_was_not_read_is_not_empty() {
     let evidence = |facts: &Facts| verdict(facts).evidence;
     let unread = with_container("jobmanager", crashing());
     check(&unread, Cause::CrashLoop);
-    assert!(evidence(&unread).contains("its log was not read"), "{}", evidence(&unread));
+    assert!(evidence(&unread).contains("its log could not be read"), "{}", evidence(&unread));
     assert!(evidence(&with_log("")).contains("nothing in the log"));
 }
 

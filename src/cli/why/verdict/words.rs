@@ -25,67 +25,65 @@ const CONFIG: &str = "kubectl get {resource} -n {namespace} -o yaml";
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn of(cause: Cause) -> Words {
     match cause {
-        Cause::Healthy => {
-            words("`{name}` is as it should be.", "There is nothing to mend.", STATUS)
-        }
+        Cause::Healthy => words("`{name}` is healthy.", "There is nothing to fix.", STATUS),
         Cause::Starting => words(
-            "`{name}` is on its way, and nothing has failed yet.",
-            "Wait, and look again if it does not get any further.",
+            "A change of `{name}` is in progress, and nothing has failed so far.",
+            "Wait, and look again if it makes no progress.",
             "kubectl flink status {name} --watch",
         ),
         Cause::Deleting => words(
             "`{name}` is being deleted.",
-            "It goes when the operator has cleaned up; what that waits for, `delete` explains.",
-            "kubectl flink delete {name} --dry-run=client",
+            "It is gone once the operator has cleaned up; `delete --explain` shows what that waits for.",
+            "kubectl flink delete {name} --explain",
         ),
         Cause::Suspended => words(
             "`{name}` is suspended on purpose.",
-            "Resume it, and it goes on from the state that it left.",
+            "Resume it to continue from the state that it left.",
             "kubectl flink resume {name}",
         ),
         Cause::OperatorNotRunning => words(
-            "No operator works on `{name}`.",
-            "Start the operator, or see why it does not run.",
+            "No operator manages `{name}`.",
+            "Start the operator, or see why it is not running.",
             "kubectl flink check",
         ),
         Cause::InvalidSpec => words(
-            "The operator refuses the spec of `{name}`; what ran before goes on.",
-            "Correct the field that is named and apply the spec again.",
+            "The operator refuses the spec of `{name}`; what was running keeps running.",
+            "Correct the named field and apply the spec again.",
             "kubectl flink plan {name}",
         ),
         Cause::PreflightFailed => words(
-            "The operator has tried the new spec of `{name}`, which would not start; what ran before goes on.",
-            "Mend what the pod says and apply the spec again, or take the change back.",
+            "The operator tried the new spec of `{name}`, and it would not start; what was running keeps running.",
+            "Fix what the pod reports and apply the spec again, or revert the change.",
             "kubectl describe pods -n {namespace} -l app.kubernetes.io/name=flink-preflight,app.kubernetes.io/instance={cluster}",
         ),
         Cause::UpgradeWaits => words(
-            "The new spec of `{name}` waits, as others are upgraded or failed to be; what ran before goes on.",
-            "Wait for its turn; where upgrades are paused, mend what failed or let the rest go on.",
+            "The new spec of `{name}` waits because other upgrades are in progress or failed; what was running keeps running.",
+            "Wait until it is admitted. If upgrades are paused, fix what failed, or continue the others.",
             "kubectl flink list -A --upgrading",
         ),
         Cause::WebhookRefusal => words(
-            "An admission webhook of the cluster refuses what `{name}` needs.",
+            "An admission webhook of the cluster rejects what `{name}` needs.",
             "Change the pod template so that the webhook admits it, or have its policy changed.",
             "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
         ),
         Cause::ServiceAccountMissing => words(
             "The service account of `{name}` does not exist, so no pod is created.",
-            "Create it with the rights of a job.",
+            "Create it with the permissions of a job.",
             "kubectl flink init -n {namespace} --service-account {account}",
         ),
         Cause::QuotaExceeded => words(
             "A resource quota of the namespace does not leave room for the pods of `{name}`.",
-            "Ask for less memory and CPU, or have the quota raised.",
+            "Request less memory and CPU, or have the quota raised.",
             "kubectl describe resourcequota -n {namespace}",
         ),
         Cause::PodSecurity => words(
             "Pod Security of the namespace does not admit the pods of `{name}`.",
-            "Give the pod template the security context that the level asks for.",
+            "Give the pod template the security context that the level requires.",
             "kubectl get namespace {namespace} -o yaml",
         ),
         Cause::Forbidden => words(
-            "The service account of `{name}` may not do what Flink needs.",
-            "Give the account the rights of a job.",
+            "The service account of `{name}` lacks permissions that Flink needs.",
+            "Give the account the permissions of a job.",
             "kubectl flink init -n {namespace} --service-account {account}",
         ),
         Cause::ImagePull => words(
@@ -100,7 +98,7 @@ fn of(cause: Cause) -> Words {
         ),
         Cause::Unschedulable => words(
             "No node has room for a pod of `{name}`.",
-            "Ask for less memory and CPU, add nodes, or loosen node selectors and tolerations.",
+            "Request less memory and CPU, add nodes, or relax node selectors and tolerations.",
             DESCRIBE_POD,
         ),
         Cause::OutOfContainerMemory => words(
@@ -116,8 +114,8 @@ fn of(cause: Cause) -> Words {
         ),
         Cause::OutOfMetaspace => words(
             "The metaspace of `{name}` is full.",
-            "Raise the metaspace; where it fills again and again, classes leak with each restart: put \
-             libraries into /opt/flink/lib.",
+            "Raise the metaspace. If it keeps filling up, classes leak with each restart: put libraries \
+             into /opt/flink/lib.",
             "kubectl flink plan {name} --set \
              flinkConfiguration.{process_key}.memory.jvm-metaspace.size=512m",
         ),
@@ -140,55 +138,55 @@ fn of(cause: Cause) -> Words {
             LOGS,
         ),
         Cause::FileSystemMissing => words(
-            "The image of `{name}` lacks the plugin of a file system that it is to use.",
-            "Enable the plugin by ENABLE_BUILT_IN_PLUGINS in the pod template, or put it into \
+            "The image of `{name}` lacks the plugin of a file system that it uses.",
+            "Enable the plugin with ENABLE_BUILT_IN_PLUGINS in the pod template, or put it into \
              /opt/flink/plugins of the image.",
             CONFIG,
         ),
         Cause::SavepointIncompatible => words(
-            "The new job of `{name}` cannot take over the state of the old one.",
-            "Give operators the uids that the state knows, or go back to the former spec; only \
-             where that state may go, set spec.job.allowNonRestoredState.",
+            "The new job of `{name}` cannot restore the state of the old one.",
+            "Give operators the uids that the state has, or go back to the previous spec. Set \
+             spec.job.allowNonRestoredState only if that state may be lost.",
             "kubectl flink rollback {name} --dry-run=client",
         ),
         Cause::SavepointMissing => words(
-            "The state that `{name}` is to start from is not there.",
-            "Name a savepoint or checkpoint that exists as spec.job.initialSavepointPath, with a new \
+            "The state that `{name}` should start from does not exist.",
+            "Set spec.job.initialSavepointPath to an existing savepoint or checkpoint, and a new \
              spec.job.savepointRedeployNonce.",
             "kubectl flink snapshots {name}",
         ),
         Cause::HaMetadataMissing => words(
-            "Nothing leads to the last checkpoint of `{name}` any more: its HA metadata is gone.",
+            "The pointer to the last checkpoint of `{name}` is lost: its HA metadata is gone.",
             "Find the newest checkpoint or savepoint in its directory, and set \
              spec.job.initialSavepointPath and a new spec.job.savepointRedeployNonce.",
             HISTORY,
         ),
         Cause::RestoreRefused => words(
-            "The operator does not know which state `{name}` is to start from, and starts nothing.",
+            "The operator does not know which state `{name}` should start from, and starts nothing.",
             "Choose the state: set spec.job.initialSavepointPath and a new \
              spec.job.savepointRedeployNonce.",
             HISTORY,
         ),
         Cause::CrashLoop => words(
-            "A container of `{name}` ends again and again.",
-            "Mend what its log says.",
+            "A container of `{name}` keeps crashing.",
+            "Fix what its log reports.",
             LOGS_OF_POD,
         ),
         Cause::NoSlots => words(
             "The job of `{name}` gets fewer task slots than it needs.",
-            "See that TaskManagers can start; in a session cluster or a standalone one add \
-             TaskManagers or slots, or lower the parallelism.",
+            "Make sure that TaskManagers can start. In a session or standalone cluster, add TaskManagers or \
+             slots, or lower the parallelism.",
             STATUS,
         ),
         Cause::CheckpointsFailing => words(
             "The checkpoints of `{name}` fail.",
-            "See that the checkpoint directory can be written and that the job is not backpressured; \
-             where they are just slow, raise execution.checkpointing.timeout.",
+            "Make sure that the checkpoint directory is writable and the job is not backpressured. If \
+             checkpoints are just slow, raise execution.checkpointing.timeout.",
             LOGS,
         ),
         Cause::TaskManagerLost => words(
             "A TaskManager of `{name}` was lost.",
-            "See why its pod ended: memory, an eviction, or a node that went.",
+            "See why its pod ended: memory, an eviction, or a lost node.",
             "kubectl get events -n {namespace} --sort-by=.lastTimestamp",
         ),
         Cause::SessionClusterMissing => words(
@@ -198,27 +196,27 @@ fn of(cause: Cause) -> Words {
         ),
         Cause::SessionClusterNotReady => words(
             "The session cluster of `{name}` is not ready.",
-            "Mend the cluster: the job waits for it.",
+            "Fix the cluster: the job waits for it.",
             "kubectl flink why {cluster}",
         ),
         Cause::RestUnreachable => words(
-            "The JobManager of `{name}` runs and does not answer.",
-            "See what its log says, and whether a network policy is in between.",
+            "The JobManager of `{name}` is running but does not answer.",
+            "Check its log, and whether a network policy blocks access.",
             LOGS,
         ),
         Cause::JobFailed => words(
-            "The job of `{name}` fails by an exception of its own.",
-            "Mend what the exception says; the state of the last checkpoint is kept.",
+            "The job of `{name}` fails with an exception of its own.",
+            "Fix what the exception reports; the state of the last checkpoint is kept.",
             LOGS,
         ),
         Cause::SwitchGivenUp => words(
-            "A change of `{name}` was given up; what ran before goes on.",
-            "Change the spec to one that works, or try the same again once the cause is mended.",
+            "A change of `{name}` was aborted or rolled back; what was running keeps running.",
+            "Change the spec to one that works, or retry it once the cause is fixed.",
             "kubectl flink promote {name} --retry",
         ),
         Cause::OperatorReports => words(
-            "The operator reports an error of `{name}`.",
-            "Mend what it says.",
+            "The operator reports an error for `{name}`.",
+            "Fix what it reports.",
             "kubectl describe -n {namespace} {resource}",
         ),
     }
@@ -247,7 +245,7 @@ pub(super) fn verdict(found: Found, facts: &Facts) -> Verdict {
     Verdict {
         cause,
         what: fill(what),
-        evidence: format!("It shows by this{shows}: {}.", evidence.trim_end_matches('.')),
+        evidence: format!("Evidence{shows}: {}.", evidence.trim_end_matches('.')),
         remedy: fill(remedy),
         next: fill(next),
     }

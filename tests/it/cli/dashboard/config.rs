@@ -57,7 +57,7 @@ async fn an_operators_configuration_that_may_not_be_read_is_told() {
     let cookie = shown.cookie().await;
     let (status, text) = page(&shown, &cookie, CONFIG).await;
     assert_eq!(status, 200);
-    let told = "what the operator's own configuration sets is not shown: ";
+    let told = "the operator's own configuration is not included: ";
     assert!(text.contains(told), "{text}");
     assert!(text.contains("forbidden") && text.contains("follows from the spec"), "{text}");
     let (status, text) = page(&shown, &cookie, "/in/default/deployment/nothing/config").await;
