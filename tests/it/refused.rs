@@ -158,7 +158,7 @@ async fn a_job_runs_on_while_an_object_of_its_next_cluster_would_be_refused() {
     operating
         .until("it is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
-            let is_named = error.starts_with("Service `orders-rest` cannot be made");
+            let is_named = error.starts_with("Service `orders-rest` cannot be created");
             (is_named && error.contains("no Services in this namespace")).then_some(())
         })
         .await;

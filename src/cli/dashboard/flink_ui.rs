@@ -266,7 +266,7 @@ fn said(status: StatusCode, title: &str, text: &str) -> Response {
 /// Refuses requests that change something or could do more than they seem to.
 async fn refuse_change(State(door): State<Arc<Door>>) -> Response {
     let text = format!(
-        "The console only forwards requests that read. A job that is stopped behind the operator's back can lose its \
+        "The console only forwards read requests. A job that is stopped behind the operator's back can lose its \
          state: stop, scale or restart it through its resource. If you know what you are doing, run: {}",
         door.command
     );

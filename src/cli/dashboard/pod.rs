@@ -101,7 +101,7 @@ pub(in crate::cli) async fn serve(settings: Settings) -> anyhow::Result<Serving>
         });
         runtime.shutdown_background();
     })?;
-    let port = beginning.await.context("the thread of the console has ended")??;
+    let port = beginning.await.context("the console's thread stopped")??;
     Ok(Serving { port, _end: end })
 }
 
@@ -246,7 +246,7 @@ impl Pod {
     async fn enter(&self, token: Token, session: Option<&str>) -> Result<Visitor, Refused> {
         let person = Person::enter(token, session.is_some(), &self.reviews).await?;
         let visitor = self.visitor(Arc::new(person)).map_err(|error| {
-            tracing::error!(error = format!("{error:#}"), "nobody can sign in to the console");
+            tracing::error!(error = format!("{error:#}"), "no one can sign in to the console");
             Refused::Unanswered("the operator cannot create a client".to_owned())
         })?;
         let Visitor { person, .. } = &visitor;
@@ -258,7 +258,7 @@ impl Pod {
             Ok(left) => left.iter().for_each(Visitor::end),
             Err(Full) => return Err(Refused::SignIn(Reason::Full)),
         }
-        tracing::info!(user = person.name(), "let in to the console");
+        tracing::info!(user = person.name(), "signed in to the console");
         Ok(visitor)
     }
 

@@ -115,7 +115,7 @@ impl Pod {
                 (StatusCode::UNAUTHORIZED, sign_in::page(&self.cluster, to, reason))
             }
             Refused::Unanswered(message) => {
-                tracing::warn!(message, "who asks for the console cannot be told");
+                tracing::warn!(message, "could not identify the console's user");
                 let title = "You cannot be identified";
                 let text = format!(
                     "The API server could not be asked who you are and what you may see: {message}. Reload the \
