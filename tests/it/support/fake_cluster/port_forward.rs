@@ -32,7 +32,7 @@ pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
     drop(tokio::spawn(async move {
         let stream = TokioIo::new(upgrade.await.unwrap());
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
-        // Who leaves early is the client, as in a real cluster.
+        // The client is the one that disconnects early, as in a real cluster.
         drop(carry(socket, port, &address).await);
     }));
     Response::builder()
@@ -45,7 +45,7 @@ pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
         .unwrap()
 }
 
-/// Moves bytes until either side closes.
+/// Copies bytes in both directions until either side closes.
 async fn carry(
     mut socket: WebSocketStream<TokioIo<Upgraded>>,
     port: u16,
@@ -70,7 +70,7 @@ async fn carry(
     let down = async {
         let mut frame = vec![0; FRAME];
         loop {
-            // In front of the bytes stands their channel.
+            // The bytes are prefixed with their channel.
             let length = from_pod.read(&mut frame[1..]).await?;
             if length == 0 {
                 break;
