@@ -96,9 +96,9 @@ fn change_leader(place: Place, is_it: fn(&Asked) -> bool, later: usize) -> Scrip
     })
 }
 
-/// Adapts the comparison to what nobody observed. If the trigger that stopped a job is unknown, the job continues from
-/// the newest state it reports, and no resource shows that this is a savepoint. If the end of a cancelled job was not
-/// observed, no revision records the state that it left.
+/// Adapts the comparison to what the operator did not observe. If the trigger that stopped a job is unknown, the job
+/// continues from the newest state it reports, and no resource shows that this is a savepoint. If the end of a
+/// cancelled job was not observed, no revision records the state that it left.
 fn unheard(trouble: Trouble, after: &str) -> Trouble {
     match after {
         _ if after == STOP.0 => trouble.without("FlinkStateSnapshot"),

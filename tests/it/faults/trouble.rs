@@ -28,7 +28,7 @@ kubernetes.operator.job.restart.failed: true
 kubernetes.operator.deployment.rollback.enabled: true
 ";
 
-/// Where a script runs.
+/// The place in which a script runs.
 pub(super) struct Place {
     pub(super) namespace: String,
     ground: Arc<Ground>,

@@ -273,7 +273,7 @@ fn tidy_container(container: &mut Map<String, Value>) {
     }
 }
 
-/// Converts an argument: 1.14.0 passes a standalone JobManager its address in another form than later operators.
+/// Converts the address argument of a standalone JobManager to the form of 1.14.0, which later operators changed.
 fn older_address_form(args: &mut Vec<Value>) {
     let pair = [json!("-D"), json!("jobmanager.rpc.address=$(_POD_IP_ADDRESS)")];
     let is_application = args.first().is_some_and(|arg| arg == "standalone-job");
@@ -286,7 +286,7 @@ fn older_address_form(args: &mut Vec<Value>) {
     }
 }
 
-/// Makes lists whose elements have a key independent of order.
+/// Converts a list whose elements have a key to one that does not depend on their order.
 fn by_key(items: Vec<Value>, field: &str) -> Value {
     let key = match field {
         "env" | "ports" | "volumes" | "containers" | "initContainers" => "name",

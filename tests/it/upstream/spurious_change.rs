@@ -204,7 +204,7 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
     }
 }
 
-/// Returns a deployment with this pod template in all three places.
+/// Returns a blue/green deployment with this pod template in all three places.
 fn blue_green(of_pods: &Value) -> Value {
     let part = json!({"resource": {"memory": "1g", "cpu": 0.5}, "podTemplate": of_pods});
     json!({

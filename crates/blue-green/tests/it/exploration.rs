@@ -20,7 +20,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim, SimChild};
 
-/// An idle operator looks again within this time.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_mins(1);
 /// Seconds until a failed savepoint is retried.
 const SAVEPOINT_AGAIN: i64 = 60;

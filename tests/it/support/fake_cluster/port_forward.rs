@@ -1,5 +1,5 @@
-//! Ports of pods, as an API server forwards them: a WebSocket with two channels for each port, data and
-//! errors, whose first frames name the port.
+//! Port-forwards to pods as an API server serves them: a WebSocket with two channels for each port, data and
+//! errors, whose first frames carry the port number.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -17,10 +17,10 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::http::Behind;
 
-/// Bytes of one frame.
+/// Size of a frame, in bytes.
 const FRAME: usize = 16 << 10;
 
-/// Switches to a WebSocket that leads to what is behind the one port that is asked for.
+/// Switches to a WebSocket that is connected to the fake behind the one requested port.
 pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let port = query.split('&').find_map(|part| part.strip_prefix("ports="));

@@ -665,7 +665,7 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
         ReconciledSpec::parse(&text.unwrap()).unwrap().spec.image.unwrap()
     };
     assert_eq!(image(&plan), "flink:1.20", "what runs, not what failed");
-    // The cancel was lost with its JobManager, and the job still runs; its user wants the failed spec.
+    // The cancel was lost with its JobManager, and the job still runs; its user sets the failed spec again.
     let mut vanished = back.after(&plan).edit(|spec| spec.image = Some("flink:new".to_owned()));
     vanished.facts.jobs = Fact::Known(vec![]);
     vanished.facts.ha_metadata = Fact::Unknown("no answer".to_owned());

@@ -145,7 +145,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
         replaced.facts.pods = Fact::Known(pods);
         assert!(!is_removed(&replaced));
     }
-    // A job that wants no state or names another one is not asked.
+    // A job that needs no state or names another one is upgraded.
     let again = ended(&scene, 3500);
     assert!(!is_removed(&again));
     assert!(is_removed(&again.clone().edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless)));
@@ -558,7 +558,7 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
-    // A silent one may be told to cancel it all the same.
+    // A silent JobManager may still receive the cancellation.
     let silent = named(Scene::running("savepoint").silent());
     assert!(
         error(&silent.plan()).contains("the checkpoint would be deleted"),

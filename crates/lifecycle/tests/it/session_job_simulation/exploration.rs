@@ -11,7 +11,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 use super::*;
 use crate::simulation::upheaval::Change;
 
-/// An idle operator looks again within this time.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -12,7 +12,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 use super::upheaval::{Change, HIGHLY_AVAILABLE};
 use super::*;
 
-/// An idle operator looks again within this time.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -393,6 +393,7 @@ impl Sim {
         self.with(&[("job.upgrade.preflight", "objects")])
     }
 
+    /// Gives it high availability by the operator's defaults.
     fn with_defaults(mut self) -> Self {
         self.operator = OperatorConfig::new(HIGHLY_AVAILABLE.into_iter().collect());
         self
