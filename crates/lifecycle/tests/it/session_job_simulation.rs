@@ -57,7 +57,7 @@ use testing::choices::{Choices, seeds};
 
 /// Seconds that the operator waits for a job whose submission got no answer.
 const SUBMISSION_TIMEOUT: i64 = 8;
-/// Seconds that a `main()` takes which delays the answer.
+/// Seconds by which a slow `main()` delays the answer.
 const LATE: i64 = 4;
 
 #[derive(Clone, PartialEq)]

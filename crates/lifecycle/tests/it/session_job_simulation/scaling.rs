@@ -26,7 +26,7 @@ const LOADS: [f64; 5] = [10.0, 50.0, 90.0, 160.0, 240.0];
 /// Seconds between two cycles.
 const INTERVAL: i64 = 2;
 const OPTIONS: [(&str, &str); 8] = [
-    // The minimum of all windows.
+    // No window may be shorter than this.
     ("kubernetes.operator.reconcile.interval", "2 s"),
     ("job.autoscaler.enabled", "true"),
     ("job.autoscaler.stabilization.interval", "0 s"),
@@ -68,7 +68,7 @@ struct Scaled {
     busy: f64,
     running_since: Timestamp,
     runs: (Option<String>, u32),
-    /// Decisions that were made and stored, as seen from outside.
+    /// Decisions that were made and stored, as the test observed them.
     decided: Vec<(u32, u32)>,
     /// Number of changes of the job's parallelism.
     changes: usize,
