@@ -1,6 +1,6 @@
 //! The command line: one file per command, all printing through [`printer::Printer`].
 //!
-//! [`run()`] parses, starts the runtime, runs one command and turns its result into an exit code.
+//! [`run()`] parses the arguments, starts the runtime, runs one command and turns its result into an exit code.
 //! Nothing before the command itself touches the network or the kubeconfig, so that `--help` and
 //! usage errors are immediate.
 
@@ -85,7 +85,7 @@ use validation::extension::cel::guard;
 /// Runs the program with the arguments and terminal of this process.
 pub fn run() -> ExitCode {
     abort_on_panic();
-    // A shell that asks for completions sets a variable and takes the answer from stdout.
+    // A shell that requests completions sets a variable and reads the answer from stdout.
     let words = std::env::args_os();
     match CompleteEnv::with_factory(Cli::command)
         .var(completion::VARIABLE)
@@ -99,7 +99,7 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let error = reference::shortened(error);
-            // A closed pipe is the only way this fails, and then nobody reads the reason.
+            // This fails only on a closed pipe, when no one would read the reason.
             drop(error.print());
             let has_examples = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             if error.use_stderr() && !has_examples {
@@ -134,12 +134,12 @@ fn start(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
         .build()
         .context("while starting the runtime")?;
     let result = runtime.block_on(dispatch(cli, printer));
-    // A blocking read that nobody waits for any more, such as a prompt, must not hold the exit.
+    // An abandoned blocking read, such as a prompt, must not delay the exit.
     runtime.shutdown_background();
     result
 }
 
-/// Runs the command that was asked for.
+/// Runs the requested command.
 async fn dispatch(cli: Cli, printer: &Printer) -> anyhow::Result<()> {
     let Cli { command, global } = cli;
     let result = Box::pin(run_command(command, &global, printer)).await;
@@ -153,7 +153,7 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(cluster::Error::Unreachable { .. }))
 }
 
-/// Says which API server did not answer: the first thing to check is whether it is the right one.
+/// Adds the address of the API server that did not answer, so that users can check whether it is the right one.
 async fn name_server(error: anyhow::Error, global: &args::Global) -> anyhow::Error {
     match (global.config().await, error.downcast_ref()) {
         (Ok(config), Some(cluster::Error::Unreachable { message })) => {
@@ -169,7 +169,7 @@ async fn name_server(error: anyhow::Error, global: &args::Global) -> anyhow::Err
     }
 }
 
-/// Runs one command, whoever connected it and whatever it prints to.
+/// Runs one command with the given connection and printer.
 pub async fn run_command(
     command: Command,
     global: &args::Global,
@@ -224,13 +224,13 @@ pub async fn run_command(
     }
 }
 
-/// Ends the process on a panic, which would end only a task otherwise, and leave half an operator.
-/// Rules of users are kept apart: see [`guard`].
+/// Ends the process on a panic, which would otherwise end only a task and leave half an operator.
+/// User-defined rules are isolated: see [`guard`].
 pub fn abort_on_panic() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if guard::is_guarded() {
-            // Without its message, which may show values of an object.
+            // The message is omitted, because it may contain values of an object.
             let at = panic.location().map(ToString::to_string);
             tracing::warn!(at, "a rule broke the language");
             return;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    // Both HTTP clients take the process-wide provider. It is only refused when one is there
-    // already, which is as good.
+    // Both HTTP clients use the process-wide provider. Installing fails only if one is already installed, which is
+    // fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     kubectl_flink::cli::run()
 }

@@ -1,6 +1,6 @@
-//! What a real API server makes of our resources.
+//! How a real API server handles our resources.
 //!
-//! `KUBECTL_FLINK_TEST_KUBECONFIG` names its kubeconfig; etcd and kube-apiserver are enough.
+//! `KUBECTL_FLINK_TEST_KUBECONFIG` is its kubeconfig; etcd and kube-apiserver are enough.
 
 mod crds;
 mod dashboard;
@@ -24,10 +24,10 @@ use tokio::sync::OnceCell;
 
 use crate::support::api_client;
 
-/// The definitions are the same for all tests.
+/// Set once our definitions are installed, which all tests share.
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
 
-/// A namespace of one's own in a cluster that has our definitions.
+/// A separate namespace in a cluster with our definitions.
 struct Server {
     client: Client,
     namespace: String,
@@ -36,7 +36,7 @@ struct Server {
 
 impl Server {
     async fn with_namespace(namespace: &str) -> Self {
-        // Refused where another test was first, which is as good.
+        // Fails if another test was first, which is fine.
         drop(rustls::crypto::ring::default_provider().install_default());
         let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG")
             .expect("KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of an API server");
@@ -54,8 +54,7 @@ impl Server {
         Self { client, namespace, address }
     }
 
-    /// The address of this machine at which the API server can reach it: a sandbox has a network of
-    /// its own.
+    /// Returns the address at which the API server can reach this machine; a sandbox has its own network.
     fn way_back(&self) -> String {
         let port = self.address.port_u16().unwrap_or(443);
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -64,7 +63,7 @@ impl Server {
         socket.local_addr().unwrap().ip().to_string()
     }
 
-    /// Leaves the cluster as it was, but for the definitions.
+    /// Restores the cluster, except for the definitions.
     async fn clean_up(self) {
         let namespaces = Api::<Namespace>::all(self.client);
         let _deletion = namespaces.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
@@ -86,7 +85,7 @@ impl Server {
         Ok(serde_json::to_value(created).unwrap())
     }
 
-    /// What the API server says against `object`; `None` where it takes it. Nothing is stored.
+    /// Returns why the API server rejects `object`, or `None` if it accepts it. Nothing is stored.
     async fn refusal(&self, object: &Value) -> Option<String> {
         let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let params = PostParams { dry_run: true, ..PostParams::default() };

@@ -10,17 +10,17 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "kubernetes.operator.user.artifacts";
 
-/// What the script says under this name.
+/// Returns the variable that the script sets.
 fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is set by tests/artifacts.sh"))
 }
 
-/// What was fetched, and the folder that it is in.
+/// Returns the fetched jar, and the folder that it is in.
 async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     fetch_as(uri, options, &[]).await
 }
 
-/// The same for a job with options of its own.
+/// As [`fetch_with`], for a job with its own options.
 async fn fetch_as(
     uri: &str,
     operator_options: &[(&str, &str)],
@@ -42,7 +42,7 @@ async fn fetch_as(
     Ok((fetched, folder))
 }
 
-/// Switches the guard of private addresses off; every store here has one.
+/// Switches off the guard against private addresses, which every store here has.
 const UNGUARDED: (&str, &str) =
     ("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "false");
 
@@ -52,7 +52,7 @@ fn check((fetched, _folder): &(Fetched, TempDir)) {
     assert_eq!(length, fetched.size_bytes);
 }
 
-/// What is not there, and a jar that is larger than it may be, are told as that.
+/// A missing file and a jar that is too large are reported as such.
 async fn check_refusals(jar: &str, missing: [&str; 2], options: &[(&str, &str)]) {
     for missing in missing {
         let error = fetch_with(missing, options).await.unwrap_err();
@@ -64,7 +64,7 @@ async fn check_refusals(jar: &str, missing: [&str; 2], options: &[(&str, &str)])
     assert_eq!(error.reason(), "ArtifactTooLarge", "{error}");
 }
 
-/// A jar that is fetched twice is kept once.
+/// A jar that is fetched twice is stored once.
 async fn check_cached(jar: &str, options: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let base = ("kubernetes.operator.user.artifacts.base.dir", folder.path().to_str().unwrap());
@@ -76,7 +76,7 @@ async fn check_cached(jar: &str, options: &[(&str, &str)]) {
     assert_eq!(cached(), 2);
 }
 
-/// A store at a private address is a job's own only where the guard is off.
+/// A job may configure a store at a private address only if the guard is off.
 async fn check_guarded(jar: &str, own: &[(&str, &str)]) {
     let error = fetch_as(jar, &[], own).await.unwrap_err();
     assert_eq!(error.reason(), "ArtifactPrivateAddress", "{error}");

@@ -1,4 +1,4 @@
-//! The autoscaler in an operator at work: what it measures, decides, stores and brings about.
+//! The autoscaler in a running operator: what it measures, decides, stores and applies.
 
 use api::job::{JobState, UpgradeMode};
 use autoscaler::cost::Cost;
@@ -14,7 +14,7 @@ use crate::support::operating::Operating;
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
-/// A running job with its autoscaler on, quick enough for a test.
+/// Returns a running job with its autoscaler on, with intervals that are short enough for a test.
 pub(crate) fn scene(options: &[(&str, &str)]) -> Scene {
     let mut scene = Scene::running("savepoint");
     let quick = [
@@ -48,7 +48,7 @@ pub(crate) async fn flink() -> FakeFlink {
     flink
 }
 
-/// Lets the scene's job run under a load.
+/// Runs the scene's job under a load.
 pub(crate) fn run(operating: &Operating, scene: &Scene, rate: f64) {
     operating.run(scene);
     let now = operating.flink.now();
@@ -88,7 +88,7 @@ pub(crate) fn last_reconciled(cluster: &FakeCluster) -> Value {
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
 
-/// Waits until the job was measured so many times more.
+/// Waits until the job was measured this many more times.
 async fn measure(operating: &Operating, times: usize) {
     let measured = || operating.flink.requests("taskmanagers/metrics").len();
     let until = measured() + times;
@@ -106,7 +106,7 @@ async fn a_change_of_the_load_scales_in_place_up_and_down_and_then_rests() {
         .until("it catches up", |_| with_load(&operating, |load| load.lag < 1.0).then_some(()))
         .await;
 
-    // After a backlog it may have more than it needs; then it stays as it is.
+    // After a backlog it may have more than it needs, and then stays that way.
     measure(&operating, 12).await;
     let (changes, steady) = (with_load(&operating, |load| load.changes), parallelism(&operating));
     measure(&operating, 9).await;
@@ -170,7 +170,7 @@ async fn an_operator_that_starts_within_a_window_goes_on_with_it() {
         state(&operating.cluster).unwrap().state.restarts.keys().next().copied().unwrap();
     let waited = scaled_at.duration_since(first).as_secs_f64();
     assert!(waited >= 3.0, "a whole window: {waited}");
-    // And an operator that starts with a decision in force leaves it in force.
+    // An operator that starts with a decision in effect keeps it.
     let changes = with_load(&operating, |load| load.changes);
     let operating = operating.restart().await;
     tokio::time::sleep(std::time::Duration::from_millis(800)).await;
@@ -185,7 +185,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     let data = json!({OVERRIDES_KEY: format!("{SOURCE}:2,{WINDOW}"), "ofTomorrow": "kept"});
     operating.cluster.insert(config_map(data.clone()));
     let mut scene = scene(&[(OVERRIDES, &format!("{SOURCE}:2,{WINDOW}:2"))]);
-    // As it runs since a former decision.
+    // It still runs with an earlier decision.
     scene.resource.spec.flink_configuration.0.remove(OVERRIDES);
     run(&operating, &scene, 100.0);
     let event = operating
@@ -197,7 +197,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     assert_eq!(with_load(&operating, |load| load.changes), 0);
     assert_eq!(stored(&operating.cluster).unwrap()["data"], data);
     assert_eq!(operating.flink.requests("/stop"), [""; 0], "what runs stays as it is");
-    // Whoever mends it needs no restart of the operator.
+    // Repairing it needs no restart of the operator.
     operating.cluster.insert(config_map(json!({OVERRIDES_KEY: format!("{SOURCE}:2,{WINDOW}:2")})));
     operating.until("it is scaled up", |_| (parallelism(&operating) >= (3, 3)).then_some(())).await;
     operating.stop().await;
@@ -236,7 +236,7 @@ async fn turned_off_it_forgets_and_the_users_parallelism_comes_back() {
             data.is_empty().then_some(())
         })
         .await;
-    // An override that is taken away cannot be scaled in place.
+    // An override that is removed cannot be applied in place.
     operating
         .until("it is upgraded", |_| (!operating.flink.requests("/stop").is_empty()).then_some(()))
         .await;
@@ -284,7 +284,7 @@ async fn history_of_the_java_operator_is_gone_on_with_and_no_advice_comes_first(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steady_jobs_cost_a_write_now_and_then() {
     let operating = Operating::start(flink().await);
-    // Samples alone are stored five times in a window.
+    // Samples alone are stored five times per window.
     run(&operating, &scene(&[("job.autoscaler.metrics.window", "50 s")]), 28.0);
     operating.until("samples are stored", stored).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -308,7 +308,7 @@ async fn whoever_writes_meanwhile_is_not_overwritten() {
         "the object has been modified",
     );
     with_load(&operating, |load| load.rate = 100.0);
-    // What was decided and not stored does not count; the next cycle decides anew.
+    // A decision that was not stored has no effect; the next cycle decides again.
     operating
         .until("it is told", |cluster| events(cluster, "AutoscalerError").into_iter().next())
         .await;

@@ -1,5 +1,4 @@
-//! Rules of the operator's configuration that have a say in what the autoscaler decides, with a real
-//! endpoint.
+//! Rules in the operator's configuration that affect the autoscaler's decisions, with a real endpoint.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,10 +19,10 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::load::{SOURCE, WINDOW};
 use crate::support::operating::Operating;
 
-/// Status and text of an answer.
+/// Status and body of an answer.
 type Answer = (u16, String);
 
-/// An endpoint whose answer may change, and what it was asked.
+/// An endpoint with a changeable answer, and the requests it received.
 #[derive(Clone)]
 struct Endpoint {
     url: String,
@@ -146,7 +145,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
     run(&operating, &scene, 28.0);
     operating.until("it is asked", |_| (endpoint.asked() >= 6).then_some(())).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0, "what was measured is enough");
-    // Of the window as well, which reads from the source.
+    // The window, which reads from the source, is evaluated too.
     let asked: Vec<Value> = endpoint.asked.lock().unwrap().clone();
     let of = |id: &str| asked.iter().find(|request| request["vertex"]["id"] == id).unwrap();
     assert_eq!(of(SOURCE)["inputs"], json!({}));
@@ -157,7 +156,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
     operating.until("it is no figure", is_told("AutoscalerError", why)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
 
-    // 80 records a second at 70 percent of 40 for each: 3, and the next even number is 4.
+    // 80 records per second at 70 percent of 40 each need 3; the next even number is 4.
     endpoint.answers(200, r#"{"TARGET_DATA_RATE": 80, "CATCH_UP_DATA_RATE": 0}"#);
     operating.until("it is scaled", |_| (parallelism(&operating) == (4, 4)).then_some(())).await;
     operating.stop().await;
@@ -166,7 +165,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_names_what_nobody_defines_is_not_scaled_and_told_what_to_define() {
     let operating = Operating::start_ruled(flink().await, "");
-    // A job defines no rules: whoever may edit it could have the operator call any address.
+    // A job cannot define rules, because anyone who may edit it could have the operator call any address.
     let scene = scene(&[
         ("job.autoscaler.metrics.custom-evaluators", "mine"),
         ("kubernetes.operator.plugins.evaluators.mine.expression", "null"),
@@ -179,7 +178,7 @@ async fn a_job_that_names_what_nobody_defines_is_not_scaled_and_told_what_to_def
     operating.stop().await;
 }
 
-/// The example of the page, tried on a job on paper.
+/// The example of the page, applied to a job on paper.
 #[test]
 fn the_rules_of_the_page_do_what_they_say() {
     let page = std::fs::read_to_string(path("docs/autoscaler.md")).unwrap();
@@ -205,8 +204,7 @@ vertices:
     let scaled = trace(&config);
     let [decision] = scaled.decisions.as_slice() else { panic!("{:#?}", scaled.decisions) };
     let changes: Vec<_> = decision.changes.iter().map(|(id, of)| (id.as_str(), of.new)).collect();
-    // 50000 records a second instead of 4000: the next divisors below of 60 partitions and 128 key
-    // groups.
+    // 50000 records per second instead of 4000: the next lower divisors of 60 partitions and 128 key groups.
     assert_eq!(changes, [("sink", 64), ("source", 30)]);
     let steps = decision.changes[&"source".into()].steps.iter();
     let steps: Vec<String> = steps.map(|step| step.rule.to_string()).collect();

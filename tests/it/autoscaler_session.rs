@@ -1,4 +1,4 @@
-//! The autoscaler of session jobs, and what edits that do not come into force mean to it.
+//! The autoscaler of session jobs, and how it handles edits that do not take effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::support::operating::{Operating, job_manager_of};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
-/// The session cluster `lab`, whose configuration turns on the autoscaler of its jobs.
+/// Returns the session cluster `lab`, whose configuration enables the autoscaler for its jobs.
 fn lab() -> Value {
     let mut lab = serde_json::to_value(scene(&[]).resource).unwrap();
     lab["metadata"]["name"] = json!("lab");
@@ -44,7 +44,7 @@ fn lab() -> Value {
     lab
 }
 
-/// The job `clicks` in it, which does not speak of the autoscaler.
+/// Returns the job `clicks` in it, which does not mention the autoscaler.
 fn clicks() -> Value {
     let spec = json!({
         "deploymentName": "lab",
@@ -114,7 +114,7 @@ fn last_reconciled(cluster: &FakeCluster) -> Value {
     serde_json::from_str(text.as_str().unwrap()).unwrap()
 }
 
-/// What is on record of the job's parallelism.
+/// Returns the recorded parallelism of the job.
 fn overrides(cluster: &FakeCluster) -> Option<String> {
     let spec = &last_reconciled(cluster)["spec"]["flinkConfiguration"];
     spec[OVERRIDES].as_str().map(str::to_owned)
@@ -175,7 +175,7 @@ async fn a_bad_edit_of_the_session_cluster_turns_nothing_off() {
     operating.stop().await;
 }
 
-/// Lets nobody turn the autoscaler off.
+/// Rejects turning the autoscaler off.
 struct Keeper;
 
 impl Validator for Keeper {
@@ -229,14 +229,14 @@ async fn an_edit_that_only_a_validator_refuses_clears_nothing() {
     let kept = || stored(&operating.cluster, "autoscaler-orders")["parallelismOverrides"].clone();
     assert!(kept().is_string(), "{}", kept());
 
-    // Taken back, the job goes on with what it has.
+    // Once the edit is reverted, the job keeps what it has.
     let before = kept();
     edit(&operating, 3, "true", |_| ());
     a_while().await;
     assert_eq!(operating.flink.requests("/stop"), [""; 0]);
     assert!(is_scaled(&operating).is_some() && before.is_string());
 
-    // What the validator admits does clear: a reset begins anew.
+    // A reset that the validator admits does clear the state.
     edit(&operating, 4, "true", |job| job["autoscalerResetNonce"] = json!(7));
     operating
         .until("it is cleared", |cluster| {

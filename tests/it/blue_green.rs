@@ -1,4 +1,4 @@
-//! A `FlinkBlueGreenDeployment` on the fake cluster. What becomes of it in full is played by the scenarios of `faults`.
+//! A `FlinkBlueGreenDeployment` on the fake cluster. Its whole lifecycle is covered by the scenarios of `faults`.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn stored(cluster: &FakeCluster, name: &str) -> Option<Value> {
     cluster.object("flinkbluegreendeployments", "shop", name)
 }
 
-/// Its status, once there is an error in it.
+/// Returns its status once it has an error.
 fn failed(cluster: &FakeCluster, name: &str) -> Option<Value> {
     let status = stored(cluster, name)?["status"].clone();
     status["error"].is_string().then_some(status)
@@ -62,7 +62,7 @@ async fn the_first_child_is_made_and_reconciled() {
     operating.stop().await;
 }
 
-/// What there is of `trial`, whose blue child runs and serves.
+/// The objects of `trial`, whose blue child runs and serves.
 struct Served {
     resource: Value,
     scaling: Value,
@@ -85,7 +85,7 @@ fn serve(operating: &Operating, change: impl FnOnce(&mut Served)) {
     let recorded = json!({"spec": resource["spec"]}).to_string();
     resource["status"] = json!({"blueGreenState": "ACTIVE_BLUE", "jobStatus": {"state": "RUNNING"},
         "lastReconciledSpec": recorded});
-    // It runs as the autoscaler decided.
+    // It runs with the autoscaler's decision.
     for recorded in ["lastReconciledSpec", "lastStableSpec"] {
         let text = &mut blue["status"]["reconciliationStatus"][recorded];
         let mut spec: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
@@ -108,7 +108,7 @@ fn serve(operating: &Operating, change: impl FnOnce(&mut Served)) {
     }
 }
 
-/// What the autoscaler stored of a child: one vertex has this parallelism.
+/// Returns the autoscaler's stored state of a child, with this parallelism for one vertex.
 fn scaling_of(child: &Value, parallelism: u32) -> Value {
     let mut stored = Stored::default();
     stored.state.overrides = BTreeMap::from([(VertexId::from(VERTEX), parallelism)]);
@@ -154,7 +154,7 @@ async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
     operating.stop().await;
 }
 
-/// A savepoint is taken, which is not complete for long.
+/// Starts a savepoint that takes long to complete.
 fn save(served: &mut Served) {
     served.edit();
     let status = &mut served.resource["status"];
@@ -163,7 +163,7 @@ fn save(served: &mut Served) {
     served.job.savepoint_steps = usize::MAX;
 }
 
-/// Waits until the controller of the blue child has looked so many times more.
+/// Waits until the controller of the blue child has checked this many more times.
 async fn look(operating: &Operating, times: usize) {
     let looked = || operating.flink.requests("jobs/overview").len();
     let until = looked() + times;
@@ -226,7 +226,7 @@ async fn a_savepoint_of_a_colour_that_is_gone_is_disposed_of_by_the_other_one() 
     operating.stop().await;
 }
 
-/// It is a savepoint of a job that is gone, and not one of the job that has taken over.
+/// It is a savepoint of a deleted job, not of the job that has taken over.
 #[tokio::test]
 async fn a_snapshot_that_a_colour_did_not_complete_is_not_asked_of_the_other_one() {
     let flink = FakeFlink::start().await;

@@ -1,4 +1,4 @@
-//! The Helm chart against `operator install`: one set of values, one set of objects.
+//! The Helm chart against `operator install`: the same values must yield the same objects.
 
 use operator::install::merge::{Scalars, defaults, merge, set, typed};
 use operator::install::objects::Release;
@@ -10,7 +10,7 @@ use crate::support::program::other;
 const NAMESPACE: &str = "flink-operator";
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/helm/kubectl-flink-operator");
 
-/// Values that between them reach every branch of a template.
+/// Sets of values that together reach every branch of a template.
 const CASES: &[&[&str]] = &[
     &[],
     &["watchNamespaces={shop,fraud},replicas=2,strategy.type=RollingUpdate"],
@@ -111,13 +111,13 @@ const CASES: &[&[&str]] = &[
     ],
 ];
 
-/// Values for the Java operator's chart: its own, and some as people publish them.
+/// Folder of values for the Java operator's chart: its own, and some published ones.
 const OF_JAVA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/helm");
 
-/// Values that the examples show.
+/// Folder of the examples' values.
 const OF_EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/helm");
 
-/// The same as a file, for what `--set` cannot say.
+/// Values as a file, for what `--set` cannot express.
 const FILE: &str = "
 imagePullSecrets: [{name: registry}]
 operatorPod:
@@ -164,7 +164,7 @@ fn of_chart_in(chart: &str, arguments: &[&str]) -> Vec<Value> {
     documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
-/// In one order; within an object order is part of the meaning.
+/// Sorts the objects; the order within an object is significant.
 fn sorted(mut objects: Vec<Value>) -> Vec<Value> {
     objects.sort_by_key(|object| {
         let text = |path| object.pointer(path).map_or_else(String::new, ToString::to_string);
@@ -176,7 +176,7 @@ fn sorted(mut objects: Vec<Value>) -> Vec<Value> {
 #[track_caller]
 fn assert_same(chart: Vec<Value>, program: Vec<Value>, of: &str) {
     let text = |objects: Vec<Value>| serde_json::to_string_pretty(&sorted(objects)).unwrap();
-    // Maps have no order.
+    // Maps are unordered.
     let ordered = |text: String| {
         let value: Value = serde_json::from_str(&text).unwrap();
         serde_json::to_string_pretty(&in_order(value)).unwrap()
@@ -216,11 +216,11 @@ fn the_chart_makes_what_the_program_makes() {
     assert_same(of_chart(&["--values", path]), of_program(given), FILE);
 }
 
-/// What has no effect there is told in the same words.
+/// Values without effect are reported in the same words.
 #[test]
 #[ignore = "needs Helm: tests/helm.sh"]
 fn values_for_the_java_operators_chart_are_taken() {
-    // Helm shows notes of what is installed alone.
+    // Helm shows notes only on installation.
     let notes = tempfile::tempdir().unwrap();
     let copied = other("cp")
         .arg("-R")
@@ -247,7 +247,7 @@ fn values_for_the_java_operators_chart_are_taken() {
     assert!(!told.is_empty());
 }
 
-/// Path and values of each example.
+/// Returns path and values of each example.
 fn examples() -> Vec<(String, Map<String, Value>)> {
     let files = std::fs::read_dir(OF_EXAMPLES).unwrap().map(|entry| entry.unwrap().path());
     let read = |file: std::path::PathBuf| {

@@ -1,4 +1,4 @@
-//! Commands against a cluster in memory, and the program itself by its transcripts.
+//! Commands against a cluster in memory, and the program itself through its transcripts.
 
 mod autoscaler;
 mod backtest;

@@ -1,4 +1,4 @@
-//! An operator at work that is to dispose of a savepoint, and who else may need it.
+//! A running operator that is to dispose of a savepoint, and what else may need that savepoint.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::operating::Operating;
 const CLUSTER: &str = "shop/orders";
 const PATH: &str = "s3://lake/sp/savepoint-old";
 
-/// A completed savepoint of `shop/orders` whose deletion was asked for.
+/// Returns a completed savepoint of `shop/orders` that is being deleted.
 pub(crate) fn going() -> Value {
     let now = Timestamp::now();
     json!({
@@ -39,7 +39,7 @@ pub(crate) fn going() -> Value {
     })
 }
 
-/// Something in the namespace `test`.
+/// Returns an object in the namespace `test`.
 fn elsewhere(kind: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": kind,
@@ -155,7 +155,7 @@ async fn a_savepoint_that_a_jobs_statistics_name_last_goes_after_the_next_checkp
     operating.stop().await;
 }
 
-/// What stands in front of an API server answers like this when it has lost its way.
+/// A misconfigured proxy in front of an API server answers like this.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
     let job = json!({"initialSavepointPath": PATH, "jarURI": "local:///job.jar"});
@@ -182,7 +182,7 @@ async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
     }
 }
 
-/// A user names a savepoint, and the pass that finds it too old has not been shown that yet.
+/// A user names a savepoint, and the pass that finds it too old has not seen that yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_savepoint_of_the_history_is_kept_that_the_job_names_since_the_watch_showed_it() {
     let entry = |path: &str, age| {
@@ -193,7 +193,7 @@ async fn a_savepoint_of_the_history_is_kept_that_the_job_names_since_the_watch_s
     let books = json!({"lastSavepoint": newest, "savepointHistory": [entry(PATH, 9), newest]});
     for (named, steps) in [(Some(PATH), vec![]), (None, vec!["dispose-savepoint"])] {
         let operating = start(&Watch::AllNamespaces, FakeCluster::new()).await;
-        // Its passes over what is stored dispose of nothing.
+        // Its passes over the stored resource dispose of nothing.
         let mut resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
         resource["spec"]["flinkConfiguration"]["kubernetes.operator.savepoint.cleanup.enabled"] =
             json!("false");

@@ -1,7 +1,7 @@
 //! Real Flink jobs on a real Kubernetes, driven as a user would drive them.
 //!
-//! `tests/cluster.sh` brings a sandbox up and runs these. The job writes each record exactly once, so
-//! its output tells at the end whether any step lost or doubled one.
+//! `tests/cluster.sh` starts a sandbox and runs these. The job writes each record exactly once, so its output shows at
+//! the end whether any step lost or doubled one.
 
 mod access;
 mod autoscaler;
@@ -37,14 +37,14 @@ use zookeeper::children;
 fn upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("upgrades");
     let mut job = cluster.job();
-    // A Service that the API server refuses: the job runs behind a plain one, and the status tells it.
+    // A Service that the API server rejects: the job runs behind a plain one, and the status reports it.
     let annotations = "kubernetes.rest-service.annotations";
     job["spec"]["flinkConfiguration"][annotations] = json!("bad key!:x");
     let first = cluster.start(&job);
     let error = first["status"]["error"].as_str().unwrap_or_default();
     assert!(error.contains("bad key!"), "the status tells what is refused: {error}");
 
-    // A savepoint upgrade, to another parallelism, that mends it.
+    // A savepoint upgrade to another parallelism, which repairs it.
     job["spec"]["flinkConfiguration"].as_object_mut().unwrap().remove(annotations);
     job["spec"]["job"]["parallelism"] = json!(2);
     let upgraded = cluster.upgrade(&job);
@@ -78,14 +78,14 @@ fn upgrades_lose_and_double_nothing() {
     job["spec"]["job"]["parallelism"] = json!(1);
     cluster.upgrade_the_dead(&job);
 
-    // Suspend, and resume.
+    // Suspend and resume.
     cluster.suspend();
     let suspended_at = cluster.records();
     thread::sleep(Duration::from_secs(6));
     assert_eq!(cluster.records(), suspended_at, "a suspended job writes nothing");
     cluster.resume();
 
-    // An image that does not exist, which nobody wants to try first, and back.
+    // To an image that does not exist, without trying it first, and back.
     let good_image = job["spec"]["image"].clone();
     job["spec"]["image"] = json!("flink:does-not-exist");
     let file = cluster.write(&job);
@@ -104,7 +104,7 @@ fn upgrades_lose_and_double_nothing() {
     assert_eq!(back["spec"]["image"], good_image);
     cluster.wait_until_writing();
 
-    // Gone, with a savepoint left behind.
+    // Delete it, leaving a savepoint.
     cluster.delete_and_count();
 }
 
@@ -121,12 +121,12 @@ fn zookeeper_keeps_the_last_state() {
     config.insert("high-availability.type".to_owned(), json!("zookeeper"));
     config.insert("high-availability.zookeeper.quorum".to_owned(), json!(quorum));
     config.insert("high-availability.zookeeper.path.root".to_owned(), json!("/team"));
-    // A former cluster of this name has left the graphs of its job, which Flink would run, too.
+    // An earlier cluster of this name has left its job's graphs, which Flink would run too.
     let (graphs, other) = (["jobgraphs", "execution-plans", "applications"], "f".repeat(32));
     for graphs in graphs {
         zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/{graphs}/{other}"));
     }
-    // Or it is of a namesake that runs, which would end its job.
+    // Or it belongs to a running namesake, whose job it would end.
     let leader = zookeeper::register(&cluster, &quorum, &format!("/team/{JOB}/leader/latch"));
     cluster.start_operator();
     let others = || graphs.map(|of| children(&cluster, &quorum, &format!("/team/{JOB}/{of}")));
@@ -148,7 +148,7 @@ fn zookeeper_keeps_the_last_state() {
         thread::sleep(Duration::from_secs(1));
     }
 
-    // The nodes of a cluster that is gone, and nothing of the one at work.
+    // Removes the nodes of a deleted cluster, and nothing of the running one.
     zookeeper::add(&cluster, &quorum, &format!("/team/gone/jobs/{id}/checkpoints/1"));
     zookeeper::add(&cluster, &quorum, "/team/of-others/notes");
     let place = format!("zookeeper://{quorum}/team");
@@ -176,11 +176,11 @@ fn zookeeper_keeps_the_last_state() {
         "last state keeps the job's id"
     );
 
-    // Gone, with all that Flink kept of it.
+    // Delete it, with everything that Flink stored.
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
     assert!(nodes("").is_empty(), "nothing is left in ZooKeeper: {:?}", nodes(""));
-    // But for what a namesake keeps there that is stopped.
+    // Except what a stopped namesake keeps there.
     for of in [format!("jobs/{other}/checkpoints/1"), format!("jobgraphs/{other}")] {
         zookeeper::add(&cluster, &quorum, &format!("/team/{JOB}/{of}"));
     }
@@ -204,7 +204,7 @@ fn a_bad_edit_leaves_the_job_alone() {
     let stable = cluster.wait_until_stable();
     let incarnation = cluster.job_manager_incarnation();
 
-    // `deploy` refuses, and names every violation.
+    // `deploy` rejects it, and names every violation.
     let good = job.clone();
     job["spec"]["job"]["parallelism"] = json!(0);
     job["spec"]["jobManager"]["resources"]["requests"]["memory"] = json!("100Mi");
@@ -217,7 +217,7 @@ fn a_bad_edit_leaves_the_job_alone() {
     let generation = |deployment: &Value| deployment["metadata"]["generation"].clone();
     assert_eq!(generation(&cluster.observed()), generation(&stable), "nothing was sent");
 
-    // The same by another way: the operator says so and goes on with what it has.
+    // The same without `deploy`: the operator reports it and keeps what it has.
     cluster.edit(json!({"spec": {"jobManager": job["spec"]["jobManager"]}}));
     cluster.wait_until("refused", |deployment| deployment["status"]["error"].is_string());
     cluster.wait_until_writing();
@@ -228,7 +228,7 @@ fn a_bad_edit_leaves_the_job_alone() {
     });
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "there was nothing to do");
 
-    // What the operator itself wrote down can no longer be read.
+    // The operator's own record can no longer be read.
     let record = |deployment: &Value| {
         deployment["status"]["reconciliationStatus"]["lastReconciledSpec"].clone()
     };
@@ -247,13 +247,13 @@ fn a_bad_edit_leaves_the_job_alone() {
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job is left alone");
     assert_eq!(record(&cluster.observed()), "{\"spec\":", "evidence is not overwritten");
 
-    // Repaired, the waiting edit is carried out.
+    // Once it is repaired, the pending edit is carried out.
     cluster.edit_status(json!({"reconciliationStatus": {"lastReconciledSpec": last_reconciled}}));
     cluster.wait_until_stable();
     assert_ne!(cluster.job_manager_incarnation(), incarnation, "the edit was carried out");
     cluster.wait_until_writing();
 
-    // High availability is a default of the operator since. This job was started without: a new pod of its
+    // High availability has since become a default of the operator. This job was started without: a new pod of its
     // JobManager would run it again while it is suspended.
     cluster.kill_operator();
     let defaults = high_availability.each_ref().map(|(key, value)| (*key, value.as_str().unwrap()));
@@ -288,7 +288,7 @@ fn until_stable_tells_by_its_exit_code() {
     assert_eq!(operate("3s"), Some(124), "no job starts in three seconds");
     assert_eq!(operate("4m"), Some(0), "the job is STABLE");
 
-    // A job that fails for good: it refuses a rate of no records.
+    // A job that fails for good: it rejects a rate of no records.
     job["spec"]["job"]["args"][5] = json!("0");
     job["spec"]["job"]["upgradeMode"] = json!("stateless");
     job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");

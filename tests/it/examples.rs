@@ -1,6 +1,5 @@
-//! Every manifest under `examples/` is one that a person can apply: it has no field that the resource
-//! has not, the operator accepts it, and it renders. What it renders to is kept under
-//! `tests/golden/examples/`.
+//! Every manifest under `examples/` can be applied: it has no unknown fields, the operator accepts it, and it renders.
+//! The rendered objects are stored under `tests/golden/examples/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +61,7 @@ fn examples_render() {
     }
 }
 
-/// Those with manifests.
+/// The folders with manifests.
 const FOLDERS: [&str; 4] = ["examples", "examples/jobs", "examples/snapshots", "examples/storage"];
 
 fn project() -> &'static Path {
@@ -89,21 +88,21 @@ fn documents(file: &Path) -> Vec<Value> {
     text.split("\n---\n").map(|document| serde_yaml::from_str(document).unwrap()).collect()
 }
 
-/// Of this project's group; others, such as a certificate, are beside its own.
+/// Whether it is of this project's group; others, such as a certificate, accompany them.
 fn is_own(manifest: &Value) -> bool {
     manifest["apiVersion"].as_str().unwrap().starts_with(GROUP)
 }
 
-/// The schema of the manifest's kind.
+/// Returns the schema of the manifest's kind.
 fn schema_of(manifest: &Value) -> Value {
     let kind = manifest["kind"].as_str().unwrap();
     let definition = crd::all().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap();
     serde_json::to_value(crd::root(&definition).unwrap()).unwrap()
 }
 
-/// Paths of all fields of `value` that `schema` does not name.
+/// Collects the paths of all fields of `value` that `schema` does not have.
 fn find_unknown(value: &Value, schema: &Value, path: String, unknown: &mut Vec<String>) {
-    // A pod template keeps fields that this program does not know; an example has none of those.
+    // A pod template preserves unknown fields; an example has none.
     let is_open = schema["x-kubernetes-preserve-unknown-fields"] == true
         && schema["properties"].as_object().is_none_or(serde_json::Map::is_empty);
     match value {
@@ -113,7 +112,7 @@ fn find_unknown(value: &Value, schema: &Value, path: String, unknown: &mut Vec<S
                 let known = schema["properties"].get(key).or(schema.get("additionalProperties"));
                 match known {
                     Some(schema) => find_unknown(value, schema, path, unknown),
-                    // The API server knows these of every object.
+                    // The API server knows these fields in every object.
                     None if is_open || path.starts_with(".metadata") => {}
                     None if ["apiVersion", "kind", "metadata"].contains(&key.as_str()) => {}
                     None => unknown.push(path),

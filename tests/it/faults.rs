@@ -1,8 +1,8 @@
-//! The real operator process against a real API server, and everything that can go wrong between.
+//! Fault tests: the real operator process against a real API server, with anything going wrong in between.
 //!
-//! A proxy stands before the API server and before Flink. It sees every request, kills the operator
-//! at any of them, or lets them go wrong; the clusters are played by [`world`]. The tests share a control
-//! plane, but for those that stop or restore it. See `tests/cluster.sh`.
+//! A proxy in front of the API server and of Flink sees every request; it kills the operator at any of them, or makes
+//! them fail. [`world`] plays the Flink clusters. The tests share a control plane, except those that stop or restore
+//! it. See `tests/cluster.sh`.
 
 mod end_state;
 mod ground;
@@ -29,7 +29,7 @@ mod world;
 
 use std::sync::LazyLock;
 
-/// Runs a test on the runtime of all tests: what they share has tasks that go on when one of them is over.
+/// Runs a test on one runtime for all tests: what they share has tasks that outlive a single test.
 fn run(test: impl Future<Output = ()>) {
     static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -92,7 +92,7 @@ fn everything_settles_after_any_trouble() {
     run(weather::everything_settles());
 }
 
-/// Those that tell by the time that something takes, or stop the control plane: beside all others they would take longer.
+/// Tests that measure time or stop the control plane. Running beside the others would slow them down.
 mod alone {
     use super::{leaders, parts, restored, run, shards};
 

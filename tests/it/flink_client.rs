@@ -1,4 +1,4 @@
-//! What the client makes of a JobManager that misbehaves.
+//! How the client handles a JobManager that misbehaves.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn lasting_trouble_ends_with_the_deadline_and_says_what_it_was() {
     let error = client.jobs_overview().await.unwrap_err();
     assert!(matches!(error, Error::Refused { status: 503, .. }), "{error:?}");
     assert!(error.is_transient() && !error.is_job_not_found());
-    // A busy machine is late.
+    // A busy machine is slow.
     assert!(started.elapsed() <= deadlines().request + Duration::from_secs(10));
     assert!(error.to_string().contains("leader election"), "{error}");
 }
@@ -126,10 +126,10 @@ async fn lost_answer_to_a_stop_is_not_followed_by_a_second_stop() {
         let error = client.stop_with_savepoint(JOB, &stop()).await.unwrap_err();
         assert_eq!(error.effect(), Effect::Unknown, "{error:?}");
         assert_eq!(fake.requests("/stop").len(), 1);
-        // The caller knows the trigger's id, and looks.
+        // The caller knows the trigger's id and polls.
         let status = client.await_savepoint(JOB, TRIGGER).await.unwrap();
         let SavepointStatus::Completed { location } = status else { panic!("{status:?}") };
-        // Repeating it is the same operation.
+        // Repeating it does not start another operation.
         client.stop_with_savepoint(JOB, &stop()).await.unwrap();
         let again = client.savepoint_status(JOB, TRIGGER).await.unwrap();
         assert_eq!(again, SavepointStatus::Completed { location });

@@ -1,4 +1,4 @@
-//! What the autoscaler reads of a job, from a JobManager that answers as Flink does.
+//! What the autoscaler reads about a job, from a JobManager that answers like Flink.
 
 use autoscaler::names::{Figure, Missing};
 use autoscaler::topology::{ShipStrategy, VertexId};
@@ -12,7 +12,7 @@ const SOURCE: &str = "cbc357ccb763df2852fee8c4fc7d55f2";
 const WINDOW: &str = "90bea66de1c231edf33913ecd54406c1";
 const KAFKA: &str = "Source__Car_data.KafkaSourceReader.topic.cars.partition";
 
-/// A job whose source reads three partitions.
+/// Returns a job whose source reads three partitions.
 async fn job() -> (FakeFlink, Client) {
     let fake = FakeFlink::start().await;
     fake.run_job(JOB);
@@ -113,7 +113,7 @@ async fn without_figures_of_the_processes_there_is_no_measurement() {
     let mut names = Names::default();
     let error = client.measure(JOB, &mut names).await.unwrap_err();
     assert!(matches!(error, Unmeasured::NoProcessMetrics), "{error}");
-    // When they come, so does the garbage collection.
+    // The garbage collection metric arrives with the others.
     fake.with("", |cluster| cluster.process_metrics = metrics);
     let measured = client.measure(JOB, &mut names).await.unwrap();
     assert!(measured.reading.processes.gc.is_some());

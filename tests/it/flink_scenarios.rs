@@ -1,6 +1,6 @@
-//! What our client expects of Flink, held against the fake and against the real thing.
+//! Our client's expectations of Flink, checked against the fake and the real thing.
 //!
-//! The real one is a session cluster with checkpoints every few seconds, kept on cancellation, and
+//! The real one is a session cluster with checkpoints every few seconds, which are retained on cancellation, and
 //! without a default savepoint directory.
 
 use std::{
@@ -27,10 +27,10 @@ use clients::flink::{
 
 use crate::support::fake_flink::FakeFlink;
 
-/// No cluster has this job.
+/// A job id that no cluster has.
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
-/// What is submitted, and where its savepoints go.
+/// What is submitted, and the directory of its savepoints.
 #[derive(Clone)]
 pub(crate) struct Submission {
     /// A jar whose job never ends.
@@ -51,7 +51,7 @@ async fn fake_flink_is_like_flink() {
     all(&Client::at(&fake.base_url(), Deadlines::default()).unwrap(), &submission).await;
 }
 
-/// Every scenario, one after the other.
+/// Runs every scenario, one after the other.
 pub(crate) async fn all(client: &Client, submission: &Submission) {
     let directory = submission.savepoints.as_str();
     cluster_facts(client).await;
@@ -82,7 +82,7 @@ async fn cluster_facts(client: &Client) {
     assert!(slots.len() <= 1, "{slots:?}");
 }
 
-/// Every call says that the job is not there, and none says more.
+/// Every call reports that the job does not exist, and nothing else.
 async fn unknown_job(client: &Client) {
     assert!(client.jobs_overview().await.unwrap().find(NO_JOB).is_none());
     assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
@@ -101,7 +101,7 @@ async fn unknown_job(client: &Client) {
         client.find_stop(NO_JOB, &new_trigger_id()).await.unwrap(),
         StopOutcome::Unknown { state: None }
     );
-    // Flink takes the trigger, and tells of the job later.
+    // Flink accepts the trigger, and reports the missing job later.
     let request = stop_request("file:/tmp");
     let trigger_id = client.stop_with_savepoint(NO_JOB, &request).await.unwrap();
     match client.await_savepoint(NO_JOB, &trigger_id).await.unwrap() {
@@ -190,7 +190,7 @@ async fn last_state_point(client: &Client, job_id: &str) -> StatePoint {
 
 async fn running_job(client: &Client, job_id: &str) {
     let mut details = client.job(job_id).await.unwrap();
-    // These, too, are some seconds old.
+    // These are also cached for some seconds.
     for _ in 0..200 {
         if details.state == JobState::Known(JobStatusState::Running) {
             break;
@@ -217,9 +217,9 @@ async fn running_job(client: &Client, job_id: &str) {
     assert!(matches!(unsupported, Error::Refused { status: 500, .. }), "{unsupported:?}");
 }
 
-/// Statistics that are some seconds old tell at once that a newer checkpoint replaced their newest.
+/// Cached statistics report at once that a newer checkpoint replaced their newest.
 async fn replaced_checkpoint(client: &Client, job_id: &str) {
-    // The fake keeps statistics for so short a time that only the next request finds them older.
+    // The fake caches statistics so briefly that only the next request finds them older.
     let deadline = Instant::now() + Duration::from_secs(30);
     while Instant::now() < deadline {
         if let LastState::Discarded { checkpoint_id, .. } =
@@ -280,7 +280,7 @@ async fn savepoint_and_its_deletion(client: &Client, job_id: &str, directory: &s
     assert_eq!(client.trigger_savepoint(job_id, &request).await.unwrap(), trigger_id);
     let again = client.await_savepoint(job_id, &trigger_id).await.unwrap();
     assert_eq!(again, SavepointStatus::Completed { location: location.clone() });
-    // The statistics follow, some time later.
+    // The statistics follow some time later.
     let mut tries = 0;
     while statistics(client, job_id).await.latest.savepoint.is_none() {
         tries += 1;
@@ -326,7 +326,7 @@ async fn triggered_checkpoint(client: &Client, job_id: &str) {
             CheckpointStatus::InProgress => {}
             CheckpointStatus::Completed { checkpoint_id } => {
                 assert_eq!(client.checkpoint(job_id, 999_999).await.unwrap(), None);
-                // It may be too young for the statistics.
+                // It may be too recent for the statistics.
                 if let Some(found) = client.checkpoint(job_id, checkpoint_id).await.unwrap() {
                     assert!(found.external_path.is_some() && !found.is_savepoint);
                     return;
@@ -349,7 +349,7 @@ async fn stop_with_savepoint(client: &Client, job_id: &str, directory: &str) -> 
         client.find_stop(job_id, &trigger_id).await.unwrap(),
         StopOutcome::Known(status.clone())
     );
-    // Without the trigger, the statistics tell.
+    // Without the trigger, the statistics show it.
     match client.find_stop(job_id, &new_trigger_id()).await.unwrap() {
         StopOutcome::FinishedWith { location: found, .. } => assert_eq!(found, location),
         other => panic!("{other:?}"),
@@ -368,7 +368,7 @@ async fn stop_with_savepoint(client: &Client, job_id: &str, directory: &str) -> 
         client.execution_result(job_id).await.unwrap(),
         ExecutionResult::Completed { status: "SUCCEEDED".into(), failure: None }
     );
-    // A second stop is taken, and fails: the job is gone.
+    // A second stop is accepted, and fails because the job is gone.
     let late = stop_request(directory);
     client.stop_with_savepoint(job_id, &late).await.unwrap();
     match client.await_savepoint(job_id, &late.trigger_id).await.unwrap() {
@@ -397,7 +397,7 @@ async fn restored_job_tells_what_it_came_from(client: &Client, job_id: &str, loc
 async fn cancelled_job_keeps_its_checkpoints(client: &Client, job_id: &str) {
     assert_eq!(client.cancel(job_id).await.unwrap(), CancelAnswer::Accepted);
     wait_for(client, job_id, JobStatusState::Canceled).await;
-    // Once more does no harm.
+    // Repeating it is harmless.
     assert_eq!(client.cancel(job_id).await.unwrap(), CancelAnswer::Accepted);
     match final_statistics(client, job_id).await.last_state() {
         LastState::At(point) => assert!(!point.is_savepoint, "{point:?}"),
@@ -425,6 +425,6 @@ async fn job_with_a_missing_savepoint_fails(client: &Client, submission: &Submis
     }
     let exceptions = client.exceptions(&job_id, 5).await.unwrap();
     assert!(exceptions.entries[0].timestamp.is_some(), "{exceptions:?}");
-    // Nothing was restored, which is not the same as nothing to restore from.
+    // Nothing was restored, which differs from having nothing to restore from.
     assert_eq!(statistics(client, &job_id).await.last_state(), LastState::None);
 }

@@ -1,4 +1,4 @@
-//! Flink behind TLS that asks who calls: `security.ssl.rest.authentication-enabled`.
+//! Flink behind mutual TLS: `security.ssl.rest.authentication-enabled`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::fake_flink::deadlines;
 
-/// Who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -36,7 +36,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key.
+    /// Returns a certificate and its key.
     pub(crate) fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
         self.sign_key(&KeyPair::generate().unwrap(), name, usage)
     }
@@ -52,7 +52,7 @@ impl Authority {
         (params.signed_by(key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A folder as the Secret of one that `self` knows is mounted.
+    /// Returns a folder like the mounted Secret of a client that `self` signed and that trusts `trusted`.
     fn folder(&self, trusted: &Self) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = self.sign("operator", ExtendedKeyUsagePurpose::ClientAuth);
@@ -64,12 +64,12 @@ impl Authority {
     }
 }
 
-/// A JobManager without jobs that answers only who has a certificate of `authority`.
+/// Starts a JobManager without jobs that answers only clients with a certificate of `authority`.
 async fn job_manager(authority: &Authority) -> SocketAddr {
     job_manager_named(authority, "127.0.0.1").await
 }
 
-/// The same with a certificate for `name`.
+/// As [`job_manager`], with a certificate for `name`.
 async fn job_manager_named(authority: &Authority, name: &str) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -133,7 +133,7 @@ async fn a_job_manager_that_asks_who_calls_is_told() {
     assert!(asked(address, Some(trusting.path())).await.is_err(), "it does not say who it is");
 }
 
-/// As the Java operator's example of TLS has it, whose client checks no names.
+/// As in the Java operator's TLS example, whose client checks no names.
 #[tokio::test]
 async fn a_certificate_without_the_name_of_the_service_is_taken_where_that_is_asked_for() {
     let (ours, others) = (Authority::new("ours"), Authority::new("others"));
@@ -150,7 +150,7 @@ async fn a_certificate_without_the_name_of_the_service_is_taken_where_that_is_as
     assert!(asked_by(address, by(&ours.folder(&others))).await.is_err(), "it is not trusted");
 }
 
-/// As of Flink up to 1.20.1, whose default cipher current libraries do not have.
+/// As in Flink up to 1.20.1, whose default cipher current libraries do not support.
 #[tokio::test]
 async fn a_job_manager_without_a_common_cipher_is_told_of_with_the_option_to_set() {
     const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];

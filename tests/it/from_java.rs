@@ -1,8 +1,7 @@
-//! What the Java operator has, entry by entry, and what becomes of it here: the lists in
-//! `tests/from_java/`. They are checked against the program where it can be asked, and the tables of
-//! `docs/from-java.md` are made from them.
+//! Features of the Java operator, entry by entry, and their equivalents here: the lists in `tests/from_java/`. They are
+//! checked against the program if it can be asked, and the tables of `docs/from-java.md` are generated from them.
 //!
-//! Not checked: the classes of reporters, which the tests of reporters show, and names that users choose.
+//! Not checked: the classes of reporters, which the tests of reporters cover, and names that users choose.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +26,7 @@ use serde_json::{Map, Value, json};
 use testing::sources::{path, tests_below, texts_below};
 
 const PAGE: &str = "docs/from-java.md";
-/// The lists in the order of the page, with what an entry is.
+/// The lists in the order of the page, with what an entry is called.
 const LISTS: [(&str, &str); 7] = [
     ("helm", "value"),
     ("options", "option"),
@@ -42,7 +41,7 @@ const STATES: [&str; 5] = ["works", "renamed", "refused", "not needed", "not the
 struct Row {
     name: String,
     state: String,
-    /// What to use instead, the reason, or what differs.
+    /// What to use instead, the reason, or the difference.
     note: String,
 }
 
@@ -65,18 +64,18 @@ fn list(name: &str) -> Vec<Row> {
     rows
 }
 
-/// What stands between backquotes.
+/// Returns the parts in backquotes.
 fn code(note: &str) -> impl Iterator<Item = &str> {
     note.split('`').skip(1).step_by(2)
 }
 
-/// True if a text stands between quotes in one of the sources.
+/// Whether a text appears in quotes in one of the sources.
 fn is_quoted_in(sources: &[String], text: &str) -> bool {
     let quoted = format!("\"{text}\"");
     sources.iter().any(|source| source.contains(&quoted))
 }
 
-/// The sources of the program, without those of tests.
+/// Returns the sources of the program, without those of tests.
 fn sources() -> Vec<String> {
     let texts = ["src", "crates"].into_iter().flat_map(texts_below);
     let is_program = |file: &str| !file.contains("/tests") && !file.starts_with("crates/testing");
@@ -96,7 +95,7 @@ fn the_page_has_the_lists() {
     expect_file![path(PAGE)].assert_eq(&page);
 }
 
-/// Rows that there is something to say of, and the names of all others.
+/// Formats the rows with something to say, and the names of all others.
 fn table(what: &str, rows: &[Row]) -> String {
     let is_plain = |row: &&Row| row.state == "works" && row.note.is_empty();
     let told = rows.iter().filter(|row| !is_plain(row));
@@ -113,7 +112,7 @@ fn table(what: &str, rows: &[Row]) -> String {
     format!("| {what} | | |\n|---|---|---|\n{}{plain}", told.concat())
 }
 
-/// Where a value of the chart is. A dot is also a part of the names of files and of an annotation.
+/// Returns the path of a chart value. A dot can also be part of a file name or an annotation.
 fn place(name: &str) -> Vec<String> {
     let mut place: Vec<String> = Vec::new();
     for part in name.split('.') {
@@ -128,7 +127,7 @@ fn place(name: &str) -> Vec<String> {
     place
 }
 
-/// A value of a type that the chart takes at this place, alone; nothing where it takes none.
+/// Returns values with only this one set, of a type that the chart accepts there; `None` if it accepts none.
 fn given(place: &[String]) -> Option<Map<String, Value>> {
     let values = [
         json!("x"),
@@ -170,7 +169,7 @@ fn the_chart_takes_each_value_and_names_those_without_effect() {
     }
     let told = without_effect(&all);
     for (Row { name, .. }, place, _) in others {
-        // What Java's own file sets is not told, but what stands beside it and is set by people.
+        // Defaults in Java's own file are not reported, unlike neighbouring values that people set.
         let is_of = |path: &[String]| {
             let group = &path[..path.len() - 1];
             place.starts_with(path) || (!group.is_empty() && place.starts_with(group))
@@ -196,7 +195,7 @@ fn options_count_as_the_list_says() {
             continue;
         }
         let counts = catalogue::find(&name).is_some_and(|known| known.effect != Effect::Nowhere);
-        // What is refused is read for that.
+        // Values that are refused are read for that.
         assert_eq!(counts, ["works", "refused"].contains(&state.as_str()), "{name}: {state}");
     }
 }
@@ -212,7 +211,7 @@ fn reasons_of_events_and_variables_are_the_programs() {
     }
 }
 
-/// Names of all metrics that there are once everything happened: the scope, and the name below it.
+/// Returns the names of all metrics once everything has happened: the scope, and the name below it.
 fn told() -> BTreeSet<String> {
     let groups = "kubernetes.operator.kubernetes.client.metrics.http.response.code.groups.enabled";
     let config = FlinkConfig::from_iter([(groups, "true")]);
@@ -281,7 +280,7 @@ fn told() -> BTreeSet<String> {
             Scope::Resource => "resource",
             Scope::Process => continue,
         };
-        // A label is a part of the name where there are no labels.
+        // A label is part of the name if there are no labels.
         told.extend(family.points.iter().map(|point| match &point.label {
             Some((key, value)) => {
                 let name = family.name.replacen(&format!("{key}."), &format!("{key}.{value}."), 1);
@@ -320,7 +319,7 @@ fn metrics_have_the_names_of_the_list() {
     }
 }
 
-/// Files, tests, flags and options that notes send people to.
+/// Files, tests, flags and options that notes refer to.
 #[test]
 fn what_the_notes_name_is_there() {
     let tests: BTreeSet<String> = ["src", "crates", "tests"]

@@ -1,14 +1,12 @@
-//! Inputs that others write, against what nobody would write.
+//! Fuzz tests of inputs from outside, with malformed and unlikely ones.
 //!
-//! Each target reads one kind of input. Its corpus is a folder of `tests/corpus/`: every file is
-//! tried, then towers (one opening sign after the other), then mutations of the corpus and of what
-//! was made of it before. Laws: no panic, no stack overflow, memory and time in proportion to the
-//! length, and what was read and written again reads the same. What a target says of an input is
-//! what it has seen there: a mutation that shows something new is mutated further.
+//! Each target reads one kind of input. Its corpus is a folder of `tests/corpus/`: every file is tried, then towers
+//! (one opening sign after the other), then mutations of the corpus and of earlier mutations. Laws: no panic, no stack
+//! overflow, memory and time in proportion to the length, and what was read and written again reads the same. A target
+//! returns the outcome it saw for an input: a mutation with a new outcome is mutated further.
 //!
-//! The seed and the number of mutations are fixed, so that every run tries the same, unless the
-//! environment asks for more (see docs/testing.md), or for another seed after that one. An input that
-//! breaks a law is made smaller, stored and named.
+//! The seed and the number of mutations are fixed, so that every run tries the same, unless the environment sets more
+//! (see docs/testing.md), or another seed after that one. An input that breaks a law is made smaller, stored and named.
 
 mod autoscaler;
 mod command_line;
@@ -29,18 +27,18 @@ use std::time::{Duration, Instant};
 
 use testing::choices::{Choices, another_seed};
 
-/// How long mutations of each target are tried.
+/// Variable with the seconds to spend on mutations of each target.
 const SECONDS: &str = "KUBECTL_FLINK_FUZZ_SECONDS";
-/// How many mutations of each target are tried; with [`SECONDS`], what comes first ends it.
+/// Variable with the number of mutations of each target; with [`SECONDS`], whichever comes first ends it.
 const INPUTS: &str = "KUBECTL_FLINK_FUZZ_INPUTS";
 const SEED: &str = "KUBECTL_FLINK_FUZZ_SEED";
-/// Mutations of each target where neither is said: a fraction of a second.
+/// Mutations of each target if neither is set: a fraction of a second.
 const MUTATIONS: u64 = 200;
-/// Inputs that mutations start from.
+/// Maximum number of inputs that mutations start from.
 const POOL_MAX: usize = 2000;
 /// Tries to make a failing input smaller.
 const SHRINKS_MAX: usize = 300;
-/// What opens something in one of the syntaxes.
+/// Opening signs of the syntaxes.
 const OPENERS: [&str; 22] = [
     "[",
     "{",
@@ -70,17 +68,17 @@ const OPENERS: [&str; 22] = [
 struct Target {
     /// Folder below `tests/corpus`.
     name: &'static str,
-    /// Pieces of the syntax, which mutations put in.
+    /// Pieces of the syntax, which mutations insert.
     words: &'static [&'static str],
-    /// Longest input that is made.
+    /// Maximum length of a generated input, in bytes.
     bytes_max: usize,
-    /// Outcomes that the corpus and what is made of it show at least: a target that refuses
-    /// everything tests nothing.
+    /// Minimum number of outcomes that the corpus and its mutations must show: a target that rejects everything tests
+    /// nothing.
     outcomes_min: usize,
 }
 
-/// What inputs may cost. Allocations measure what they cost in time as well, and the same on every
-/// machine; the clock only tells loops without any.
+/// What inputs may cost. Allocations also measure time, and are the same on every machine; the clock only detects loops
+/// without any.
 mod cost {
     use std::time::Duration;
 
@@ -92,7 +90,7 @@ mod cost {
     pub(super) const TIME_PER_BYTE: Duration = Duration::from_micros(60);
 }
 
-/// Tries `run` with the corpus of `target` and what is made of it; `run` says what it saw.
+/// Tries `run` with the corpus of `target` and its mutations; `run` returns what it saw.
 fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
     let corpus = corpus(target.name);
     let mut session = Session {
@@ -104,7 +102,7 @@ fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
         executions: 0,
         dearest: 0,
     };
-    // What is made once and kept is no input's cost.
+    // The first call creates what is cached, which is not a cost of the input.
     drop(catch_unwind(AssertUnwindSafe(|| run(&corpus[0].1))));
     for (name, input) in &corpus {
         session.named(name, input);
@@ -132,16 +130,15 @@ fn fuzz(target: &Target, run: impl Fn(&Input) -> String) {
     );
 }
 
-/// The same for a target that reads text.
+/// As [`fuzz`], for a target that reads text.
 fn fuzz_text(target: &Target, run: impl Fn(&str) -> String) {
     fuzz(target, |input| run(&String::from_utf8_lossy(&input.bytes)));
 }
 
-/// What a target is given.
+/// What a target gets.
 #[derive(Clone)]
 struct Input {
-    /// What the file of the corpus that it comes from is named before `--`: which of several readers
-    /// is meant.
+    /// Prefix of the corpus file's name before `--`, which selects one of several readers.
     of: String,
     bytes: Vec<u8>,
 }
@@ -207,11 +204,11 @@ impl<R: Fn(&Input) -> String> Session<'_, R> {
         usize::try_from(self.choices.below(bound as u64)).unwrap()
     }
 
-    /// Whether the input showed something new; fails when it breaks a law.
+    /// Whether the input showed something new; fails if it breaks a law.
     fn named(&mut self, name: &str, input: &Input) -> bool {
         self.executions += 1;
         if is_long() {
-            // A stack overflow ends the process: this tells on which input.
+            // A stack overflow ends the process: this shows which input caused it.
             std::fs::write(scratch(self.target.name, "current"), &input.bytes).unwrap();
         }
         match execute(self.run, input) {
@@ -241,14 +238,14 @@ impl<R: Fn(&Input) -> String> Session<'_, R> {
     }
 }
 
-/// What `run` saw and how many bytes it allocated, or the law that it broke.
+/// Returns what `run` saw and how many bytes it allocated, or the law that it broke.
 fn execute(run: impl Fn(&Input) -> String, input: &Input) -> Result<(String, u64), String> {
     let length = input.bytes.len() as u64;
     let time_max = cost::TIME + cost::TIME_PER_BYTE * u32::try_from(length).unwrap_or(u32::MAX);
     let mut fastest = Duration::MAX;
     let mut outcome = Err(String::new());
     let mut info = allocation_counter::AllocationInfo::default();
-    // The machine may have been busy, which takes time of a processor too.
+    // A busy machine also costs processor time.
     for _ in 0..3 {
         let start = processor_time();
         info = allocation_counter::measure(|| {
@@ -272,7 +269,7 @@ fn execute(run: impl Fn(&Input) -> String, input: &Input) -> Result<(String, u64
     Ok((outcome, info.bytes_total))
 }
 
-/// What this thread has had of a processor: a wait for others says nothing of the input.
+/// Returns the processor time of this thread, so that waiting for others does not matter.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()
@@ -284,7 +281,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
     format!("panics: {}", text.unwrap_or("without a word"))
 }
 
-/// The input without whatever can be left out, in ever smaller pieces.
+/// Removes whatever can be left out of the input, in ever smaller pieces.
 fn smaller(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut small = input.to_vec();
     let mut piece = small.len().div_ceil(2);
@@ -306,7 +303,7 @@ fn smaller(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     small
 }
 
-/// An error's kind: its words without what it quotes.
+/// Returns an error's kind: its words without what it quotes.
 fn kind_of(error: &str) -> String {
     let unquoted = error.split('`').step_by(2);
     let words = unquoted.flat_map(|part| part.split(|c: char| !c.is_ascii_alphabetic()));
@@ -341,7 +338,7 @@ fn is_long() -> bool {
     variable(SECONDS).is_some() || variable(INPUTS).is_some()
 }
 
-/// Another one each time when there is time.
+/// Returns a different seed each time, if there is time for one.
 fn seed() -> u64 {
     let now = || {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap();

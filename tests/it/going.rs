@@ -1,4 +1,4 @@
-//! A JobManager that takes its time to go is followed by its watch, and its end is a fact that was read.
+//! A JobManager that takes long to be deleted is followed through its watch, and its end is an observed fact.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
 
-/// In this time there are six looks and more.
+/// Time in which a polling operator would look at least six times.
 const GOING: Duration = Duration::from_secs(4);
-/// In one of so many nothing is left of what came before.
+/// Maximum number of periods until one is free of what came before.
 const GOING_MAX: usize = 8;
 
 fn job_manager(cluster: &FakeCluster) -> Option<Value> {

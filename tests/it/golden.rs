@@ -1,7 +1,7 @@
 //! Rendered objects against those that the Java operator 1.14.0 left on a real API server.
 //!
-//! Compared by meaning: both sides lose what the API server fills in by default, quantities are
-//! compared by value, Flink configuration by key, lists of env, ports, volumes and mounts by name.
+//! They are compared by meaning: both sides lose the API server's defaults, quantities are compared by value, Flink
+//! configuration by key, lists of env, ports, volumes and mounts by name.
 
 mod compare;
 
@@ -60,7 +60,7 @@ fn rendered_objects_mean_the_same_as_the_java_operators() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The comparison itself must see a difference, or the test above shows nothing.
+/// The comparison itself must detect a difference, or the test above proves nothing.
 #[test]
 fn the_comparison_sees_what_differs() {
     let text = std::fs::read_to_string(golden().join("objects/native-limits.yaml")).unwrap();
@@ -85,7 +85,7 @@ fn the_comparison_sees_what_differs() {
     assert!(!seen("progressDeadlineSeconds: 600\n", "paused: null\n"));
 }
 
-/// What every example needs of the cluster's Flink is the same in each version that we manage.
+/// The examples' requirements are the same for each Flink version that we support.
 #[test]
 fn every_example_renders_for_every_flink_version() {
     const VERSIONS: [&str; 11] = [
@@ -102,7 +102,7 @@ fn every_example_renders_for_every_flink_version() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let Some(at) = text.find("flinkVersion: ") else { continue };
-        // The objects of a blue/green deployment are its children, which the operator makes.
+        // The objects of a blue/green deployment are its children, which the operator creates.
         if !text.contains("\nkind: FlinkDeployment\n") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What leads to a web UI, as the operator puts it in place.
+//! The Ingress of a web UI, as the operator applies it.
 
 use api::deployment::FlinkDeployment;
 use http::Method;
@@ -25,7 +25,7 @@ async fn edit(cluster: &FakeCluster, ingress: Value) {
     let _stored = deployments.patch("orders", &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// What is told of an Ingress that is not as it is wanted.
+/// Returns the event about an Ingress that differs from the desired one.
 async fn told(operating: &Operating) -> String {
     let event = |cluster: &FakeCluster| events(cluster, "IngressManagement").into_iter().next();
     let event = operating.until("it is told", event).await;

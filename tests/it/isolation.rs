@@ -1,4 +1,4 @@
-//! Tests see nothing of the machine, and touch nothing that is not theirs.
+//! Tests see nothing of the machine, and touch nothing but their own files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -40,7 +40,7 @@ const OF_A_USER: &[(&str, &str)] = &[
     ("https_proxy", "http://127.0.0.1:1"),
 ];
 
-/// The environment that `command` prints.
+/// Returns the environment that `command` prints.
 fn environment(command: &mut Command) -> BTreeMap<String, String> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -60,7 +60,7 @@ fn a_test_sees_nothing_that_a_user_has_set() {
         assert_ne!(seen.get(*name).map(String::as_str), Some(*value), "{name}");
     }
     assert_eq!((seen["A"].as_str(), seen["UPDATE_EXPECT"].as_str()), ("b", "0"));
-    // `.cargo/config.toml` has all tests run so. Whoever runs this program without Cargo has not.
+    // `.cargo/config.toml` runs all tests this way, but only if they are started by Cargo.
     if std::env::var_os("CARGO").is_some() {
         assert_eq!(std::env::var_os("HOME").as_deref(), Some(OsStr::new(HOME)));
     }

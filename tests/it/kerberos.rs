@@ -1,4 +1,4 @@
-//! Files of the operator that go into objects of a cluster.
+//! The operator's files that become part of a cluster's objects.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of};
 
 const KEYTAB: &[u8] = b"\x05\x02hunter2";
-/// The same in base64.
+/// The keytab in base64.
 const IN_BASE64: &str = "BQJodW50ZXIy";
 
-/// A resource whose keytab and `krb5.conf` are in this folder of the operator.
+/// Returns a resource whose keytab and `krb5.conf` are in this folder of the operator.
 fn with_files_in(scene: Scene, folder: &Path) -> Scene {
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     scene

@@ -1,4 +1,4 @@
-//! `krew-manifest.yaml` by the rules of krew's index, and the archive as krew unpacks it.
+//! Checks `krew-manifest.yaml` against the rules of krew's index, and unpacks the archive as krew does.
 //!
 //! The rules are those of `internal/index/validation` and of the naming guide in krew's repository.
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::support::program::{PROGRAM, other};
 
-/// The target that the archive of the test is packaged as.
+/// The target that the test's archive is packaged for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ fn read(text: &str) -> Plugin {
     serde_yaml::from_str(text).unwrap()
 }
 
-/// What krew's index refuses.
+/// Checks the rules of krew's index.
 fn check(plugin: &Plugin) {
     let Plugin { api_version, kind, metadata: Metadata { name }, spec } = plugin;
     assert_eq!(api_version, "krew.googlecontainertools.github.com/v1alpha2");
@@ -126,7 +126,7 @@ fn the_template_is_a_manifest_by_krews_rules() {
 fn what_is_packaged_is_installed_as_krew_does() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("dist");
-    // A stand-in for the release build, which a test does not make; the pages come from this one.
+    // A stand-in for the release build, which a test does not make; the man pages come from this build.
     let program = folder.path().join("program");
     std::fs::write(&program, "#!/bin/sh\necho installed\n").unwrap();
     let packaged = other(root().join("dist/package.sh"))

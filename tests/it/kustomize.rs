@@ -1,4 +1,4 @@
-//! The kustomize bases: what `operator install` makes, as files that a repository can name.
+//! The kustomize bases: the objects of `operator install`, as files that a repository can reference.
 
 use expect_test::expect_file;
 use operator::install::merge::{Scalars, defaults, set, typed};
@@ -10,7 +10,7 @@ use crate::support::program::other;
 const NAMESPACE: &str = "flink-operator";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kustomize");
 
-/// What an installation with these values makes, with the namespace that it is in.
+/// Returns the objects of an installation with these values, with their namespace.
 fn installed(values: &[&str]) -> Vec<Value> {
     let mut all = defaults();
     for text in values {
@@ -42,7 +42,7 @@ fn the_bases_are_what_an_installation_makes() {
     expect_file![format!("{FOLDER}/resource-view/rights.yaml")].assert_eq(&page(&resource_view()));
 }
 
-/// The rights that this value adds to an installation.
+/// Returns the permissions that this value adds to an installation.
 fn resource_view() -> Vec<Value> {
     let base = installed(&[]);
     let mut with = installed(&["rbac.resourceViewRule.create=true"]);
@@ -50,7 +50,7 @@ fn resource_view() -> Vec<Value> {
     with
 }
 
-/// What `kubectl kustomize` makes of a folder.
+/// Returns the output of `kubectl kustomize` for a folder.
 fn kustomized(folder: &str) -> Vec<Value> {
     let output = other("kubectl").args(["kustomize", folder]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -89,7 +89,7 @@ fn kustomize_makes_of_the_bases_what_is_in_them() {
     }
 }
 
-/// As a user lays something over a base.
+/// As a user adds an overlay to a base.
 #[test]
 #[ignore = "needs kubectl: tests/helm.sh"]
 fn a_base_can_be_laid_over() {

@@ -1,6 +1,6 @@
-//! The layer rules within crates, and what pure modules and crates never mention.
+//! Checks the layer rules within crates, and what pure modules and crates must never mention.
 //!
-//! Which crate uses which is in their `Cargo.toml`, and held by Cargo.
+//! The dependencies between crates are in their `Cargo.toml`, and enforced by Cargo.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 use testing::sources::path;
 
-/// Pure modules of a crate that is not.
+/// Pure modules of crates that are not pure.
 const PURE_MODULES: [&str; 2] =
     ["crates/operator/src/install", "crates/operator/src/webhook/admit"];
 
-/// Modules of `crates/operator` that its others do not use, and what each of them uses; of the webhook that is not said.
+/// Modules of `crates/operator` that its others do not use, and what each of them uses; not specified for the webhook.
 const PROGRAMS: [(&str, Option<&[&str]>); 3] =
     [("install", Some(&[])), ("standalone", Some(&["http", "scaling_rules"])), ("webhook", None)];
 
-/// Crates of others that reach the world. A pure crate has none of them, so that it is built and tested without.
+/// Third-party crates with access to the outside. Pure crates must not depend on them, so that they are built and
+/// tested without.
 const OTHERS_CLIENTS: &[&str] = &[
     "axum",
     "hdfs-native",
@@ -32,7 +33,7 @@ const OTHERS_CLIENTS: &[&str] = &[
     "zookeeper-client",
 ];
 
-/// What would let a pure module see the world.
+/// Words that would give a pure module access to the outside.
 const WORLD: &[&str] = &[
     "tokio::",
     "reqwest::",
@@ -51,10 +52,10 @@ const WORLD: &[&str] = &[
     "sandbox::",
 ];
 
-/// Crates that are not pure: they reach the world, ask for features of what does, or serve tests.
+/// Crates that are not pure: they access the outside, enable features of crates that do, or serve tests.
 const SHELL_CRATES: &[&str] = &["client-features", "clients", "operator", "sandbox", "testing"];
 
-/// The one module of `crates/clients` that its others use.
+/// The only module of `crates/clients` that its others use.
 const FENCE: &str = "fence";
 
 #[test]
@@ -139,8 +140,8 @@ fn uses_are_found_in_every_form() {
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["fence", "flink", "install", "webhook"]);
 }
 
-/// What an option is told to do, some code does: an option that counts is read outside of the tables, by its constant. One
-/// that is told to have no effect is not.
+/// Every option with an effect is implemented: it is read outside of the tables, by its constant. One without an effect
+/// is not.
 #[test]
 fn options_that_count_are_read() {
     let option = Regex::new(r"(?m)^ +(Nowhere|Live|AtStart|AtDeploy) ([A-Z0-9_]+):").unwrap();
@@ -163,7 +164,7 @@ fn options_that_count_are_read() {
     let mut read = BTreeSet::new();
     for file in readers {
         let code = code_of(file);
-        // Tests stand at the end of a file.
+        // Tests are at the end of a file.
         let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         read.extend(word.find_iter(code).map(|it| it.as_str().to_owned()));
     }
@@ -173,7 +174,7 @@ fn options_that_count_are_read() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// The pure folders of `crates/`.
+/// Returns the pure folders of `crates/`.
 fn crates() -> Vec<String> {
     let folders = fs::read_dir(path("crates")).unwrap();
     let names = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap());
@@ -182,13 +183,13 @@ fn crates() -> Vec<String> {
     names
 }
 
-/// `place.rs`, where there is one, and every file under `place/`.
+/// Returns `place.rs` if it exists, and every file under `place/`.
 fn files_of(place: &str) -> Vec<PathBuf> {
     let file = path(&format!("{place}.rs"));
     let mut files: Vec<PathBuf> = file.is_file().then_some(file).into_iter().collect();
     let mut folders = vec![path(place)];
     while let Some(folder) = folders.pop() {
-        // A layer of one file has no folder.
+        // A layer with a single file has no folder.
         let Ok(entries) = fs::read_dir(folder) else { continue };
         for entry in entries.map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
@@ -202,13 +203,13 @@ fn files_of(place: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The file without its comments, which may name anything.
+/// Returns the file without its comments, which may name anything.
 fn code_of(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// First segments of all `crate::…` paths, those in braces too.
+/// Returns the first segments of all `crate::…` paths, including those in braces.
 fn layers_used(code: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     for (at, found) in code.match_indices("crate::") {

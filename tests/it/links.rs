@@ -1,9 +1,9 @@
-//! What the documents link to within the project is there: files, and headings within them.
+//! Checks the links within the project's documents: files, and headings in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold no documents of the project.
+/// Folders without documents of the project.
 const LEFT_OUT: [&str; 3] = ["target", ".git", "node_modules"];
 
 #[test]
@@ -58,7 +58,7 @@ fn documents(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the link of a document leads to a file, and to a heading where it names one.
+/// Whether the link of a document leads to an existing file and heading.
 fn follow(file: &Path, text: &str, link: &str) -> Result<(), String> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, it)| (path, Some(it)));
     let target = match path {
@@ -75,7 +75,7 @@ fn follow(file: &Path, text: &str, link: &str) -> Result<(), String> {
     if is_there { Ok(()) } else { Err(format!("there is no heading `{anchor}`")) }
 }
 
-/// The text without what is shown as it is: fenced blocks.
+/// Returns the text without fenced code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_fenced = false;
     text.lines().filter(move |line| {
@@ -85,7 +85,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Targets of links that are no addresses.
+/// Returns the targets of links that are not URLs.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {
@@ -98,7 +98,7 @@ fn links(text: &str) -> Vec<String> {
     found
 }
 
-/// What headings are called in links, as GitHub makes it of them.
+/// Returns the anchors of headings, as GitHub derives them.
 fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in prose(text).filter(|line| line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! An operator whose configuration and namespaces change while it works.
+//! An operator whose configuration and namespaces change while it runs.
 
 use api::job::JobState;
 use axum::http::Method;
@@ -15,7 +15,7 @@ fn named(names: &[&str]) -> Watch {
     Watch::Namespaces(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// A job that nobody has looked at.
+/// Returns a job that was never reconciled.
 fn job(namespace: &str, name: &str) -> Value {
     let mut job = serde_json::to_value(Scene::new("stateless").resource).unwrap();
     job["metadata"]["namespace"] = json!(namespace);
@@ -24,7 +24,7 @@ fn job(namespace: &str, name: &str) -> Value {
     job
 }
 
-/// What Flink is given of the job's cluster, once it is deployed.
+/// Returns the Flink configuration of the job's cluster, once it is deployed.
 async fn deployed(operating: &Operating, namespace: &str, name: &str) -> String {
     operating
         .until(&format!("{namespace}/{name} is deployed"), |cluster| {
@@ -64,7 +64,7 @@ async fn namespaces_come_and_go_and_what_is_given_up_stays_as_it_is() {
     assert_eq!(writes_in(&operating.cluster, "shop"), [""; 0]);
     assert!(operating.cluster.object("deployments", "shop", "orders").is_some());
 
-    // What waited for its namespace is operated when that comes back.
+    // A job that waited for its namespace is operated when that is watched again.
     operating.watch(&named(&["fraud", "shop"])).await;
     deployed(&operating, "shop", "returns").await;
     operating.stop().await;

@@ -1,4 +1,4 @@
-//! Tests that see the crate from outside.
+//! Integration tests, which use the crate from outside.
 #![allow(
     clippy::disallowed_methods,
     clippy::large_stack_arrays,

@@ -1,4 +1,4 @@
-//! The operator's metrics, as a scrape of the running operator tells them.
+//! The operator's metrics, as scraped from a running operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
 
-/// What the Java operator tells in Prometheus: name, and the labels beside `host`, `namespace` and
-/// `name`. `*` stands for one or more of many; see its documentation, "Metrics".
+/// The Java operator's Prometheus metrics: name, and the labels besides `host`, `namespace` and `name`. `*` stands for
+/// one or more of many; see its documentation, "Metrics".
 const JAVA: &[(&str, &str)] = &[
     ("FlinkDeployment_Lifecycle_State_*_TimeSeconds", "quantile"),
     ("FlinkDeployment_Lifecycle_State_*_TimeSeconds_count", ""),
@@ -52,10 +52,10 @@ const JAVA: &[(&str, &str)] = &[
     ),
 ];
 
-/// Series by name: their labels and values.
+/// Labels and values of series by name.
 type Series = BTreeMap<String, Vec<(BTreeMap<String, String>, f64)>>;
 
-/// Reads the text as a scraper does that is strict.
+/// Parses the text like a strict scraper.
 fn parse(text: &str) -> Series {
     let mut series = Series::new();
     let mut families = BTreeSet::new();
@@ -137,7 +137,7 @@ impl Scraped {
         parse(&answer.text().await.unwrap())
     }
 
-    /// Scrapes until there is what is looked for.
+    /// Scrapes until `look` finds what it needs.
     async fn until(&self, what: &str, look: impl Fn(&Series) -> bool) -> Series {
         for _ in 0..100 {
             let series = self.scrape().await;
@@ -173,7 +173,7 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
             assert!(name.starts_with("process_"), "{name}");
             continue;
         };
-        // Those of the configuration and of the client of Flink's REST API are this operator's own.
+        // Metrics of the configuration and of the Flink REST client are specific to this operator.
         if name.starts_with("Configuration_") {
             continue;
         }
@@ -191,7 +191,7 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
         let known: Vec<&(&str, &str)> =
             JAVA.iter().filter(|(pattern, _)| matches(pattern, &name)).collect();
         if known.is_empty() {
-            // Some depend on how often a watch and a pass meet.
+            // Some depend on how often a watch and a pass coincide.
             let may_be = name.starts_with("namespace_resource_JOSDK_")
                 || name.starts_with("namespace_Lifecycle_");
             assert!(may_be, "{name} is none of the Java operator's");

@@ -1,4 +1,4 @@
-//! Nodes that are about to go, and an operator at work that takes a snapshot of the jobs on them.
+//! Nodes that are about to be removed, and a running operator that takes snapshots of the jobs on them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
 
-/// A running job that wants `snapshot` before a node of its goes.
+/// Returns a running job that requests `snapshot` before one of its nodes is removed.
 fn scene(snapshot: Option<&str>) -> Scene {
     let mut scene = Scene::running("savepoint");
     let configuration = &mut scene.resource.spec.flink_configuration.0;
@@ -33,7 +33,7 @@ fn node(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
 }
 
-/// As `kubectl cordon` leaves it.
+/// Returns a node as `kubectl cordon` leaves it.
 fn cordoned(name: &str) -> Value {
     let key = "node.kubernetes.io/unschedulable";
     let taint =
@@ -53,7 +53,7 @@ fn task_manager(name: &str, node: &str) -> Value {
     })
 }
 
-/// Nodes `n1` and `n2`, of which the job has a pod on the first, and had one on the second.
+/// Returns a cluster with nodes `n1` and `n2`; the job has a pod on the first, and had one on the second.
 fn with_nodes() -> FakeCluster {
     let cluster = FakeCluster::new();
     for name in ["n1", "n2"] {
@@ -100,7 +100,7 @@ async fn until_completed(operating: &Operating) -> Value {
     operating.until("a snapshot is completed", find).await
 }
 
-/// Time for what should not happen.
+/// Waits long enough for something that should not happen.
 async fn a_while() {
     tokio::time::sleep(Duration::from_millis(600)).await;
 }
@@ -130,7 +130,7 @@ async fn one_savepoint_is_taken_for_a_notice_also_by_the_next_operator() {
         )
     );
 
-    // The same going, told once more.
+    // The same removal, with another notice.
     let mut more = cordoned("n1");
     let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"});
     more["spec"]["taints"].as_array_mut().unwrap().push(taint);

@@ -1,4 +1,4 @@
-//! An API server that is away for a while, and a fleet that waits for it.
+//! An API server that is unavailable for a while, and a fleet that waits for it.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::support::operating::Operating;
 
 const FLEET: usize = 120;
 const WATCHED: Duration = Duration::from_secs(4);
-/// In one of so many the operator knows from the beginning that the API server is away.
+/// Maximum number of periods until the operator knows for a whole one that the API server is unavailable.
 const WATCHED_MAX: usize = 8;
-/// Looks every half second, a list in each, and watches that begin again every few seconds.
+/// One check every half second with one list each, and watches that restart every few seconds.
 const REQUESTS_MAX: usize = 40;
 
 fn without_an_answer(cluster: &FakeCluster) {

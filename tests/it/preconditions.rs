@@ -1,4 +1,4 @@
-//! What is written or removed carries the form in which it was read.
+//! Writes and deletions carry the version that was read.
 
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::job::UpgradeMode;
@@ -12,7 +12,7 @@ use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, job_manager_of, with_status};
 
-/// Its status would pass for the newest with the version that a blind write brings back.
+/// Otherwise its status would pass for the newest, with the version that a blind write returns.
 #[tokio::test]
 async fn a_label_is_put_on_the_newest_form_of_a_session_job_only() {
     let (operating, _id) = session_job_runs().await;
@@ -31,7 +31,7 @@ async fn a_label_is_put_on_the_newest_form_of_a_session_job_only() {
     operating.stop().await;
 }
 
-/// By who went before, whose answer was lost.
+/// Created by a previous operator, which did not get the answer.
 #[tokio::test]
 async fn a_deployment_that_came_in_between_gets_what_belongs_to_it() {
     let scene = Scene::new("stateless");
@@ -66,7 +66,7 @@ async fn a_deployment_of_somebody_else_that_came_in_between_is_told() {
     operating.stop().await;
 }
 
-/// A request that arrives late would take those of the next start.
+/// A late request would delete the metadata of the next start.
 #[tokio::test]
 async fn ha_metadata_are_removed_as_they_were_read() {
     let cluster = FakeCluster::new();
@@ -92,7 +92,7 @@ async fn ha_metadata_are_removed_as_they_were_read() {
     operating.stop().await;
 }
 
-/// A periodic savepoint that is looked after already, so that nobody has to write to it.
+/// Returns a periodic savepoint that is reconciled already, so that it is not written to.
 fn periodic(name: &str, minute: i64) -> Value {
     let created = Timestamp::now() - jiff::SignedDuration::from_mins(minute);
     json!({
@@ -113,7 +113,7 @@ fn periodic(name: &str, minute: i64) -> Value {
     })
 }
 
-/// Its user may have labelled it as one to keep a moment ago.
+/// Its user may just have labelled it as one to keep.
 #[tokio::test]
 async fn an_old_snapshot_is_removed_as_it_was_seen_and_looked_at_again_where_it_changed() {
     let cluster = FakeCluster::new();
@@ -137,7 +137,7 @@ async fn an_old_snapshot_is_removed_as_it_was_seen_and_looked_at_again_where_it_
     assert!(job["status"]["error"].is_null(), "{}", job["status"]["error"]);
     let kept = operating.cluster.object("flinkstatesnapshots", "shop", "old").unwrap();
     assert!(kept["metadata"]["deletionTimestamp"].is_null());
-    // Now the watch shows it as it is.
+    // Now the watch shows the current state.
     job["metadata"]["labels"] = json!({"team": "shop"});
     operating.cluster.insert(job);
     let is_gone = |cluster: &FakeCluster| {

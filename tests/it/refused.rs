@@ -1,4 +1,4 @@
-//! What the API server refuses is in the status of the resource until it is accepted.
+//! A rejection by the API server stays in the resource's status until the request is accepted.
 
 use api::reconciled::ReconciledSpec;
 use axum::http::Method;
@@ -15,7 +15,7 @@ use crate::support::operating::{Operating, error_of};
 
 const QUOTA: &str = "exceeded quota: compute, requested: limits.memory=2Gi";
 
-/// A job for which there is no room, with a status that tells it.
+/// Starts a job that exceeds a quota, with a status that reports it.
 async fn refused() -> Operating {
     let cluster = FakeCluster::new();
     let fault = Fault::Refused(403, QUOTA.to_owned());
@@ -114,7 +114,7 @@ async fn an_edit_is_followed_while_a_service_beside_the_job_manager_is_refused()
 #[tokio::test]
 async fn a_service_that_is_refused_is_made_plain_so_that_its_job_can_be_saved() {
     let cluster = FakeCluster::new();
-    // Only with its annotation, as by an API server that checks them.
+    // Rejected only with its annotation, as by an API server that validates them.
     cluster.fail(Method::POST, "/services", Fault::Refused(422, "no annotation".to_owned()), 1);
     let scene = Scene::new("stateless").option("kubernetes.rest-service.annotations", "a:b");
     cluster.insert(serde_json::to_value(scene.resource).unwrap());
@@ -131,7 +131,7 @@ async fn a_service_that_is_refused_is_made_plain_so_that_its_job_can_be_saved() 
     operating.stop().await;
 }
 
-/// A running job with an edit, where a dry run of a Service is refused with this text.
+/// Starts a running job with an edit for which a dry run of a Service is rejected with this message.
 async fn edited_beside(refusal: &str) -> Operating {
     let cluster = FakeCluster::new();
     let fault = Fault::Refused(403, refusal.to_owned());
@@ -170,13 +170,13 @@ async fn a_job_runs_on_while_an_object_of_its_next_cluster_would_be_refused() {
     assert!(!tried.is_empty() && tried.iter().all(|uri| uri.contains("dryRun=All")), "{tried:?}");
 
     operating.cluster.heal();
-    // It would be looked for by itself, a little later.
+    // It would be retried automatically a little later.
     operating.run(&Scene::running("savepoint").edit(|spec| spec.restart_nonce = Some(2)));
     until_replaced(&operating).await;
     operating.stop().await;
 }
 
-/// Those that run count in it, and are gone before the new ones come.
+/// The running objects use up the quota, but are gone before the new ones are created.
 #[tokio::test]
 async fn a_quota_that_the_objects_of_the_running_cluster_use_up_holds_up_no_edit() {
     let operating = edited_beside(QUOTA).await;
@@ -184,7 +184,7 @@ async fn a_quota_that_the_objects_of_the_running_cluster_use_up_holds_up_no_edit
     operating.stop().await;
 }
 
-/// The nonce that counts as used up, by the status.
+/// Returns the nonce that the status records as used.
 fn used_nonce(resource: &Value) -> Option<i64> {
     let text = resource["status"]["reconciliationStatus"]["lastReconciledSpec"].as_str()?;
     ReconciledSpec::parse(text).unwrap().spec.job?.savepoint_trigger_nonce
@@ -238,7 +238,7 @@ async fn the_savepoint_of_an_upgrade_whose_resource_is_refused_is_named() {
     operating.stop().await;
 }
 
-/// An API server that is busy for a moment costs a moment, and not the snapshot of a whole period.
+/// An API server that is busy for a moment delays a snapshot for a moment, and does not skip it.
 #[tokio::test]
 async fn a_periodic_snapshot_that_could_not_be_asked_for_is_still_due() {
     let cluster = FakeCluster::new();
@@ -258,7 +258,7 @@ async fn a_periodic_snapshot_that_could_not_be_asked_for_is_still_due() {
     operating.stop().await;
 }
 
-/// Its watch may show what was made only after the next try.
+/// The watch may show the new snapshot only after the next try.
 #[tokio::test]
 async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
     let cluster = FakeCluster::new();
@@ -273,7 +273,7 @@ async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
                     "flink.apache.org/trigger-nonce": "5", "flink.apache.org/triggered-by": asker,
                 },
             },
-            // As of nobody, so that only its name leads to it.
+            // Without an owner, so that only its name leads to it.
             "spec": {"savepoint": {"path": "s3://lake/sp", "alreadyExists": true}},
         })
     };

@@ -1,5 +1,5 @@
-//! A session job whose `deploymentName` is edited after it was deployed, which is refused: all that is
-//! done about it is done in the cluster that it runs in.
+//! A session job whose `deploymentName` is edited after it was deployed, which is rejected: everything about it still
+//! happens in the cluster that it runs in.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! An API server whose store was set back, seen only by what its watches show, or by what runs.
+//! An API server whose store was reset to an older state, detected only by its watches or by what runs.
 
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
@@ -11,7 +11,7 @@ use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, job_manager_of, with_status};
 
-/// The job stands still, with a newer state than the one it had in the middle of an upgrade before.
+/// Returns a suspended job with a newer state than the one it had in the middle of an earlier upgrade.
 fn known() -> Scene {
     let mut scene = Scene::running("savepoint")
         .suspended(UpgradeMode::Savepoint)
@@ -22,8 +22,8 @@ fn known() -> Scene {
     scene
 }
 
-/// Others write to a store that was set back, until its revision is higher than it ever was: then an
-/// edit of what is in it comes by the watch as if it were of the present.
+/// Others write to a store that was reset, until its revision is higher than ever before: then an edit of an old object
+/// arrives by the watch as if it were current.
 #[tokio::test]
 async fn an_edit_of_what_was_set_back_is_not_of_the_present() {
     let cluster = FakeCluster::new();
@@ -46,7 +46,7 @@ async fn an_edit_of_what_was_set_back_is_not_of_the_present() {
     operating.stop().await;
 }
 
-/// The session cluster `orders`, which is ready.
+/// Returns the session cluster `orders`, which is ready.
 fn session_cluster() -> Value {
     let mut cluster = serde_json::to_value(Scene::running("savepoint").resource).unwrap();
     cluster["spec"].as_object_mut().unwrap().remove("job");
@@ -65,7 +65,7 @@ fn session_cluster() -> Value {
     cluster
 }
 
-/// The job `clicks` in it, as its user made it.
+/// Returns the job `clicks` in it, as its user created it.
 fn clicks() -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
@@ -80,7 +80,7 @@ fn clicks() -> Value {
     })
 }
 
-/// The job `clicks` runs in the cluster `orders`; its id.
+/// Runs the job `clicks` in the cluster `orders`; returns its id.
 pub(crate) async fn session_job_runs() -> (Operating, String) {
     let operating = Operating::start(FakeFlink::start().await);
     let cluster = session_cluster();
@@ -98,8 +98,8 @@ pub(crate) async fn session_job_runs() -> (Operating, String) {
     (operating, id)
 }
 
-/// A session job of which the store knows nothing more than that its user made it, and its id: an
-/// operator submitted it, the store went back, and another operator looks at it.
+/// Returns a session job of which the store has only what its user created, and its id: an operator submitted it, the
+/// store was reset, and another operator reconciles it.
 async fn forgotten() -> (Operating, String) {
     let (operating, id) = session_job_runs().await;
     assert!(identity::is_of("u-clicks", &id), "{id}");

@@ -1,4 +1,4 @@
-//! The autoscaler by itself: Flink clusters without Kubernetes, and a store.
+//! The standalone autoscaler: Flink clusters without Kubernetes, and a store.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -24,7 +24,7 @@ use crate::support::program::program;
 const JOB: &str = "aaaa0000000000000000000000000001";
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A cluster whose job takes 40 records a second for each subtask, with the adaptive scheduler.
+/// Returns a cluster with the adaptive scheduler, whose job processes 40 records per second per subtask.
 async fn flink(rate: f64) -> FakeFlink {
     let flink = FakeFlink::start().await;
     flink.use_real_time();
@@ -47,14 +47,14 @@ fn parallelism(flink: &FakeFlink) -> (u32, u32) {
     with_load(flink, |load| (load.parallelism[SOURCE], load.parallelism[WINDOW]))
 }
 
-/// An autoscaler at work.
+/// A running autoscaler.
 struct Running {
     address: String,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Quick enough for a test.
+/// Starts with intervals that are short enough for a test.
 async fn start(urls: &[String], store: Arc<dyn Store>, options: &[(&str, &str)]) -> Running {
     let quick = [
         ("job.autoscaler.stabilization.interval", "0 s"),
@@ -86,7 +86,7 @@ impl Running {
         page(&self.address, path).await
     }
 
-    /// The job of the cluster at this URL, as it is shown.
+    /// Returns the job of the cluster at this URL, as the page shows it.
     async fn job(&self, flink: &FakeFlink) -> Value {
         let page: Value = serde_json::from_str(&self.page("/jobs").await).unwrap();
         let clusters = page["clusters"].as_array().unwrap();
@@ -150,7 +150,7 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     assert_eq!(text(&job["name"]), "CarTopSpeedWindowingExample");
     running.stop().await;
 
-    // Stored like the operator's: a process that begins is not new to the job.
+    // Stored like the operator's: a new process already knows the job.
     let store = store::open(&place).await.unwrap();
     let kept = store.read(&key(&flink)).await.unwrap();
     assert!(kept.is_stored() && kept.damaged.is_empty(), "{kept:?}");
@@ -158,7 +158,7 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     assert!(stored.state.overrides[&SOURCE.into()] >= 4);
     assert!(!stored.state.scaling_history.is_empty() && !stored.state.restarts.is_empty());
     let changes = with_load(&flink, |load| load.changes);
-    // Somebody asks Flink for something else: what was decided is asked for again.
+    // Someone requests something else from Flink: the decision is requested again.
     with_load(&flink, |load| load.parallelism.values_mut().for_each(|of| *of = 1));
     let advised = [("job.autoscaler.advice.first-window", "true")];
     let running = start(&urls, store, &advised).await;
@@ -169,7 +169,7 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     running.stop().await;
 }
 
-/// A database in which the Java program kept the parallelism of the job.
+/// A database in which the Java program stored the parallelism of the job.
 #[derive(Default)]
 struct Java(Memory);
 
@@ -225,7 +225,7 @@ async fn a_job_of_the_java_program_goes_on_as_it_was_and_is_not_new() {
     assert_eq!(stored.state.overrides[&SOURCE.into()], 3, "stored as its own");
     assert!(!kept.data.contains_key(autoscaler::advice::KEY), "{:?}", kept.data.keys());
 
-    // What is off is not taken over once more when it is on again.
+    // State that is off is not taken over again when it is switched back on.
     let off = start(&urls, Arc::clone(&store), &[("job.autoscaler.enabled", "false")]).await;
     off.until_job(&flink, "it is off", |job| text(&job["effect"]) == "off").await;
     off.stop().await;
@@ -258,7 +258,7 @@ async fn a_job_comes_to_rest_and_is_scaled_down_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_new_is_advised_first() {
     let flink = flink(100.0).await;
-    // The advice lasts for two windows, in which a busy machine has to come to a decision.
+    // The advice lasts for two windows, in which a busy machine must reach a decision.
     let advised =
         [("job.autoscaler.advice.first-window", "true"), ("job.autoscaler.metrics.window", "4 s")];
     let running = start(&[flink.base_url()], Arc::new(Memory::default()), &advised).await;
@@ -363,7 +363,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     assert_eq!(with_load(&flink, |load| load.changes), 0);
     let kept = store.read(&key(&flink)).await.unwrap();
     assert_eq!(kept.data, cut.data);
-    // Whoever mends it needs no restart.
+    // Repairing it needs no restart.
     let mended = [("parallelismOverrides".to_owned(), format!("{SOURCE}:2,{WINDOW}:2"))];
     let mended = Kept { data: mended.into(), ..kept };
     store.write(&key(&flink), &mended, Timestamp::now()).await.unwrap();
@@ -392,7 +392,7 @@ async fn of_two_processes_with_one_store_one_stores_and_what_it_decided_counts()
     let store: Arc<dyn Store> = Arc::new(Memory::default());
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     running.until_job(&flink, "it is judged", |job| job["balanced"].as_u64() > Some(0)).await;
-    // Another process decides; ours finds out when it wants to store, and goes on with that.
+    // Another process decides; ours notices when it wants to store, and continues from that.
     let start = tokio::time::Instant::now();
     loop {
         let kept = store.read(&key(&flink)).await.unwrap();
@@ -409,7 +409,7 @@ async fn of_two_processes_with_one_store_one_stores_and_what_it_decided_counts()
     running.stop().await;
 }
 
-/// Replays FLINK-34212.
+/// Reproduces FLINK-34212.
 pub(crate) async fn a_job_that_has_stopped_is_forgotten() {
     let flink = flink(28.0).await;
     let store: Arc<dyn Store> = Arc::new(Memory::default());
@@ -419,7 +419,7 @@ pub(crate) async fn a_job_that_has_stopped_is_forgotten() {
     flink.with_job(JOB, |job| job.state = "RESTARTING".into());
     running.until_job(&flink, "it restarts", |job| text(&job["state"]) == "RESTARTING").await;
     assert!(store.read(&key(&flink)).await.unwrap().is_stored(), "it comes back");
-    // While `main()` runs there may be no job; what is known is kept.
+    // While `main()` runs there may be no job; the stored state is kept.
     flink.inject("GET /jobs/overview", crate::support::fake_flink::Fault::NoJobs, 3);
     running.until_job(&flink, "it is away", Value::is_null).await;
     assert!(store.read(&key(&flink)).await.unwrap().is_stored());

@@ -1,4 +1,4 @@
-//! Stand-ins for the systems outside, and what tests share.
+//! Fakes of external systems, and helpers that tests share.
 
 pub(crate) mod api_client;
 pub(crate) mod browser;

@@ -1,7 +1,7 @@
-//! Bugs that the Java operator has had, each replayed here under its id.
+//! Bugs of the Java operator, each reproduced here under its id.
 //!
-//! Where the design excludes one, the test shows that. `docs/upstream-bugs.md` says what each was,
-//! and a test here holds that table and these tests together.
+//! If the design excludes one, the test shows that. `docs/upstream-bugs.md` describes each, and a test here checks that
+//! table against these tests.
 
 mod autoscaler;
 mod hidden_errors;

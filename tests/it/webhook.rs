@@ -1,6 +1,6 @@
 //! The admission webhook over TLS on loopback, and replicas that share a certificate.
 //!
-//! What the API server sends and takes is held to a real one in `api_server::webhook`.
+//! `api_server::webhook` checks what a real API server sends and accepts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn sound(pair: &Pair) -> Arc<ServerConfig> {
     check(pair, &[HOST.to_owned()], Timestamp::now()).unwrap().config
 }
 
-/// A webhook that answers.
+/// A running webhook.
 struct Hook {
     port: u16,
     pair: Pair,
@@ -69,7 +69,7 @@ impl Hook {
         Self { port, pair, tls, webhook, _task: task }
     }
 
-    /// A connection that trusts nobody but the authority of `pair`.
+    /// Opens a connection that trusts only the authority of `pair`.
     async fn connect(&self, pair: &Pair) -> std::io::Result<SendRequest<Full<Bytes>>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(
@@ -94,7 +94,7 @@ impl Hook {
         sent(&mut sender, "POST", path, body).await
     }
 
-    /// The response to a review of `object`.
+    /// Returns the response to a review of `object`.
     async fn review(&self, path: &str, object: &Value) -> Value {
         let (status, text) = self.ask(path, review(object)).await;
         assert_eq!(status, 200, "{text}");
@@ -112,7 +112,7 @@ async fn sent(
 ) -> (u16, String) {
     let request = http::Request::builder()
         .method(method)
-        // As the API server asks.
+        // As the API server sends it.
         .uri(format!("{path}?timeout=10s"))
         .header("host", HOST)
         .body(Full::new(Bytes::from(body)))
@@ -217,7 +217,7 @@ async fn what_is_operated_elsewhere_is_let_pass_unseen() {
     bad["metadata"]["labels"] = json!({"team": "data"});
     assert_eq!(hook.review("/validate", &bad).await["allowed"], false);
 
-    // Whose a snapshot is, its job says.
+    // The owner of a snapshot is that of its job.
     let mut snapshot = json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
         "metadata": {"name": "before-release", "namespace": "shop"},
@@ -236,7 +236,7 @@ async fn what_is_operated_elsewhere_is_let_pass_unseen() {
 #[tokio::test]
 async fn a_mutator_that_hangs_and_is_not_needed_refuses_nothing() {
     let prefix = "kubernetes.operator.plugins.mutators";
-    // It takes connections, and says nothing.
+    // It accepts connections, but never answers.
     let silent = Listener::open(0).await.unwrap();
     let url = format!("http://{HOST}:{}/", silent.port().unwrap());
     let options = [
@@ -265,11 +265,11 @@ async fn what_is_no_review_is_told_and_holds_up_nobody() {
     assert_eq!((status, text.as_str()), (404, "not found; available: /validate /mutate\n"));
     let mut sender = hook.connect(&hook.pair).await.unwrap();
     assert_eq!(sent(&mut sender, "GET", "/validate", vec![]).await.0, 405);
-    // One connection serves one review after the other.
+    // One connection serves several reviews in sequence.
     for _ in 0..3 {
         assert_eq!(sent(&mut sender, "POST", "/validate", review(&deployment())).await.0, 200);
     }
-    // Who connects and says nothing.
+    // Clients that connect and send nothing.
     let mut silent = Vec::new();
     for _ in 0..20 {
         silent.push(TcpStream::connect((HOST, hook.port)).await.unwrap());
@@ -293,7 +293,7 @@ async fn a_new_certificate_counts_from_the_next_connection_on() {
 const SECRET: &str = "kubectl-flink-operator-webhook";
 const CONFIGURATION: &str = "flink-operator-kubectl-flink-operator-webhook";
 
-/// A cluster as an installation leaves it.
+/// Returns a cluster as an installation leaves it.
 fn installed() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.insert(json!({
@@ -409,8 +409,8 @@ async fn what_keeps_the_secret_from_being_written_is_told() {
     assert!(tls.borrow().is_none());
 }
 
-/// Prints how fast reviews are answered: two hundred a second, by turns on sixteen connections, each
-/// with its own moment, so that a slow answer delays none that follow.
+/// Prints how fast reviews are answered: two hundred per second, spread over sixteen connections, each at its own time,
+/// so that a slow answer does not delay the following ones.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "prints figures: cargo test --test it webhook::two_hundred -- --ignored --nocapture"]
 async fn two_hundred_reviews_a_second() {
@@ -436,7 +436,7 @@ async fn two_hundred_reviews_a_second() {
                 };
                 let (status, text) = sent(&mut sender, "POST", path, review(&object)).await;
                 assert_eq!(status, 200, "{text}");
-                // From when it was due: waiting in line counts.
+                // Measured from when it was due, so that queueing is included.
                 taken.push(due.elapsed());
             }
             taken

@@ -30,7 +30,7 @@ pub(super) fn deployment(name: &str) -> Value {
     )
 }
 
-/// `base` with `value` at `pointer`; null removes, as a null is nothing to the API server.
+/// Returns `base` with `value` at `pointer`; null removes the field, because the API server drops nulls.
 fn with(mut base: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let mut target = &mut base;
@@ -225,7 +225,7 @@ async fn unknown_fields_are_kept_in_pod_templates_only() {
     server.clean_up().await;
 }
 
-/// Whole resources as the Java operator left them, status and nulls included.
+/// Complete resources as the Java operator left them, status and nulls included.
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
 async fn stored_resources_of_the_java_operator_are_taken() {
@@ -284,8 +284,8 @@ async fn task_managers_are_scaled_through_the_subresource() {
     server.clean_up().await;
 }
 
-/// Resources that were stored before the rules came, in a group of their own so that no other test
-/// sees the definitions without rules.
+/// Resources stored before the rules existed, in their own group so that no other test sees the definitions without
+/// rules.
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
 async fn rules_do_not_hold_stored_resources_fast() {
@@ -347,7 +347,7 @@ async fn rules_do_not_hold_stored_resources_fast() {
     server.clean_up().await;
 }
 
-/// The API server takes a moment to use a changed definition.
+/// Waits until the API server uses a changed definition, which takes a moment.
 async fn wait_for_rules(server: &Server, group: &str, kind: &str) {
     let spec = match kind {
         "FlinkDeployment" => json!({ "job": {} }),

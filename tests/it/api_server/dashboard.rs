@@ -1,4 +1,4 @@
-//! The console of a pod before a real API server: real tokens, and the rights that a Role gives.
+//! The console of a pod against a real API server: real tokens, and the permissions of a Role.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use super::permissions::client_of;
 use crate::support::rights::ACCOUNT;
 use crate::support::serving::{Serving, lease};
 
-/// How long the API server may take to notice what it is told.
+/// Maximum time for the API server to notice a change.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 fn deployment(name: &str) -> Value {
@@ -30,7 +30,7 @@ fn deployment(name: &str) -> Value {
     deployment
 }
 
-/// Makes an account, and a token of it.
+/// Creates an account and returns a token for it.
 async fn account(server: &Server, name: &str) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(server.client.clone(), &server.namespace);
     let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
@@ -42,7 +42,7 @@ async fn account(server: &Server, name: &str) -> String {
     request.status.unwrap().token.unwrap()
 }
 
-/// Binds a role to accounts of the namespace; a role for all namespaces where it is bound for all.
+/// Binds a role to accounts of the namespace; `role` is `ClusterRole` for all namespaces.
 async fn allow(server: &Server, name: &str, role: &str, account: &str, rules: Value) {
     let api_version = "rbac.authorization.k8s.io/v1";
     let prefix = if role == "ClusterRole" { "cluster" } else { "" };
@@ -54,7 +54,7 @@ async fn allow(server: &Server, name: &str, role: &str, account: &str, rules: Va
     server.put(&format!("{prefix}rolebindings"), &binding).await;
 }
 
-/// Gives an operator of both namespaces the rights of its installation and no others, and returns its kubeconfig.
+/// Gives an operator of both namespaces exactly the permissions of its installation, and returns its kubeconfig.
 async fn install(server: &Server, other: &Server) -> NamedTempFile {
     let mut values = defaults();
     let given = json!({"watchNamespaces": [server.namespace, other.namespace], "dashboard": {"enabled": true}});
@@ -110,7 +110,7 @@ async fn page(serving: &Serving, path: &str, cookie: &str) -> (u16, String) {
     (page.status().as_u16(), page.text().await.unwrap())
 }
 
-/// Waits until a page has all of this and nothing of that.
+/// Waits until a page contains all of `wanted` and nothing of `unwanted`.
 async fn shows(serving: &Serving, path: &str, cookie: &str, wanted: &[&str], unwanted: &[&str]) {
     let start = Instant::now();
     loop {
@@ -143,7 +143,7 @@ async fn an_account_sees_in_the_console_what_its_role_lets_it_list() {
     let flags = ["--watch-namespaces", &namespaces, "--dashboard-review-interval", "0s"];
     let serving = Serving::start(kubeconfig.path(), &server.namespace, &flags).await;
 
-    // The API server itself keeps for ten seconds whose token it was.
+    // The API server itself caches token reviews for ten seconds.
     let of_joe = serving.sign_in(&account(&server, "joe").await).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(server.client.clone(), &server.namespace);
     accounts.delete("joe", &DeleteParams::default()).await.unwrap();
@@ -155,7 +155,7 @@ async fn an_account_sees_in_the_console_what_its_role_lets_it_list() {
     shows(&serving, "/?q=bills", &of_root, &["bills", "all namespaces"], &[]).await;
 
     let address = format!("/in/{}/deployment/orders", server.namespace);
-    // Pods are another right, which is told of the part that has them.
+    // Pods need another permission, whose absence is reported in the section about them.
     let wanted = ["<h1>orders</h1>", "Upgrade mode", "forbidden"];
     shows(&serving, &address, &of_jane, &wanted, &[]).await;
     let address = format!("/in/{}/deployment/bills", other.namespace);

@@ -1,4 +1,4 @@
-//! Objects made from the schemas of the definitions, against the API server that has them.
+//! Objects generated from the schemas of the definitions, against the API server that has them.
 
 use api::crd;
 use api::manifest::Resource;
@@ -12,10 +12,10 @@ use validation::{blue_green, session_job, state_snapshot};
 use super::Server;
 use super::crds::{deployment, object};
 
-/// Objects of each kind.
+/// Number of objects of each kind.
 const TRIES: usize = 150;
 
-/// A sound object of the kind.
+/// Returns a valid object of the kind.
 fn sound(kind: &str) -> Value {
     let reference = json!({ "kind": "FlinkDeployment", "name": "a" });
     let spec = match kind {
@@ -29,7 +29,7 @@ fn sound(kind: &str) -> Value {
     object(kind, "a", spec)
 }
 
-/// What this program says against the object, once it has read it.
+/// Returns why this program rejects the object, once it has read it.
 fn refusal(resource: &Resource) -> Option<String> {
     let operator = OperatorConfig::default();
     let violations = match resource {
@@ -64,8 +64,8 @@ fn refusal(resource: &Resource) -> Option<String> {
     violations.first().map(|violation| format!("{}: {}", violation.path, violation.message))
 }
 
-/// What the API server takes is read here, and what it refuses is refused here as well: `plan` and
-/// `lint` say beforehand what `apply` would say.
+/// What the API server accepts can be read here, and what it rejects is rejected here too: `plan` and `lint` predict
+/// what `apply` would say.
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
 async fn what_is_made_from_the_schema_is_judged_alike() {

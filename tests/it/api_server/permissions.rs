@@ -1,4 +1,4 @@
-//! Each command under exactly the Role that `docs/permissions.md` asks for.
+//! Runs each command with exactly the Role that `docs/permissions.md` lists for it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::support::api_client;
 
-/// How long the API server may take to notice a Role.
+/// Maximum time for the API server to notice a Role.
 const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Command lines for a row of the table; none where a test of its own tries it.
+/// Returns the command lines for a row of the table; empty if a separate test covers it.
 fn lines(command: &str, folder: &Path) -> Vec<String> {
     let manifest = folder.join("orders.json").display().to_string();
     let archive = folder.join(format!("{command}.zip")).display().to_string();
@@ -47,7 +47,7 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         "list" => vec!["list".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "run" => vec!["run https://repo.example.com/clicks.jar --on sessions".to_owned()],
-        // Its pod is made, waited for, and removed; nothing is behind the port-forward.
+        // Its pod is created, waited for, and removed; nothing is behind the port-forward.
         "sql" => vec!["sql sessions -e SELECT --start-timeout 2s".to_owned()],
         "set" => vec!["set image orders flink:1.20-java17".to_owned()],
         "restore" => {
@@ -63,14 +63,14 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         | "restart" | "checkpoints" | "ui" | "promote" | "abort" => {
             vec![format!("{command} orders")]
         }
-        // They run until they are stopped, or install a whole operator: see `e2e::install`. `dashboard` has the rights of
-        // `list`, and tells in a browser what may not be watched.
+        // They run until they are stopped, or install a whole operator: see `e2e::install`. `dashboard` needs the
+        // permissions of `list`, and reports in a browser what may not be watched.
         "dashboard" | "operate" | "operator" => vec![],
         other => panic!("no command line tries `{other}`"),
     }
 }
 
-/// The session cluster as `sql` wants it: ready, with a JobManager whose pods are not needed.
+/// Makes the session cluster ready for `sql`, with a JobManager whose pods are not needed.
 async fn make_ready(server: &Server) {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::ServiceAccount;
@@ -95,7 +95,7 @@ async fn make_ready(server: &Server) {
     api.patch_status("sessions", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-/// A blue/green deployment whose other colour starts.
+/// Creates a blue/green deployment whose other colour starts.
 async fn switch(server: &Server) {
     let mut object = orders(&server.namespace);
     let template = json!({"spec": object["spec"].take()});
@@ -111,7 +111,7 @@ async fn switch(server: &Server) {
     api.patch_status("orders", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-/// A session cluster, which `run` gives a jar to.
+/// Returns a session cluster to which `run` submits a jar.
 fn sessions(namespace: &str) -> Value {
     let mut sessions = orders(namespace);
     sessions["metadata"]["name"] = json!("sessions");
@@ -133,7 +133,7 @@ fn orders(namespace: &str) -> Value {
     })
 }
 
-/// A client that is `user`.
+/// Returns a client that impersonates `user`.
 pub(super) async fn client_of(user: &str) -> Client {
     let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
     let mut config = api_client::config(Path::new(&path)).await;
@@ -160,7 +160,7 @@ impl Server {
         api.patch(name, &params, &Patch::Apply(object)).await.unwrap();
     }
 
-    /// Gives `user` the rules of `needs` and no others.
+    /// Grants `user` the rules of `needs` and no others.
     async fn allow(&self, user: &str, needs: &Needs) {
         let api_version = "rbac.authorization.k8s.io/v1";
         let (rules, cluster_rules) = needs.rules(true);
@@ -179,7 +179,7 @@ impl Server {
             "roleRef": reference("ClusterRole"), "subjects": subjects})).await;
     }
 
-    /// All that the command says, its failure included.
+    /// Returns the command's whole output, including its error.
     async fn says(&self, user: &str, line: &str) -> String {
         let words = std::iter::once("kubectl-flink").chain(line.split_whitespace());
         let Cli { command, global } = Cli::try_parse_from(words).unwrap();
@@ -232,8 +232,8 @@ async fn permissions_are_enough_for_each_command_and_needed() {
             loop {
                 let said = server.says(&user, &line).await;
                 drop(std::fs::remove_file(folder.path().join(format!("{}.zip", needs.command))));
-                // `check` tells of the rights of other commands too, `config` of the operator's
-                // namespace, and `gc` of all others, which this Role is not for.
+                // `check` also reports the permissions of other commands, `config` reads the operator's namespace, and
+                // `gc` all others; this Role does not cover those.
                 let is_elsewhere = match needs.command {
                     "check" | "config" => true,
                     "gc" => said.contains("in the whole cluster"),
@@ -254,7 +254,7 @@ async fn permissions_are_enough_for_each_command_and_needed() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// An earlier spec to go back to.
+/// Creates an earlier spec for a rollback.
 async fn revision(server: &Server) {
     use k8s_openapi::api::apps::v1::ControllerRevision;
     let mut spec = orders("x")["spec"].clone();
@@ -271,7 +271,7 @@ async fn revision(server: &Server) {
     assert_eq!(created.name_any(), "orders-1");
 }
 
-/// An operator of named namespaces sees by it what it has to see of the others, and nothing else.
+/// An operator of named namespaces sees through it what it needs of the others, and nothing else.
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
 async fn the_room_on_nodes_is_seen_by_the_right_of_its_value() {

@@ -1,4 +1,4 @@
-//! The admission webhook as a real API server calls it, registered as an installation registers it.
+//! The admission webhook as a real API server calls it, registered as in an installation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 
-/// How long the API server may take to see a registration.
+/// Maximum time for the API server to notice a registration.
 const SEEN_MAX: Duration = Duration::from_secs(30);
 
 fn deployment(name: &str, memory: &str) -> Value {
@@ -34,8 +34,8 @@ fn deployment(name: &str, memory: &str) -> Value {
     deployment
 }
 
-/// The two configurations of an installation that watches `namespace`, which refuse what nobody
-/// answers. Only by which address it is called differs: there is no Service here.
+/// Returns the two configurations of an installation that watches `namespace` and fails closed. Only the address
+/// differs, because there is no Service here.
 fn registrations(namespace: &str, host: &str, port: u16) -> Vec<Value> {
     let mut values = defaults();
     let given = json!({"watchNamespaces": [namespace], "webhook": {"create": true, "failurePolicy": "Fail"}});
@@ -66,7 +66,7 @@ async fn remove(client: &Client, object: &Value) {
 async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_changes() {
     let server = Server::with_namespace("webhook").await;
     let (client, namespace) = (server.client.clone(), server.namespace.clone());
-    // From a time without a webhook.
+    // Created before there was a webhook.
     server.create(&deployment("old", "many")).await.unwrap();
 
     let listener = Listener::open(0).await.unwrap();
@@ -107,7 +107,7 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
     let job = server.create(&job).await.unwrap();
     assert_eq!(job["metadata"]["labels"], json!({"target.session": "session"}), "{job}");
 
-    // With nobody to answer, what leaves the spec as it is goes on, and nothing else does.
+    // Without a running webhook only requests that leave the spec unchanged succeed.
     task.abort();
     let api = server.api_of(&new);
     let params = PatchParams::default();

@@ -9,10 +9,10 @@ const JAR: &str = "abfss://jars@lake.dfs.core.windows.net/jobs/job.jar";
 const KEY: &str = "fs.azure.account.key.lake.dfs.core.windows.net";
 const ENDPOINT: &str = "fs.azure.abfs.endpoint";
 const TOKEN: &str = "fs.azure.sas.fixed.token.lake.dfs.core.windows.net";
-/// Base64 of no account's key.
+/// A key in base64 that belongs to no account.
 const WRONG_KEY: &str = "dmVyeS1zZWNyZXQ=";
 
-/// A shared access signature that may read the container, and one that has expired.
+/// Returns a shared access signature that may read the container, and an expired one.
 fn tokens() -> (String, String) {
     let text = fs::read_to_string(given("KUBECTL_FLINK_TEST_AZURE_TOKENS")).unwrap();
     let (good, expired) = text.trim().split_once('\n').unwrap();
@@ -83,6 +83,6 @@ async fn folders_in_azure_are_listed_page_by_page_and_removed() {
     let (endpoint, key) =
         (given("KUBECTL_FLINK_TEST_AZURE"), given("KUBECTL_FLINK_TEST_AZURE_KEY"));
     let options = [(ENDPOINT, endpoint.as_str()), (KEY, key.as_str())];
-    // More than one page has.
+    // More than fit on one page.
     keep_folders("abfss://jars@lake.dfs.core.windows.net/state", &options, 1100).await;
 }

@@ -1,4 +1,4 @@
-//! Folders of state in stores that speak the real protocols, and `gc` on them.
+//! State folders in stores that speak the real protocols, and `gc` on them.
 
 use axum::http::Method;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ const KEPT: &str = "00000000000000000000000000000002";
 const FORMER: &str = "00000000000000000000000000000003";
 const OLD_RUN: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 const THIS_RUN: &str = "6ba7b811-9dad-11d1-80b4-00c04fd430c8";
-/// What Flink's metadata begins with.
+/// The first bytes of Flink's metadata.
 const MAGIC: &[u8] = &[0x49, 0x60, 0x67, 0x2d, 0, 0, 0, 4];
 
 fn metadata(names: &str) -> Vec<u8> {
@@ -68,7 +68,7 @@ fn paths(files: &[File]) -> Vec<&str> {
 #[ignore = "needs the stores of tests/artifacts.sh"]
 async fn folders_in_s3_are_listed_page_by_page_and_removed() {
     let bucket = bucket();
-    // More than one page has.
+    // More than fit on one page.
     for at in 0..1100 {
         put(&bucket, &format!("pages/sp/savepoint-{at:04}/_metadata"), metadata("")).await;
     }
@@ -133,7 +133,7 @@ async fn folders_in_hdfs_are_listed_and_removed() {
     assert_eq!(storage.folders("").await.unwrap(), ["other"]);
 }
 
-/// Puts folders of state into a store, `count` more than it needs, lists and reads them, and removes one.
+/// Creates state folders in a store, `count` more than it needs, lists and reads them, and removes one.
 pub(super) async fn keep_folders(uri: &str, options: &[(&str, &str)], count: usize) {
     drop(rustls::crypto::ring::default_provider().install_default());
     let config: FlinkConfig = options.iter().copied().collect();
@@ -194,14 +194,14 @@ fn orders(root: &str) -> Value {
     })
 }
 
-/// What `orders` has and had, and what a cluster that is gone had.
+/// Creates the current and earlier state of `orders`, and that of a deleted cluster.
 async fn fill(bucket: &AmazonS3, root: &str) {
     let needs = format!("\u{0}\u{5}s3://jars/{root}/cp/{FORMER}/shared/1\u{0}");
     for (path, bytes) in [
         ("sp/savepoint-000001-a/_metadata".to_owned(), metadata("")),
         ("sp/savepoint-000001-a/state".to_owned(), b"12345".to_vec()),
         ("sp/savepoint-000002-b/_metadata".to_owned(), metadata("")),
-        // Not one of Flink's.
+        // Not written by Flink.
         ("sp/savepoint-000003-c/_metadata".to_owned(), b"{}".to_vec()),
         ("sp/savepoint-000004-d/state".to_owned(), b"1".to_vec()),
         (format!("cp/{GONE}/chk-3/_metadata"), metadata("")),
@@ -220,7 +220,7 @@ async fn fill(bucket: &AmazonS3, root: &str) {
     }
 }
 
-/// A cluster with `orders`, whose configuration in force names its job result store.
+/// Returns a cluster with `orders`, whose effective configuration names its job result store.
 fn cluster(root: &str) -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.insert(orders(root));
@@ -271,7 +271,7 @@ async fn gc_shows_and_removes_what_nothing_names() {
     let savepoint = &shown["findings"][4];
     assert_eq!(savepoint["sizeBytes"], json!(13), "{shown:#}");
 
-    // A store that is out of reach, and its user shares the places: all of it stays.
+    // A resource whose store cannot be reached shares these places, so everything is kept.
     let mut elsewhere = orders(root);
     elsewhere["metadata"]["name"] = json!("elsewhere");
     elsewhere["spec"]["flinkConfiguration"]["high-availability.storageDir"] = json!("file:/ha");
@@ -315,7 +315,7 @@ async fn gc_leaves_all_alone_where_not_everything_is_known() {
     with_unreadable.insert(unreadable);
     let ran = run(&with_unreadable, None, flags).await.succeeded();
     assert!(ran.output.contains("not everything could be read"), "{}", ran.output);
-    // The namespace may be read, and all others may not.
+    // Only the namespace may be read.
     let narrow = cluster(root);
     narrow.refuse(Method::GET, "v1/controllerrevisions", 403, "no");
     let ran = run(&narrow, None, flags).await.succeeded();

@@ -1,4 +1,4 @@
-//! Jars from Google Cloud Storage, whose tokens are checked as Google does.
+//! Jars from Google Cloud Storage; the emulator checks tokens as Google does.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use super::{check, check_guarded, check_refusals, fetch_with, given};
 
 const JAR: &str = "gs://jars/jobs/job.jar";
 
-/// A key file of a service account.
+/// Returns a service account's key file.
 fn account(name: &str) -> (String, Value) {
     let path = format!("{}/{name}.json", given("KUBECTL_FLINK_TEST_GCS_ACCOUNTS"));
     let account = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     (path, account)
 }
 
-/// Options that sign in as the account, its key written as a properties file has it.
+/// Returns options that sign in as the account, with its key as in a properties file.
 fn options(name: &str) -> Vec<(&'static str, String)> {
     let (_, account) = account(name);
     let text = |field: &str| account[field].as_str().unwrap().replace('\n', "\\n");
@@ -53,7 +53,7 @@ async fn google_cloud_storage_refuses_a_key_that_no_message_shows() {
     assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
     let told = error.to_string();
     assert!(told.contains("does not accept the credentials; check the credentials"), "{told}");
-    // The guard's answer has the token in it, which is text in base64.
+    // The guard's answer contains the token, which is base64 text.
     assert!(!told.contains("eyJ") && !told.contains("PRIVATE KEY"), "{told}");
 
     let mut broken = options("account");
@@ -78,6 +78,6 @@ async fn a_job_reaches_its_own_google_cloud_storage_within_the_guard() {
 #[tokio::test]
 #[ignore = "needs the stores of tests/artifacts.sh"]
 async fn folders_in_google_cloud_storage_are_listed_and_removed() {
-    // The emulator has one page for everything.
+    // The emulator returns everything on one page.
     keep_folders("gs://jars/state", &borrowed(&options("account")), 3).await;
 }

@@ -35,7 +35,7 @@ fn orders() -> Value {
     })
 }
 
-/// Scaled once an hour after 2026 began, and about to be scaled down.
+/// Returns a state that was scaled an hour into 2026 and is about to be scaled down.
 fn stored() -> BTreeMap<String, String> {
     let mut state = State::default();
     let mut figures = Figures::default();
@@ -155,7 +155,7 @@ async fn status_of_a_job_without_history_says_so() {
         Last scaling   <none>
     "#]]
     .assert_eq(&ran.output);
-    // What belongs to a former resource of this name is no history of this one.
+    // The state of an earlier resource of this name is not part of this one's history.
     cluster.insert(config_map(&stored(), "another"));
     let again = run(&cluster, None, "autoscaler status orders").await.succeeded();
     assert_eq!(again.output, ran.output);
@@ -231,7 +231,7 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
     .assert_eq(&told["scalings"][0].to_string());
 }
 
-/// The answer is one of Flink 2.3.
+/// Flink's answer has the format of 2.3.
 #[tokio::test]
 async fn history_tells_what_flink_itself_rescaled() {
     let (flink, cluster) = measured().await;
@@ -282,7 +282,7 @@ async fn reset_writes_the_nonce_and_nothing_else() {
         orders["spec"]["job"]["autoscalerResetNonce"].clone()
     };
     assert_eq!((nonce(&cluster), cluster.writes().len()), (json!(1), 1));
-    // Also where nothing of it can be read.
+    // Also if nothing of it can be read.
     data.insert("parallelismOverrides".to_owned(), "x:many".to_owned());
     let mut map = config_map(&data, "u1");
     map["metadata"]["resourceVersion"] = Value::Null;
@@ -291,7 +291,7 @@ async fn reset_writes_the_nonce_and_nothing_else() {
     assert_eq!(nonce(&cluster), json!(2));
 }
 
-/// `orders` with a job whose JobManager is asked.
+/// Returns `orders` with a job whose JobManager is queried.
 pub(super) async fn measured() -> (FakeFlink, FakeCluster) {
     let flink = FakeFlink::start().await;
     let now = flink.now();
@@ -317,7 +317,7 @@ pub(super) async fn measured() -> (FakeFlink, FakeCluster) {
     (flink, cluster)
 }
 
-/// What the autoscaler stored of `orders`.
+/// Returns the autoscaler's stored state of `orders`.
 pub(super) fn remembered() -> Value {
     config_map(&stored(), "u1")
 }
@@ -342,7 +342,7 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     let ran = run(&cluster, address.clone(), "autoscaler explain orders").await.succeeded();
     let line = "Requested: 1 TaskManagers, 2 CPU, 4 GiB, 0.1 per hour";
     assert!(ran.output.contains(line), "{}", ran.output);
-    // A rule that it names is asked where the operator's configuration defines it.
+    // A rule that the job names is applied if the operator's configuration defines it.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.yaml");
     let define = |expression: &str| {

@@ -80,7 +80,7 @@ async fn a_job_is_recorded_and_replayed() {
     let measured = record.entries[0].measured.as_ref().unwrap();
     assert_eq!(measured.reading.vertices[&SOURCE.into()].busy.unwrap().max, Some(850.0));
 
-    // What is there is not written over.
+    // An existing file is not overwritten.
     let again = run(&cluster, Some(flink.address().to_owned()), &line).await;
     let (_, causes) = again.failure.unwrap();
     assert!(causes[0].contains("while creating"), "{causes:?}");

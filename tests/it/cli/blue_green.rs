@@ -1,4 +1,4 @@
-//! A blue/green deployment by its name: what looks, and what changes its template.
+//! Commands on a blue/green deployment by name: those that read, and those that change its template.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use crate::support::fake_flink::{FakeFlink, Job};
 
 const FLINK: &str = "flink.apache.org/v1beta1";
 
-/// A colour of `shop` that runs.
+/// Returns a running child of `shop`.
 fn colour(name: &str) -> Value {
     let mut object = wordcount();
     object["metadata"]["name"] = json!(format!("shop-{name}"));
@@ -34,7 +34,7 @@ fn resource(status: &Value) -> Value {
         "status": status})
 }
 
-/// A blue/green deployment whose blue colour starts while the green one serves.
+/// Adds a blue/green deployment whose blue colour starts while the green one serves.
 fn shop(cluster: &FakeCluster) {
     let mut blue = colour("blue");
     blue["status"] = json!({"observedGeneration": 1, "lifecycleState": "DEPLOYED",
@@ -47,7 +47,7 @@ fn shop(cluster: &FakeCluster) {
     cluster.insert(resource(&status));
 }
 
-/// One at rest, whose green colour serves.
+/// Returns a settled one, whose green colour serves.
 fn rested() -> FakeCluster {
     let cluster = cluster();
     cluster.insert(colour("green"));
@@ -62,7 +62,7 @@ fn stored(cluster: &FakeCluster) -> Value {
     cluster.object("flinkbluegreendeployments", "default", "shop").unwrap()
 }
 
-/// What ran by another image, and left a savepoint.
+/// Adds a revision with another image and a savepoint.
 fn add_revision(cluster: &FakeCluster) {
     let mut spec = wordcount()["spec"].clone();
     spec["image"] = json!("flink:1.19");
@@ -251,7 +251,7 @@ async fn a_deletion_goes_to_the_resource() {
     assert_eq!(write.body["propagationPolicy"], "Background");
 }
 
-/// A job under `default/NAME` in Flink.
+/// Runs a job under `default/NAME` in Flink.
 async fn flink_of(name: &str) -> FakeFlink {
     let flink = FakeFlink::start().await;
     flink.with(&format!("default/{name}"), |cluster| {
@@ -276,7 +276,7 @@ async fn a_deletion_saves_the_job_that_serves() {
     assert!(cluster.object("flinkbluegreendeployments", "default", "shop").is_none());
 }
 
-/// Green has taken over, and blue is on its way out.
+/// Green has taken over, and blue is being deleted.
 #[tokio::test]
 async fn a_deletion_saves_the_colour_that_has_taken_over() {
     let cluster = rested();

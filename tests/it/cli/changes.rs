@@ -1,4 +1,4 @@
-//! Commands that change a spec: what they write, and what they ask before.
+//! Commands that change a spec: what they write, and what they ask first.
 
 use axum::http::Method;
 use kubectl_flink::cli::failure::Kind;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::commands::{JOB_ID, Ran, add_revision, cluster, flink, run, stored, wordcount};
 use crate::support::fake_cluster::{FakeCluster, Fault};
 
-/// The bodies of all writes, without the resource version that guards them.
+/// Returns the bodies of all writes, without the resource version that guards them.
 fn patches(cluster: &FakeCluster) -> Vec<Value> {
     let body = |mut body: Value| {
         let metadata = body.as_object_mut().and_then(|body| body.remove("metadata"));
@@ -29,7 +29,7 @@ async fn done(cluster: &FakeCluster, line: &str) -> Ran {
     run(cluster, None, line).await.succeeded()
 }
 
-/// A session cluster of Flink 1.20.
+/// Returns a session cluster of Flink 1.20.
 fn session() -> Value {
     let mut session = wordcount();
     session["metadata"]["name"] = json!("session");
@@ -181,7 +181,7 @@ async fn dry_runs_show_what_would_be_applied_and_staged() {
     assert!(ran.error.ends_with(file.trim_start_matches("| ")), "{}", ran.error);
     let ran = done(&cluster, &format!("{deploy}=client --force-conflicts")).await;
     assert!(ran.error.contains("--force-conflicts -f "), "{}", ran.error);
-    // Without a namespace of its own, kubectl has to be told.
+    // Without a namespace in the manifest, kubectl needs the flag.
     let mut bare = object;
     bare["metadata"] = json!({"name": "clicks"});
     std::fs::write(&manifest, serde_yaml::to_string(&bare).unwrap()).unwrap();
@@ -245,7 +245,7 @@ async fn a_vertex_is_looked_up_before_it_is_scaled() {
     let cluster = cluster();
     let (flink, address) = flink().await;
     drop(flink);
-    // Nobody answers: an id is taken as it is, a name cannot be.
+    // The JobManager does not answer: an id is used as it is, a name cannot be resolved.
     let id = "bc764cd8ddf7a0cff126f51c16239658";
     let line = format!("scale wordcount --vertex {id}=3");
     let ran = run(&cluster, Some(address.clone()), &line).await.succeeded();

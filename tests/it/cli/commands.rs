@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::{FakeFlink, Job};
 
-/// What a command printed and how it ended.
+/// The output of a command, and how it ended.
 pub(crate) struct Ran {
     pub(crate) output: String,
     pub(crate) error: String,
@@ -43,7 +43,7 @@ pub(crate) async fn run(cluster: &FakeCluster, rest_address: Option<String>, lin
     run_words(cluster, rest_address, line.split_whitespace().map(str::to_owned)).await
 }
 
-/// The same with words that may have blanks in them.
+/// As [`run`], with words that may contain spaces.
 pub(crate) async fn run_words(
     cluster: &FakeCluster,
     rest_address: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) async fn run_words(
     Ran { output: transcript.output(), error: transcript.error(), failure, hints }
 }
 
-/// A cluster with the job `wordcount`, RUNNING and STABLE as generation 1.
+/// Returns a cluster with the job `wordcount`, RUNNING and STABLE as generation 1.
 pub(crate) fn cluster() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster
@@ -160,14 +160,14 @@ pub(crate) fn add_revision(cluster: &FakeCluster, number: i64, image: &str) {
     }));
 }
 
-/// Walks away from the command once it has sent its write, which gets no answer.
+/// Drops the command once it has sent its write, which gets no answer.
 async fn abandon(cluster: &FakeCluster, line: &str) {
     cluster.forget_requests();
     let is_sent = async {
         while !cluster.requests().iter().any(|it| it.method == Method::PATCH) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        // What arrives is dealt with at once, and not answered.
+        // The fake handles a request as soon as it arrives, but does not answer.
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     };
     tokio::select! {
@@ -380,7 +380,7 @@ async fn rollback_loses_to_a_change_in_between() {
     assert_eq!(stored(&cluster)["spec"]["image"], "flink:1.20");
 }
 
-/// A JobManager with the job RUNNING.
+/// Returns a JobManager with the job RUNNING.
 pub(crate) async fn flink() -> (FakeFlink, String) {
     let flink = FakeFlink::start().await;
     flink.with("default/wordcount", |cluster| {
@@ -568,7 +568,7 @@ async fn forbidden_names_verb_and_resource() {
     assert_eq!(ran.failure.unwrap().1.len(), 1, "one line");
 }
 
-/// The commands that are parsed here exist; this fails when one is renamed.
+/// The commands parsed here exist; this fails when one is renamed.
 #[test]
 fn commands_parse() {
     for line in ["status -w", "logs wordcount --role tm -f", "version --client"] {
@@ -636,7 +636,7 @@ fn made_snapshot(cluster: &FakeCluster) -> Option<Value> {
     cluster.objects("flinkstatesnapshots").into_iter().next()
 }
 
-/// An operator that completes the first snapshot that it sees.
+/// Acts as an operator that completes the first snapshot it sees.
 async fn operate_snapshots(cluster: FakeCluster, status: Value) {
     let name = loop {
         if let Some(snapshot) = made_snapshot(&cluster) {

@@ -1,4 +1,4 @@
-//! The scripts in `completions/` are those that the program prints, and what they ask is answered.
+//! The scripts in `completions/` are those that the program prints, and their requests are answered.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use kubectl_flink::cli::completion::{Target, script};
 
 use crate::support::program::program;
 
-/// `UPDATE_EXPECT=1` writes them again.
+/// `UPDATE_EXPECT=1` rewrites them.
 #[test]
 fn scripts_are_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions");
@@ -23,7 +23,7 @@ fn scripts_are_current() {
     }
 }
 
-/// What kubectl is told for the words after `kubectl flink`.
+/// Returns the completions for the words after `kubectl flink`.
 fn completed(words: &[&str]) -> String {
     let output = program().arg("__complete").args(words).output().unwrap();
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! `operator install --from-java` against a cluster in memory, where Helm installed the Java operator.
+//! `operator install --from-java` against a cluster in memory, in which Helm installed the Java operator.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use crate::support::fake_cluster::FakeCluster;
 
 const VALUES: &str = include_str!("../../golden/helm/java-chart.yaml");
 
-/// A revision of a release, as Helm keeps it: in base64 twice, of which one is the API server's.
+/// Returns a revision of a release as Helm stores it: in base64 twice, once for the API server.
 fn revision(name: &str, version: u32, chart: &str, config: &Value) -> Value {
     let values: Value = serde_yaml::from_str(VALUES).unwrap();
     let release = json!({

@@ -1,4 +1,4 @@
-//! `-o json` is a contract: of every command that has it, the fields and their types are on record in
+//! `-o json` is a contract: for every command that has it, the fields and their types are recorded in
 //! `tests/golden/json`, as the command prints them against a cluster in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ const LINES: &[(&str, &str)] = &[
 
 /// They work on this machine, not on a cluster in memory.
 const OF_A_MACHINE: [&str; 3] = ["sandbox up", "sandbox status", "sandbox flink-image"];
-/// Rows have the columns of their query: what is around them is in `cli::sql`.
+/// Rows have the columns of their query; what surrounds them is covered by `cli::sql`.
 const OF_ROWS: [&str; 1] = ["sql"];
 
 #[test]
@@ -84,7 +84,7 @@ fn every_command_with_json_is_on_record() {
     assert_eq!(with_json, known, "LINES has a command line for each command with -o json");
 }
 
-/// `UPDATE_EXPECT=1` writes them again. A field that goes, or changes its type, breaks somebody's program.
+/// `UPDATE_EXPECT=1` rewrites them. A field that is removed or changes its type breaks a user's program.
 #[tokio::test]
 async fn fields_and_types_are_those_on_record() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -110,7 +110,7 @@ async fn fields_and_types_are_those_on_record() {
     }
 }
 
-/// What `--help` and the shell offer behind `-o` is what the command prints.
+/// The command prints every value that `--help` and the shell offer for `-o`.
 #[tokio::test]
 async fn every_form_that_is_offered_is_printed() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -134,7 +134,7 @@ async fn every_form_that_is_offered_is_printed() {
     assert!(count > LINES.len(), "{count} forms");
 }
 
-/// The possible values of `-o`.
+/// Returns the possible values of `-o`.
 fn forms(words: &str) -> Vec<String> {
     let root = Cli::command();
     let found = words.split(' ').try_fold(&root, |it, word| it.find_subcommand(word)).unwrap();
@@ -143,7 +143,7 @@ fn forms(words: &str) -> Vec<String> {
     forms.iter().map(|it| it.get_name().to_owned()).collect()
 }
 
-/// Behind `--` all belongs to the job.
+/// Adds `-o form`; everything after `--` belongs to the job.
 fn with_form(line: &str, form: &str) -> String {
     match line.split_once(" -- ") {
         Some((front, rest)) => format!("{front} -o {form} -- {rest}"),
@@ -151,7 +151,7 @@ fn with_form(line: &str, form: &str) -> String {
     }
 }
 
-/// A cluster that the command finds something in.
+/// Returns a cluster in which the command finds something.
 async fn world(command: &str) -> (crate::support::fake_flink::FakeFlink, String, FakeCluster) {
     if command.starts_with("autoscaler") {
         let (flink, cluster) = autoscaler::measured().await;
@@ -181,7 +181,7 @@ async fn world(command: &str) -> (crate::support::fake_flink::FakeFlink, String,
     (flink, address, cluster)
 }
 
-/// Paths of all leaves, with `[]` for the elements of a list, and the types they have.
+/// Collects the paths of all leaves, with `[]` for the elements of a list, and their types.
 fn add(path: &str, value: &Value, shape: &mut BTreeMap<String, BTreeSet<&'static str>>) {
     let mut leaf = |kind| {
         shape.entry(path.to_owned()).or_default().insert(kind);
@@ -193,7 +193,7 @@ fn add(path: &str, value: &Value, shape: &mut BTreeMap<String, BTreeSet<&'static
         Value::String(_) => leaf("string"),
         Value::Array(all) if all.is_empty() => leaf("empty list"),
         Value::Object(all) if all.is_empty() => leaf("empty object"),
-        // Its schema is compared by `golden`, and long.
+        // Its schema is long, and compared by `golden`.
         Value::Object(all) if all.get("kind") == Some(&json!("CustomResourceDefinition")) => {
             add(&format!("{path}.kind"), &all["kind"], shape);
             add(&format!("{path}.metadata.name"), &all["metadata"]["name"], shape);

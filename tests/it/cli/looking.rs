@@ -1,4 +1,4 @@
-//! Commands that only look: what they ask for, and how they say it.
+//! Commands that only read: their requests, and their output.
 
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ async fn options_come_with_the_layer_that_sets_them() {
     assert_eq!(from("parallelism.default"), pair("2", "follows from the spec"));
 }
 
-/// A savepoint of `wordcount` that was taken on that day of January 2026.
+/// Returns a savepoint of `wordcount`, taken on that day of January 2026.
 fn savepoint(day: u8, is_disposed: bool) -> Value {
     json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
         "metadata": {"name": format!("s-{day}"), "namespace": "default", "uid": format!("u-{day}"),
@@ -237,7 +237,7 @@ async fn a_snapshot_leads_to_its_job() {
     run(&cluster, None, &format!("snapshots restore s-1 {flags}")).await.succeeded();
     let spec = super::commands::stored(&cluster)["spec"].clone();
     assert_eq!(spec["job"]["initialSavepointPath"], "s3://b/1");
-    // The spec names it now.
+    // The spec now names it.
     let ran = run(&cluster, None, &format!("{line} --yes")).await;
     ran.failed(Kind::Failed, "may be needed by FlinkDeployment `wordcount`");
     cluster.insert(wordcount());
@@ -262,7 +262,7 @@ async fn a_watch_that_loses_its_connection_says_so_once_and_goes_on() {
         server.set_status("flinkdeployments", "default", "wordcount", &failed);
     });
     let watching = run(&cluster, None, "status wordcount --watch");
-    // The view goes on for ever; gone is what ends it.
+    // The view runs until the deployment is gone.
     let end = async {
         operator.await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::commands::run;
 use crate::support::fake_cluster::FakeCluster;
 
-/// An installation that operates what its environment says.
+/// Returns an installation whose environment selects what it operates.
 fn installation() -> FakeCluster {
     let cluster = FakeCluster::new();
     cluster.insert(json!({
@@ -47,7 +47,7 @@ s3.secret-key: hunter2
     cluster
 }
 
-/// Value and layer of an option.
+/// Returns value and layer of an option.
 fn of<'v>(told: &'v Value, option: &str) -> (&'v str, &'v str) {
     let all = told["options"].as_array().unwrap();
     let found = all.iter().find(|line| line["option"] == option).unwrap();

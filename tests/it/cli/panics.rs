@@ -1,4 +1,4 @@
-//! What becomes of the process when something panics.
+//! A panic ends the whole process.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -10,12 +10,12 @@ use crate::support::program::other;
 const CHILD: &str = "KUBECTL_FLINK_TEST_PANIC";
 const SIGABRT: i32 = 6;
 
-/// A task that panics would be gone, and the operator go on without it.
+/// Otherwise the panicked task would be gone and the operator continue without it.
 #[test]
 fn a_panic_anywhere_ends_the_process() {
     if std::env::var_os(CHILD).is_some() {
         cli::abort_on_panic();
-        // A rule is no reason to.
+        // An invalid rule is no reason to panic.
         assert!(Rule::compile("((").is_err());
         drop(std::thread::spawn(|| panic!("as a task might")).join());
         return;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::commands::{Ran, cluster, flink, run, stored, wordcount};
 use crate::support::fake_cluster::FakeCluster;
 
-/// A job as an operator leaves it: its stored spec is its spec.
+/// Returns a job as an operator leaves it: its stored spec is its spec.
 pub(super) fn reconciled() -> FakeCluster {
     let cluster = cluster();
     let mut object = wordcount();
@@ -189,7 +189,7 @@ async fn nothing_to_do_is_no_difference() {
     assert_nothing_written(&cluster);
 }
 
-/// The operator puts what was decided into the spec before it compares.
+/// The operator merges the decision into the spec before it compares.
 #[tokio::test]
 async fn what_the_autoscaler_decided_is_not_told_as_lost() {
     const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";

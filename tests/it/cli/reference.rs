@@ -1,11 +1,11 @@
-//! `docs/commands.md` is what the program says of itself, and every command has a man page.
+//! `docs/commands.md` matches the program's help, and every command has a man page.
 
 use std::path::Path;
 
 use expect_test::expect_file;
 use kubectl_flink::cli::reference;
 
-/// `UPDATE_EXPECT=1` writes it again.
+/// `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn reference_is_current() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");

@@ -1,4 +1,4 @@
-//! Commands that run until somebody ends them, as programs of their own: what a signal leaves behind.
+//! Commands that run until they are ended, as separate programs: what a signal leaves behind.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -22,16 +22,16 @@ use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_sql_gateway::FakeSqlGateway;
 use crate::support::program::program;
 
-/// Everything here takes a second or two.
+/// Maximum wait; everything here takes a second or two.
 const LIMIT: Duration = Duration::from_mins(1);
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// A cluster with an address, and what leads there.
+/// A cluster with an address, and what is needed to reach it.
 struct World {
     cluster: FakeCluster,
     gateway: FakeSqlGateway,
     kubeconfig: NamedTempFile,
-    /// Where the program keeps what it remembers.
+    /// Where the program stores its own files.
     home: TempDir,
 }
 
@@ -54,14 +54,14 @@ impl World {
         command
     }
 
-    /// Begins with output that can be read.
+    /// Starts the program with output that can be read.
     fn start(&self, words: &[&str]) -> Child {
         let mut command = self.program(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
-    /// No statement and no session is left in the gateway, and no pod in the cluster.
+    /// Asserts that no statement and no session is left in the gateway, and no pod in the cluster.
     #[track_caller]
     fn is_tidy(&self, cancelled: usize) {
         let closed = self.gateway.closed();
@@ -76,15 +76,15 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Exit code and stderr of a program that is about to end.
+/// Returns exit code and stderr of a program that is about to end.
 async fn ended(child: Child) -> (Option<i32>, String) {
     let output = timeout(LIMIT, child.wait_with_output()).await.expect("it ends").unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The next lines of stdout.
+/// Returns the next lines of stdout.
 async fn lines(child: &mut Child, count: usize) -> Vec<String> {
-    // What is read too much is of no interest to these tests.
+    // Whatever is buffered beyond them does not matter to these tests.
     let mut all = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let mut lines = Vec::new();
     while lines.len() < count {
@@ -119,7 +119,7 @@ async fn a_gateway_that_still_starts_goes_too() {
         let world = World::new(String::new()).await;
         let child = world.start(&["sql", "lab", "-e", "SELECT 1"]);
         let is_made = async {
-            // Made, and waited for.
+            // Created, and waited for.
             let is_waited_for = || {
                 let requests =
                     world.cluster.requests().into_iter().filter(|it| it.uri.contains("/pods"));
@@ -154,7 +154,7 @@ async fn a_gateway_that_is_kept_stays_without_the_session() {
     assert_eq!(world.cluster.objects("pods").len(), 1);
 }
 
-/// Reads what the program shows until it has shown `text`.
+/// Reads the program's output until it contains `text`.
 async fn shows(terminal: &mut tokio::fs::File, text: &str) {
     let mut shown = String::new();
     let mut part = [0; 4096];
@@ -165,13 +165,13 @@ async fn shows(terminal: &mut tokio::fs::File, text: &str) {
     }
 }
 
-/// A person at the prompt, and the program.
+/// Returns the terminal of a person at the prompt, and the program.
 async fn at_the_prompt(world: &World) -> (tokio::fs::File, Child) {
     let (person, program) = terminal();
     let hand = || Stdio::from(program.as_fd().try_clone_to_owned().unwrap());
     let mut command = world.program(&["sql", "lab"]);
     let child = command.stdin(hand()).stdout(hand()).stderr(hand()).spawn().unwrap();
-    // What was handed over is the program's alone, so that the terminal ends with it.
+    // Only the program may hold its end, so that the terminal ends with it.
     drop((command, program));
     let mut person = tokio::fs::File::from_std(File::from(person));
     shows(&mut person, "SQL in session cluster `lab`").await;
@@ -202,7 +202,7 @@ async fn a_person_stops_a_statement_and_not_the_session() {
     assert_eq!((world.gateway.cancelled(), world.gateway.sessions()), (1, 1));
     person.write_all(b"SHOW TABLES;\r").await.unwrap();
     shows(&mut person, "3 rows").await;
-    // About when the next line is waited for, which does not hold it up.
+    // Sent at about the time when the next line is waited for, which must not delay the end.
     send(&child, Signal::TERM);
     let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
@@ -228,7 +228,7 @@ async fn the_web_interface_is_on_a_port_until_ctrl_c() {
     assert_eq!(page, format!("/job/running/{JOB_ID}/overview"));
     let ask = || {
         let client = reqwest::Client::new().get(format!("{base}/overview"));
-        // The fake is many clusters, and goes by this.
+        // The fake plays many clusters and selects one by this header.
         client.header("host", "wordcount-rest.default").send()
     };
     ask().await.expect_err("no pod is ready");

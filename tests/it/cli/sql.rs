@@ -1,4 +1,4 @@
-//! SQL in a session cluster, through a gateway whose pod a kubelet of these tests starts.
+//! SQL in a session cluster, through a gateway whose pod is started by a test kubelet.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::commands::{Ran, cluster, run_words};
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_sql_gateway::{FakeSqlGateway, JOB};
 
-/// A cluster with `wordcount` and the session cluster `lab`.
+/// Returns a cluster with `wordcount` and the session cluster `lab`.
 pub(super) fn stage() -> FakeCluster {
     let cluster = cluster();
     cluster.insert(lab());
@@ -42,7 +42,7 @@ fn lab() -> Value {
 pub(super) const READY: &str =
     r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;
 
-/// Gives each new pod this status, as a kubelet would, until it is dropped.
+/// Gives each new pod this status, like a kubelet, until dropped.
 pub(super) struct Kubelet(tokio::task::JoinHandle<()>);
 
 impl Kubelet {
@@ -69,7 +69,7 @@ impl Drop for Kubelet {
     }
 }
 
-/// Runs `sql lab` with these further words, against a gateway that starts at once.
+/// Runs `sql lab` with these words, against a gateway that starts at once.
 async fn sql(cluster: &FakeCluster, gateway: &FakeSqlGateway, words: &[&str]) -> Ran {
     let _kubelet = Kubelet::start(cluster, READY);
     let address = gateway.address();
@@ -106,7 +106,7 @@ async fn rows_come_as_a_table_and_the_gateway_goes() {
     }
 }
 
-/// Programs read this.
+/// For programs that read the output.
 #[tokio::test]
 async fn json_has_an_object_a_row_with_the_statement_it_is_of() {
     let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
@@ -216,7 +216,7 @@ async fn a_gateway_that_is_kept_serves_later_sessions() {
     sql(&cluster, &gateway, &["-e", "SELECT 2"]).await.succeeded();
     assert_eq!(cluster.writes(), [], "it is there, and stays");
 
-    // One that has ended, or is made of something else, is of no use.
+    // A gateway that has ended or was created differently is not usable.
     cluster.set_status("pods", "default", &name, &json!({"phase": "Failed", "conditions": []}));
     sql(&cluster, &gateway, &["-e", "SELECT 3"]).await.succeeded();
     assert_eq!(cluster.objects("pods"), [] as [Value; 0]);
@@ -306,7 +306,7 @@ async fn sessions_are_kept_by_heartbeats_and_known_when_lost() {
     assert!(is_session_lost(&session.heartbeat().await.unwrap_err()));
 }
 
-/// `KUBECTL_FLINK_TEST_SQL_GATEWAY` is the address of one with a cluster behind it.
+/// `KUBECTL_FLINK_TEST_SQL_GATEWAY` is the address of a gateway with a cluster behind it.
 #[tokio::test]
 #[ignore = "needs a SQL gateway of real Flink"]
 async fn real_flink_answers_as_the_fake_does() {

@@ -1,7 +1,7 @@
-//! Runs the transcripts in `tests/cli`, which show each command line with all it prints.
+//! Runs the transcripts in `tests/cli`, which show each command line with its whole output.
 //!
-//! `TRYCMD=overwrite cargo test transcripts` writes what is printed now. Those in `tests/cli/cluster` have
-//! a cluster in memory, each file one of its own, and their commands follow one another.
+//! `TRYCMD=overwrite cargo test transcripts` rewrites them. Those in `tests/cli/cluster` have a cluster in memory, one
+//! for each file, and their commands build on one another.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,13 +21,12 @@ use crate::support::fake_flink::FakeFlink;
 use crate::support::fake_sql_gateway::FakeSqlGateway;
 use crate::support::program::{PROGRAM, other, program};
 
-/// Transcripts whose program has an environment made from nothing, with a home, and sandboxes, of
-/// their own.
+/// Returns transcripts whose program has a clean environment with its own home and sandboxes.
 fn cases(home: &Path, kubeconfig: &Path) -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
     cases
         .default_bin_name("kubectl-flink")
-        // The runner adds variables to those of this process, and takes none away.
+        // The runner adds variables to those of this process, and removes none.
         .register_bin("kubectl-flink", Path::new(WITHOUT_MORE))
         .env("PROGRAM", PROGRAM)
         .env("VARIABLES", variables(home, kubeconfig))
@@ -36,10 +35,10 @@ fn cases(home: &Path, kubeconfig: &Path) -> trycmd::TestCases {
     cases
 }
 
-/// Runs `$PROGRAM` with the variables in `$VARIABLES` alone.
+/// A script that runs `$PROGRAM` with only the variables in `$VARIABLES`.
 const WITHOUT_MORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/program.sh");
 
-/// What the program of a transcript has for its environment, a variable a line.
+/// Returns the environment of a transcript's program, one variable per line.
 fn variables(home: &Path, kubeconfig: &Path) -> String {
     let mut command = program();
     command.env("HOME", home).env("KUBECONFIG", kubeconfig);
@@ -55,8 +54,7 @@ fn transcripts_are_current() {
     cases(home.path(), Path::new("/nonexistent/kubeconfig")).case("tests/cli/*.trycmd");
 }
 
-/// The user's sandbox has the name by default, as those of the transcripts have; one of them takes
-/// it down.
+/// The user's sandbox has the default name, like those of the transcripts, one of which takes it down.
 #[test]
 fn a_transcript_sees_no_sandbox_of_the_users() {
     let (home, users) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -104,7 +102,7 @@ fn transcripts_with_a_cluster_are_current() {
     }
 }
 
-/// What a transcript plays in, as long as it lives.
+/// What a transcript runs against, for as long as it lives.
 struct Set {
     _flink: FakeFlink,
     _kubelet: Kubelet,
@@ -112,7 +110,7 @@ struct Set {
 }
 
 impl Set {
-    /// That of the transcript with this name.
+    /// Returns the set for the transcript with this name.
     async fn of(name: &str) -> Self {
         let (flink, cluster) = match name {
             "autoscaler" => {
@@ -138,7 +136,7 @@ impl Set {
     }
 }
 
-/// `wordcount` is suspended, so that an operator has nothing to do.
+/// Returns a cluster whose `wordcount` is suspended, so that an operator has nothing to do.
 fn suspended() -> FakeCluster {
     let cluster = cluster();
     let mut job = wordcount();
@@ -155,7 +153,7 @@ fn suspended() -> FakeCluster {
     cluster
 }
 
-/// A resource that is not operated, and one whose upgrade waits.
+/// Returns a resource that is not operated, and one whose upgrade waits.
 fn with_paused_upgrade() -> FakeCluster {
     let cluster = FakeCluster::new();
     let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
@@ -172,7 +170,7 @@ fn with_paused_upgrade() -> FakeCluster {
     cluster
 }
 
-/// The stage, with the pods of `wordcount` and what they wrote.
+/// Returns the stage with the pods of `wordcount` and their logs.
 pub(super) fn with_pods() -> FakeCluster {
     let cluster = stage();
     let pod = |name: &str, component: &str| {
@@ -206,7 +204,7 @@ pub(super) fn with_pods() -> FakeCluster {
     cluster
 }
 
-/// Leads to the API server at this address.
+/// Returns a kubeconfig for the API server at this address.
 pub(super) fn kubeconfig(server: SocketAddr) -> tempfile::NamedTempFile {
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "production",
         "clusters": [{"name": "production", "cluster": {"server": format!("http://{server}")}}],
@@ -217,7 +215,7 @@ pub(super) fn kubeconfig(server: SocketAddr) -> tempfile::NamedTempFile {
     file
 }
 
-/// One of each, old enough that ages are the same every day.
+/// Returns one resource of each kind, old enough that ages are the same every day.
 pub(super) fn stage() -> FakeCluster {
     let cluster = reconciled();
     let created = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * 10);
@@ -274,7 +272,7 @@ pub(super) fn stage() -> FakeCluster {
     cluster
 }
 
-/// Every command shows what it prints; `-h` of one is not what it does, unless it only has others below it.
+/// Every command has a transcript of its output; `-h` alone is not enough, unless it only has subcommands.
 #[test]
 fn every_command_has_a_transcript() {
     let mut text = String::new();
@@ -302,7 +300,7 @@ fn every_command_has_a_transcript() {
     assert!(lines.len() > 50, "{} command lines were found", lines.len());
 }
 
-/// The words of every command that `--help` shows and that does something.
+/// Returns the words of every command that `--help` shows and that does something.
 pub(super) fn commands() -> Vec<String> {
     fn add(words: &str, command: &clap::Command, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
@@ -318,12 +316,12 @@ pub(super) fn commands() -> Vec<String> {
     found
 }
 
-/// What the README shows is not run, for it is of a real cluster; but it must be a command.
+/// The README's command lines are not run, because they need a real cluster, but they must parse.
 #[test]
 fn command_lines_of_the_readme_are_understood() {
     let readme = include_str!("../../../README.md");
     let lines = readme.lines().filter_map(|line| line.strip_prefix("$ kubectl flink "));
-    // A shell takes what follows.
+    // The shell handles what follows.
     let lines = lines.map(|line| line.split(" # ").next().unwrap_or(line));
     let lines = lines.map(|line| line.split(" > ").next().unwrap_or(line).trim());
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! Upgrades of a fleet: what a person sees of them, and lets go on.
+//! Upgrades of a fleet: how a person sees them, and lets them continue.
 
 use axum::http::Method;
 use kubectl_flink::cli::failure::Kind;

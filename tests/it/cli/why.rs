@@ -1,4 +1,4 @@
-//! `why` against the fakes: what it reads, and how it says what it could not.
+//! `why` against the fakes: what it reads, and how it reports what it could not read.
 
 use axum::http::Method;
 use expect_test::expect;
@@ -82,7 +82,7 @@ async fn what_may_not_be_read_is_said_and_passed_over() {
     assert!(ran.error.contains("could not read events: forbidden"), "{}", ran.error);
 }
 
-/// What is not known must not look like what is well.
+/// Unknown must not look like healthy.
 #[tokio::test]
 async fn what_the_job_manager_does_not_answer_is_said() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! Every way to a JobManager on a real Kubernetes gives the same answers.
+//! All ways to reach a JobManager on a real Kubernetes give the same answers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use clients::flink::{
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
-/// A namespace with a running cluster `cluster_id`, Service `empty-rest` that selects nothing, and
-/// Service `deaf-rest` whose target port nobody listens on.
+/// A namespace with a running cluster `cluster_id`, Service `empty-rest` that selects nothing, and Service `deaf-rest`
+/// whose target port has no listener.
 pub(super) struct Place<'a> {
     pub(super) config: &'a kube::Config,
     pub(super) namespace: &'a str,
@@ -40,7 +40,7 @@ impl Place<'_> {
     }
 }
 
-/// All that is asserted here but https.
+/// Asserts everything here except https.
 pub(super) async fn all(place: &Place<'_>) {
     for access in [Access::Proxy, Access::PortForward, Access::Auto] {
         same_answers(&place.client(access)).await;
@@ -60,7 +60,7 @@ async fn same_answers(client: &Client) {
     let version = client.config().await.unwrap().flink_version;
     assert!(["1.20.", "2.3."].iter().any(|it| version.starts_with(it)), "{version}");
     assert!(client.jobs_overview().await.unwrap().find(NO_JOB).is_none());
-    // PATCH, POST with a body and Flink's own 404 come through.
+    // PATCH, POST with a body and Flink's own 404 are passed on.
     assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
     let missing = client.checkpoints(NO_JOB).await.unwrap_err();
     assert!(missing.is_job_not_found(), "{missing}");
@@ -84,7 +84,7 @@ async fn nothing_behind_it_is_unreachable(place: &Place<'_>, access: Access, clu
     assert!(!error.is_job_not_found());
 }
 
-/// Multipart bodies come through whole: Flink refuses any that is not.
+/// Multipart bodies arrive whole: Flink rejects any that does not.
 async fn jar_goes_up_and_away(client: &Client) {
     let jar = bytes::Bytes::from(vec![7_u8; 3 << 20]);
     let jar_id = client.upload_jar("access.jar", jar).await.unwrap();
@@ -95,7 +95,7 @@ async fn jar_goes_up_and_away(client: &Client) {
 
 /// A user who may read pods and forward ports, and nothing else, needs no flag.
 ///
-/// Role and binding `forwarder` of the user `forwarder` have to be there.
+/// Role and binding `forwarder` of the user `forwarder` must exist.
 async fn port_forward_where_the_proxy_is_forbidden(place: &Place<'_>) {
     let mut config = place.config.clone();
     config.auth_info.impersonate = Some("forwarder".into());
@@ -108,7 +108,7 @@ async fn port_forward_where_the_proxy_is_forbidden(place: &Place<'_>) {
     assert_eq!(client.cancel(NO_JOB).await.unwrap(), CancelAnswer::JobNotFound);
 }
 
-/// A REST endpoint that serves https with a certificate of its own, which is in `certificate`.
+/// Reaches a REST endpoint that serves https with its own certificate, which is in `certificate`.
 pub(super) async fn https_with_a_certificate_of_its_own(address: &str, certificate: &Path) {
     let client = |certificate_authorities| {
         let rest_address = Some(address.to_owned());

@@ -1,5 +1,5 @@
-//! A load that changes: the job follows it, catches up with what waits, stays as it is while the load
-//! does, and no record is lost or doubled on the way.
+//! A changing load: the job follows it, catches up with its backlog, stays unchanged while the load does, and loses or
+//! doubles no record.
 
 use std::fs;
 use std::thread;
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 use super::cluster::said;
 use super::{Cluster, JOB, is};
 
-/// Keys of the job, in each of which a record is due as often in a second as the load says.
+/// Number of keys of the job; for each of them the load is the number of records per second.
 const KEYS: u32 = 64;
-/// What one record takes: one subtask manages 500 a second.
+/// Time to process one record: one subtask can process 500 per second.
 const WORK_MICROS: u32 = 2000;
 const LOW: u32 = 2;
 const HIGH: u32 = 12;
-/// Subtasks that manage [`HIGH`].
+/// Number of subtasks that can process [`HIGH`].
 const NEEDED: u64 = (HIGH * KEYS * WORK_MICROS).div_ceil(1_000_000) as u64;
-/// Two windows, a restart, and a machine with other things to do.
+/// Enough for two windows, a restart, and a busy machine.
 const REACTION: Duration = Duration::from_mins(8);
-/// In which nothing may change any more.
+/// Time in which nothing may change any more.
 const STEADY: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -61,7 +61,7 @@ mod long {
         tell("scaled up", &cluster);
         cluster.until("caught up", |cluster| cluster.waiting() < 2.0 * f64::from(HIGH * KEYS));
         tell("caught up", &cluster);
-        // What was needed to catch up may go once.
+        // What was needed to catch up may be removed once.
         let calm = Instant::now();
         let mut changes: Vec<(Duration, Vec<u64>)> = vec![];
         while calm.elapsed() < STEADY {
@@ -88,7 +88,7 @@ mod long {
 }
 
 fn set_load(cluster: &Cluster, rate: u32) {
-    // Read at any time: never half of it.
+    // It can be read at any time, so it must never be half written.
     let (new, file) = (cluster.data().join("rate.new"), cluster.data().join("rate"));
     fs::write(&new, rate.to_string()).unwrap();
     fs::rename(&new, &file).unwrap();
@@ -143,7 +143,7 @@ impl Cluster {
         }
     }
 
-    /// Only a job that runs can be saved, and this one may be scaled at any moment.
+    /// Deletes the job once it runs: only a running job can be saved, and this one may be scaled at any moment.
     fn delete_between_changes(&self) {
         let is_deleted = |cluster: &Self| {
             let output = cluster.try_flink(&["delete", JOB, "--yes"]);
@@ -156,7 +156,7 @@ impl Cluster {
         self.assert_nothing_lost_or_doubled();
     }
 
-    /// Of each vertex in the order of the job; empty while the job does not run.
+    /// Returns the parallelism of each vertex in the order of the job; empty while the job does not run.
     fn parallelisms(&self) -> Vec<u64> {
         let Some(job) = self.running_job() else { return vec![] };
         let vertices = job["vertices"].as_array().into_iter().flatten();
@@ -167,7 +167,7 @@ impl Cluster {
         self.job_details().filter(|job| job["state"] == "RUNNING")
     }
 
-    /// Records that are due and not emitted; infinitely many while nobody tells.
+    /// Returns the number of records that are due and not emitted; infinity while it is unknown.
     fn waiting(&self) -> f64 {
         let told = || {
             let job = self.running_job()?;

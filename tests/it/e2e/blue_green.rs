@@ -3,8 +3,7 @@
 //! What the Java operator's scripts assert holds here, too:
 //! - `test_bluegreen_stateless.sh` in [`start_from_nothing`];
 //! - `test_bluegreen_laststate.sh` in [`change_while_the_operator_dies`], whose mode is `last-state`;
-//! - `test_bluegreen_ingress_rotation.sh` in [`Cluster::wait_until_serving`], after each transition, there and back, and at
-//!   the end.
+//! - `test_bluegreen_ingress_rotation.sh` in [`Cluster::wait_until_serving`], after each transition and at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,13 +21,13 @@ const CHILD: &str = "FlinkDeployment";
 const NAME: &str = "counter";
 const GRACE: &str = "kubernetes.operator.bluegreen.abort.grace-period";
 const DELAY: &str = "kubernetes.operator.bluegreen.deployment-deletion.delay";
-/// Folder of a colour that starts from nothing: in that of the others all its records would be doubled.
+/// Output folder of a colour that starts from nothing: in that of the others all its records would be doubled.
 const FROM_NOTHING: &str = "from-nothing";
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// Every record at least once, each with the state that it has to have; twice only what was written between a savepoint
-/// and the end of what ran on beside the colour that started from it.
+/// Every record is written at least once, each with the right state; twice only between a savepoint and the end of the
+/// job that kept running beside the colour that started from it.
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn blue_green_transitions_lose_nothing() {
@@ -38,7 +37,7 @@ fn blue_green_transitions_lose_nothing() {
     cluster.wait_until_serving(Blue);
     let scaled = scale(&cluster);
     give_up_what_does_not_come_up(&cluster);
-    // What is written from here on is written by the colour that serves alone.
+    // From here on only the serving colour writes.
     cluster.watch_until("past what is doubled", |_| {
         let now = cluster.marks();
         scaled.up_to.iter().all(|(key, mark)| now[key] > *mark)
@@ -69,7 +68,7 @@ fn blue_green_transitions_lose_nothing() {
     cluster.assert_doubled_only_in(&[scaled, failed, changed, redeployed]);
 }
 
-/// `examples/blue-green.yaml` with the job of the tests, short waits, and an Ingress for each child.
+/// Returns `examples/blue-green.yaml` with the job of the tests, short waits, and an Ingress for each child.
 fn resource(cluster: &Cluster) -> Value {
     let mut resource = cluster.example("blue-green.yaml").remove(0);
     resource["metadata"] = json!({"name": NAME, "namespace": cluster.namespace});
@@ -85,7 +84,7 @@ fn resource(cluster: &Cluster) -> Value {
     resource
 }
 
-/// Arguments of the job that writes to this folder.
+/// Returns arguments with which the job writes to this folder.
 fn args(cluster: &Cluster, output: &str) -> Value {
     let mut args = cluster.job()["spec"]["job"]["args"].clone();
     assert_eq!(args[0], "--output");
@@ -93,7 +92,7 @@ fn args(cluster: &Cluster, output: &str) -> Value {
     args
 }
 
-/// By a savepoint, under load.
+/// Scales by a savepoint, under load.
 fn scale(cluster: &Cluster) -> Overlap {
     let before = cluster.marks();
     let scale = ["scale", "bluegreen/counter", "--parallelism", "2", "--wait", "--timeout", "1m"];
@@ -116,7 +115,7 @@ fn give_up_what_does_not_come_up(cluster: &Cluster) {
     cluster.wait_until_given_up(Blue, "it was not ready");
 }
 
-/// The target is ready, and its job fails for good before it has served.
+/// The target is ready, but its job fails for good before it has served.
 fn give_up_what_fails(cluster: &Cluster) -> Overlap {
     let before = cluster.marks();
     let rate = cluster.data().join("rate");
@@ -144,13 +143,13 @@ fn give_up_what_fails(cluster: &Cluster) -> Overlap {
     });
     let blue = cluster.look_at(CHILD, &Blue.child_of(NAME));
     assert_eq!(blue["status"]["jobStatus"]["state"], "RUNNING");
-    // It refuses a rate of no records.
+    // It rejects a rate of no records.
     fs::write(&rate, "0").unwrap();
     cluster.wait_until_given_up(Blue, "its job failed");
     Overlap { what: "failed", after: before, up_to: cluster.marks() }
 }
 
-/// Mode `last-state`, and an operator that is killed twice on the way. Returns the savepoint, too.
+/// A change in mode `last-state`, with the operator killed twice in between. Returns the savepoint, too.
 fn change_while_the_operator_dies(cluster: &mut Cluster) -> (Overlap, String) {
     let before = cluster.marks();
     let args = args(cluster, "output");
@@ -188,7 +187,7 @@ fn start_from_nothing(cluster: &Cluster) {
     assert_eq!(cluster.restored(&green), Value::Null);
 }
 
-/// From the savepoint that the transition before was from, which began after these marks.
+/// Redeploys from the savepoint of the previous transition, which began after these marks.
 fn redeploy(cluster: &Cluster, savepoint: &str, after: BTreeMap<u64, u64>) -> Overlap {
     let up_to = cluster.marks();
     let job = json!({
@@ -203,12 +202,12 @@ fn redeploy(cluster: &Cluster, savepoint: &str, after: BTreeMap<u64, u64>) -> Ov
     Overlap { what: "redeployed", after, up_to }
 }
 
-/// What a colour writes again that starts from a savepoint: what was written after some marks, up to others.
+/// Records that a colour started from a savepoint writes again: those between two sets of marks.
 struct Overlap {
     what: &'static str,
-    /// Before the savepoint.
+    /// Marks before the savepoint.
     after: BTreeMap<u64, u64>,
-    /// When one of both colours was gone.
+    /// Marks when only one of the two colours was left.
     up_to: BTreeMap<u64, u64>,
 }
 
@@ -220,7 +219,7 @@ impl Overlap {
 }
 
 impl Cluster {
-    /// Waits until this is so, and tells the longest time without a new record.
+    /// Waits until the condition holds, and prints the longest time without a new record.
     #[track_caller]
     fn watch_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
@@ -254,8 +253,8 @@ impl Cluster {
         fs::read_dir(self.data().join("savepoints")).unwrap().count()
     }
 
-    /// Waits until this colour serves: its job runs and writes, the web UI leads to it, and the other one is gone. Returns
-    /// its child.
+    /// Waits until this colour serves: its job runs and writes, the web UI leads to it, and the other one is gone.
+    /// Returns its child.
     #[track_caller]
     fn wait_until_serving(&self, colour: Colour) -> Value {
         let (child, other) = (colour.child_of(NAME), colour.other().child_of(NAME));
@@ -319,17 +318,17 @@ impl Cluster {
         })
     }
 
-    /// The Ingress leads elsewhere before a child is deleted.
+    /// Asserts that the Ingress leads elsewhere before a child is deleted.
     #[track_caller]
     fn assert_not_led_to_what_goes(&self) {
         for child in Colour::ALL.map(|colour| colour.child_of(NAME)) {
-            // It was asked before the Ingress is.
+            // The child is read before the Ingress.
             let is_going = self.look_at(CHILD, &child)["metadata"]["deletionTimestamp"].is_string();
             assert!(!is_going || !self.leads_to(NAME, &child), "led to `{child}`, which goes");
         }
     }
 
-    /// What Flink has restored the job of a child from.
+    /// Returns what Flink restored the job of a child from.
     fn restored(&self, child: &Value) -> Value {
         let name = child["metadata"]["name"].as_str().unwrap();
         let job = child["status"]["jobStatus"]["jobId"].as_str().unwrap();
@@ -337,7 +336,7 @@ impl Cluster {
         checkpoints["latest"]["restored"].clone()
     }
 
-    /// The job of a child was restored from the savepoint that its spec names. Returns that.
+    /// Asserts that the job of a child was restored from the savepoint that its spec names, and returns that.
     #[track_caller]
     fn assert_restored(&self, child: &Value) -> String {
         let path = child["spec"]["job"]["initialSavepointPath"].as_str().unwrap();
@@ -349,7 +348,8 @@ impl Cluster {
         path.to_owned()
     }
 
-    /// No record is there more often than by the overlaps that it is in. Tells how many each of them doubled.
+    /// Asserts that no record is duplicated beyond the overlaps that contain it, and prints how many each of them
+    /// doubled.
     #[track_caller]
     fn assert_doubled_only_in(&self, overlaps: &[Overlap]) {
         let sequences = self.sequences();

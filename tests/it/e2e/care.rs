@@ -1,4 +1,4 @@
-//! What the operator does by itself for real jobs: rollback, restart, scaling in place.
+//! What the operator does to real jobs by itself: rollback, restart, scaling in place.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::Api;
@@ -30,7 +30,7 @@ fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
     );
     cluster.wait_until_writing();
 
-    // What runs is what is asked for again: nothing is restarted.
+    // The spec is set to what runs already: nothing is restarted.
     let incarnation = cluster.job_manager_incarnation();
     cluster.deploy(&job);
     cluster.wait_until_stable();
@@ -101,7 +101,7 @@ fn a_standby_job_manager_takes_over_and_an_unhealthy_job_is_restarted() {
     let both = cluster.job_managers();
     assert_eq!(both.len(), 2);
 
-    // The other one goes on with the job.
+    // The other one continues the job.
     let address = cluster.leader();
     let ip = |pod: &Pod| pod.status.as_ref().unwrap().pod_ip.clone().unwrap();
     let leader = both.iter().find(|pod| address.contains(&ip(pod))).unwrap();
@@ -111,7 +111,7 @@ fn a_standby_job_manager_takes_over_and_an_unhealthy_job_is_restarted() {
     cluster.wait_until_stable();
     let job_id = |job: &Value| job["status"]["jobStatus"]["jobId"].clone();
 
-    // More restarts than may be: the operator starts the job anew, from its last state.
+    // More restarts than allowed: the operator starts the job again, from its last state.
     let pods = |cluster: &Cluster| {
         cluster.job_managers().iter().map(|pod| pod.metadata.uid.clone()).collect::<Vec<_>>()
     };
@@ -139,7 +139,7 @@ impl Cluster {
         self.rest(&format!("/jobs/{id}"))
     }
 
-    /// Address of the JobManager that leads, as Flink's ConfigMap of it says.
+    /// Returns the address of the leading JobManager, from Flink's ConfigMap.
     fn leader(&self) -> String {
         let maps: Api<ConfigMap> = Api::namespaced(self.client(), &self.namespace);
         let map = self.wait_for(maps.get(&format!("{JOB}-cluster-config-map"))).unwrap();

@@ -1,7 +1,7 @@
-//! A namespace of a real cluster, with an operator of its own and the exactly-once job in it.
+//! A namespace of a real cluster, with its own operator and the exactly-once job in it.
 //!
-//! Everything a user would do goes through the program `kubectl-flink`; what a test wants to know, it
-//! reads from the API server. A test that fails prints what the operator and the pods said.
+//! Everything a user would do goes through the program `kubectl-flink`; the tests read the outcome from the API server.
+//! A failing test prints the logs of the operator and the pods.
 
 mod life;
 mod nodes;
@@ -29,18 +29,18 @@ use crate::support::api_client;
 use crate::support::program::{other, program};
 use crate::support::share;
 
-/// Starting a JobManager and a TaskManager takes half a minute on two busy cores, and several times that where others
-/// want them too.
+/// Maximum wait. Starting a JobManager and a TaskManager takes half a minute on two busy cores, and several times that
+/// if other tests need them too.
 pub(super) const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Lines of each log that a failing test prints.
+/// Number of lines of each log that a failing test prints.
 const TAIL: usize = 60;
 
-/// What a test makes, and what would stay behind it.
+/// Kinds of resources that a test creates, and that would remain after it.
 const KINDS: [&str; 4] =
     ["FlinkBlueGreenDeployment", "FlinkSessionJob", "FlinkDeployment", "FlinkStateSnapshot"];
 
-/// The name of the job in every namespace.
+/// Name of the job in every namespace.
 pub(super) const JOB: &str = "exactly-once-counter";
 
 pub(super) struct Cluster {
@@ -48,27 +48,27 @@ pub(super) struct Cluster {
     client: Client,
     kubeconfig: PathBuf,
     pub(super) namespace: String,
-    /// The deployment that is looked at.
+    /// Name of the deployment under observation.
     pub(super) name: String,
-    /// On this machine and, as a hostPath, in the pods.
+    /// Path on this machine, and as a hostPath in the pods.
     data: PathBuf,
     operator: Option<Child>,
 }
 
 impl Cluster {
-    /// A namespace that is made ready as a user would, by `kubectl flink init`.
+    /// Creates a namespace and prepares it as a user would, with `kubectl flink init`.
     pub(super) fn new(name: &str) -> Self {
         let cluster = Self::bare(name);
         cluster.flink(&["init", "--yes"]);
         cluster
     }
 
-    /// A namespace with nothing in it.
+    /// Creates an empty namespace.
     pub(super) fn bare(name: &str) -> Self {
         let kubeconfig = env::var_os("KUBECTL_FLINK_TEST_KUBECONFIG").map(PathBuf::from).expect(
             "KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of a sandbox: run tests/cluster.sh",
         );
-        // Refused where another test has done it.
+        // Fails if another test was first, which is fine.
         drop(rustls::crypto::ring::default_provider().install_default());
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client =
@@ -103,8 +103,8 @@ impl Cluster {
         self.runtime.block_on(namespaces.create(&PostParams::default(), &namespace)).unwrap();
     }
 
-    /// `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's, on the Flink
-    /// whose turn it is.
+    /// Returns `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's, on
+    /// [`Self::flink_version`].
     pub(super) fn job(&self) -> Value {
         let text = fs::read_to_string(project().join("examples/jobs/exactly-once-counter.yaml"));
         let text = text.unwrap().replace("/tmp/flink-exactly-once", self.data.to_str().unwrap());
@@ -115,8 +115,8 @@ impl Cluster {
         job
     }
 
-    /// `KUBECTL_FLINK_TEST_FLINK`, else the version of the test's turn: of the tests of a commit one half
-    /// is on the newest, and with the next commit it is the other half.
+    /// Returns `KUBECTL_FLINK_TEST_FLINK`, or else a version that alternates: with each commit one half of the tests
+    /// uses the newest, and with the next commit the other half.
     pub(super) fn flink_version(&self) -> String {
         let name = self.namespace.rsplit_once('-').map_or("", |(name, _)| name);
         let number = name.bytes().map(usize::from).sum();
@@ -124,7 +124,7 @@ impl Cluster {
         env::var("KUBECTL_FLINK_TEST_FLINK").unwrap_or_else(|_| of_turn())
     }
 
-    /// Runs `kubectl-flink`, which has to succeed. Returns its standard output.
+    /// Runs `kubectl-flink`, which must succeed. Returns its standard output.
     #[track_caller]
     pub(super) fn flink(&self, args: &[&str]) -> String {
         let output = self.try_flink(args);
@@ -133,7 +133,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The same without showing pages of output.
+    /// As [`Self::flink`], without printing pages of output.
     #[track_caller]
     pub(super) fn flink_quietly(&self, args: &[&str]) -> String {
         let output = self.try_flink(args);
@@ -156,7 +156,7 @@ impl Cluster {
         command
     }
 
-    /// On this machine; `/flink-data` in the pods.
+    /// Returns the folder on this machine; it is `/flink-data` in the pods.
     pub(super) fn data(&self) -> &Path {
         &self.data
     }
@@ -169,7 +169,7 @@ impl Cluster {
         &self.kubeconfig
     }
 
-    /// An object of any kind in the namespace; it is there.
+    /// Returns an existing object of any kind in the namespace.
     pub(super) fn read(&self, api_version: &str, kind: &str, name: &str) -> Value {
         self.find(api_version, kind, name).unwrap_or_else(|| panic!("no {kind} `{name}`"))
     }
@@ -192,7 +192,7 @@ impl Cluster {
         self.runtime.block_on(namespaces.patch(&self.namespace, &params, &patch)).unwrap();
     }
 
-    /// Removes an object of any kind in the namespace, if it is there.
+    /// Deletes an object of any kind in the namespace, if it exists.
     pub(super) fn remove(&self, api_version: &str, kind: &str, name: &str) {
         let id = ObjectId {
             api_version: api_version.to_owned(),
@@ -211,14 +211,14 @@ impl Cluster {
         self.runtime.block_on(created).unwrap();
     }
 
-    /// Cluster IP of a Service.
+    /// Returns the cluster IP of a Service.
     pub(super) fn service_address(&self, name: &str) -> String {
         let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
         let service = self.runtime.block_on(services.get(name)).unwrap();
         service.spec.unwrap().cluster_ip.unwrap()
     }
 
-    /// `kubectl flink deploy -f`.
+    /// Runs `kubectl flink deploy -f`.
     #[track_caller]
     pub(super) fn deploy(&self, manifest: &Value) {
         let file = self.write(manifest);
@@ -247,7 +247,7 @@ impl Cluster {
         self.operator = Some(command.spawn().unwrap());
     }
 
-    /// What the operator goes by once it is started.
+    /// Writes the configuration for the operator's next start.
     pub(super) fn configure_operator(&self, options: &[(&str, &str)]) {
         let lines: Vec<String> =
             options.iter().map(|(key, value)| format!("{key}: \"{value}\"\n")).collect();
@@ -258,7 +258,7 @@ impl Cluster {
         self.data.join("operator.yaml")
     }
 
-    /// As a crash would: without a chance to finish anything.
+    /// Kills the operator as a crash would, without a chance to finish anything.
     pub(super) fn kill_operator(&mut self) {
         if let Some(mut operator) = self.operator.take() {
             operator.kill().unwrap();
@@ -274,7 +274,7 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Runs what is asynchronous to its end.
+    /// Runs a future to completion.
     pub(super) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -313,7 +313,7 @@ impl Drop for Cluster {
             println!("kept: namespace {} and {}", self.namespace, self.data.display());
             return;
         }
-        // Without an operator nobody removes the finalizers, which would keep the namespace.
+        // Without an operator nothing removes the finalizers, which would keep the namespace.
         let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         self.runtime.block_on(async {
             let params = PatchParams::default();
@@ -326,7 +326,7 @@ impl Drop for Cluster {
             }
             let namespaces: Api<Namespace> = Api::all(self.client.clone());
             drop(namespaces.delete(&self.namespace, &DeleteParams::default()).await);
-            // Few tests make one, and no namespace takes it along.
+            // Few tests create one, and no namespace's deletion includes it.
             let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
             drop(volumes.delete(&self.namespace, &DeleteParams::default()).await);
             self.forbid_to_see_nodes().await;
@@ -339,7 +339,7 @@ pub(super) fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The job's jar, built once a run.
+/// Returns the job's jar, which is built once per run.
 pub(super) fn jar() -> &'static Path {
     static JAR: OnceLock<PathBuf> = OnceLock::new();
     JAR.get_or_init(|| {

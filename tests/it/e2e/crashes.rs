@@ -1,4 +1,4 @@
-//! The operator is killed at a request of its own, and goes on where it was: a sample of
+//! Kills the operator at one of its own requests, after which it continues where it was: a sample of
 //! `faults::a_crash_at_any_write_changes_nothing_in_the_end`, with real Flink.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::share::third;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// An upgrade that is cut off.
+/// An interrupted upgrade.
 #[derive(Clone, Copy)]
 struct Cut {
     upgrade_mode: &'static str,
@@ -38,7 +38,7 @@ const STATUS: &str = "/flinkdeployments/exactly-once-counter/status";
 const STOP: &str = "/stop";
 const JOB_MANAGER: &str = "/apis/apps/v1/namespaces/";
 
-/// What cannot be done twice or taken back, and the record of it. Every third of them has both upgrade modes.
+/// Requests that cannot be repeated or undone, and the record of them. Every third of them has both upgrade modes.
 const CUTS: [Cut; 9] = [
     cut("savepoint", Moment::After, "POST", STOP),
     cut("savepoint", Moment::Before, "DELETE", JOB_MANAGER),
@@ -90,7 +90,7 @@ fn a_killed_operator_goes_on_where_it_was() {
     cluster.delete_and_count();
 }
 
-/// Starts the operator when it has died.
+/// Starts the operator again once it has died.
 fn until_started_again(operator: &Operator, starts: usize, cut: &Cut) {
     let begin = Instant::now();
     let Cut { upgrade_mode, moment, method, path_part } = cut;
@@ -105,7 +105,7 @@ fn until_started_again(operator: &Operator, starts: usize, cut: &Cut) {
     println!("-- killed the operator {moment:?} {method} {path_part}, {upgrade_mode}");
 }
 
-/// Of an operator that does everything through the proxy.
+/// Returns the arguments of an operator that does everything through the proxy.
 fn arguments(cluster: &Cluster, proxy: &Proxy) -> Vec<String> {
     let file = cluster.data().join("proxy-kubeconfig.json");
     fs::write(&file, proxy.kubeconfig().to_string()).unwrap();

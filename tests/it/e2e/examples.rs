@@ -1,5 +1,5 @@
-//! The manifests of `examples/` that need nothing which a sandbox has not, applied as they are. Only
-//! their folders on the node are moved into this test's, and what each test names.
+//! The manifests of `examples/` that need nothing beyond a sandbox, applied unchanged. Only their folders on the node
+//! are moved into this test's, and what each test mentions is changed.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -17,7 +17,7 @@ use crate::support::share::third;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
 
-/// Those that a run tries side by side.
+/// A name, and examples that a run tries side by side.
 type Examples = (&'static str, fn(&mut Cluster));
 
 const EXAMPLES: [Examples; 6] = [
@@ -42,11 +42,11 @@ fn examples_run() {
 
 fn high_availability_and_a_snapshot(cluster: &mut Cluster) {
     cluster.run_all(&["basic.yaml", "stateful-ha.yaml"], |cluster| {
-        // Of the first job, asked for by resources.
+        // Snapshots of the first job, requested by resources.
         for (file, below) in [
             ("snapshot.yaml", Some("savepoints")),
             ("snapshots/savepoint.yaml", Some("archive")),
-            // It goes by itself when newer ones are there.
+            // It is deleted automatically when there are newer ones.
             ("snapshots/checkpoint.yaml", None),
         ] {
             let mut snapshot = cluster.example(file).remove(0);
@@ -71,7 +71,7 @@ fn standalone_and_reactive(cluster: &mut Cluster) {
 }
 
 fn flink_2_and_periodic_snapshots(cluster: &mut Cluster) {
-    // The official image of Flink 2 has the example's jar, and no package of Maven's has it.
+    // The official image of Flink 2 contains the example's jar, but no Maven package does.
     let mut flink_2 = cluster.example("flink-2.yaml").remove(0);
     let counter = cluster.job();
     flink_2["spec"]["podTemplate"] = counter["spec"]["podTemplate"].clone();
@@ -92,7 +92,7 @@ fn pod_template_and_ingress(cluster: &mut Cluster) {
         let host = format!("with-ingress.{}.flink.example.com", cluster.namespace);
         assert_eq!(rule["host"], host);
         let backend = &rule["http"]["paths"][0]["backend"]["service"];
-        // No controller serves it here; what it points to answers.
+        // No controller serves it here, but its backend answers.
         let address = cluster.service_address(backend["name"].as_str().unwrap());
         let port = &backend["port"]["number"];
         let asked = async { reqwest::get(format!("http://{address}:{port}/")).await };
@@ -101,7 +101,7 @@ fn pod_template_and_ingress(cluster: &mut Cluster) {
 }
 
 fn log_forwarder(cluster: &mut Cluster) {
-    // Fluent Bit's image is on a registry; what reads the files here is Flink's own.
+    // Fluent Bit's image is on a registry; here Flink's own image reads the files.
     let mut forwarder = cluster.example("log-forwarder.yaml").remove(0);
     let sidecar = &mut forwarder["spec"]["podTemplate"]["spec"]["containers"][1];
     assert_eq!(sidecar["name"], "fluent-bit");
@@ -136,7 +136,7 @@ fn batch(cluster: &mut Cluster) {
     assert!(ended["status"]["error"].is_null(), "{ended:#}");
 }
 
-/// Pods of other tests would find no node.
+/// Tests that would leave no node for the pods of other tests.
 mod alone {
     use super::*;
 
@@ -150,7 +150,7 @@ mod alone {
     }
 }
 
-/// A savepoint of the job that asks for it is taken, and nothing else happens to it.
+/// A savepoint of the job that requested it is taken, and nothing else happens to the job.
 fn a_node_is_drained(cluster: &mut Cluster) {
     "spot".clone_into(&mut cluster.name);
     let incarnation = cluster.job_manager_incarnation();
@@ -184,8 +184,8 @@ fn a_node_is_drained(cluster: &mut Cluster) {
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job was left alone");
 }
 
-/// With the Secrets that cert-manager would make, an operator as a pod, and what the example leaves off: Flink answers
-/// only who has a certificate.
+/// With the Secrets that cert-manager would create, an operator as a pod, and what the example omits: Flink answers
+/// only clients with a certificate.
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn an_example_behind_tls_runs() {
@@ -246,7 +246,7 @@ fn an_example_in_python_runs() {
     cluster.start_operator();
     let mut job = cluster.example("python.yaml").remove(0);
     job["spec"]["image"] = json!("orders-python:1");
-    // There is no object store, and one TaskManager can do without.
+    // There is no object store, and one TaskManager does not need it.
     for folder in ["checkpoints", "savepoints"] {
         let key = format!("state.{folder}.dir");
         job["spec"]["flinkConfiguration"][key] = json!(format!("file:///tmp/{folder}"));
@@ -254,7 +254,7 @@ fn an_example_in_python_runs() {
     cluster.run(&[job], |cluster| cluster.wait_until_bills_are_written("python"));
 }
 
-/// For RSA, as cert-manager's are and Flink's ciphers want them.
+/// Returns an RSA key, as cert-manager creates them and Flink's ciphers require.
 fn rsa_key() -> KeyPair {
     let made = other("openssl")
         .args(["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
@@ -264,7 +264,7 @@ fn rsa_key() -> KeyPair {
 }
 
 impl Cluster {
-    /// A Secret as cert-manager makes it, with key stores for Java where there is a password for them.
+    /// Creates a Secret as cert-manager does, with Java key stores if there is a password for them.
     fn create_certificate(
         &self,
         name: &str,
@@ -326,14 +326,14 @@ impl Cluster {
         }
     }
 
-    /// The documents of a file of `examples/`.
+    /// Returns the documents of a file in `examples/`.
     pub(super) fn example(&self, file: &str) -> Vec<Value> {
         let text = fs::read_to_string(project().join("examples").join(file)).unwrap();
         let text = text.replace("/tmp/flink-", &format!("{}/flink-", self.data().display()));
         text.split("\n---\n").map(|document| serde_yaml::from_str(document).unwrap()).collect()
     }
 
-    /// Deploys examples at the same time, waits until they run, looks at them and deletes them.
+    /// Deploys examples at the same time, waits until they run, checks them with `look` and deletes them.
     fn run_all(&mut self, files: &[&str], look: impl Fn(&mut Self)) {
         let manifests: Vec<Value> = files.iter().flat_map(|file| self.example(file)).collect();
         self.run(&manifests, look);

@@ -1,4 +1,4 @@
-//! A real session cluster is what the Flink client and the fake take it for.
+//! A real session cluster behaves as the Flink client and the fake assume.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use super::cluster::{Cluster, JOB, PATIENCE, jar, run};
 use crate::flink_scenarios::{self, Submission};
 use crate::support::program::other;
 
-/// Made for one run, worth nothing afterwards.
+/// Created for one run, and worthless afterwards.
 const PASSWORD: &str = "not-a-secret";
 
-/// The example job's cluster without its job: one slot manager that waits for submissions.
+/// Returns the example job's cluster without its job: one slot manager that waits for submissions.
 fn session(cluster: &Cluster) -> Value {
     let mut session = cluster.job();
     let spec = session["spec"].as_object_mut().unwrap();
@@ -61,7 +61,7 @@ fn flink_is_as_we_expect_on_every_way_to_it() {
     let place = Place { config: &config, namespace: &cluster.namespace, cluster_id: JOB };
     cluster.wait_for(access::all(&place));
 
-    // The same cluster with https, its certificate known to nobody.
+    // The same cluster with https, whose certificate no one trusts by default.
     let certificate = make_certificate(cluster.data());
     let options = session["spec"]["flinkConfiguration"].as_object_mut().unwrap();
     for (key, value) in [
@@ -87,7 +87,7 @@ fn flink_is_as_we_expect_on_every_way_to_it() {
     cluster.wait_until("deleted", Value::is_null);
 }
 
-/// The JobManager answers before its TaskManager has found it.
+/// Waits for a slot; the JobManager answers before its TaskManager has registered.
 async fn wait_for_slots(client: &Client) {
     let start = Instant::now();
     while client.overview().await.unwrap().slots_total == 0 {
@@ -96,7 +96,7 @@ async fn wait_for_slots(client: &Client) {
     }
 }
 
-/// What stands beside the cluster for [`access::all`].
+/// Returns the objects beside the cluster for [`access::all`].
 fn neighbours(cluster: &Cluster) -> Vec<Value> {
     let metadata = |name: &str| json!({"name": name, "namespace": cluster.namespace});
     let service = |name: &str, selector: Value, port: u16| {
@@ -133,7 +133,7 @@ fn neighbours(cluster: &Cluster) -> Vec<Value> {
     ]
 }
 
-/// A key store for Flink in `folder`, and the certificate in it, which is for 127.0.0.1.
+/// Creates a key store for Flink in `folder`; returns its certificate, which is for 127.0.0.1.
 fn make_certificate(folder: &Path) -> PathBuf {
     let store = folder.join("rest.p12");
     let keytool = |args: &[&str]| {
@@ -149,7 +149,7 @@ fn make_certificate(folder: &Path) -> PathBuf {
     certificate
 }
 
-/// Carries connections to `target` until the runtime ends. Returns its own address.
+/// Forwards connections to `target` until the runtime ends. Returns its own address.
 async fn forward(target: String) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

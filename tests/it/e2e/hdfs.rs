@@ -1,7 +1,7 @@
-//! State in a real HDFS that lets in nobody without Kerberos: kept by a real job, and read by this program.
+//! State in a real HDFS that requires Kerberos: written by a real job, and read by this program.
 //!
-//! Its name node gives the folder of the state to the principal of the job alone. Whatever is written there was
-//! written with the keytab that the operator had mounted.
+//! Its name node gives the folder of the state to the principal of the job only. Whatever is written there was written
+//! with the keytab that the operator had mounted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
@@ -15,10 +15,10 @@ use super::cluster::{Cluster, PATIENCE, project, said};
 use super::kerberos::{Kdc, address_for_pods};
 use crate::support::program::other;
 
-/// Whom its nodes are to their clients.
+/// Principal of its nodes, as clients see them.
 const SERVICE: &str = "hdfs/cluster";
 const PRINCIPAL: &str = "orders";
-/// Hadoop's client, which Flink's image does not have.
+/// Hadoop's client, which Flink's image does not contain.
 const JARS: [&str; 3] = ["hadoop-client-api-", "hadoop-client-runtime-", "commons-logging-"];
 
 #[test]
@@ -30,7 +30,7 @@ fn state_in_hdfs_with_kerberos_is_kept_and_read() {
     let mut job = cluster.job();
     hdfs.keep_state_of(&mut job, &cluster, &kdc);
     cluster.start(&job);
-    // TaskManagers work with delegation tokens that the JobManager gets for them, but log in themselves, too.
+    // TaskManagers use delegation tokens that the JobManager gets for them, but also log in themselves.
     for (pods, service) in [
         (cluster.job_managers(), SERVICE),
         (cluster.job_managers(), "krbtgt/EXAMPLE.COM"),
@@ -51,7 +51,7 @@ fn state_in_hdfs_with_kerberos_is_kept_and_read() {
     job["spec"]["job"]["parallelism"] = json!(1);
     cluster.upgrade_the_dead(&job);
 
-    // This program reads it as whom a keytab says, and says what is missing without one.
+    // This program reads it as the keytab's principal, and says what is missing without one.
     let inspect = ["savepoint", "inspect", savepoint, "-o", "json"];
     let refused = hdfs.run(&cluster, None, &inspect);
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
@@ -71,12 +71,12 @@ fn state_in_hdfs_with_kerberos_is_kept_and_read() {
     assert!(kept.status.success(), "the savepoint stays: {}", said(&kept));
 }
 
-/// An HDFS of two nodes in one process, on this machine, where pods reach it.
+/// An HDFS of two nodes in one process on this machine, where pods can reach it.
 struct Hdfs {
     process: Child,
     /// `hdfs://HOST:PORT`
     address: String,
-    /// What its clients have in `HADOOP_CONF_DIR`.
+    /// The clients' `HADOOP_CONF_DIR`.
     configuration: PathBuf,
 }
 
@@ -111,7 +111,7 @@ impl Hdfs {
         hdfs
     }
 
-    /// Keeps all state of the job here, to which its pods get a keytab and Hadoop's configuration from the user.
+    /// Stores all state of the job here; its pods get a keytab and Hadoop's configuration from the user.
     fn keep_state_of(&self, job: &mut Value, cluster: &Cluster, kdc: &Kdc) {
         let core = [
             ("fs.defaultFS", self.address.clone()),
@@ -158,7 +158,7 @@ impl Hdfs {
         container["env"] = json!([{"name": "HADOOP_CLASSPATH", "value": "/flink-data/hadoop/*"}]);
     }
 
-    /// Runs this program as it is where Hadoop is set up, with a keytab if there is a KDC to ask.
+    /// Runs this program as if Hadoop were set up, with a keytab if there is a KDC.
     fn run(&self, cluster: &Cluster, kdc: Option<&Kdc>, args: &[&str]) -> Output {
         let mut command = cluster.command(args);
         command.env("HADOOP_CONF_DIR", &self.configuration).env("KRB5CCNAME", "MEMORY:");
@@ -177,7 +177,7 @@ impl Drop for Hdfs {
     }
 }
 
-/// A file of Hadoop's configuration.
+/// Formats a Hadoop configuration file.
 fn site(options: &[(&str, String)]) -> String {
     let properties = options.iter().map(|(name, value)| {
         format!("<property><name>{name}</name><value>{value}</value></property>\n")

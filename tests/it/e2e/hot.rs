@@ -1,4 +1,4 @@
-//! Hot upgrades of a standalone job on real Flink: how long it writes nothing, and that it writes each record once.
+//! Hot upgrades of a standalone job on real Flink: for how long it writes nothing, and that it writes each record once.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn pods_that_stand_by_take_over() {
     let mut hot = vec![upgrade(&cluster, &job)];
     assert_taken_over(&cluster, 1);
 
-    // Another program's arguments, configuration and number of TaskManagers.
+    // Change arguments, configuration and the number of TaskManagers.
     job["spec"]["job"]["parallelism"] = json!(2);
     job["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"] = json!("1");
     job["spec"]["flinkConfiguration"]["env.log.level"] = json!("WARN");
@@ -39,7 +39,7 @@ fn pods_that_stand_by_take_over() {
     let is_two = |_: &Value| cluster.vertices().iter().any(|it| it["parallelism"] == 2);
     cluster.wait_until("of two subtasks", is_two);
 
-    // One that does not start stops nothing.
+    // A spec that does not start stops nothing.
     let (runs, good) = (cluster.job_manager_incarnation(), job.clone());
     job["spec"]["image"] = json!("registry.invalid/flink:none");
     cluster.deploy(&job);
@@ -49,7 +49,7 @@ fn pods_that_stand_by_take_over() {
     cluster.wait_until("tidy", |_| cluster.pods(STANDING_BY).is_empty());
     assert_eq!(cluster.job_manager_incarnation(), runs);
 
-    // A pod that took over is replaced as any other.
+    // A pod that took over is replaced like any other.
     cluster.kill_job_manager();
     cluster.wait_until_writing();
     job = good;
@@ -68,7 +68,7 @@ fn pods_that_stand_by_take_over() {
     assert!(cluster.pods(STANDING_BY).is_empty());
 }
 
-/// How long the job wrote nothing.
+/// Upgrades the job and returns for how long it wrote nothing.
 #[track_caller]
 fn upgrade(cluster: &Cluster, job: &Value) -> Duration {
     let silence = Silence::watch(cluster);
@@ -80,7 +80,7 @@ fn stood_by(pod: &Pod) -> bool {
     pod.annotations().contains_key(STANDBY_ANNOTATION)
 }
 
-/// The pods belong to Deployments of the usual names, which have made no others.
+/// Asserts that the pods belong to Deployments of the usual names, which have created no others.
 #[track_caller]
 fn assert_taken_over(cluster: &Cluster, task_managers: usize) {
     let job_manager = cluster.job_manager();

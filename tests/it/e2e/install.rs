@@ -1,7 +1,7 @@
-//! The operator as pods of the cluster, installed as users do, in a namespace whose pods may do the
-//! least: Pod Security level `restricted`.
+//! The operator as pods of the cluster, installed as users do, in a namespace with the strictest Pod Security level,
+//! `restricted`.
 //!
-//! `tests/cluster.sh` brings the operator's image into the sandbox, and says where Helm is.
+//! `tests/cluster.sh` loads the operator's image into the sandbox, and provides the path of Helm.
 
 use std::{env, fs};
 
@@ -25,7 +25,7 @@ fn the_operator_runs_as_pods_and_jobs_outlive_it() {
     cluster.deploy(&job());
     cluster.wait_until_stable();
 
-    // A second pod stands by, and goes on when the first one is gone.
+    // A second pod stands by, and takes over when the first one is gone.
     cluster.flink(&[&["operator", "upgrade", "--set", "replicas=2"][..], &wait[..]].concat());
     let leader = leader(&cluster);
     let pods: Api<Pod> = Api::namespaced(cluster.client(), &cluster.namespace);
@@ -42,7 +42,7 @@ fn the_operator_runs_as_pods_and_jobs_outlive_it() {
     cluster.flink(&["operator", "uninstall", "--yes"]);
     cluster.wait_until("without an operator", |_| cluster.pods(OPERATOR).is_empty());
 
-    // What a new one would do at once is told, and not done.
+    // What a new operator would do at once is reported, and not done.
     cluster.edit(json!({"spec": {"job": {"parallelism": 1}}}));
     let check = cluster.try_flink(&[&watch[..], &["--check"]].concat());
     let shown = said(&check);
@@ -81,7 +81,7 @@ fn helm_installs_the_operator() {
     assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
 }
 
-/// Values for the Java operator's chart: its own, and some as people publish them.
+/// Values for the Java operator's chart: its own, and some published ones.
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
@@ -89,7 +89,7 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
     let chart = project().join("target/chart/kubectl-flink-operator");
     let release = ["flink-kubernetes-operator", chart.to_str().unwrap()];
     let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
-    // What their images, claims and nodes would have to be for is not in a sandbox.
+    // The others need images, claims and nodes that a sandbox does not have.
     let runs = ["java-chart.yaml", "named-namespaces.yaml", "misplaced.yaml"];
     for entry in fs::read_dir(project().join("tests/golden/helm")).unwrap() {
         let file = entry.unwrap().path();
@@ -100,7 +100,7 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         helm(&cluster, &[&["install"], &release[..], &values, &small, wait].concat());
         let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
         assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
-        // Its namespaces stand in a variable or in a ConfigMap: another one may have others.
+        // Its namespaces are in a variable or in a ConfigMap: a second operator may have others.
         let beside = ["-n", "default", "operator", "install", "--watch-namespaces", "default"];
         let mut command = program();
         command.arg("--kubeconfig").arg(cluster.kubeconfig());
@@ -110,7 +110,7 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
     values_of_a_release_are_read(&cluster);
 }
 
-/// As Helm itself keeps them, of a chart with the Java operator's name and values.
+/// Reads a release as Helm itself stores it, of a chart with the Java operator's name and values.
 fn values_of_a_release_are_read(cluster: &Cluster) {
     let chart = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| fs::write(chart.path().join(name), text).unwrap();
@@ -123,7 +123,7 @@ fn values_of_a_release_are_read(cluster: &Cluster) {
     helm(cluster, &["uninstall", "streams"]);
 }
 
-/// A namespace at the level `restricted`, with the volume of the example in it.
+/// Creates a namespace at the level `restricted`, with the example's volume.
 fn namespace(name: &str) -> Cluster {
     let mut cluster = Cluster::bare(name);
     NAME.clone_into(&mut cluster.name);
@@ -159,7 +159,7 @@ fn job() -> Value {
     serde_yaml::from_str(&text).unwrap()
 }
 
-/// The pod that holds the Lease.
+/// Returns the pod that holds the Lease.
 fn leader(cluster: &Cluster) -> String {
     let lease = cluster.read("coordination.k8s.io/v1", "Lease", "kubectl-flink-operator");
     lease["spec"]["holderIdentity"].as_str().unwrap().to_owned()

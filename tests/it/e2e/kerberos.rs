@@ -1,7 +1,7 @@
-//! Pods of a real job log in at a real KDC, and with its tickets at a ZooKeeper, which keeps Flink's HA metadata.
+//! Pods of a real job log in to a real KDC, and with its tickets to a ZooKeeper that holds Flink's HA metadata.
 //!
-//! The KDC notes whom it gave a ticket, and where the client was: that is how a pod is known to have had its
-//! keytab and its `krb5.conf`. A ticket for a service is asked for with the key of the keytab.
+//! The KDC logs who got a ticket, and from which address: that shows that a pod had its keytab and its `krb5.conf`. A
+//! ticket for a service is requested with the keytab's key.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -20,7 +20,7 @@ use super::cluster::{Cluster, JOB, PATIENCE, project, said};
 use super::zookeeper;
 use crate::support::program::other;
 
-/// Whom ZooKeeper is to its clients.
+/// ZooKeeper's principal, as clients see it.
 const SERVICE: &str = "zookeeper/quorum";
 /// Options that name files where the operator runs.
 const FILES: [&str; 2] = ["security.kerberos.login.keytab", "security.kerberos.krb5-conf.path"];
@@ -36,10 +36,10 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
     options["high-availability.type"] = json!("zookeeper");
     options["high-availability.zookeeper.quorum"] = json!(quorum);
     options["security.kerberos.login.contexts"] = json!("Client");
-    // Closed to those without a login. The operator has none by Kerberos, but a password that Flink has, too.
+    // Closed without a login. The operator has no Kerberos login, but a password that Flink has too.
     options["high-availability.zookeeper.client.acl"] = json!("creator");
     options["high-availability.zookeeper.client.authorization"] = json!("digest:'flink:secret'");
-    // It has no name, and its address is known when it runs.
+    // It has no name, and its address is known only once it runs.
     let server = format!("-Dzookeeper.server.principal={SERVICE}@EXAMPLE.COM");
     options["env.java.opts.all"] = json!(server);
     kdc.take_files_of_operator(&mut job, "orders");
@@ -61,7 +61,7 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
 
     zookeeper::assert_closed(&cluster, &quorum, &format!("/flink/{JOB}/jobs"));
 
-    // Who may not read Secrets finds the keytab nowhere.
+    // The keytab must not appear anywhere for users who may not read Secrets.
     let keytab = fs::read(kdc.file("orders.keytab")).unwrap();
     assert!(tells(cluster.read("v1", "Secret", &secret).to_string().as_bytes(), &keytab));
     let mut changed = job.clone();
@@ -82,7 +82,7 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
     assert!(!tells(&fs::read(cluster.operator_log()).unwrap(), &keytab));
     assert!(!tells(cluster.observed().to_string().as_bytes(), &keytab));
 
-    // Objects of the user. Those of the former JobManager go with it.
+    // Objects of the user. Those of the previous JobManager are deleted with it.
     cluster.create(&kdc.secret(&cluster, "billing-keytab", "billing.keytab"));
     let options = &mut job["spec"]["flinkConfiguration"];
     options["security.kerberos.login.principal"] = json!("billing@EXAMPLE.COM");
@@ -100,7 +100,7 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
     cluster.delete_and_count();
     assert!(cluster.find("v1", "Secret", "billing-keytab").is_some(), "the user's stays");
 
-    // Standalone, where the operator makes both kinds of pods.
+    // Standalone, where the operator creates both kinds of pods.
     cluster.name = "lab".to_owned();
     job["metadata"]["name"] = json!("lab");
     job["spec"]["mode"] = json!("standalone");
@@ -121,7 +121,7 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
     });
 }
 
-/// The KDC of the realm EXAMPLE.COM, on this machine, where pods reach it.
+/// The KDC of the realm EXAMPLE.COM on this machine, where pods can reach it.
 pub(super) struct Kdc {
     folder: PathBuf,
     process: Child,
@@ -158,7 +158,7 @@ impl Kdc {
         fs::read_to_string(self.file("kdc.log")).unwrap_or_default()
     }
 
-    /// Names the keytab of this principal, and the `krb5.conf`, where the operator has them.
+    /// Sets the operator's paths of this principal's keytab and of the `krb5.conf`.
     fn take_files_of_operator(&self, job: &mut Value, principal: &str) {
         let options = job["spec"]["flinkConfiguration"].as_object_mut().unwrap();
         options.retain(|key, _| !key.starts_with("kubernetes.operator.kerberos."));
@@ -170,7 +170,7 @@ impl Kdc {
         options.insert("security.kerberos.login.principal".to_owned(), principal);
     }
 
-    /// A JobManager and a TaskManager, each where it runs.
+    /// Waits until a JobManager and a TaskManager have logged in, each from its own address.
     #[track_caller]
     fn wait_until_pods_log_in(&self, cluster: &Cluster, principal: &str) {
         cluster.wait_until("logged in", |_| {
@@ -183,7 +183,7 @@ impl Kdc {
         });
     }
 
-    /// Addresses of those who got a ticket for the service.
+    /// Returns the addresses that got a ticket for the service.
     pub(super) fn served(&self, principal: &str, service: &str) -> BTreeSet<String> {
         let ticket = format!("{principal}@EXAMPLE.COM for {service}@EXAMPLE.COM");
         let log = self.log();
@@ -195,7 +195,7 @@ impl Kdc {
         lines.filter_map(client).collect()
     }
 
-    /// The pod of a ZooKeeper that is for clients alone who log in, with the Secret and the `ConfigMap` that it needs.
+    /// Returns the pod of a ZooKeeper that only accepts clients with a login, with its Secret and `ConfigMap`.
     fn zookeeper(&self, cluster: &Cluster, job: &Value) -> Value {
         let jaas = format!(
             "Server {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true \
@@ -244,7 +244,7 @@ impl Drop for Kdc {
     }
 }
 
-/// This machine's address on the way to the cluster.
+/// Returns this machine's address on the route to the cluster.
 pub(super) fn address_for_pods(cluster: &Cluster) -> IpAddr {
     let server = cluster.kube_config().cluster_url;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -252,14 +252,14 @@ pub(super) fn address_for_pods(cluster: &Cluster) -> IpAddr {
     socket.local_addr().unwrap().ip()
 }
 
-/// Whether a part of the keytab is there, as it is or as a Secret has it.
+/// Whether the text contains a part of the keytab, raw or encoded as in a Secret.
 fn tells(text: &[u8], keytab: &[u8]) -> bool {
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     let encoded = STANDARD.encode(keytab);
     encoded.as_bytes().chunks_exact(24).chain(keytab.chunks_exact(12)).any(has)
 }
 
-/// Names and contents of the files in a report.
+/// Returns names and contents of the files in a report.
 fn unpacked(report: &Path) -> Vec<(String, Vec<u8>)> {
     let mut archive = zip::ZipArchive::new(fs::File::open(report).unwrap()).unwrap();
     let files = (0..archive.len()).map(|index| {

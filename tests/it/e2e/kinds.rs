@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, JOB, said};
 use super::is;
 
-/// The job of the tests as a standalone application.
+/// Returns the job of the tests as a standalone application.
 fn standalone(cluster: &Cluster) -> Value {
     let mut job = cluster.job();
     job["spec"]["mode"] = json!("standalone");
@@ -37,7 +37,7 @@ fn a_session_cluster_is_replaced_with_its_jobs_and_deleted_after_them() {
         assert!(said(&refused).contains("`lab` is a session cluster"), "{}", said(&refused));
     }
 
-    // A change of the spec replaces the cluster; HA metadata brings the job back.
+    // A change of the spec replaces the cluster; HA metadata restores the job.
     let (before, _) = cluster.job_manager_incarnation();
     lab["spec"]["flinkConfiguration"]["env.log.level"] = json!("WARN");
     cluster.deploy(&lab);
@@ -47,7 +47,7 @@ fn a_session_cluster_is_replaced_with_its_jobs_and_deleted_after_them() {
     cluster.wait_until_writing();
     assert!(cluster.flink(&["history", "lab"]).contains("current"));
 
-    // A lost JobManager comes back as well.
+    // A lost JobManager is recreated as well.
     cluster.delete_deployment("lab");
     cluster.wait_until("lost", |lab| !is(lab, "jobManagerDeploymentStatus", "READY"));
     cluster.wait_until_ready();
@@ -88,7 +88,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     cluster.upgrade(&job);
     assert_eq!(cluster.task_managers().len(), 1);
 
-    // Either Deployment is lost.
+    // Each Deployment is lost once.
     cluster.delete_deployment(&format!("{JOB}-taskmanager"));
     thread::sleep(Duration::from_secs(2));
     cluster.wait_until_stable();
@@ -98,7 +98,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     cluster.wait_until_stable();
     cluster.wait_until_writing();
 
-    // Suspend, and resume.
+    // Suspend and resume.
     cluster.suspend();
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
     cluster.resume();

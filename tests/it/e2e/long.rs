@@ -1,12 +1,11 @@
-//! What takes long, or a machine with nothing else to do: `tests/cluster.sh all` runs these, and so
-//! does their name.
+//! Tests that take long or need an otherwise idle machine; `tests/cluster.sh all` or their name runs them.
 
 use std::time::Instant;
 
 use super::cluster::silence::Silence;
 use super::*;
 
-/// The image of the tests under another name: a change of the image that is there.
+/// The image of the tests under another name, so that it changes without a download.
 const SAME_IMAGE: &str = "docker.io/library/flink:1.20";
 
 #[test]
@@ -46,12 +45,12 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
     cluster.resume();
     upgraded(&cluster, "suspended with a savepoint, and resumed");
 
-    // Not running, so that no savepoint can be taken: the last state does.
+    // It does not run, so no savepoint can be taken, but the last state is enough.
     job["spec"]["job"]["parallelism"] = json!(1);
     cluster.upgrade_the_dead(&job);
     upgraded(&cluster, "savepoint with a dead JobManager, to one subtask");
 
-    // What is known to be the job's last state, given as where to start from.
+    // The job's known last state, given as the initial savepoint path.
     let suspended = cluster.suspend();
     let savepoint = &suspended["status"]["jobStatus"]["upgradeSavepointPath"];
     assert!(savepoint.is_string(), "{suspended:#}");
@@ -72,7 +71,7 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
     cluster.resume();
     upgraded(&cluster, "suspended with its last state, and resumed");
 
-    // The new JobManager dies on its way.
+    // The new JobManager dies while starting.
     job["spec"]["restartNonce"] = json!(2);
     cluster.deploy(&job);
     cluster.wait_until("UPGRADING", |job| is(job, "lifecycleState", "UPGRADING"));
@@ -92,8 +91,8 @@ fn ten_upgrades_in_a_row_lose_and_double_nothing() {
     cluster.delete_and_count();
 }
 
-/// How long a job stands still in an upgrade. It prints figures and asserts none: they are the
-/// machine's as much as the operator's.
+/// How long a job stands still in an upgrade. It prints figures and asserts none: they depend on the machine as much as
+/// on the operator.
 #[test]
 #[ignore = "needs a sandbox with real Flink, and a machine with nothing else to do"]
 fn the_gap_of_an_upgrade_in_each_mode() {

@@ -1,15 +1,15 @@
-//! Upgrades that cannot start, on real Flink: what a trial can see of them stops nothing.
+//! Upgrades that cannot start, on real Flink: what a trial can detect of them stops nothing.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
 use crate::support::fake_cluster::merge;
 
-/// Refuses connections at once, where a name would be looked up for long.
+/// Refuses connections at once, whereas a name would be looked up for long.
 const NO_REGISTRY: &str = "127.0.0.1:9";
 const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 
-/// A change of the spec that cannot start, and what the error says of it.
+/// A change of the spec that cannot start, and what the error says about it.
 struct Broken {
     what: &'static str,
     spec: Value,
@@ -21,7 +21,7 @@ fn template(of_pod: Value, of_main: Value) -> Value {
     let mut main = of_main;
     main["name"] = json!("flink-main-container");
     pod["containers"] = json!([main]);
-    // Of JobManagers alone: TaskManagers are tried as well, and are in order.
+    // Only of JobManagers: TaskManagers are tried as well, and succeed.
     json!({"jobManager": {"podTemplate": {"spec": pod}}})
 }
 
@@ -124,7 +124,7 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
         cluster.label_namespace(POD_SECURITY, "privileged");
     }
 
-    // Taken back, nothing is left of it; and a change that is in order is carried out.
+    // When the change is reverted, nothing is left of it; and a valid change is carried out.
     cluster.deploy(&job);
     cluster.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
     assert_eq!(cluster.job_manager_incarnation(), incarnation);
@@ -134,7 +134,7 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
     assert_ne!(cluster.job_manager_incarnation(), incarnation);
     assert_eq!(cluster.pods_of_trials(), Vec::<String>::new());
 
-    // A program that fails is none of what a trial sees: it is rolled back. It refuses a rate of no records.
+    // A trial cannot detect a program that fails, so this is rolled back. It rejects a rate of no records.
     let mut broken = job.clone();
     broken["spec"]["job"]["args"][5] = json!("0");
     let options = &mut broken["spec"]["flinkConfiguration"];

@@ -1,5 +1,4 @@
-//! Session jobs on real Flink, their jars by http and from S3, both on this machine, where the
-//! operator runs.
+//! Session jobs on real Flink, with jars over HTTP and from S3, both on this machine, where the operator runs.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +46,7 @@ fn session_jobs_lose_and_double_nothing() {
     }
     let (incarnation, _) = cluster.job_manager_incarnation();
 
-    // Upgrades, each in its mode, in the same cluster.
+    // Upgrades in the same cluster, each in its mode.
     left["spec"]["restartNonce"] = json!(1);
     right["spec"]["restartNonce"] = json!(1);
     cluster.deploy(&left);
@@ -72,7 +71,7 @@ fn session_jobs_lose_and_double_nothing() {
         cluster.wait_until_runs(KIND, job);
     }
 
-    // Suspend, and resume; the other job goes on.
+    // Suspend and resume; the other job continues.
     for job in ["left", "right"] {
         let name = format!("sessionjob/{job}");
         cluster.flink(&["suspend", &name]);
@@ -87,7 +86,7 @@ fn session_jobs_lose_and_double_nothing() {
         cluster.wait_until_writing_to(job);
     }
 
-    // Without high availability the jobs leave the cluster before it is replaced, and come back with their state.
+    // Without high availability the jobs are stopped before the cluster is replaced, and restored from their state.
     let runs = ["left", "right"].map(|job| cluster.wait_until_runs(KIND, job));
     let (incarnation, _) = cluster.job_manager_incarnation();
     lab["spec"]["flinkConfiguration"]["high-availability.type"] = json!("NONE");
@@ -99,7 +98,7 @@ fn session_jobs_lose_and_double_nothing() {
         assert_ne!(job_id(&cluster.wait_until_runs(KIND, job)), job_id(before), "{job}");
     }
 
-    // One job goes; the other keeps its cluster.
+    // One job is deleted; the other keeps its cluster.
     cluster.flink(&["delete", "sessionjob/left", "--yes"]);
     cluster.wait_until_one(KIND, "left", "deleted", Value::is_null);
     cluster.assert_nothing_lost_or_doubled_in("left");
@@ -115,7 +114,7 @@ fn session_jobs_lose_and_double_nothing() {
     cluster.assert_nothing_lost_or_doubled_in("right");
 }
 
-/// The job of the tests in the session cluster, with the folder of its name as output.
+/// Returns the job of the tests in the session cluster, with the folder of its name as output.
 fn session_job(name: &str, jar: &str, upgrade_mode: &str) -> Value {
     json!({
         "apiVersion": "flink.apache.org/v1beta1",
@@ -138,7 +137,7 @@ fn job_id(job: &Value) -> &Value {
 }
 
 impl Cluster {
-    /// Serves the jar of the tests as long as the cluster is looked at. Returns its address.
+    /// Serves the jar of the tests while the runtime is in use. Returns its address.
     fn serve_jar(&self) -> String {
         let bytes: bytes::Bytes = fs::read(jar()).unwrap().into();
         let router = Router::new().route("/job.jar", get(move || async { bytes }));

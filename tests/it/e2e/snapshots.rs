@@ -1,4 +1,4 @@
-//! Snapshots of a real job: by hand, by schedule, by nonce; and how old ones go.
+//! Snapshots of a real job: manual, scheduled, by nonce; and how old ones are deleted.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ fn snapshots_are_taken_and_let_go() {
     cluster.start(&job);
     let incarnation = cluster.job_manager_incarnation();
 
-    // By hand: the savepoint goes with its resource.
+    // Manual: the savepoint is deleted with its resource.
     let gone = cluster.snapshot("gone");
     assert!(cluster.savepoint_exists(&gone), "`{gone}` exists");
     cluster.delete(KIND, "gone");
     cluster.wait_until_one(KIND, "gone", "deleted", Value::is_null);
     assert!(!cluster.savepoint_exists(&gone), "`{gone}` went with its resource");
 
-    // One that the job could start from stays.
+    // One that the job could start from is kept.
     let kept = cluster.snapshot("kept");
     job["spec"]["job"]["initialSavepointPath"] = json!(kept);
     cluster.deploy(&job);
@@ -37,7 +37,7 @@ fn snapshots_are_taken_and_let_go() {
     cluster.wait_until_one(KIND, "kept", "deleted", Value::is_null);
     assert!(cluster.savepoint_exists(&kept), "`{kept}` is referred to");
 
-    // By interval, then by cron: old ones go, with their savepoints.
+    // By interval, then by cron: old ones are deleted, with their savepoints.
     for schedule in ["3 s", "0/3 * * * * ?"] {
         job["spec"]["flinkConfiguration"][INTERVAL] = json!(schedule);
         cluster.deploy(&job);
@@ -47,7 +47,7 @@ fn snapshots_are_taken_and_let_go() {
     cluster.deploy(&job);
     cluster.wait_until_stable();
 
-    // Where they are no resources, the status has them.
+    // Without snapshot resources the status records them.
     job["spec"]["flinkConfiguration"]["kubernetes.operator.snapshot.resource.enabled"] =
         json!("false");
     job["spec"]["job"]["savepointTriggerNonce"] = json!(1);
@@ -64,7 +64,7 @@ fn snapshots_are_taken_and_let_go() {
     assert!(cluster.names("MANUAL").is_empty(), "no resource was made");
     assert_eq!(cluster.job_manager_incarnation(), incarnation, "the job was left alone");
 
-    // Of a job that does not run, and of one that is not there.
+    // Of a job that does not run, and of one that does not exist.
     cluster.suspend();
     cluster.ask_for_snapshot("late");
     cluster
@@ -81,7 +81,7 @@ fn snapshots_are_taken_and_let_go() {
 }
 
 impl Cluster {
-    /// Asks for a savepoint of the job, which goes with its resource.
+    /// Requests a savepoint of the job, which is deleted with its resource.
     fn ask_for_snapshot(&self, name: &str) {
         self.create(&json!({
             "apiVersion": "flink.apache.org/v1beta1",
@@ -94,7 +94,7 @@ impl Cluster {
         }));
     }
 
-    /// Takes a savepoint by a resource of its own. Returns its path.
+    /// Takes a savepoint through its own resource. Returns its path.
     fn snapshot(&self, name: &str) -> String {
         self.ask_for_snapshot(name);
         let done = self.wait_until_one(KIND, name, "COMPLETED", |snapshot| {
@@ -103,7 +103,7 @@ impl Cluster {
         done["status"]["path"].as_str().unwrap().to_owned()
     }
 
-    /// Snapshots that were asked for in this way, oldest first.
+    /// Returns the snapshots with this trigger type, oldest first.
     fn names(&self, trigger_type: &str) -> Vec<String> {
         let mut all = self.all(KIND);
         all.retain(|snapshot| {
@@ -114,8 +114,8 @@ impl Cluster {
         all.iter().map(name).collect()
     }
 
-    /// Waits until so many new ones were taken. Two may stay; the newest may still be on its way,
-    /// and the oldest on its way out.
+    /// Waits until this many new ones were taken. Two may exist; the newest may still be in progress, and the oldest
+    /// may still be being deleted.
     fn wait_for_periodic(&self, schedule: &str, count: usize) {
         let start = Instant::now();
         let (mut seen, mut paths) = (self.names("PERIODIC"), Vec::new());
@@ -133,7 +133,7 @@ impl Cluster {
             }
             thread::sleep(Duration::from_millis(500));
         }
-        // The oldest goes when the newest was asked for, and once it is known that nobody needs it.
+        // The oldest is deleted once the newest is requested and nothing is known to need it.
         let left = loop {
             let left = paths.iter().filter(|path| self.savepoint_exists(path)).count();
             if left < paths.len() {

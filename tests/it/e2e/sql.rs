@@ -1,4 +1,4 @@
-//! SQL in a session cluster on real Flink, through a gateway in a pod of its own.
+//! SQL in a session cluster on real Flink, through a gateway in a separate pod.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -38,7 +38,7 @@ fn statements_run_in_a_session_cluster_and_only_jobs_that_write_go_on() {
     fs::write(&script, SCRIPT).unwrap();
     let script = script.display().to_string();
 
-    // Results of a query, and a job that goes on.
+    // Results of a query, and a job that keeps running.
     let told = cluster.flink(&["sql", CLUSTER, "-f", &script, "-o", "json"]);
     let told = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let told = told.collect::<Vec<_>>();
@@ -51,7 +51,7 @@ fn statements_run_in_a_session_cluster_and_only_jobs_that_write_go_on() {
     wait("no gateway is left", || cluster.pods(GATEWAYS).is_empty());
     assert_eq!(state(), "RUNNING", "it goes on without the gateway");
 
-    // A query of a stream has changes, and ends with its time; so does its job.
+    // A streaming query returns changes and ends with its timeout, along with its job.
     let stream = "CREATE TABLE ticks (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10'); \
                   SELECT COUNT(*) AS n FROM ticks";
     let ended =
@@ -60,7 +60,7 @@ fn statements_run_in_a_session_cluster_and_only_jobs_that_write_go_on() {
     assert!(said(&ended).contains("+U"), "{}", said(&ended));
     wait("only the job that writes is left", || running(&cluster) == [job.clone()]);
 
-    // The gateway that was kept is used again; an error has its line.
+    // The kept gateway is used again; an error has its line.
     let kept = cluster.pods(GATEWAYS);
     assert_eq!(kept.len(), 1);
     let wrong = cluster.data().join("wrong.sql");
@@ -72,7 +72,7 @@ fn statements_run_in_a_session_cluster_and_only_jobs_that_write_go_on() {
     assert!(said(&failed).contains(&told), "{}", said(&failed));
     assert_eq!(cluster.pods(GATEWAYS).len(), 1);
 
-    // What is left is stopped as the command says; the gateway goes with the cluster.
+    // The remaining job is stopped as the command says; the gateway is deleted with the cluster.
     cluster.flink(&["rest", CLUSTER, "PATCH", &format!("/jobs/{job}?mode=cancel"), "--yes"]);
     wait("the job is cancelled", || state() == "CANCELED");
     cluster.flink(&["delete", CLUSTER, "--yes"]);
@@ -80,7 +80,7 @@ fn statements_run_in_a_session_cluster_and_only_jobs_that_write_go_on() {
     wait("the gateway goes with its cluster", || cluster.pods(GATEWAYS).is_empty());
 }
 
-/// Jobs of the session cluster that run.
+/// Returns the running jobs of the session cluster.
 fn running(cluster: &Cluster) -> Vec<String> {
     let jobs = cluster.rest("/jobs").unwrap();
     let jobs = jobs["jobs"].as_array().unwrap().iter().filter(|job| job["status"] == "RUNNING");

@@ -1,4 +1,4 @@
-//! A ZooKeeper of one server in the test's namespace, from what the Flink image brings.
+//! A ZooKeeper with one server in the test's namespace, run from the Flink image.
 
 use std::thread;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::cluster::{Cluster, PATIENCE};
 
-/// Flink's distribution has ZooKeeper in it; what is started is ZooKeeper's own server.
+/// Flink's distribution includes ZooKeeper; this starts ZooKeeper's own server.
 const START: &str = "\
 mkdir -p /tmp/zookeeper && cat > /tmp/zoo.cfg <<'END'
 tickTime=2000
@@ -25,7 +25,7 @@ exec java -Xmx96m -cp '/opt/flink/lib/*' org.apache.flink.runtime.zookeeper.Flin
 
 pub(super) const NAME: &str = "zookeeper";
 
-/// Its pod.
+/// Returns its pod.
 pub(super) fn server(job: &Value) -> Value {
     json!({
         "apiVersion": "v1",
@@ -45,7 +45,7 @@ pub(super) fn server(job: &Value) -> Value {
 }
 
 impl Cluster {
-    /// Starts ZooKeeper; answers its quorum, by an address that this machine and pods reach.
+    /// Starts ZooKeeper; returns its quorum, with an address that this machine and pods can reach.
     pub(super) fn start_zookeeper(&self, server: Value) -> String {
         let pod: Pod = serde_json::from_value(server).unwrap();
         let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
@@ -64,7 +64,7 @@ impl Cluster {
     }
 }
 
-/// Names of the node's children; none where it is not there.
+/// Returns the names of the node's children; empty if it does not exist.
 pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<String> {
     cluster.wait_for(async {
         let client = Client::connect(quorum).await.unwrap();
@@ -77,7 +77,7 @@ pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<Strin
     })
 }
 
-/// Nobody is told anything without a login, and of the node nobody but its maker.
+/// Asserts that nothing can be read without a login, and the node only by its creator.
 #[track_caller]
 pub(super) fn assert_closed(cluster: &Cluster, quorum: &str, path: &str) {
     let anybody = Client::connector();
@@ -89,7 +89,7 @@ pub(super) fn assert_closed(cluster: &Cluster, quorum: &str, path: &str) {
     }
 }
 
-/// Makes a node with all above it.
+/// Creates a node and all its ancestors.
 pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
     cluster.wait_for(async {
         let client = Client::connect(quorum).await.unwrap();
@@ -97,7 +97,7 @@ pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
     });
 }
 
-/// Makes a node that goes with what is returned, as that of a JobManager goes with it.
+/// Registers a node that disappears when the result is dropped, like that of a JobManager.
 pub(super) fn register(cluster: &Cluster, quorum: &str, path: &str) -> Client {
     add(cluster, quorum, path.rsplit_once('/').unwrap().0);
     cluster.wait_for(async {

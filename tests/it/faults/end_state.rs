@@ -1,6 +1,5 @@
-//! How a case ended, in words that are the same for every run: the objects, what the job was
-//! started from each time, and what lies in the store. State is called after the start that saved
-//! it, wherever its path is written.
+//! The end of a case, described in words that are the same in every run: the objects, what the job was started from
+//! each time, and what is in the store. State is named after the start that saved it, wherever its path appears.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use super::proxy::Recorded;
 use super::stage::Stage;
 use crate::support::fake_flink::Cluster;
 
-/// How often it is looked whether the garbage collector is done.
+/// Polling interval while waiting for the garbage collector.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The garbage collector hears of a kind's objects half a minute after its definition was installed, and
-/// tries what it missed until then after growing pauses.
+/// Maximum number of polls. The garbage collector learns of a kind's objects half a minute after its definition is
+/// installed, and retries what it missed until then with growing pauses.
 pub(super) const COLLECTED_TRIES: usize = 450;
 
 const KINDS: [&str; 10] = [
@@ -33,7 +32,7 @@ const KINDS: [&str; 10] = [
     "ControllerRevision",
 ];
 
-/// What the API server and others write into our objects.
+/// Fields that the API server and others write into our objects.
 const FOREIGN: [&str; 11] = [
     "uid",
     "resourceVersion",
@@ -48,7 +47,7 @@ const FOREIGN: [&str; 11] = [
     "internalTrafficPolicy",
 ];
 
-/// The end of the case on this stage.
+/// Describes the end of the case on this stage.
 pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
     until_collected(stage).await;
     let names = names(stage, clusters);
@@ -69,8 +68,8 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                     drop_labels_of_gone_job(&mut value, &lines);
                 }
                 if value["status"]["lifecycleState"] == "ROLLED_BACK" {
-                    // It tells what was seen when the spec was given up, which depends on the
-                    // moment. That it does tell why does not.
+                    // The message describes what was seen when the spec was given up, which depends on timing. Only
+                    // whether it gives a reason is compared.
                     let error = value["status"]["error"].as_str().unwrap_or_default();
                     let tells = error.contains("is rolled back: ");
                     value["status"]["error"] = if tells { "why" } else { error }.into();
@@ -78,8 +77,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                 let text = named(&format!("{kind} {value:#}"), &names);
                 let text = plain(&text.replace(&stage.namespace, "NAMESPACE"));
                 if kind == "FlinkBlueGreenDeployment" {
-                    // Whether the refusal is still told of when a target's time is up depends on
-                    // the moment.
+                    // Whether the refusal is still mentioned when a target's time is up depends on timing.
                     return text.replace(": the API server rejected the object: injected", "");
                 }
                 text
@@ -96,7 +94,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
         lines.extend(stage.ground.world.flink().with(&key, |cluster| {
             let mut lines = Vec::new();
             for start in &cluster.starts {
-                // The same job again is another line than another job.
+                // A restart of the same job gets another line than the start of another job.
                 let is_again =
                     cluster.starts.iter().filter(|one| one.job_id == start.job_id).count();
                 let from = start.restored.as_ref().map_or("nothing", |(path, _)| path);
@@ -121,8 +119,8 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
     lines.join("\n").replace(&stage.namespace, "NAMESPACE")
 }
 
-/// A snapshot bears its job's labels while the job is found: whether it was when the snapshot was
-/// last looked at depends on the moment.
+/// Drops the labels of a snapshot whose job is gone. A snapshot has its job's labels while the job is found; whether it
+/// was found at the last look depends on timing.
 fn drop_labels_of_gone_job(snapshot: &mut Value, before: &[String]) {
     let reference = &snapshot["spec"]["jobReference"];
     let kind = reference["kind"].as_str().unwrap_or_default();
@@ -133,7 +131,7 @@ fn drop_labels_of_gone_job(snapshot: &mut Value, before: &[String]) {
     }
 }
 
-/// Waits for the garbage collector, as long as it may take on a busy machine.
+/// Waits for the garbage collector, for as long as it may take on a busy machine.
 async fn until_collected(stage: &Stage) {
     for _ in 0..COLLECTED_TRIES {
         let mut all = Vec::new();
@@ -152,8 +150,8 @@ async fn until_collected(stage: &Stage) {
     }
 }
 
-/// A jar goes once it was run. An operator that is killed in between leaves one, and so does one that
-/// does not hear of its upload, until the JobManager ends.
+/// Checks that no more jars are left than can be excused. A jar is deleted after it was run; one remains until the
+/// JobManager ends if the operator is killed in between or never gets the answer to its upload.
 fn check_jars(stage: &Stage, clusters: &[&str]) {
     let jars = |cluster: &&str| {
         let key = format!("{}/{cluster}", stage.namespace);
@@ -166,7 +164,7 @@ fn check_jars(stage: &Stage, clusters: &[&str]) {
     assert!(left <= excused, "{}", stage.told(&format!("{left} uploaded jars are left")));
 }
 
-/// What is called how, the longest path first: one may begin with another.
+/// Returns paths and their names, the longest path first because one may be a prefix of another.
 fn names(stage: &Stage, clusters: &[&str]) -> Vec<(String, String)> {
     let of_cluster = |cluster: &&str| {
         let key = format!("{}/{cluster}", stage.namespace);
@@ -183,7 +181,7 @@ fn named(text: &str, names: &[(String, String)]) -> String {
     names.iter().fold(text.to_owned(), |text, (path, name)| text.replace(path, name))
 }
 
-/// What of a pod does not depend on its node.
+/// Describes the pods, without what depends on their nodes.
 async fn pods(stage: &Stage) -> Vec<String> {
     let pods = stage.api("Pod").list(&ListParams::default()).await.unwrap();
     let pods = pods.items.iter().map(|pod| {
@@ -213,7 +211,7 @@ fn strip_fields(fields: &mut Map<String, Value>) {
     fields.values_mut().for_each(strip);
 }
 
-/// Without ids, times and numbers that count on.
+/// Replaces ids, times and running numbers with placeholders.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -236,7 +234,8 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
-/// `x` a hex digit, `9` a digit, `*` any number of digits; others themselves. The longest first.
+/// Patterns and their placeholders: `x` is a hex digit, `9` a digit, `*` any number of digits; other characters match
+/// themselves. The longest come first.
 const PATTERNS: [(&str, &str); 9] = [
     ("checkpointID-*", "checkpointID-NUMBER"),
     ("savepoint-xxxxxx-xxxxxxxxxxxx", "savepoint-PATH"),
@@ -249,7 +248,7 @@ const PATTERNS: [(&str, &str); 9] = [
     ("checkpointId\": *", "checkpointId\": NUMBER"),
 ];
 
-/// Length of the text that the pattern matches at the beginning.
+/// Returns the length of the text that the pattern matches at the beginning.
 fn matched(text: &str, pattern: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;

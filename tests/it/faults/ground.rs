@@ -1,4 +1,4 @@
-//! What cases stand on: a control plane, and Flink clusters without Flink.
+//! The ground that cases share: a control plane, and Flink clusters without Flink.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use super::world::World;
 use crate::support::api_client;
 use crate::support::program::program;
 
-/// The file with the control plane's authority, in the folder of the test.
+/// File with the control plane's certificate authority, in the test's folder.
 const AUTHORITIES: &str = "authorities.pem";
 
-/// A control plane, which goes when this is dropped.
+/// A control plane; it is removed when dropped.
 struct Sandbox {
     name: String,
 }
@@ -37,14 +37,14 @@ impl Drop for Sandbox {
     }
 }
 
-/// Cases that are played at the same time: most of their time is waiting.
+/// Maximum number of cases at the same time; most of their time is waiting.
 const AT_ONCE: usize = 30;
-/// A place for each case that is being played, of all tests that run side by side.
+/// One permit for each case in progress, across all tests that run in parallel.
 pub(super) static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// What cases stand on.
+/// A control plane with its Flink clusters.
 pub(super) struct Ground {
-    /// How scenarios end in which nothing goes wrong, by name.
+    /// Ends of undisturbed scenarios by name.
     pub(super) bases: Mutex<BTreeMap<&'static str, Arc<OnceCell<Arc<Base>>>>>,
     sandbox: Sandbox,
     pub(super) folder: tempfile::TempDir,
@@ -53,8 +53,8 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// That of all tests which leave the control plane alone; it goes with the last of them. Their namespaces
-    /// have different names.
+    /// Returns the ground shared by all tests that leave the control plane alone; it is removed with the last of them.
+    /// Their namespaces have different names.
     pub(super) async fn shared() -> Arc<Self> {
         static SHARED: tokio::sync::Mutex<(usize, Weak<Ground>)> =
             tokio::sync::Mutex::const_new((0, Weak::new()));
@@ -62,7 +62,7 @@ impl Ground {
         if let Some(ground) = shared.1.upgrade() {
             return ground;
         }
-        // The one before may still be going.
+        // The previous one may still be shutting down.
         shared.0 += 1;
         let ground = Arc::new(Self::new(&format!("shared-{}", shared.0)).await);
         shared.1 = Arc::downgrade(&ground);
@@ -70,7 +70,7 @@ impl Ground {
     }
 
     pub(super) async fn new(name: &str) -> Self {
-        // Refused where another test was first, which is as good.
+        // Fails if another test was first, which is fine.
         drop(rustls::crypto::ring::default_provider().install_default());
         let sandbox = Sandbox { name: format!("faults-{name}-{}", std::process::id()) };
         let folder = tempfile::tempdir().unwrap();
@@ -91,18 +91,18 @@ impl Ground {
         Self { bases: Mutex::default(), sandbox, folder, client, world }
     }
 
-    /// An operator that keeps its log under this name, and trusts the control plane's authority alone.
+    /// Returns an operator that logs under this name and trusts only the control plane's authority.
     pub(super) fn operator(&self, name: &str) -> Operator {
         Operator::new(&file(self, &format!("{name}.log"))).trusting(file(self, AUTHORITIES))
     }
 
-    /// Name of the control plane's sandbox.
+    /// Returns the name of the control plane's sandbox.
     pub(super) fn name(&self) -> &str {
         &self.sandbox.name
     }
 }
 
-/// A file in the folder of the test.
+/// Returns the path of a file in the test's folder.
 pub(super) fn file(ground: &Ground, name: &str) -> PathBuf {
     ground.folder.path().join(name)
 }

@@ -1,5 +1,5 @@
-//! Each kind of fault for sure, where [`super::weather`] has them by chance: once or a few times in
-//! the middle of an upgrade, and the end is that of an undisturbed run.
+//! Each kind of fault deliberately, while [`super::weather`] draws them at random: it occurs once or a few times in the
+//! middle of an upgrade, and the end must be that of an undisturbed run.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::scenarios::{self, Scenario};
 use super::trouble::{Trouble, same_end};
 use super::weather;
 
-/// Shorter than anybody waits for an answer.
+/// A delay shorter than any timeout.
 const SLOW: Fault = Fault::Slow(Duration::from_millis(1500));
 
-/// A name, which requests, what becomes of them, and of how many.
+/// Name, matching requests, fault, and how many of them it hits.
 type Kind = (&'static str, fn(&Asked) -> bool, Fault, usize);
 
 const OF_KUBERNETES: [Kind; 17] = [
@@ -59,7 +59,7 @@ const OF_FLINK: [Kind; 18] = [
     ("trigger-half", is_trigger, Fault::Truncated, 3),
 ];
 
-/// What only session jobs ask for.
+/// Faults of requests that only session jobs make.
 const OF_SUBMISSIONS: [Kind; 8] = [
     ("upload-500", is_upload, Fault::Status(500, None), 2),
     ("upload-done-cut", is_upload, Fault::Cut(Moment::After), 1),
@@ -91,7 +91,7 @@ fn is_jobs(asked: &Asked) -> bool {
     asked.is("GET", "/jobs/overview")
 }
 
-/// How the stop stands.
+/// Whether the request polls the stop's savepoint.
 fn is_trigger(asked: &Asked) -> bool {
     asked.side == Side::Flink && asked.is("GET", "/savepoints/")
 }
@@ -104,13 +104,13 @@ fn is_run(asked: &Asked) -> bool {
     asked.side == Side::Flink && asked.is("POST", "/run")
 }
 
-/// Lives that come by requests of all kinds.
+/// Scenarios that make requests of all kinds.
 const DEPLOYMENT_LIFE: &str = "savepoint_upgrade";
 const SESSION_JOB_LIFE: &str = "session_job_upgrade";
-/// Lives beside the two that meet all kinds, to which the seed leads.
+/// Default number of other scenarios, which the seed selects.
 const OTHER_LIVES: usize = 1;
 
-/// `KUBECTL_FLINK_FAULT_LIVES`: of how many scenarios beside those two; of all where it is larger.
+/// Selects scenarios beside those two, as many as `KUBECTL_FLINK_FAULT_LIVES` says, or all if there are fewer.
 fn other_lives() -> impl Iterator<Item = &'static Scenario> {
     let count = std::env::var("KUBECTL_FLINK_FAULT_LIVES")
         .map_or(OTHER_LIVES, |count| count.parse().expect("KUBECTL_FLINK_FAULT_LIVES is a number"));
@@ -127,7 +127,7 @@ pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
     let ground = Ground::shared().await;
     let trouble = |&(name, is_it, fault, times): &Kind| {
         let trouble = Trouble::first(name, times, is_it, fault);
-        // All of them, and not only the first.
+        // Every one of them, not only the first.
         trouble.if_shown(move |recorded| {
             recorded.iter().filter(|one| one.fault == Some(fault)).count() == times
         })
@@ -138,7 +138,7 @@ pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
     let of_session_jobs = same_end(&ground, SESSION_JOB_LIFE, |_| {
         OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(trouble).collect()
     });
-    // Not every life has so many requests of each kind.
+    // Other scenarios do not make that many requests of each kind.
     let of_others = other_lives().map(|scenario| {
         same_end(&ground, scenario.name, |_| {
             OF_KUBERNETES.iter().map(|kind| trouble(kind).perhaps()).collect()

@@ -1,17 +1,17 @@
-//! Laws about the requests that an operator made.
+//! Laws about the requests that an operator makes.
 
 use super::proxy::Recorded;
 
-/// Writes of the same object in a row that no decision needs, where nothing went wrong between them: a pass
-/// that failed is made again from its beginning.
+/// Maximum number of identical writes in a row that no decision calls for and between which nothing went wrong: a pass
+/// that failed starts again from its beginning.
 const SAME_WRITES_MAX: usize = 3;
 
-/// What the record shows that must not be.
+/// Returns the violations found in the record.
 pub(super) fn broken_in(recorded: &[Recorded]) -> Vec<String> {
     let mut broken = Vec::new();
     let mut repeated: (usize, String) = (0, String::new());
     for one in recorded {
-        // One without a status got no answer in time.
+        // No status means that no answer came in time.
         if one.fault.is_some() || one.status.is_none() {
             repeated = (0, String::new());
         }

@@ -1,5 +1,5 @@
-//! Two operators that may lead, each behind a proxy of its own: one leads at a time, and the one that
-//! was deposed writes nothing.
+//! Two operators that compete for leadership, each behind its own proxy: one leads at a time, and a deposed one writes
+//! nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ impl Scene {
         self.replicas.holder(LEASE).await
     }
 
-    /// The new holder, and how long it took.
+    /// Waits for another holder; returns it and how long that took.
     async fn until_held_by_another(&self, former: &str) -> (String, Duration) {
         let is_new = |holder: &String| !holder.is_empty() && holder != former;
         let look = async || Some(self.holder().await).filter(is_new);
@@ -39,7 +39,7 @@ impl Scene {
         self.replicas.until("it does not leave", async || replica.operator.exit_code()).await.0
     }
 
-    /// Something to do for whoever leads.
+    /// Gives the leader something to do.
     async fn edit(&self) {
         let next = 1 + self.edits.fetch_add(1, Ordering::Relaxed) % 7;
         self.replicas.edit(1 + next).await;
@@ -62,7 +62,7 @@ pub(super) async fn one_leads() {
     let (first, _) = scene.until_held_by_another("").await;
     scene.replicas.create("stateless").await;
     scene.replicas.until_stable().await;
-    // Which of the two was first is nobody's choice.
+    // Either of the two may have been first.
     let [one, two] = &scene.replicas.all[..] else { panic!("two were started") };
     let (starter, other) = if one.writes().is_empty() { (two, one) } else { (one, two) };
     assert!(other.writes().is_empty(), "{}", scene.told("both write"));
@@ -84,7 +84,7 @@ async fn it_is_handed_over(scene: &Scene, leader: &Replica, holder: &str) -> Str
     next
 }
 
-/// SIGKILL: the other one waits for the end of the lease.
+/// SIGKILL: the other one waits until the lease expires.
 async fn a_crash_is_taken_over(scene: &Scene, leader: &Replica, holder: &str) -> String {
     leader.operator.kill();
     let (next, took) = scene.until_held_by_another(holder).await;
@@ -94,8 +94,8 @@ async fn a_crash_is_taken_over(scene: &Scene, leader: &Replica, holder: &str) ->
     next
 }
 
-/// The leader does not reach its lease, and everything else: another one leads before long, and from
-/// then on the former one writes nothing, although it could.
+/// The leader can reach everything except its lease: another one soon leads, and from then on the former leader writes
+/// nothing, although it could.
 async fn who_is_cut_off_writes_nothing(
     scene: &Scene,
     (leader, other): (&Replica, &Replica),
@@ -107,7 +107,7 @@ async fn who_is_cut_off_writes_nothing(
     other.proxy.begin(|_| None);
     let started = Instant::now();
     let mut next = holder.to_owned();
-    // There is always something to do.
+    // Keep giving it something to do.
     while next == holder || next.is_empty() {
         assert!(started.elapsed() < PATIENCE, "{}", scene.told("nobody takes over"));
         scene.edit().await;

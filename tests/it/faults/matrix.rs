@@ -1,5 +1,6 @@
-//! Every scenario, with an operator that is killed at every write, or an API server that refuses it for a while: the end
-//! has to be that of the undisturbed run. One that comes back with other defaults ends otherwise, and loses no state.
+//! Every scenario, with the operator killed at each write, or with the API server refusing the write for a while: the
+//! end must be that of the undisturbed run. An operator that restarts with other defaults may end differently, but
+//! loses no state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use super::scenarios::{self, Scenario};
 use super::trouble::{Base, Trouble, base, survive};
 use crate::support::share::share;
 
-/// What a run writes depends on its timing: of the points that all undisturbed runs came by, at most one in so
-/// many may be missed in every try.
+/// What a run writes depends on timing: of the points that all undisturbed runs passed, at most one in this many may be
+/// missed in every try.
 const UNREACHED_MAX: usize = 10;
 
-/// `KUBECTL_FLINK_FAULT_POINTS`: at most how many points of each scenario; all where it is not set.
+/// Returns the maximum number of points of each scenario, from `KUBECTL_FLINK_FAULT_POINTS`; `None` for all.
 fn points_max() -> Option<usize> {
     let points = std::env::var("KUBECTL_FLINK_FAULT_POINTS").ok()?;
     Some(points.parse().expect("KUBECTL_FLINK_FAULT_POINTS is a number"))
 }
 
-/// `KUBECTL_FLINK_FAULT_SCENARIO`: only scenarios with this in their name.
+/// Returns the scenarios with `KUBECTL_FLINK_FAULT_SCENARIO` in their name.
 fn wanted() -> Vec<&'static Scenario> {
     let part = std::env::var("KUBECTL_FLINK_FAULT_SCENARIO").unwrap_or_default();
     let wanted: Vec<_> = scenarios::ALL.iter().filter(|one| one.name.contains(&part)).collect();
@@ -31,7 +32,7 @@ fn wanted() -> Vec<&'static Scenario> {
     wanted
 }
 
-/// A case that is played, and what it is about.
+/// A case in progress, and what it tests.
 struct Struck {
     scenario: &'static str,
     what: What,
@@ -118,7 +119,7 @@ fn strike(ground: &Arc<Ground>, scenario: &'static Scenario, base: Arc<Base>) ->
     spread(share(all), points_max()).into_iter().map(case).collect()
 }
 
-/// Of too many as many as are wanted, from first to last.
+/// Picks at most `max` elements, evenly from first to last.
 fn spread<T: Clone>(all: Vec<T>, max: Option<usize>) -> Vec<T> {
     match max {
         Some(max) if max < all.len() => {

@@ -1,5 +1,5 @@
-//! Flink itself is what goes wrong: another JobManager leads, the list of jobs is a wrong one, a
-//! savepoint fails. The end is that of an undisturbed run.
+//! Faults of Flink itself: another JobManager leads, the list of jobs is wrong, a savepoint fails. The end must be that
+//! of an undisturbed run.
 
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Side};
@@ -7,10 +7,10 @@ use super::stage::Script;
 use super::trouble::{Place, Trouble, same_end};
 use crate::support::fake_flink::Cluster;
 
-/// Requests to Flink that a change of leaders leaves without one.
+/// Number of requests to Flink that fail while a new leader is elected.
 const ELECTION: usize = 2;
-/// Lists of jobs that are wrong, one after the other. Each that shows a job as running that was
-/// cancelled has the request made again, as one that may not have arrived.
+/// Number of wrong lists of jobs in a row. For a cancelled job only one: each list that still shows it as running makes
+/// the operator cancel again, in case the first request did not arrive.
 const WRONG_LISTS: usize = 4;
 const WRONG_LISTS_OF_CANCEL: usize = 1;
 
@@ -63,7 +63,7 @@ const CLUSTER_ENDS: After = ("end", |asked| {
     asked.write.is_some() && asked.path.starts_with("/apis/apps/") && asked.method != "POST"
 });
 
-/// Another JobManager leads from right before so many requests to Flink later; 0 is the one itself.
+/// Lets another JobManager take over right before each of the `later` requests to Flink; 0 is the request itself.
 fn leaders((name, is_it): After, later: &[usize]) -> Vec<Trouble> {
     let one = |later: &usize| {
         let later = *later;
@@ -96,9 +96,9 @@ fn change_leader(place: Place, is_it: fn(&Asked) -> bool, later: usize) -> Scrip
     })
 }
 
-/// Where nobody can say any more which trigger a job was stopped by, it goes on from the newest state
-/// that it names, and no resource shows that this is a savepoint. Where nobody saw how a cancelled job
-/// ended, no revision is kept of it with the state that it left.
+/// Adapts the comparison to what the operator did not observe. If the trigger that stopped a job is unknown, the job
+/// continues from the newest state it reports, and no resource shows that this is a savepoint. If the end of a
+/// cancelled job was not observed, no revision records the state that it left.
 fn unheard(trouble: Trouble, after: &str) -> Trouble {
     match after {
         _ if after == STOP.0 => trouble.without("FlinkStateSnapshot"),
@@ -107,7 +107,7 @@ fn unheard(trouble: Trouble, after: &str) -> Trouble {
     }
 }
 
-/// What the jobs go on from is in the store, and nothing else is known of them.
+/// Keeps the state that the jobs continue from in the store, and loses everything else known of them.
 fn lose_memory(cluster: &mut Cluster) {
     let live = cluster.jobs.values().filter(|job| !job.is_terminal());
     let newest = live.filter_map(|job| job.checkpoints.iter().rfind(|one| !one.is_discarded));
@@ -116,7 +116,7 @@ fn lose_memory(cluster: &mut Cluster) {
     cluster.change_leader();
 }
 
-/// After each of these requests the list is that of another cluster, or the one from before.
+/// After each of these requests the list is that of another cluster, or an outdated one.
 fn lists(times: usize, after: &[After]) -> Vec<Trouble> {
     let wrong = [("foreign", Fault::ForeignJobs), ("old", Fault::OldJobs)];
     let both = after.iter().flat_map(|after| wrong.map(|wrong| (*after, wrong)));
@@ -136,7 +136,7 @@ fn lists(times: usize, after: &[After]) -> Vec<Trouble> {
     both.map(one).collect()
 }
 
-/// One that is not taken: the job goes on as it was, and is asked again.
+/// Savepoints that fail: the job continues, and the operator asks again.
 fn savepoints() -> Vec<Trouble> {
     let fails = Trouble::scripted("savepoint-fails", |place| {
         let mut stops = 0;
@@ -151,7 +151,7 @@ fn savepoints() -> Vec<Trouble> {
                         job.savepoint_failure = Some("no space is left".to_owned());
                     }
                 }),
-                // The job that runs is still the one from before, and is asked again.
+                // The running job is still the previous one, and is stopped again.
                 2 if place.flink(|cluster| runs_on(cluster)) => {}
                 _ => return None,
             }

@@ -1,5 +1,5 @@
-//! What goes wrong passes, and the end is that of an undisturbed run: answers that nobody hears, and
-//! rights that are taken away.
+//! Temporary faults after which the end is that of an undisturbed run: answers that never arrive, and permissions that
+//! are revoked for a while.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use super::stage::{SESSION_JOB, Script, Stage, is_stable};
 use super::trouble::{Trouble, first, same_end};
 use crate::support::share::third;
 
-/// How long rights are away.
+/// How long permissions are revoked.
 const AWAY: Duration = Duration::from_secs(6);
 
-/// It is carried out, and the operator never hears of it.
+/// Writes are carried out, but the operator never gets the answer.
 pub(super) async fn no_write_has_to_be_heard_of() {
     const SILENCE: Fault = Fault::Silence(Moment::After);
     let ground = Ground::shared().await;
@@ -32,7 +32,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
             third(silent)
         })
     });
-    // What is asked of Flink, in the other lives.
+    // Requests to Flink in the other scenarios.
     let of_flink = [
         ("delete_with_savepoint", &["/stop"][..]),
         ("session_job_upgrade", &["/stop", "/run", "/upload"]),
@@ -54,7 +54,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
     tokio::join!(join_all(at_each_point), join_all(of_flink));
 }
 
-/// What every life needs.
+/// Permissions that every scenario needs.
 const RIGHTS: [&str; 7] = [
     "/deployments",
     "/configmaps",
@@ -64,16 +64,16 @@ const RIGHTS: [&str; 7] = [
     "/status",
     "/events",
 ];
-/// What a session job needs when its cluster runs.
+/// Permissions that a session job needs once its cluster runs.
 const RIGHTS_OF_JOBS: [&str; 4] = ["/flinksessionjobs", "/flinkdeployments", "/status", "/events"];
-/// Without them what shows a savepoint and the history is not made, which an event or the log tells:
-/// all else is as it would be.
+/// Permissions whose absence only means that a savepoint's resource or the history is not created, which an event or
+/// the log reports.
 const SHOWN: [(&str, &str); 2] = [
     ("/flinkstatesnapshots", "FlinkStateSnapshot"),
     ("/controllerrevisions", "ControllerRevision"),
 ];
 
-/// Rights are taken away in mid-run, and given back.
+/// Permissions are revoked in the middle of an upgrade, and granted again.
 pub(super) async fn rights_may_go_and_come_back() {
     let ground = Ground::shared().await;
     let lives = [("savepoint_upgrade", &RIGHTS[..]), ("session_job_upgrade", &RIGHTS_OF_JOBS)];
@@ -83,7 +83,7 @@ pub(super) async fn rights_may_go_and_come_back() {
             rights.iter().map(|resource| without(resource)).chain(shown).collect()
         })
     });
-    // Here it is what the life is about.
+    // This scenario is about the snapshot resource itself.
     let of_snapshots =
         same_end(&ground, "snapshot_by_hand", |_| vec![without("/flinkstatesnapshots")]);
     let of_roles = roles::roles_may_go_and_come_back(&ground);
@@ -97,7 +97,7 @@ fn without(resource: &'static str) -> Trouble {
 fn away(resource: &'static str) -> Script {
     let mut since: Option<Instant> = None;
     Box::new(move |asked| {
-        // As a role says it: the resource and its objects, watches included.
+        // As a role grants it: the resource and its objects, watches included.
         let is_it = asked.path.split('?').next().is_some_and(|path| path.contains(resource))
             && asked.path.starts_with("/api");
         let begun = *since.get_or_insert_with(Instant::now);
@@ -105,8 +105,8 @@ fn away(resource: &'static str) -> Script {
     })
 }
 
-/// What became of a submission nobody saw: the job ran while no operator did, and its cluster, which
-/// keeps no jobs, lost it. It is not started again from where it began.
+/// A submission whose result no one saw: the job ran while no operator did, and its cluster, which keeps no jobs, lost
+/// it. It must not be started again from its original state.
 pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     let ground = Ground::shared().await;
     let is_run = |asked: &Asked| asked.path.contains("/run");
@@ -126,7 +126,7 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
             break;
         }
     }
-    // Kubernetes tells whole seconds.
+    // Kubernetes timestamps have whole seconds.
     sleep(Duration::from_secs(1)).await;
     ground.world.crash_job_manager("unseen", CLUSTER).await;
     let newest = newest().unwrap_or_else(|| panic!("{}", stage.told("no checkpoint")));

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::support::program::{PROGRAM, other};
 
-/// Lines of the log that a failing test prints.
+/// Number of log lines that a failing test prints.
 const TAIL: usize = 120;
 
 #[derive(Default)]
@@ -15,12 +15,12 @@ struct State {
     child: Option<Child>,
     starts: usize,
     is_wanted: bool,
-    /// Times that it ended although it was wanted.
+    /// How often it ended although it should run.
     ends: usize,
 }
 
-/// The program of this build, or another version before or after the first kill: `KUBECTL_FLINK_FAULT_FIRST_PROGRAM` and
-/// `KUBECTL_FLINK_FAULT_NEXT_PROGRAM` are paths.
+/// Returns the program to run: this build's, or another version before or after the first kill, from the paths in
+/// `KUBECTL_FLINK_FAULT_FIRST_PROGRAM` and `KUBECTL_FLINK_FAULT_NEXT_PROGRAM`.
 fn program_of_life(lives: usize) -> String {
     let name = if lives == 0 {
         "KUBECTL_FLINK_FAULT_FIRST_PROGRAM"
@@ -30,12 +30,12 @@ fn program_of_life(lives: usize) -> String {
     std::env::var(name).unwrap_or_else(|_| PROGRAM.to_owned())
 }
 
-/// One `kubectl-flink operate`, through all its lives.
+/// One `kubectl flink operate`, across all its restarts.
 pub(crate) struct Operator {
     state: Mutex<State>,
     arguments: OnceLock<Vec<String>>,
     log: PathBuf,
-    /// The only authorities that it trusts by itself; those of the system where absent.
+    /// The only certificate authorities that it trusts by default; `None` for the system's.
     authorities: Option<PathBuf>,
 }
 
@@ -55,14 +55,14 @@ impl Operator {
         }
     }
 
-    /// Trusts only the authorities in this file (PEM). To read all of the system's takes more than
-    /// anything else that a process does which lives for seconds.
+    /// Trusts only the authorities in this PEM file. Reading all of the system's takes more time than anything else
+    /// that such a short-lived process does.
     pub(super) fn trusting(mut self, authorities: PathBuf) -> Self {
         self.authorities = Some(authorities);
         self
     }
 
-    /// Starts it, with these arguments from now on.
+    /// Starts it, and keeps the arguments for later starts.
     pub(crate) fn start(&self, arguments: Vec<String>) {
         self.arguments.set(arguments).unwrap();
         self.state.lock().unwrap().is_wanted = true;
@@ -84,9 +84,9 @@ impl Operator {
         command.args(self.arguments.get().unwrap()).stdin(Stdio::null());
         command.env("KUBECTL_FLINK_LOG", "info,kubectl_flink=debug,kube_client=off");
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        // As in a pod, whose name stays that of its containers when one is started again.
+        // As in a pod, whose name does not change when its container restarts.
         command.env("POD_NAME", self.log.file_stem().unwrap());
-        // It takes few threads for one namespace, and there are many of them.
+        // One namespace needs few threads, and there are many operators.
         command.env("TOKIO_WORKER_THREADS", "1");
         if let Some(authorities) = &self.authorities {
             command.env("SSL_CERT_FILE", authorities);
@@ -95,7 +95,7 @@ impl Operator {
         state.starts += 1;
     }
 
-    /// Starts it again if it has ended by itself; one that was killed stays dead.
+    /// Starts it again if it ended by itself, but not if it was killed.
     pub(super) fn revive(&self) {
         let mut state = self.state.lock().unwrap();
         let has_ended = |child: &mut Child| child.try_wait().unwrap().is_some();
@@ -107,12 +107,12 @@ impl Operator {
         self.tend();
     }
 
-    /// Times that it ended by itself and was revived.
+    /// Returns how often it ended by itself and was restarted.
     pub(super) fn ends(&self) -> usize {
         self.state.lock().unwrap().ends
     }
 
-    /// Kills it as the kernel does: nothing is finished.
+    /// Kills it as the kernel does, without a clean shutdown.
     pub(crate) fn kill(&self) {
         if let Some(mut child) = self.state.lock().unwrap().child.take() {
             drop(child.kill());
@@ -126,7 +126,7 @@ impl Operator {
         self.kill();
     }
 
-    /// Asks it to leave, as kubelet does; it is not started again.
+    /// Sends SIGTERM, as a kubelet does; it is not started again.
     pub(super) fn ask_to_leave(&self) {
         let mut state = self.state.lock().unwrap();
         state.is_wanted = false;
@@ -135,24 +135,24 @@ impl Operator {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// With which code it has left, if it has.
+    /// Returns its exit code once it has ended.
     pub(super) fn exit_code(&self) -> Option<i32> {
         let mut state = self.state.lock().unwrap();
         state.child.as_mut()?.try_wait().unwrap()?.code()
     }
 
-    /// Starts it with the arguments that it was started with before.
+    /// Starts it with the same arguments as before.
     pub(super) fn start_again(&self) {
         self.state.lock().unwrap().is_wanted = true;
         self.tend();
     }
 
-    /// Starts so far.
+    /// Returns the number of starts so far.
     pub(crate) fn starts(&self) -> usize {
         self.state.lock().unwrap().starts
     }
 
-    /// The end of what it logged.
+    /// Returns the end of its log.
     pub(super) fn said(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

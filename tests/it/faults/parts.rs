@@ -1,4 +1,4 @@
-//! Parts of the control plane that end and come back while jobs are upgraded.
+//! Parts of the control plane that stop and come back while jobs are upgraded.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -16,12 +16,12 @@ use super::scenarios::{JOB, deployment, highly_available};
 use super::stage::{DEPLOYMENT, Stage, is_stable};
 use crate::support::program::{SANDBOXES, other};
 
-/// How long a part is away.
+/// How long a part is down.
 const AWAY: Duration = Duration::from_secs(2);
-/// How often the end is looked at again: each time takes more than a second.
+/// How often the end is checked again; each check takes more than a second.
 const LATE: usize = 20;
 
-/// A part of a control plane, started by hand; it ends when this is dropped.
+/// A part of the control plane that the test started; it ends when dropped.
 pub(super) struct Part {
     child: Child,
 }
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// A part of the control plane, and its command line.
+/// Returns the process of a control plane's part, and its command line.
 pub(super) fn process(ground: &Ground, name: &str) -> (Pid, Vec<String>) {
     let identity = Path::new(SANDBOXES).join(ground.name()).join("parts").join(name);
     let identity = std::fs::read_to_string(identity).unwrap();
@@ -52,7 +52,7 @@ pub(super) fn process(ground: &Ground, name: &str) -> (Pid, Vec<String>) {
     (Pid::from_raw(pid).unwrap(), line)
 }
 
-/// Kills a part of the control plane; answers what it was started with.
+/// Kills a part of the control plane and returns its command line.
 pub(super) fn end(ground: &Ground, name: &str) -> Vec<String> {
     let (pid, line) = process(ground, name);
     kill_process(pid, Signal::KILL).unwrap();
@@ -66,7 +66,7 @@ async fn restart(ground: &Ground, name: &str) -> Part {
     Part::start(&line)
 }
 
-/// Upgrades in flight outlive the end of `part`, at several moments of theirs.
+/// Upgrades in progress survive a restart of `part`, at several moments of the upgrade.
 pub(super) async fn may_restart(part: &str) {
     let ground = Arc::new(Ground::new(part).await);
     let calm = play(&ground, "calm").await;
@@ -77,7 +77,7 @@ pub(super) async fn may_restart(part: &str) {
         stages.push(prepare(&ground, &format!("moment-{moment}")).await);
     }
     let edits = stages.iter().zip(moments).map(|(stage, moment)| async move {
-        // The first is asked for long before the end, the last one right before it.
+        // The first edit is made long before the part ends, the last one right before.
         sleep(Duration::from_millis(3000 - moment)).await;
         edit(stage).await;
     });
@@ -85,7 +85,7 @@ pub(super) async fn may_restart(part: &str) {
     let _part = restart(&ground, part).await;
     for stage in &stages {
         let mut end = finish(stage).await;
-        // The pauses of watches that could not be made grow up to half a minute.
+        // The retry pauses of failed watches grow up to half a minute.
         for _ in 0..LATE {
             if end == calm.end {
                 break;
@@ -111,7 +111,7 @@ async fn play(ground: &Arc<Ground>, namespace: &str) -> Played {
     Played { stage, end }
 }
 
-/// Two jobs, one of each way to carry state over.
+/// Creates two jobs, one for each way to preserve state.
 async fn prepare(ground: &Arc<Ground>, namespace: &str) -> Stage {
     let stage = Stage::new(ground, &format!("part-{namespace}"), Box::new(|_| None)).await;
     stage.create(deployment("savepoint")).await;

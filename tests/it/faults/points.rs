@@ -1,5 +1,5 @@
-//! The writes of a scenario, named so that each is the same in every run: by what is asked, and by
-//! how often that was asked before. "The seventh write" may be another one under other timing.
+//! The writes of a scenario, named so that each is the same in every run: by the request, and by how often that request
+//! was made before. With other timing "the seventh write" may be a different one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use super::stage::Script;
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Point {
     request: String,
-    /// Counts from 1 those with the same request.
+    /// Number among the identical requests, from 1.
     nth: usize,
 }
 
@@ -24,15 +24,15 @@ pub(super) struct Point {
 pub(super) enum What {
     KilledBefore,
     KilledAfter,
-    /// The API server refuses it, and when it is tried again.
+    /// The API server rejects the write, and again when it is retried.
     Refused,
     /// The operator is killed after it, and the next one has other defaults.
     Reconfigured,
 }
 
-/// As an admission webhook or a quota does.
+/// The answer of an admission webhook or a quota.
 pub(super) const REFUSED: Fault = Fault::Status(422, None);
-/// How often.
+/// Number of rejections.
 const REFUSALS: usize = 2;
 
 impl What {
@@ -55,11 +55,11 @@ impl fmt::Display for Point {
     }
 }
 
-/// Method and path, without what is another in each run.
+/// Returns method and path, without what differs between runs.
 fn request(asked: &Asked, namespace: &str) -> String {
     let (mut path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     if asked.is_event() {
-        // Which event it is does not matter, and whether it was told before.
+        // Which event it is, and whether it was sent before, does not matter.
         path = &path[..path.find("/events").unwrap() + "/events".len()];
     }
     let path = plain(&path.replace(namespace, "NAMESPACE"));
@@ -68,7 +68,7 @@ fn request(asked: &Asked, namespace: &str) -> String {
 }
 
 impl Point {
-    /// What goes wrong at this point, once.
+    /// Returns a script with this fault at this point, once.
     pub(super) fn script(&self, namespace: &str, fault: Fault) -> Script {
         self.script_of(namespace, fault, 1)
     }
@@ -86,7 +86,7 @@ impl Point {
         })
     }
 
-    /// An object is written, and no event.
+    /// Whether it writes an object other than an event.
     pub(super) fn is_of_kubernetes(&self) -> bool {
         self.is_about(" /api") && !self.is_about("/events")
     }
@@ -96,7 +96,7 @@ impl Point {
     }
 }
 
-/// The writes of a run, in order.
+/// Returns the writes of a run, in order.
 fn of_writes<'a>(recorded: &'a [Recorded], namespace: &str) -> Vec<(Point, &'a Recorded)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let writes = recorded.iter().filter(|one| one.asked.write.is_some());
@@ -109,15 +109,15 @@ fn of_writes<'a>(recorded: &'a [Recorded], namespace: &str) -> Vec<(Point, &'a R
     writes.map(point).collect()
 }
 
-/// The points of a run, in order.
+/// Returns the points of a run, in order.
 pub(super) fn of(recorded: &[Recorded], namespace: &str) -> Vec<Point> {
     of_writes(recorded, namespace).into_iter().map(|(point, _)| point).collect()
 }
 
-/// Where this happened in a run, told by what was recorded and not by what was wanted.
+/// Returns the points at which this happened, according to the record rather than the plan.
 pub(super) fn struck(recorded: &[Recorded], namespace: &str, what: What) -> BTreeSet<Point> {
     let is_struck = |one: &Recorded| {
-        // What was to be killed after a write that was not carried out lives.
+        // The operator is not killed after a write that was not carried out.
         let is_killed_after = what.fault() == Fault::Kill(Moment::After);
         one.fault == Some(what.fault()) && (one.status.is_some() || !is_killed_after)
     };
@@ -125,7 +125,7 @@ pub(super) fn struck(recorded: &[Recorded], namespace: &str, what: What) -> BTre
     all.filter(|(_, one)| is_struck(one)).map(|(point, _)| point).collect()
 }
 
-/// The point was come by, and nothing went wrong at it.
+/// Whether the run passed the point without a fault.
 pub(super) fn is_spared(recorded: &[Recorded], namespace: &str, point: &Point) -> bool {
     of_writes(recorded, namespace).iter().any(|(at, one)| at == point && one.fault.is_none())
 }

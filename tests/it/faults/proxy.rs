@@ -1,5 +1,5 @@
-//! What stands between the operator and the world: two ports, one for the API server and one for
-//! Flink. Every request is numbered and kept, and a script says what goes wrong with it.
+//! The proxy between the operator and the world: two ports, one for the API server and one for Flink. It numbers and
+//! records every request, and a script decides what goes wrong with it.
 
 mod phases;
 mod relay;
@@ -22,14 +22,14 @@ pub(crate) use watch::{Touched, WatchFault};
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Who is asked.
+/// The server that a request is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Side {
     Kubernetes,
     Flink,
 }
 
-/// Before a request reaches its server, or when it has been carried out and nobody knows yet.
+/// Before a request reaches its server, or after it was carried out but before the answer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Moment {
     Before,
@@ -39,31 +39,31 @@ pub(crate) enum Moment {
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// The operator is killed.
+    /// Kills the operator.
     Kill(Moment),
-    /// This answer, and nothing is done; with seconds to wait in `Retry-After`.
+    /// Answers with this status, and with seconds to wait in `Retry-After`, and does nothing.
     Status(u16, Option<u32>),
-    /// The connection ends without an answer.
+    /// Closes the connection without an answer.
     Cut(Moment),
-    /// No answer comes, and the connection stays.
+    /// Never answers, and keeps the connection open.
     Silence(Moment),
-    /// The answer comes later.
+    /// Delays the answer.
     Slow(Duration),
-    /// Half of the answer comes.
+    /// Sends half of the answer.
     Truncated,
-    /// An answer of success with nothing in it: `{"jobs":[]}`, as while `main()` runs.
+    /// Answers with success and an empty list, `{"jobs":[]}`, as while `main()` runs.
     NoJobs,
-    /// A list of another cluster's job, which runs, as from a JobManager that has this one's address.
+    /// Answers with a list of another cluster's running job, as from a JobManager that took over this address.
     ForeignJobs,
-    /// The list of jobs as it was before things went wrong, as from a JobManager that is behind.
+    /// Answers with the list of jobs from before the faults began, as from a JobManager that lags behind.
     OldJobs,
-    /// The list as it was so many writes ago, as from a replica of the API server that is behind.
+    /// Answers with the list as of this many writes ago, as from a replica of the API server that lags behind.
     OldList(usize),
-    /// With this watch, from its beginning.
+    /// Affects this watch from its start.
     Watch(WatchFault),
-    /// With all watches that are open now and have this in their path. The request itself goes well.
+    /// Affects all currently open watches with this in their path. The request itself succeeds.
     OpenWatches(WatchFault, &'static str),
-    /// The script changed what is asked about; the request itself goes well.
+    /// The script changed what the request is about; the request itself succeeds.
     Elsewhere,
 }
 
@@ -72,48 +72,48 @@ pub(crate) enum Fault {
 pub(crate) struct Asked {
     pub(crate) side: Side,
     pub(crate) method: Method,
-    /// With the query.
+    /// Path and query.
     pub(crate) path: String,
     pub(crate) body: String,
-    /// Counts from 1 what is no GET.
+    /// Number among the requests other than GET, from 1.
     pub(crate) write: Option<usize>,
     pub(crate) is_watch: bool,
 }
 
 impl Asked {
-    /// Whether it is this write, and not a dry run of it; the path is looked for in part.
+    /// Whether it is this request and not a dry run; `path_part` may be anywhere in the path.
     pub(crate) fn is(&self, method: &str, path_part: &str) -> bool {
         let is_asked = self.method.as_str() == method && self.path.contains(path_part);
         is_asked && !self.is_dry_run()
     }
 
-    /// The API server checks it, and stores nothing.
+    /// Whether the API server only validates it and stores nothing.
     fn is_dry_run(&self) -> bool {
         self.path.contains("dryRun=")
     }
 
-    /// An event tells what happens, and nothing depends on it.
+    /// Whether it writes an event, on which nothing depends.
     pub(super) fn is_event(&self) -> bool {
         self.side == Side::Kubernetes && self.path.contains("/events")
     }
 }
 
-/// A request that was made, and what became of it.
+/// A request that was made, and its outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) asked: Asked,
     pub(crate) fault: Option<Fault>,
-    /// Status of the server's answer, where it was asked.
+    /// Status of the server's answer, if the server was asked.
     pub(crate) status: Option<u16>,
-    /// Of a list that was to be old.
+    /// How old a list was, if it should be an old one.
     pub(crate) age: Option<Age>,
-    /// How many events of watches its fault has come to.
+    /// Number of watch events that its fault has affected.
     pub(crate) touched: Touched,
     pub(crate) at: Instant,
 }
 
 impl Recorded {
-    /// The fault has done something: one of watches is none before an event comes by.
+    /// Whether the fault had an effect; one of a watch has none until an event arrives.
     pub(crate) fn has_struck(&self) -> bool {
         match self.fault {
             Some(Fault::Watch(_) | Fault::OpenWatches(..)) => self.touched() > 0,
@@ -126,18 +126,18 @@ impl Recorded {
     }
 }
 
-/// How old a list was that was given.
+/// How old a list was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Age {
-    /// By how much its version was below that of the store.
+    /// How far its version was behind the store's.
     pub(crate) behind: u64,
-    /// There were other objects in it than there are.
+    /// Whether it contained other objects than the current list.
     pub(crate) is_other: bool,
 }
 
-/// The longest pause before a list that failed is asked for again: that of watches.
+/// Maximum pause before a failed list is retried: that of watches.
 const READS_AGAIN: Duration = Duration::from_secs(3);
-/// How many versions of the store are kept: those of a whole case.
+/// Number of store versions that are kept, enough for a whole case.
 pub(crate) const VERSIONS: usize = 512;
 
 type Script = Box<dyn FnMut(&Asked) -> Option<Fault> + Send>;
@@ -148,16 +148,15 @@ struct State {
     writes: usize,
     recorded: Vec<Recorded>,
     last_write: Option<Instant>,
-    /// When the operator was last kept from reading something of Kubernetes.
+    /// When the operator last failed to read something from Kubernetes.
     last_unread: Option<Instant>,
-    /// Requests that are left without an answer at this moment, and watches that withhold something.
+    /// Number of requests currently left without an answer, and of watches that withhold events.
     silences: usize,
-    /// The operator was killed, and the one that comes next has not looked yet what there is.
+    /// Whether the operator was killed and its successor has not read the current state yet.
     is_unseen: bool,
-    /// Versions of the store that writes and lists were answered with, those of before the beginning
-    /// as well.
+    /// Store versions in the answers to writes and lists, those from before `begin` included.
     versions: std::collections::BTreeSet<u64>,
-    /// The list of jobs as Flink gave it last before the beginning.
+    /// The last list of jobs from Flink before `begin`.
     jobs: Option<Bytes>,
     phases: phases::Stored,
 }
@@ -168,13 +167,13 @@ struct Shared {
     http: reqwest::Client,
     operator: Arc<Operator>,
     state: Mutex<State>,
-    /// Counts how often faults were ended: what they hold back goes on then.
+    /// Number of times that faults were ended, which releases what they hold back.
     calm: flag::Sender<usize>,
-    /// What befell open watches last.
+    /// The last fault of open watches.
     strikes: flag::Sender<Option<watch::Strike>>,
 }
 
-/// The two ports; they close when this is dropped.
+/// The two ports; they close when dropped.
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
     pub(super) api_address: String,
@@ -191,7 +190,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// In front of the API server that `api` reaches and of Flink at `flink`; it can kill `operator`.
+    /// Starts in front of the API server of `api` and Flink at `flink`; it can kill `operator`.
     pub(crate) async fn start(api: kube::Client, flink: String, operator: Arc<Operator>) -> Self {
         let http = reqwest::Client::builder().no_proxy().retry(reqwest::retry::never());
         let shared = Arc::new(Shared {
@@ -212,7 +211,7 @@ impl Proxy {
         self.shared.state.lock().unwrap()
     }
 
-    /// By which the API server is reached through this.
+    /// Returns a kubeconfig that reaches the API server through this proxy.
     pub(crate) fn kubeconfig(&self) -> serde_json::Value {
         let server = format!("http://{}", self.api_address);
         serde_json::json!({
@@ -223,7 +222,7 @@ impl Proxy {
         })
     }
 
-    /// From now on requests are numbered from 1, and `script` is asked about each.
+    /// Numbers requests from 1 from now on, and consults `script` about each.
     pub(crate) fn begin(&self, script: impl FnMut(&Asked) -> Option<Fault> + Send + 'static) {
         let mut state = self.state();
         state.script = Some(Box::new(script));
@@ -232,14 +231,13 @@ impl Proxy {
         state.phases.broken.clear();
     }
 
-    /// Nothing goes wrong any more; watches that were frozen end.
+    /// Ends all faults; frozen watches end.
     pub(super) fn calm(&self) {
         self.state().script = Some(Box::new(|_| None));
         self.shared.calm.send_modify(|times| *times += 1);
     }
 
-    /// This goes wrong with the watches that are open and have this in their path; answers with how many
-    /// of their events it does, up to now.
+    /// Applies the fault to the open watches with this in their path; returns the running count of affected events.
     pub(crate) fn strike_open_watches(&self, fault: WatchFault, part: &'static str) -> Touched {
         let touched = Touched::default();
         let strike = watch::Strike { fault, part, touched: Arc::clone(&touched) };
@@ -247,26 +245,25 @@ impl Proxy {
         touched
     }
 
-    /// The statuses since the beginning whose phase does not follow from the one before.
+    /// Returns the statuses since `begin` whose phase may not follow the previous one.
     pub(super) fn broken_phases(&self) -> Vec<String> {
         self.state().phases.broken.clone()
     }
 
-    /// The store went back, and with it the statuses.
+    /// Forgets the phases, because the store was reset to an older state.
     pub(super) fn forget_phases(&self) {
         self.state().phases = phases::Stored::default();
     }
 
-    /// The requests since the beginning.
+    /// Returns the requests since `begin`.
     pub(crate) fn recorded(&self) -> Vec<Recorded> {
         self.state().recorded.clone()
     }
 
-    /// How long nothing was written; events do not count. The operator is not at rest while it waits
-    /// for an answer that does not come: it will ask again. Nor is it while a watch that it had open keeps
-    /// news from it: it will find out. Nor is one that was killed, until the next
-    /// has looked: it may have something to do. One that could not read something reads it again, after
-    /// a pause.
+    /// Returns how long nothing was written; events do not count. The operator is not idle while it waits for an answer
+    /// that does not come, because it will ask again, or while one of its open watches withholds events, because it
+    /// will find out. Neither is it idle after a kill until its successor has read the current state, or after a failed
+    /// read until it has retried.
     pub(super) fn at_rest_for(&self) -> Duration {
         let state = self.state();
         if state.silences > 0 || state.is_unseen {
@@ -276,7 +273,7 @@ impl Proxy {
         since(state.last_write).min(since(state.last_unread).saturating_sub(READS_AGAIN))
     }
 
-    /// When the operator wrote last, if it did.
+    /// Returns when the operator last wrote.
     pub(super) fn last_write(&self) -> Option<Instant> {
         self.state().last_write
     }
@@ -305,7 +302,7 @@ async fn open(side: Side, shared: &Arc<Shared>) -> (String, JoinHandle<()>) {
 }
 
 impl Shared {
-    /// Numbers and keeps a request.
+    /// Numbers and records a request.
     fn note(&self, mut asked: Asked) -> Noted {
         let mut state = self.state.lock().unwrap();
         if asked.method != Method::GET && !asked.is_dry_run() {
@@ -352,7 +349,7 @@ impl Shared {
         }
     }
 
-    /// The version so many writes ago, or the oldest that there is; never the newest.
+    /// Returns the version this many writes ago, or the oldest known one; never the newest.
     fn version(&self, writes_ago: usize) -> Option<u64> {
         let state = self.state.lock().unwrap();
         let older = state.versions.len().checked_sub(1)?;
@@ -376,34 +373,34 @@ impl Shared {
         self.state.lock().unwrap().jobs.clone()
     }
 
-    /// Until it is dropped a request is without an answer.
+    /// Marks a request as unanswered until the result is dropped.
     fn hush(self: &Arc<Self>) -> Hush {
         self.state.lock().unwrap().silences += 1;
         Hush(Arc::clone(self))
     }
 
     fn note_status(&self, place: usize, status: u16) {
-        // The record may have begun anew meanwhile.
+        // The record may have been restarted meanwhile.
         if let Some(recorded) = self.state.lock().unwrap().recorded.get_mut(place) {
             recorded.status = Some(status);
         }
     }
 }
 
-/// A request that was kept: its place in the record, and what goes wrong with it.
+/// A recorded request: its place in the record, and what goes wrong with it.
 struct Noted {
     place: usize,
     fault: Option<Fault>,
     touched: Touched,
 }
 
-/// The version of the store in an object or a list.
+/// Returns the store's version from an object or a list.
 fn version_of(answer: &[u8]) -> Option<u64> {
     let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
     answer["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
-/// A request that is left without an answer, or a watch whose news are withheld.
+/// A request left without an answer, or a watch whose events are withheld.
 struct Hush(Arc<Shared>);
 
 impl Drop for Hush {

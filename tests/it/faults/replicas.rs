@@ -1,4 +1,4 @@
-//! Several operators, each behind a proxy of its own, that share a lease or the shards of a cluster.
+//! Several operators, each behind its own proxy, that share a lease or the shards of a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,15 +38,15 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// What it wrote for its jobs, to the API server and to Flink.
+    /// Returns its writes for its jobs, to the API server and to Flink.
     pub(super) fn writes(&self) -> Vec<Recorded> {
         let recorded = self.proxy.recorded();
         let is_write = |one: &Recorded| one.asked.write.is_some() && !is_about_election(&one.asked);
         recorded.into_iter().filter(is_write).collect()
     }
 
-    /// Whether the last that it wrote since then to each Lease with this in its path gives it back:
-    /// nobody waits for their end.
+    /// Whether its last write since then to each Lease with this in its path released it, so that no one has to wait
+    /// for its expiry.
     pub(super) fn gave_back(&self, leases: &str, since: Instant) -> bool {
         let mut is_free = BTreeMap::new();
         for Recorded { asked, status, at, .. } in self.proxy.recorded() {
@@ -65,25 +65,25 @@ fn is_about_election(asked: &Asked) -> bool {
     asked.path.contains("/leases") || asked.path.contains("/selfsubjectaccessreviews")
 }
 
-/// All operators, and the jobs that they look after: one in each of `namespaces`.
+/// All operators, and their jobs: one in each of `namespaces`.
 pub(super) struct Replicas {
     pub(super) ground: Ground,
     pub(super) all: Vec<Replica>,
-    /// Where the Leases are.
+    /// Namespace of the Leases.
     home: &'static str,
     pub(super) namespaces: Vec<String>,
-    /// Who ends by itself is started again, as kubelet does: a store that stands still for as long as
-    /// a lease lasts, as that of a busy machine may, ends them all.
+    /// Whether operators that end by themselves are restarted, as a kubelet does. They all end if the store stalls for
+    /// the duration of a lease, which happens on a busy machine.
     pub(super) are_revived: bool,
 }
 
 impl Replicas {
-    /// Without operators.
+    /// Returns a group without operators.
     pub(super) fn new(ground: Ground, home: &'static str, namespaces: Vec<String>) -> Self {
         Self { ground, all: Vec::new(), home, namespaces, are_revived: false }
     }
 
-    /// Starts one more, with this beside the configuration of all, and with other arguments.
+    /// Starts another one, with this added to the common configuration, and with extra arguments.
     pub(super) async fn start(
         &mut self,
         name: &'static str,
@@ -101,23 +101,23 @@ impl Replicas {
         self.all.push(Replica { name, operator, proxy });
     }
 
-    /// What went wrong, with all that each of them wrote and said.
+    /// Describes a failure, with everything that each of them wrote and logged.
     pub(super) fn told(&self, what: &str) -> String {
         let of = |replica: &Replica| {
             let writes: Vec<String> = replica.writes().iter().map(line).collect();
             format!("--- {}\n{}\n{}", replica.name, writes.join("\n"), replica.operator.said())
         };
         let all: Vec<String> = self.all.iter().map(of).collect();
-        // Whoever reads the beginning or the end alone sees what it is about.
+        // Repeated, so that it is seen at the beginning and at the end.
         format!("{what}\n{}\n{what}", all.join("\n"))
     }
 
-    /// Times that one of them ended by itself.
+    /// Returns how often any of them ended by itself.
     pub(super) fn ends(&self) -> usize {
         self.all.iter().map(|replica| replica.operator.ends()).sum()
     }
 
-    /// What is looked for, and how long it took to come about.
+    /// Waits until `look` returns something; returns it and how long that took.
     pub(super) async fn until<T>(
         &self,
         what: &str,
@@ -136,7 +136,7 @@ impl Replicas {
         }
     }
 
-    /// Who holds the lease; empty where nobody does.
+    /// Returns the holder of the lease; empty if there is none.
     pub(super) async fn holder(&self, lease: &str) -> String {
         let leases: Api<Lease> = Api::namespaced(self.ground.client.clone(), self.home);
         let lease = leases.get_opt(lease).await.unwrap();
@@ -149,7 +149,7 @@ impl Replicas {
         Api::namespaced_with(self.ground.client.clone(), namespace, &resource)
     }
 
-    /// A job in each namespace.
+    /// Creates a job in each namespace.
     pub(super) async fn create(&self, upgrade_mode: &str) {
         for namespace in &self.namespaces {
             let mut object = deployment(upgrade_mode);
@@ -159,7 +159,7 @@ impl Replicas {
         }
     }
 
-    /// Something to do in every namespace.
+    /// Gives the operators something to do in each namespace.
     pub(super) async fn edit(&self, parallelism: i64) {
         let patch = Patch::Merge(json!({"spec": {"job": {"parallelism": parallelism}}}));
         for namespace in &self.namespaces {

@@ -1,5 +1,5 @@
-//! etcd comes back as it was some time ago: what users and the operator did since then is not on
-//! record, and Flink did it all the same.
+//! etcd is restored to an earlier state: what users and the operator did since then is no longer stored, but Flink did
+//! it all the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use super::scenarios::{
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Script, Stage, is_stable};
 use crate::support::program::other;
 
-/// From etcd to those who read from it.
+/// Parts in order of their start, from etcd to its clients.
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
-/// More than are written between the backup and the end of the control plane.
+/// More writes than happen between the backup and the end of the control plane.
 const WRITES_MAX: usize = 5000;
-/// Long enough for etcd to listen.
+/// Time for etcd to start listening.
 const UP: Duration = Duration::from_secs(1);
 
-/// Copies what etcd has stored at this moment.
+/// Copies etcd's current data.
 fn back_up(ground: &Ground, to: &Path) {
     let (etcd, line) = parts::process(ground, "etcd");
     kill_process(etcd, Signal::STOP).unwrap();
@@ -36,7 +36,7 @@ fn back_up(ground: &Ground, to: &Path) {
     kill_process(etcd, Signal::CONT).unwrap();
 }
 
-/// Ends the control plane and starts it again with what was stored then.
+/// Stops the control plane and starts it again from the backup.
 async fn restore(ground: &Ground, from: &Path) -> Vec<Part> {
     let lines = PARTS.map(|name| parts::end(ground, name));
     sleep(UP).await;
@@ -61,8 +61,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// No JobManager can be created while the flag is set; notes that one was to be. Nothing is
-/// answered while the API server `is_away`.
+/// Rejects new JobManagers while `is_held`, and notes in `was_asked` that one was requested. Rejects every request
+/// while the API server `is_away`.
 fn without_deployments(
     is_held: &Arc<AtomicBool>,
     was_asked: &Arc<AtomicBool>,
@@ -83,13 +83,13 @@ fn without_deployments(
     })
 }
 
-/// Revision of the store.
+/// Returns the store's revision.
 async fn revision(stage: &Stage) -> u64 {
     let list = stage.api("ConfigMap").list_metadata(&ListParams::default().limit(1)).await;
     list.unwrap().metadata.resource_version.unwrap().parse().unwrap()
 }
 
-/// Others write until the store has come further than it was.
+/// Writes until the store's revision exceeds `was`.
 async fn overtake(stage: &Stage, was: u64) {
     for number in 0..WRITES_MAX {
         if revision(stage).await > was {
@@ -105,7 +105,7 @@ async fn overtake(stage: &Stage, was: u64) {
     panic!("{}", stage.told("the store does not come further than it was"));
 }
 
-/// A stage on which nothing goes wrong.
+/// Returns a stage without faults.
 async fn calm(ground: &Arc<Ground>, name: &str) -> Stage {
     Stage::new(ground, &format!("restored-{name}"), Box::new(|_| None)).await
 }
@@ -128,7 +128,7 @@ fn is_refused(found: &Value) -> bool {
     error_of(found).contains("RecordWentBack")
 }
 
-/// The user runs another spec, and Flink goes on with what it has.
+/// Changes the parallelism and waits until Flink runs with it.
 async fn scale(stage: &Stage, parallelism: i32) {
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": parallelism}})).await;
     let reached = |found: &Value| {
@@ -149,7 +149,7 @@ async fn take_snapshot(stage: &Stage) {
     stage.until(SNAPSHOT, "lost", "COMPLETED", completed).await;
 }
 
-/// Id of the one job of a session cluster that has not ended.
+/// Returns the id of the only job in a session cluster that has not ended.
 fn live_job(stage: &Stage) -> String {
     let key = format!("{}/{CLUSTER}", stage.namespace);
     stage.ground.world.flink().with(&key, |cluster| {
@@ -159,15 +159,15 @@ fn live_job(stage: &Stage) -> String {
     })
 }
 
-/// The cluster of a session job went on with a job that is not on record any more: none is started
-/// beside it, and the next one from what a person names.
+/// The cluster of a session job kept running a job that is no longer recorded: no second job is started beside it, and
+/// the next one starts from the state that a person names.
 async fn a_session_job_is_not_started_twice(stage: &Stage, newest: &str) {
     let is_told = |found: &Value| is_refused(found) && error_of(found).contains("still runs");
     let found = stage.until(SESSION_JOB, JOB, "refused", is_told).await;
     assert!(error_of(&found).contains(newest), "{}", stage.told(&error_of(&found)));
     stage.until_at_rest().await;
     assert_eq!(live_job(stage), newest, "{}", stage.told("another job runs"));
-    // Somebody ends it, and names the state that it leaves.
+    // A person cancels it and names the state that it leaves.
     let key = format!("{}/{CLUSTER}", stage.namespace);
     let path = stage.ground.world.flink().with(&key, |cluster| {
         let job = cluster.jobs.get_mut(newest).unwrap();
@@ -185,9 +185,8 @@ async fn a_session_job_is_not_started_twice(stage: &Stage, newest: &str) {
     stage.check_laws();
 }
 
-/// Of two jobs in the middle of a start the record ends before it: nobody knows what they saved
-/// later but the operator that saw it. Three others ran, and two of them, one in a session cluster,
-/// were upgraded since.
+/// For two jobs in the middle of a start the record ends before that start: only the operator that saw it knows what
+/// they saved later. Three others were running, and two of them, one in a session cluster, were upgraded since.
 pub(super) async fn the_store_may_go_back() {
     let ground = Arc::new(Ground::new("restored").await);
     let is_held = Arc::new(AtomicBool::new(true));
@@ -226,10 +225,10 @@ pub(super) async fn the_store_may_go_back() {
     between.until_stable(JOB).await;
     first.until_stable(JOB).await;
 
-    // One of the operators sees the store again only when its revision is higher than it ever was.
+    // One of the operators recovers only once the store's revision is higher than ever before.
     is_away.store(true, Ordering::Relaxed);
     let was = revision(&between).await;
-    // They are at rest.
+    // They are idle.
     for stage in [&upgraded, &snapshots, &between, &first, &in_session] {
         stage.proxy.forget_phases();
     }
@@ -253,7 +252,7 @@ pub(super) async fn the_store_may_go_back() {
     take_snapshot(&snapshots).await;
     snapshots.until_stable(JOB).await;
 
-    // A person says what to start from, for the one; the other goes.
+    // A person says what to start from for one; the other is deleted.
     let key = format!("{}/{JOB}", between.namespace);
     let path = ground.world.flink().with(&key, |cluster| cluster.newest_path().unwrap());
     let answer = json!({"initialSavepointPath": path, "savepointRedeployNonce": 7});

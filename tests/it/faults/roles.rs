@@ -1,5 +1,5 @@
-//! The operator's own Roles go, and come back: by RBAC itself, where [`super::named`] has single
-//! requests refused.
+//! The operator's own Roles are deleted and recreated, by RBAC itself; [`super::named`] rejects single requests
+//! instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
 use crate::support::program::program;
 use crate::support::{api_client, rights};
 
-/// How long the rights are away.
+/// How long the permissions are revoked.
 const AWAY: Duration = Duration::from_secs(5);
-/// Longest time until the moment comes.
+/// Maximum wait for the moment to come.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// A moment of an upgrade: it is there when this was asked for.
+/// A moment of an upgrade, which has come once this request was made.
 type Moment = (&'static str, fn(&Asked) -> bool);
 
 const MOMENTS: [Moment; 3] = [
@@ -38,7 +38,7 @@ const MOMENTS: [Moment; 3] = [
     ("at-the-start", |asked| asked.is("POST", "/configmaps")),
 ];
 
-/// Without any right in the middle of an upgrade: when it has them again, it comes to the same end.
+/// Revokes all permissions in the middle of an upgrade: once they are back, the end is the same.
 pub(super) async fn roles_may_go_and_come_back(ground: &Arc<Ground>) {
     let calm = play(ground, "calm", None);
     let disturbed = join_all(MOMENTS.map(|moment| play(ground, moment.0, Some(moment))));
@@ -88,7 +88,7 @@ async fn until_asked(stage: &Stage, is_it: fn(&Asked) -> bool) {
     }
 }
 
-/// Those of an installation for the namespace. Answers with the bindings.
+/// Grants the permissions of an installation for the namespace, and returns the bindings.
 async fn give_rights(ground: &Ground, namespace: &str) -> Vec<Value> {
     let mut install = program();
     install.arg("--kubeconfig").arg(file(ground, "kubeconfig")).args(["-n", namespace]);

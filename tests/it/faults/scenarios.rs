@@ -1,6 +1,6 @@
-//! The lives of deployments, session jobs and snapshots that are disturbed at every point.
+//! The scenarios: deployments, session jobs and snapshots that are disturbed at every point.
 //!
-//! Each is prepared in peace. Requests are counted from `begin` on.
+//! Each is prepared undisturbed; requests are numbered from `begin` on.
 
 mod blue_green;
 mod sessions;
@@ -34,13 +34,13 @@ const PREFLIGHT: &str = "kubernetes.operator.job.upgrade.preflight";
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) play: for<'a> fn(&'a Stage) -> BoxFuture<'a, ()>,
-    /// Clusters whose jobs are looked at in the end.
+    /// Clusters whose jobs are part of the end state.
     pub(super) clusters: &'static [&'static str],
 }
 
 impl Scenario {
-    /// What Flink may refuse, for the scenario to end otherwise. So may it where the operator died when it
-    /// had written that it would ask: it does not ask twice.
+    /// Returns the request that Flink may reject, in which case the scenario ends differently. The same end is allowed
+    /// if the operator died after recording that it would ask, because it does not ask twice.
     pub(super) fn refusable(&self) -> Option<fn(&Asked) -> bool> {
         let is_scaling: fn(&Asked) -> bool = |asked| asked.is("PUT", "/resource-requirements");
         (self.name == "scaling_in_place").then_some(is_scaling)
@@ -115,7 +115,7 @@ pub(super) fn deployment(mode: &str) -> Value {
             "serviceAccount": "flink",
             "flinkConfiguration": {
                 "taskmanager.numberOfTaskSlots": "1",
-                // Its steps would be more of each upgrade; one scenario has them.
+                // A preflight with pods would add steps to each upgrade; one scenario covers it.
                 PREFLIGHT: "objects",
                 "execution.checkpointing.dir": "file:/lake/checkpoints",
                 "execution.checkpointing.savepoint-dir": "file:/lake/savepoints",
@@ -140,7 +140,7 @@ async fn run(stage: &Stage, deployment: Value) {
     stage.until_stable(JOB).await;
 }
 
-/// The job has a checkpoint, and HA metadata knows it.
+/// Waits until the job has a checkpoint in HA metadata.
 pub(super) async fn until_checkpointed(stage: &Stage) {
     until_checkpointed_in(stage, JOB).await;
 }
@@ -179,7 +179,7 @@ async fn scale(stage: &Stage, parallelism: i32) {
     stage.until(DEPLOYMENT, JOB, "STABLE with another parallelism", reached).await;
 }
 
-/// With all objects that an application can have.
+/// Returns a deployment with all objects that an application can have.
 fn exposed() -> Value {
     let mut deployment = highly_available("last-state");
     deployment["spec"]["ingress"] = json!({"template": "{{name}}.{{namespace}}.example.com"});
@@ -210,7 +210,7 @@ async fn last_state_upgrade(stage: &Stage) {
     scale(stage, 2).await;
 }
 
-/// Which stores what it runs under another key.
+/// Flink 2 stores the job graph under another key.
 async fn last_state_upgrade_of_flink_2(stage: &Stage) {
     let mut deployment = highly_available("last-state");
     deployment["spec"]["image"] = json!("flink:2.1");
@@ -226,8 +226,7 @@ async fn last_state_upgrade_of_flink_2(stage: &Stage) {
     assert_eq!(plans, 1, "{}", stage.told("stored plans"));
 }
 
-/// The job that runs takes another parallelism, by the adaptive scheduler. Where that is refused, an
-/// upgrade brings it about.
+/// The running job changes its parallelism through the adaptive scheduler; if that is rejected, an upgrade does it.
 async fn scaling_in_place(stage: &Stage) {
     const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
     let vertices =
@@ -254,7 +253,7 @@ async fn scaling_in_place(stage: &Stage) {
     assert!(is_done, "{}", stage.told(&format!("{starts} starts, {scaled} scaled")));
 }
 
-/// Without high availability, from the checkpoint that the job leaves.
+/// Without high availability, the upgrade uses the checkpoint that the cancelled job leaves.
 async fn upgrade_by_cancelling(stage: &Stage) {
     let mut deployment = deployment("last-state");
     let config = &mut deployment["spec"]["flinkConfiguration"];
@@ -281,7 +280,7 @@ async fn standalone_last_state_upgrade(stage: &Stage) {
     scale(stage, 2).await;
 }
 
-/// The new pods stand by, and take over.
+/// The new pods stand by and take over.
 async fn hot_upgrade(stage: &Stage) {
     let mut deployment = highly_available("last-state");
     deployment["spec"]["mode"] = json!("standalone");
@@ -293,7 +292,7 @@ async fn hot_upgrade(stage: &Stage) {
     scale(stage, 2).await;
 }
 
-/// From the state that the job was suspended with, which its user names.
+/// Starts from the state that the job was suspended with, which its user names.
 async fn redeploy_from_a_savepoint(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     suspend(stage).await;
@@ -352,7 +351,7 @@ async fn resume(stage: &Stage) {
     stage.until_stable(JOB).await;
 }
 
-/// Of a spec that does not start nothing is done, and of one that does an upgrade comes.
+/// A spec whose trial fails changes nothing; one whose trial succeeds is upgraded to.
 async fn upgrade_after_a_trial(stage: &Stage) {
     let mut deployment = deployment("savepoint");
     deployment["spec"]["flinkConfiguration"][PREFLIGHT] = json!("pods");
@@ -373,7 +372,7 @@ async fn upgrade_after_a_trial(stage: &Stage) {
     assert!(left.is_empty(), "pods of a trial are left: {left:?}");
 }
 
-/// Without high availability: the savepoint of the upgrade is all that there is.
+/// Without high availability the upgrade's savepoint is the only state.
 async fn mend_of_a_job_that_never_started(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
@@ -420,7 +419,7 @@ async fn delete_with_savepoint(stage: &Stage) {
     stage.until_gone(DEPLOYMENT, JOB).await;
 }
 
-/// The new JobManager does not come up, and the deployment is given up meanwhile.
+/// The new JobManager does not come up, and the deployment is deleted meanwhile.
 async fn delete_in_mid_upgrade(stage: &Stage) {
     run(stage, highly_available("last-state")).await;
     until_checkpointed(stage).await;
@@ -434,7 +433,7 @@ async fn delete_in_mid_upgrade(stage: &Stage) {
     stage.until_gone(DEPLOYMENT, JOB).await;
 }
 
-/// Which does not come to its end.
+/// The savepoint does not complete.
 async fn delete_while_a_savepoint_is_taken(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     let (flink, key) = (stage.ground.world.flink(), format!("{}/{JOB}", stage.namespace));
@@ -463,13 +462,13 @@ async fn lost_job_manager(stage: &Stage) {
     stage.until_stable(JOB).await;
 }
 
-/// A deployment whose status another operator wrote, and whose cluster runs.
+/// Adopts a deployment whose status another operator wrote, and whose cluster runs.
 async fn adoption(stage: &Stage) {
     run(stage, highly_available("last-state")).await;
     until_checkpointed(stage).await;
     stage.until_at_rest().await;
     stage.operator.kill();
-    // The Java operator's status has no more than this.
+    // The Java operator's status has no other fields.
     let found = stage.look_at(DEPLOYMENT, JOB).await;
     let mut status = found["status"].clone();
     for field in ["conditions", "blockedBy"] {
@@ -500,7 +499,7 @@ fn snapshot(name: &str) -> Value {
     })
 }
 
-/// Taken, and deleted with its savepoint.
+/// The snapshot is taken, and deleted along with its savepoint.
 async fn snapshot_by_hand(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     stage.begin();
@@ -510,7 +509,7 @@ async fn snapshot_by_hand(stage: &Stage) {
     stage.until_gone(SNAPSHOT, "by-hand").await;
 }
 
-/// Which Flink keeps; it belongs to the job.
+/// Flink keeps the checkpoint, which belongs to the job.
 async fn checkpoint_by_hand(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     stage.begin();
@@ -546,7 +545,7 @@ async fn until_snapshots(stage: &Stage, count: usize) {
     panic!("{}", stage.told("there are no snapshots"));
 }
 
-/// By interval, with the old ones removed; the interval is taken away in the end.
+/// Takes snapshots at an interval and removes old ones; at the end the interval is removed.
 async fn periodic_snapshots(stage: &Stage) {
     const INTERVAL: &str = "kubernetes.operator.periodic.savepoint.interval";
     let mut deployment = deployment("savepoint");
@@ -580,7 +579,7 @@ async fn periodic_snapshots(stage: &Stage) {
     panic!("{}", stage.told("old snapshots stay"));
 }
 
-/// A savepoint by nonce and that of an upgrade, without resources of their own.
+/// A savepoint by nonce and one of an upgrade, without snapshot resources.
 async fn snapshots_in_the_status(stage: &Stage) {
     let mut deployment = deployment("savepoint");
     deployment["spec"]["flinkConfiguration"]["kubernetes.operator.snapshot.resource.enabled"] =

@@ -1,5 +1,5 @@
-//! Three operators that share the namespaces of a cluster, each behind a proxy of its own: whatever
-//! becomes of one of them, no two act in the same namespace at the same time, and all jobs settle.
+//! Three operators that share the namespaces of a cluster, each behind its own proxy: whatever happens to one of them,
+//! no two act in the same namespace at the same time, and all jobs settle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ const SHARDS: usize = 4;
 const TEAMS: usize = 6;
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
-/// When something began.
+/// The start of a period.
 struct Begin {
     at: Instant,
-    /// How many had ended by themselves by then.
+    /// Number of operators that had ended by themselves before.
     ends: usize,
 }
 
@@ -28,12 +28,12 @@ impl Replicas {
         Begin { at: Instant::now(), ends: self.ends() }
     }
 
-    /// How many have ended by themselves since.
+    /// Returns how many operators have ended by themselves since.
     fn ends_since(&self, begin: &Begin) -> usize {
         self.ends() - begin.ends
     }
 
-    /// Who holds which shard; nobody is left out.
+    /// Returns the holder of each shard; unheld shards are left out.
     async fn holders(&self) -> BTreeMap<usize, String> {
         let mut all = BTreeMap::new();
         for shard in 0..SHARDS {
@@ -45,7 +45,7 @@ impl Replicas {
         all
     }
 
-    /// Waits until every shard is held, by so many processes, none of which is `former`.
+    /// Waits until every shard is held, by this many processes, none of which is `former`.
     async fn until_shared(&self, by: usize, former: &BTreeSet<String>) -> Duration {
         let what = format!("the shards are not held by {by}");
         let look = async || {
@@ -57,7 +57,7 @@ impl Replicas {
         self.until(&what, look).await.1
     }
 
-    /// Every write in a namespace since then, with whose it was, in order.
+    /// Returns every write in a namespace since then, with the writer's index, in order.
     fn writes(&self, namespace: &str, since: Instant) -> Vec<(usize, Recorded)> {
         let part = format!("/namespaces/{namespace}/");
         let mut all = Vec::new();
@@ -70,8 +70,8 @@ impl Replicas {
         all
     }
 
-    /// Panics where the writes of two were mixed: a namespace changes hands once at most, and once
-    /// more for each process that ended by itself meanwhile. Answers who wrote last in each.
+    /// Panics if the writes of two operators are interleaved: a namespace changes hands at most once, and once more for
+    /// each process that ended by itself meanwhile. Returns the last writer of each namespace.
     fn check_writers(&self, begin: &Begin) -> Vec<usize> {
         let ends = self.ends_since(begin);
         let mut last = Vec::new();
@@ -109,7 +109,7 @@ pub(super) async fn each_has_its_part() {
         scene.start(name, &config, to_all_namespaces).await;
     }
     println!("shared after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
-    // Whoever was first had more, and has given it up.
+    // The first operator held more and has released it.
     sleep(LEASE_DURATION).await;
     let begin = scene.begin();
     scene.create("savepoint").await;
@@ -123,7 +123,7 @@ pub(super) async fn each_has_its_part() {
     what_is_left_is_handed_over(&scene, victim, &came).await;
 }
 
-/// SIGKILL: the others wait for the end of its leases, and have its namespaces then.
+/// SIGKILL: the others wait until its leases expire, then take over its namespaces.
 async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
     let before = scene.holders().await;
     scene.all[victim].operator.kill();
@@ -131,7 +131,7 @@ async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
     scene.edit(2).await;
     scene.until_stable().await;
     println!("settled {:?} after a crash", killed.at.elapsed());
-    // Where nobody had to be waited for, nothing moved.
+    // Shards that did not have to wait for an expiry stayed where they were.
     let after = scene.holders().await;
     let stayed = before.iter().filter(|(shard, holder)| after.get(*shard) == Some(holder)).count();
     let has_stayed = stayed >= SHARDS / 2 || scene.ends_since(&killed) > 0;
@@ -144,7 +144,7 @@ async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
 async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) -> Begin {
     let came = scene.begin();
     scene.all[victim].operator.start_again();
-    // There is always something to do while it moves.
+    // Keep the operators busy while shards move.
     scene.edit(3).await;
     println!("shared again after {:?}", scene.until_shared(NAMES.len(), &BTreeSet::new()).await);
     scene.until_stable().await;
@@ -152,7 +152,7 @@ async fn who_comes_back_gets_its_part(scene: &Replicas, victim: usize) -> Begin 
     came
 }
 
-/// SIGTERM: the others have its shards at once, all that it had since it came.
+/// SIGTERM: the others take over its shards at once, all that it held since it started.
 async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize, came: &Begin) {
     let begin = scene.begin();
     let before: BTreeSet<String> = scene.holders().await.into_values().collect();
@@ -167,7 +167,7 @@ async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize, came: &Be
     };
     let ((), free) = scene.until("its shards are nobody's", look).await;
     println!("left after {took:?}, handed over {free:?} later");
-    // Not the one that they hold together.
+    // Not the lease that they share.
     let of_shards = format!("/leases/{LEASE}-");
     let has_given_back = scene.all[leaving].gave_back(&of_shards, came.at);
     let has_given_back = has_given_back || scene.ends_since(came) > 0;

@@ -1,4 +1,4 @@
-//! Where one case is played: a namespace with an operator of its own behind a proxy of its own.
+//! The stage of one case: a namespace with its own operator behind its own proxy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use super::ground::{Ground, file};
 use super::operator::Operator;
 use super::proxy::{Asked, Fault, Proxy, Recorded};
 
-/// Steps take a second; many of them at once on two busy cores take much longer. A watch that is frozen is believed
-/// for a minute, and what failed meanwhile is tried again after most of another.
+/// Maximum wait. Steps take a second, but much longer when many run at once on two busy cores. A frozen watch is
+/// trusted for a minute, and what failed meanwhile is retried after most of another.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often the operator is looked after, and whether it wrote.
+/// Interval for checking whether the operator runs and has written.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often an object is read although the operator wrote nothing: two dozen cases share two cores with
-/// their API server.
+/// Interval for reading an object although the operator wrote nothing: two dozen cases share two cores with their API
+/// server.
 const READ_EVERY: Duration = Duration::from_millis(700);
-/// Longer than the interval at which the operator looks at what is at rest.
+/// Idle time to wait for; longer than the operator's interval for checking settled resources.
 const REST: Duration = Duration::from_millis(2500);
 
-/// So that passes come soon, and what gets no answer is given up soon.
+/// Short intervals and timeouts, so that passes come soon and unanswered requests are given up soon.
 pub(super) const OPERATOR_CONFIG: &str = "\
 kubernetes.operator.reconcile.interval: 2 s
 kubernetes.operator.observer.progress-check.interval: 500 ms
@@ -58,13 +58,13 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    /// A namespace in which an operator works; `script` says what goes wrong once it is asked.
+    /// Creates a namespace with an operator; `script` decides what goes wrong after `begin`.
     pub(super) async fn new(ground: &Arc<Ground>, namespace: &str, script: Script) -> Self {
         lay_out(ground, namespace).await;
         Self::in_namespace(ground, namespace, ground.client.clone(), script).await
     }
 
-    /// The same in a namespace that is laid out, where the operator has the rights of `client`.
+    /// As [`Self::new`], in a namespace that already exists, with the operator acting as `client`.
     pub(super) async fn in_namespace(
         ground: &Arc<Ground>,
         namespace: &str,
@@ -86,7 +86,7 @@ impl Stage {
         stage
     }
 
-    /// From now on requests are numbered, and things go wrong.
+    /// Starts to number requests and to apply the script.
     pub(super) fn begin(&self) {
         let script = self.script.lock().unwrap().take();
         self.proxy.begin(script.unwrap());
@@ -119,16 +119,16 @@ impl Stage {
         drop(self.api(kind).delete(name, &DeleteParams::default()).await.unwrap());
     }
 
-    /// The object; `null` where it is not there.
+    /// Returns the object, or `null` if it does not exist.
     pub(super) async fn look_at(&self, kind: &str, name: &str) -> Value {
         match self.api(kind).get_opt(name).await {
             Ok(found) => serde_json::to_value(found).unwrap(),
-            // A control plane that comes back is asked again.
+            // A control plane that restarts is asked again.
             Err(error) => json!({ "unreadable": error.to_string() }),
         }
     }
 
-    /// Waits until the object is as it should be, and starts the operator anew when it has died.
+    /// Waits until the object satisfies the condition, and restarts the operator if it has died.
     pub(super) async fn until(
         &self,
         kind: &str,
@@ -162,7 +162,7 @@ impl Stage {
         }
     }
 
-    /// Waits for the present spec to be STABLE with a running job.
+    /// Waits until the current spec is STABLE with a running job.
     pub(super) async fn until_stable(&self, name: &str) -> Value {
         self.until(DEPLOYMENT, name, "STABLE", is_stable).await
     }
@@ -181,7 +181,7 @@ impl Stage {
         }
     }
 
-    /// Panics where a law of state was broken.
+    /// Panics if a law of state was broken.
     pub(super) fn check_laws(&self) {
         let mut broken = self.ground.world.broken(&self.namespace);
         broken.extend(super::laws::broken_in(&self.proxy.recorded()));
@@ -189,14 +189,14 @@ impl Stage {
         assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
     }
 
-    /// `what`, with what happened before.
+    /// Describes a failure, with what happened before.
     pub(super) fn told(&self, what: &str) -> String {
         let recorded = self.proxy.recorded();
         let broken = self.ground.world.broken(&self.namespace).join("\n");
         let writes = recorded.iter().filter(|one| one.asked.write.is_some() || one.fault.is_some());
         let writes: Vec<String> = writes.map(line).collect();
         format!(
-            // Whoever reads the beginning or the end alone sees what it is about.
+            // Repeated, so that it is seen at the beginning and at the end.
             "{what}\n{broken}\n--- {}: writes and faults\n{}\n--- the operator, started {} times\n{}\n\
              {what}\n{broken}",
             self.namespace,
@@ -207,7 +207,7 @@ impl Stage {
     }
 }
 
-/// A namespace for jobs.
+/// Creates a namespace for jobs.
 pub(super) async fn lay_out(ground: &Ground, name: &str) {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     let namespaces: Api<Namespace> = Api::all(ground.client.clone());
@@ -218,7 +218,7 @@ pub(super) async fn lay_out(ground: &Ground, name: &str) {
     accounts.create(&PostParams::default(), &account).await.unwrap();
 }
 
-/// Of an operator called `name` that works in a namespace, behind a proxy.
+/// Returns the arguments of an operator called `name` that works in a namespace, behind a proxy.
 pub(super) fn arguments(
     ground: &Ground,
     name: &str,
@@ -236,7 +236,7 @@ pub(super) fn arguments(
         text(&kubeconfig),
         "-n".to_owned(),
         namespace.to_owned(),
-        // What gets no answer is given up soon.
+        // Unanswered requests are given up soon.
         "--request-timeout".to_owned(),
         "4s".to_owned(),
         "operate".to_owned(),
@@ -247,7 +247,7 @@ pub(super) fn arguments(
     ]
 }
 
-/// Where the configuration is of the operator with this name.
+/// Returns the path of the named operator's configuration.
 pub(super) fn config_file(ground: &Ground, name: &str) -> std::path::PathBuf {
     file(ground, &format!("{name}.yaml"))
 }
@@ -261,7 +261,7 @@ pub(super) fn line(recorded: &Recorded) -> String {
     format!("{number:>3} {:6} {path} {status}{fault}", asked.method.as_str())
 }
 
-/// The status is about the present spec, and the job runs.
+/// Whether the status is about the current spec and the job runs.
 pub(super) fn is_stable(found: &Value) -> bool {
     is_current(found)
         && found["status"]["lifecycleState"] == "STABLE"

@@ -1,4 +1,4 @@
-//! One way in which a scenario goes wrong, and whether it ends as if nothing had.
+//! One disturbance of a scenario, and whether the scenario ends as if nothing had happened.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use super::stage::{OPERATOR_CONFIG, SNAPSHOT, Script, Stage, config_file};
 use crate::support::fake_flink::Cluster;
 use crate::support::share;
 
-/// How often a case is played until what was meant to go wrong does: under other timing an operator
-/// may not come by.
+/// Maximum number of tries until the intended fault occurs: with other timing an operator may not reach the point.
 const TRIES: usize = 8;
 
 const REVISION: &str = "ControllerRevision";
 
-/// What an operator may get to know when it comes back, in the place of the defaults that it had.
+/// Defaults that a restarted operator may get instead of its previous ones.
 const OTHER_DEFAULTS: &str = "\
 high-availability.type: kubernetes
 high-availability.storageDir: file:/lake/ha
@@ -29,7 +28,7 @@ kubernetes.operator.job.restart.failed: true
 kubernetes.operator.deployment.rollback.enabled: true
 ";
 
-/// Where a script is at work.
+/// The place in which a script runs.
 pub(super) struct Place {
     pub(super) namespace: String,
     ground: Arc<Ground>,
@@ -37,13 +36,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Looks at, or changes, the scenario's Flink cluster.
+    /// Reads or changes the scenario's Flink cluster.
     pub(super) fn flink<T>(&self, change: impl FnOnce(&mut Cluster) -> T) -> T {
         let name = format!("{}/{}", self.namespace, self.cluster);
         self.ground.world.flink().with(&name, change)
     }
 
-    /// The next operator has them.
+    /// Writes the other defaults for the next operator.
     fn give_other_defaults(&self) {
         let config = format!("{OPERATOR_CONFIG}{OTHER_DEFAULTS}");
         std::fs::write(config_file(&self.ground, &self.namespace), config).unwrap();
@@ -57,9 +56,9 @@ pub(super) struct Trouble {
     name: String,
     script: Box<ToScript>,
     has_happened: Box<HasHappened>,
-    /// It has to happen; else a run in which it does not is as good.
+    /// Whether it must occur; otherwise a run without it also passes.
     is_sure: bool,
-    /// Objects of this kind do not count in the end.
+    /// Kind of objects that is left out of the comparison.
     without: Option<&'static str>,
     ends_otherwise: bool,
 }
@@ -79,16 +78,16 @@ impl Trouble {
         }
     }
 
-    /// The fault, at this point.
+    /// Returns the fault at this point.
     pub(super) fn at(name: impl Into<String>, point: &Point, fault: Fault) -> Self {
         let point = point.clone();
         Self::scripted(name, move |place| point.script(&place.namespace, fault))
     }
 
-    /// This, at the point with this number.
+    /// Returns `what` at the point with this number.
     pub(super) fn of(what: What, number: usize, point: &Point) -> Self {
         let point = point.clone();
-        // What only shows state is left out where it is refused, and holds up nothing.
+        // Objects that only show state are skipped if refused, and hold up nothing.
         let shown = [("/controllerrevisions", REVISION), ("/flinkstatesnapshots", SNAPSHOT)];
         let shown = shown.into_iter().find(|(part, _)| point.is_about(part)).map(|(_, kind)| kind);
         let trouble = Self::scripted(format!("{what}-{number}"), move |place| {
@@ -108,7 +107,7 @@ impl Trouble {
         }
     }
 
-    /// The fault, for the first requests that are meant, so many.
+    /// Returns the fault for the first `times` matching requests.
     pub(super) fn first(
         name: impl Into<String>,
         times: usize,
@@ -118,7 +117,7 @@ impl Trouble {
         Self::scripted(name, move |_| first(times, is_it.clone(), fault))
     }
 
-    /// It has happened where the record shows this.
+    /// Sets how the record shows that it occurred.
     pub(super) fn if_shown(
         mut self,
         has_happened: impl Fn(&[Recorded]) -> bool + Send + Sync + 'static,
@@ -127,7 +126,7 @@ impl Trouble {
         self
     }
 
-    /// It has happened where one of the faults is this.
+    /// It occurred if any of the faults matches.
     pub(super) fn if_any(self, is_it: fn(Fault) -> bool) -> Self {
         self.if_shown(move |recorded| recorded.iter().filter_map(|one| one.fault).any(is_it))
     }
@@ -137,7 +136,7 @@ impl Trouble {
         self
     }
 
-    /// What the end has to be is that no law of state was broken.
+    /// Only requires that no law of state was broken.
     fn ending_otherwise(mut self) -> Self {
         self.ends_otherwise = true;
         self
@@ -149,7 +148,7 @@ impl Trouble {
     }
 }
 
-/// Something went wrong: what was to go wrong after a request, after it was carried out.
+/// Whether the fault took effect; one meant for after a request requires that the request was carried out.
 fn is_done(one: &Recorded) -> bool {
     use Moment::After;
     match one.fault {
@@ -160,7 +159,7 @@ fn is_done(one: &Recorded) -> bool {
     }
 }
 
-/// The fault, for the first requests that are meant, so many.
+/// Returns a script with the fault for the first `times` matching requests.
 pub(super) fn first(
     mut times: usize,
     mut is_it: impl FnMut(&Asked) -> bool + Send + 'static,
@@ -173,55 +172,55 @@ pub(super) fn first(
     })
 }
 
-/// How a scenario went.
+/// Outcome of a scenario.
 struct Played {
     end: String,
     recorded: Vec<Recorded>,
     namespace: String,
 }
 
-/// A scenario in which nothing goes wrong.
+/// A scenario without faults.
 pub(super) struct Base {
     end: String,
-    /// How it ends where Flink refuses what it may refuse.
+    /// The end if Flink rejects what it may reject.
     refused: Option<String>,
-    /// Its writes in order, those of all runs.
+    /// Writes that any run made, in order.
     pub(super) points: Vec<Point>,
-    /// What each run wrote.
+    /// Writes that every run made.
     pub(super) sure: BTreeSet<Point>,
     pub(super) took: Duration,
 }
 
 impl Base {
-    /// A point of every run, so far from the beginning of a run to its end.
+    /// Returns a point that every run has, at this fraction of the way from start to end.
     pub(super) fn sure_at(&self, numerator: usize, denominator: usize) -> &Point {
         let sure: Vec<&Point> = self.points.iter().filter(|it| self.sure.contains(it)).collect();
         sure[(sure.len() - 1) * numerator / denominator]
     }
 }
 
-/// How a case went.
+/// Outcome of a case.
 pub(super) struct Case {
     pub(super) has_happened: bool,
-    /// What is different in the end, if anything.
+    /// Difference from the undisturbed end, if any.
     pub(super) difference: Option<String>,
     pub(super) recorded: Vec<Recorded>,
     pub(super) namespace: String,
 }
 
-/// How often a scenario is played in peace: twice where a share of its points is tried.
+/// Returns the number of undisturbed runs: fewer if only a share of the points is tried.
 fn undisturbed_runs() -> usize {
     if share::is_partial() { 2 } else { 3 }
 }
 
-/// How the scenario ends in peace; played once for all tests.
+/// Returns the undisturbed outcome of the scenario; played once for all tests.
 pub(super) async fn base(ground: &Arc<Ground>, scenario: &Scenario) -> Arc<Base> {
     let known = Arc::clone(ground.bases.lock().unwrap().entry(scenario.name).or_default());
     let base = known.get_or_init(async || Arc::new(Box::pin(undisturbed(ground, scenario)).await));
     Arc::clone(base.await)
 }
 
-/// Plays the scenario in peace, more than once: what one run has and another has not is chance.
+/// Plays the scenario undisturbed several times: differences between the runs are due to chance.
 async fn undisturbed(ground: &Arc<Ground>, scenario: &Scenario) -> Base {
     let begun = Instant::now();
     let calm = async |run| {
@@ -254,7 +253,7 @@ async fn undisturbed(ground: &Arc<Ground>, scenario: &Scenario) -> Base {
     Base { end: one.end, refused, points, sure, took }
 }
 
-/// Plays the scenario until the trouble has happened, or too often.
+/// Plays the scenario until the trouble has occurred, or the tries are used up.
 pub(super) async fn survive(
     ground: &Arc<Ground>,
     scenario: &Scenario,
@@ -288,7 +287,7 @@ pub(super) async fn survive(
     }
 }
 
-/// Without the objects of this kind, each of which ends with the first brace that is not indented.
+/// Removes the objects of this kind, each of which ends at the first unindented brace.
 fn without(kind: &str, end: &str) -> String {
     let begin = format!("{kind} {{");
     let mut is_inside = false;
@@ -308,7 +307,7 @@ fn difference(expected: &str, end: &str) -> Option<String> {
         .then(|| similar::TextDiff::from_lines(expected, end).unified_diff().to_string())
 }
 
-/// Plays the scenario undisturbed, and with each trouble: the ends have to be the same.
+/// Plays the scenario undisturbed and with each trouble: the ends must be the same.
 pub(super) async fn same_end(
     ground: &Arc<Ground>,
     scenario: &str,

@@ -1,5 +1,5 @@
-//! What the operator sees is not what is: when it was killed in the middle and comes back, and when it
-//! runs and what it has watched for a while goes stale.
+//! The operator's view is outdated: after it was killed in the middle of something and restarts, or while it runs and
+//! its watches go stale.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use super::stage::{DEPLOYMENT, SESSION_JOB, Stage, is_stable};
 use super::trouble::{Base, Trouble, first, same_end};
 use super::weather::check_nothing_is_left;
 
-/// Lists of a resource that are old, one after the other.
+/// Number of old lists of a resource in a row.
 const OLD_LISTS: usize = 3;
 
-/// Longer than the operator waits for anything else, and shorter than it believes a silent watch.
+/// Longer than the operator waits for anything else, but shorter than it trusts a silent watch.
 const HELD: WatchFault = WatchFault::Held(Duration::from_secs(8));
-/// What may befall all watches of an operator at once, while it runs.
+/// Faults of all watches of a running operator at once.
 const OF_OPEN_WATCHES: [WatchFault; 5] =
     [WatchFault::Frozen, HELD, WatchFault::Gone, WatchFault::Doubled, WatchFault::Replayed];
 
@@ -33,7 +33,7 @@ pub(super) async fn a_new_operator_may_see_what_is_not() {
     let ground = Ground::shared().await;
     let of_deployments = same_end(&ground, "savepoint_upgrade", |base| {
         let mut all = watches(base);
-        // Reads take over from watches that show nothing and never end.
+        // Reads replace watches that report nothing and never end.
         all.extend([CLUSTERS, PODS].map(|what| frozen(base, what)));
         all.extend(old(base, DEPLOYMENTS));
         all.extend(old(base, CLUSTERS));
@@ -63,8 +63,8 @@ fn is_run(asked: &Asked) -> bool {
     asked.is("POST", "/run")
 }
 
-/// The operator runs on, and all that it watches goes wrong when it first stops a job, and when it
-/// first starts one again.
+/// The operator keeps running, and all its watches go wrong when it first stops a job, and when it first starts one
+/// again.
 fn stale(is_start: fn(&Asked) -> bool) -> Vec<Trouble> {
     let at = |when: &str, is_it: fn(&Asked) -> bool| {
         OF_OPEN_WATCHES.map(|fault| {
@@ -86,12 +86,12 @@ fn word(fault: WatchFault) -> &'static str {
     }
 }
 
-/// The watches of the operator that runs tell nothing, or too late, or more than once.
+/// The watches of a running operator report nothing, too late, or more than once.
 pub(super) async fn a_stale_watch_hides_nothing_for_long() {
     let ground = Ground::shared().await;
     tokio::join!(
         edits_and_deletions_are_seen(&ground),
-        // Nobody edits, and the end is that of an undisturbed run.
+        // No one edits anything, and the end must be that of an undisturbed run.
         same_end(&ground, "savepoint_upgrade", |_| stale(is_creation)),
         same_end(&ground, "session_job_upgrade", |_| stale(is_run)),
     );
@@ -116,7 +116,7 @@ async fn edits_and_deletions_are_seen(ground: &Arc<Ground>) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Tells how much was hidden, and for how long.
+/// Returns how much was hidden, and for how long.
 async fn hidden(ground: &Arc<Ground>, name: &str, kind: &str, fault: WatchFault) -> String {
     let struck = Fault::OpenWatches(fault, "");
     let stage = Stage::new(ground, name, first(1, is_stop, struck)).await;
@@ -178,7 +178,7 @@ fn frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
     killed_then(format!("frozen-{name}"), base.sure_at(1, 2), then, 100)
 }
 
-/// A little behind, and as old as what is known of the store.
+/// Lists that are slightly outdated, and as old as the known versions allow.
 fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Trouble> {
     let moments = [(0, 1), (1, 2), (2, 4), (1, VERSIONS), (4, 1), (4, VERSIONS)];
     let old = moments.map(|(quarter, ago)| {
@@ -190,7 +190,7 @@ fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Trouble> 
     old.into()
 }
 
-/// What it lists is old, and its watch never tells that there is anything new.
+/// A list is old, and its watch never reports anything new.
 fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
     let is_frozen = Fault::Watch(WatchFault::Frozen);
     let then = move |asked: &Asked| {
@@ -208,8 +208,7 @@ fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
     )
 }
 
-/// A list that fills what the operator knows; other lists ask for one object, to see the store's
-/// version.
+/// Whether the list fills the operator's cache; other lists request one object to get the store's version.
 fn is_list(asked: &Asked, part: &str) -> bool {
     let mut query = asked.path.split(['?', '&']);
     asked.is("GET", part) && !asked.is_watch && query.all(|pair| pair != "limit=1")
@@ -219,12 +218,12 @@ fn is_behind(recorded: &[Recorded]) -> bool {
     recorded.iter().any(|one| one.age.is_some_and(|age| age.behind > 0))
 }
 
-/// An old list was not only old: there were other objects in it.
+/// Whether an old list also contained other objects.
 fn shows_others(recorded: &[Recorded]) -> bool {
     recorded.iter().any(|one| one.age.is_some_and(|age| age.is_other))
 }
 
-/// Killed before the write; after it some requests go wrong, so many.
+/// Kills the operator before the write; afterwards `then` makes requests fail.
 fn killed_then(
     name: String,
     point: &Point,

@@ -1,5 +1,5 @@
-//! Many lives under random faults, from a seed. When the faults end everything has to settle, and no
-//! law of state may have been broken.
+//! Many simulated lives of resources under random faults, from a seed. Once the faults end everything must settle, and
+//! no law of state may have been broken.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
 
-/// Lives at the same time.
+/// Number of lives at the same time.
 const LIVES: u64 = 16;
-/// As many lives again are lived, at most so often, until each kind of fault has come by.
+/// Maximum number of rounds of lives; rounds are added until every kind of fault has occurred.
 const ROUNDS: u64 = 3;
-/// What a user does in each.
+/// Number of user actions in each life.
 const ACTIONS: usize = 8;
-/// Of a hundred requests so many go wrong.
+/// Percentage of requests that fail.
 const TROUBLE: u64 = 12;
-/// Of a hundred watches: there are few of them, and not every one has something to tell.
+/// Percentage of watches that fail: there are few of them, and not every one has an event.
 const TROUBLE_OF_WATCHES: u64 = 36;
 
-/// The seed in `KUBECTL_FLINK_FAULT_SEED`, or a new one.
+/// Returns the seed in `KUBECTL_FLINK_FAULT_SEED`, or a new one.
 pub(super) fn seed() -> u64 {
     std::env::var("KUBECTL_FLINK_FAULT_SEED").map_or_else(
         |_| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs(),
@@ -63,7 +63,7 @@ pub(super) async fn everything_settles() {
     panic!("seed {seed}: what never went wrong: {:?}", missing(&hits));
 }
 
-/// A kind of fault, and to which kind of request it came.
+/// A kind of fault, and the kind of request that it hit.
 type Hit = (&'static str, &'static str);
 type Hits = BTreeMap<Hit, usize>;
 
@@ -73,8 +73,8 @@ const WATCH: &str = "API server, watch";
 const FLINK_READ: &str = "Flink, read";
 const FLINK_WRITE: &str = "Flink, write";
 
-/// Each kind that can occur; of watches, where it came to an event. To whom is chance: what a request of each kind can suffer,
-/// [`super::kinds`] has for sure.
+/// All kinds of faults; one of watches has occurred once it affected an event. Which requests they hit is chance;
+/// [`super::kinds`] covers each combination deliberately.
 const KINDS_OF_FAULT: [&str; 22] = [
     "slow",
     "409",
@@ -100,7 +100,7 @@ const KINDS_OF_FAULT: [&str; 22] = [
     "open watches doubled",
 ];
 
-/// What did not come by.
+/// Returns the kinds that did not occur.
 fn missing(hits: &Hits) -> Vec<&'static str> {
     let is_missing = |kind: &&str| hits.keys().all(|(name, _)| name != kind);
     KINDS_OF_FAULT.into_iter().filter(is_missing).collect()
@@ -159,7 +159,7 @@ fn tell(hits: &Hits) {
     }
 }
 
-/// What a life ended with. All that it tells was printed when it did.
+/// Returns the first line of a life's panic, which printed the rest.
 fn first_line(end: JoinError) -> String {
     let text = match end.try_into_panic() {
         Ok(panic) => panic.downcast_ref::<String>().cloned().unwrap_or_default(),
@@ -168,13 +168,13 @@ fn first_line(end: JoinError) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What lives.
+/// The resource that a life is about.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Kind {
     Application,
-    /// With high availability.
+    /// An application with high availability.
     Available,
-    /// With TaskManagers of a Deployment of their own.
+    /// An application with TaskManagers in their own Deployment.
     Standalone,
     SessionJob,
 }
@@ -186,7 +186,7 @@ impl Kind {
         if self == Self::SessionJob { SESSION_JOB } else { DEPLOYMENT }
     }
 
-    /// Brings it to run, in peace.
+    /// Gets it running, without faults.
     async fn begin(self, stage: &Stage) {
         let manifest = match self {
             Self::SessionJob => return run_in_session(stage, "savepoint").await,
@@ -203,7 +203,7 @@ impl Kind {
     }
 }
 
-/// Answers the requests that were made.
+/// Plays one life and returns the requests that were made.
 async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
     let mut choices = Choices::new(seed.wrapping_mul(1000).wrapping_add(life));
     let script = trouble(Choices::new(choices.below(u64::MAX)));
@@ -216,7 +216,7 @@ async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
         actions.push(one_action(&stage, &mut choices, kind).await);
         pass_time(&stage, 200 + choices.below(2500)).await;
     }
-    // Some end in the middle of it.
+    // Some are deleted in the middle of it.
     let is_deleted = life.is_multiple_of(3);
     if is_deleted {
         actions.push("deleted".to_owned());
@@ -239,7 +239,7 @@ async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
     stage.proxy.recorded()
 }
 
-/// Nothing goes wrong any more: one job runs, and no law was broken.
+/// Without faults, one job must run, and no law may have been broken.
 async fn come_to_rest(stage: &Stage, kind: Kind) {
     stage.edit(kind.resource(), JOB, json!({"job": {"state": "running"}})).await;
     stage.until(kind.resource(), JOB, "STABLE", is_stable).await;
@@ -257,7 +257,7 @@ async fn come_to_rest(stage: &Stage, kind: Kind) {
     }
 }
 
-/// The operator is started again where it has died.
+/// Waits, and restarts the operator if it has died.
 async fn pass_time(stage: &Stage, milliseconds: u64) {
     let until = tokio::time::Instant::now() + Duration::from_millis(milliseconds);
     while tokio::time::Instant::now() < until {
@@ -307,7 +307,7 @@ pub(super) async fn check_nothing_is_left(stage: &Stage) {
     }
 }
 
-/// What goes wrong, by chance.
+/// Returns a script with random faults.
 fn trouble(mut choices: Choices) -> Script {
     Box::new(move |asked: &Asked| {
         if choices.below(100) >= if asked.is_watch { TROUBLE_OF_WATCHES } else { TROUBLE } {

@@ -1,8 +1,8 @@
-//! What runs in the clusters: JobManagers whose pods start and end, with the fake Flink in them and
-//! HA metadata in real ConfigMaps. It holds the operator to the laws of state.
+//! The world of the clusters: JobManagers whose pods start and end, with the fake Flink in them and HA metadata in real
+//! ConfigMaps. It checks that the operator keeps the laws of state.
 //!
-//! The garbage collector of the control plane is real: a JobManager's pod goes when its Deployment
-//! is deleted, and keeps the Deployment until it has ended.
+//! The control plane's garbage collector is real: a JobManager's pod is deleted with its Deployment, and keeps the
+//! Deployment until it has ended.
 
 mod flink;
 mod kubelet;
@@ -27,7 +27,7 @@ use crate::support::fake_flink::{FakeFlink, Job};
 
 pub(super) use kubelet::BROKEN_IMAGE;
 
-/// Pause before an API server that is away is asked again.
+/// Pause before an unavailable API server is asked again.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// `namespace/name` of a cluster.
@@ -43,7 +43,7 @@ struct Process {
     is_flink_2: bool,
 }
 
-/// The ConfigMap of a job.
+/// Content of a job's ConfigMap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct InMap {
     checkpoint: Option<i64>,
@@ -52,29 +52,29 @@ struct InMap {
 /// What Flink keeps of a job outside its JobManager.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// Path and number of the newest checkpoint that HA metadata leads to.
+    /// Path and number of the newest checkpoint that HA metadata refers to.
     checkpoint: Option<(String, i64)>,
-    /// How it ended: it is not run again under its id.
+    /// The job's result: it is not run again under its id.
     result: Option<Job>,
-    /// What the ConfigMap of the job says; absent where there is none.
+    /// Content of the job's ConfigMap; `None` if there is none.
     in_map: Option<InMap>,
 }
 
 #[derive(Default)]
 struct State {
     processes: BTreeMap<Key, Vec<Process>>,
-    /// Deployments and pods that were seen to by uid.
+    /// Uids of Deployments and pods already handled.
     started: BTreeSet<String>,
     stopped: BTreeSet<String>,
     ended: BTreeSet<String>,
-    /// Pods that try a spec, or stand by.
+    /// Pods that try a spec or stand by.
     tried: BTreeSet<String>,
-    /// Deployments by the pods that stood by and are theirs now.
+    /// Deployments by the uids of the standby pods they adopted.
     adopted: BTreeMap<String, String>,
-    /// Deployments whose JobManager has ended: none comes up for them any more.
+    /// Deployments whose JobManager has ended: no more pods start for them.
     finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
-    /// What users of session jobs ask for, by uid.
+    /// What users of session jobs requested, by uid.
     wanted: BTreeMap<String, session::Wanted>,
     broken: Vec<(Key, String)>,
 }
@@ -84,8 +84,8 @@ pub(super) struct World {
     client: Client,
     flink: FakeFlink,
     state: Mutex<State>,
-    /// Held while HA metadata are written, and alone while a JobManager ends: a process that has
-    /// ended writes nothing.
+    /// Held while HA metadata is written, and exclusively while a JobManager ends: a process that has ended writes
+    /// nothing.
     writing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -114,7 +114,7 @@ impl World {
     }
 
     fn follow(self: &Arc<Self>) {
-        // The tasks end with the world: they must not keep it.
+        // The tasks end with the world, so they must not keep it alive.
         let tasks = [
             tokio::spawn(follow_deployments(Arc::downgrade(self), self.client.clone())),
             tokio::spawn(follow_pods(Arc::downgrade(self), self.client.clone())),
@@ -126,8 +126,7 @@ impl World {
         }
     }
 
-    /// What is stored is another: as a kubelet does, ends what it does not know and starts what it
-    /// says.
+    /// Reconciles with a store that was replaced: like a kubelet, ends what it does not list and starts what it lists.
     pub(super) async fn see_anew(self: &Arc<Self>) {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
         let list = loop {
@@ -157,7 +156,7 @@ impl World {
         for (key, process) in ended {
             flink::end(self, &key, &process);
         }
-        // What ConfigMaps say is not known any more.
+        // The content of ConfigMaps is no longer known.
         self.state().kept.values_mut().for_each(|kept| kept.in_map = None);
         self.follow();
     }
@@ -180,7 +179,7 @@ impl World {
         self.state().broken.push((key.to_owned(), law));
     }
 
-    /// The laws that were broken in a namespace.
+    /// Returns the laws that were broken in a namespace.
     pub(super) fn broken(&self, namespace: &str) -> Vec<String> {
         let prefix = format!("{namespace}/");
         let by_sessions = session::broken(self, namespace);
@@ -189,13 +188,13 @@ impl World {
         broken.map(|(key, law)| format!("{key}: {law}")).chain(by_sessions).collect()
     }
 
-    /// A cluster's JobManager crashes, and its kubelet starts it again.
+    /// Crashes a cluster's JobManager, which its kubelet starts again.
     pub(super) async fn crash_job_manager(&self, namespace: &str, name: &str) {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
         kubelet::restart(self, &deployments.get(name).await.unwrap()).await;
     }
 
-    /// JobManagers that run in a namespace.
+    /// Returns the number of running JobManagers in a namespace.
     pub(super) fn job_managers(&self, namespace: &str) -> usize {
         let prefix = format!("{namespace}/");
         let state = self.state();
@@ -204,7 +203,7 @@ impl World {
     }
 }
 
-/// A kubelet does not keep an API server waiting that is back.
+/// Short pauses, because a kubelet does not delay after the API server is back.
 struct Soon;
 
 impl Iterator for Soon {

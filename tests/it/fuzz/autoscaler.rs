@@ -1,4 +1,4 @@
-//! The autoscaler's state: what stands in its ConfigMap, which the Java operator wrote, or others.
+//! The autoscaler's state: the content of its ConfigMap, written by the Java operator or anyone else.
 
 use autoscaler::state::{Data, Stored, read, write};
 
@@ -29,7 +29,7 @@ const WORDS: &[&str] = &[
     "null",
 ];
 
-/// The key is the name of the corpus's file.
+/// The key is the name of the corpus file.
 #[test]
 fn what_is_stored_of_the_autoscaler_comes_back_as_it_was_written() {
     let target =

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use super::{Target, fuzz};
 use crate::support::program::{PROGRAM, other};
 
-/// Ten seconds of a processor, and two gigabytes of addresses.
+/// A shell command that limits a program to ten seconds of processor time and two gigabytes of address space.
 const LIMITED: &str = "ulimit -t 10 && ulimit -v 2097152 && exec \"$0\" \"$@\"";
 
-/// Each input is a run of the program: few of them fit into the time.
+/// Each input is a run of the program, so only few fit into the time.
 #[test]
 fn completion_answers_whatever_is_typed() {
     let words = &[
@@ -31,7 +31,7 @@ fn completion_answers_whatever_is_typed() {
     ];
     let target = Target { name: "completion", words, bytes_max: 2 << 10, outcomes_min: 8 };
     fuzz(&target, |input| {
-        // No argument of a process can hold a zero byte.
+        // A process argument cannot contain a zero byte.
         let words = input.bytes.split(|byte| *byte == b'\n' || *byte == 0).map(OsStr::from_bytes);
         let output = other("sh")
             .args(["-c", LIMITED, PROGRAM])

@@ -1,5 +1,5 @@
-//! Flink's configuration: files, sizes, durations, quantities, lists and maps, and whole sets of
-//! options in a deployment.
+//! Flink's configuration: files, sizes, durations, quantities, lists and maps, and whole sets of options in a
+//! deployment.
 
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use clients::zookeeper::Ensemble;
@@ -100,7 +100,7 @@ fn lists_and_maps_come_back_as_they_were_written() {
         if let Some(map) = &map {
             assert_eq!(split_map(&join_map(map)).as_ref(), Some(map));
         }
-        // Any texts can be written, not only those that were read.
+        // Any text can be written, not only text that was read.
         let pieces: Vec<&str> = text.split('|').collect();
         assert_eq!(split_list(&join_list(&pieces)).unwrap(), pieces);
         let entries = pieces.iter().enumerate().map(|(at, piece)| (format!("{piece}{at}"), *piece));
@@ -156,7 +156,7 @@ fn the_new_configuration_file_comes_back_as_it_was_written() {
     });
 }
 
-/// Valid options are rendered, and invalid ones are blamed by name.
+/// Valid options are rendered, and invalid ones are rejected by name.
 #[test]
 fn any_options_are_rendered_or_refused_by_name() {
     let words = &[
@@ -187,7 +187,7 @@ fn any_options_are_rendered_or_refused_by_name() {
         for (key, value) in config.iter() {
             drop(deployment.spec.flink_configuration.0.insert(key.to_owned(), value.into()));
         }
-        // What is shown of a place may not be a secret: this only must not fail.
+        // It may contain a secret, so it is not shown; parsing must only not fail.
         let ensemble = Ensemble::from_config(&config)
             .map_or_else(|error| kind_of(&error.to_string()), |_| "ensemble".to_owned());
         format!("{ensemble} {}", validated(&deployment))

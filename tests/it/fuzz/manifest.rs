@@ -1,4 +1,4 @@
-//! Manifests of all four kinds, as text: YAML that people wrote, and JSON that programs did.
+//! Manifests of all four kinds, as text: YAML written by people, and JSON written by programs.
 
 use api::deployment::FlinkDeployment;
 use api::manifest::{self, Document, Resource};
@@ -99,7 +99,7 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(obj
     assert_eq!(serde_json::from_str::<T>(&text).unwrap(), *object, "{text}");
 }
 
-/// What validation says of a deployment, after rendering one that it accepts.
+/// Validates a deployment, and renders it if it is accepted.
 pub(super) fn validated(deployment: &FlinkDeployment) -> String {
     accepted(deployment).map_or_else(
         |violations| refused(&violations),

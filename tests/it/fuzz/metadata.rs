@@ -1,10 +1,10 @@
-//! The `_metadata` files of savepoints and checkpoints, which Flink wrote, or somebody who says so.
+//! The `_metadata` files of savepoints and checkpoints, written by Flink or by someone pretending to be Flink.
 
 use state::metadata::parse;
 
 use super::{Target, fuzz, kind_of};
 
-/// Begins of handles, and counts and sizes that are no such thing.
+/// Prefixes of handles, and invalid counts and sizes.
 const WORDS: &[&str] = &[
     "I`g-",
     "\0\0\0\u{6}",

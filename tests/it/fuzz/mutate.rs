@@ -1,9 +1,9 @@
-//! One input from another: bytes, words, pieces, and the nodes of what is JSON.
+//! Derives one input from another by bytes, words, pieces, and the nodes of JSON.
 
 use serde_json::{Value, json};
 use testing::choices::Choices;
 
-/// Numbers at which something ends.
+/// Numbers at boundaries.
 const NUMBERS: [&str; 14] = [
     "0",
     "-1",
@@ -20,7 +20,7 @@ const NUMBERS: [&str; 14] = [
     "NaN",
     "00",
 ];
-/// Characters that syntaxes and programs trip over.
+/// Characters that syntaxes and programs often mishandle.
 const CHARACTERS: [&str; 12] = [
     "\0",
     "\n",
@@ -35,10 +35,10 @@ const CHARACTERS: [&str; 12] = [
     "é",
     "\u{1f600}",
 ];
-/// Nodes of JSON that may stand in a tree.
+/// Maximum number of nodes in a JSON tree.
 const NODES_MAX: usize = 20_000;
 
-/// `input` changed a little, perhaps with a piece of `other`.
+/// Returns `input` with a small change, perhaps with a piece of `other`.
 pub(super) fn mutated(
     input: &[u8],
     other: &[u8],
@@ -81,7 +81,7 @@ fn in_bytes(input: &mut Vec<u8>, other: &[u8], words: &[&str], choices: &mut Cho
     }
 }
 
-/// The digits at `at`, or nothing there.
+/// Returns the range of the digits at `at`, or an empty one there.
 fn number_at(input: &[u8], at: usize) -> (usize, usize) {
     let is_digit = |index: &usize| input[*index].is_ascii_digit();
     let from = (at..input.len()).find(is_digit).unwrap_or(at);
@@ -130,7 +130,7 @@ fn leaf(words: &[&str], choices: &mut Choices) -> Value {
         4 => json!(one_of_or(words, "", choices)),
         5 => json!(one_of(&CHARACTERS, choices)),
         6 => json!(one_of(&NUMBERS, choices)),
-        // As JSON writes it, where JSON can.
+        // Formatted as JSON, if JSON can express it.
         _ => serde_json::from_str(one_of(&NUMBERS, choices)).unwrap_or(json!(-0.0)),
     }
 }
@@ -143,7 +143,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// Nodes of a tree, itself included.
+/// Returns the number of nodes of a tree, itself included.
 pub(super) fn count(value: &Value) -> usize {
     1 + children(value).map(count).sum::<usize>()
 }
@@ -186,7 +186,7 @@ fn insert(input: &mut Vec<u8>, at: usize, piece: &[u8]) {
     input.splice(at..at, piece.iter().copied());
 }
 
-/// Start and end of a piece, mostly a short one.
+/// Returns start and end of a piece, mostly a short one.
 fn range(length: usize, choices: &mut Choices) -> (usize, usize) {
     let start = below(choices, length + 1);
     let longest = if choices.below(4) == 0 { length - start } else { (length - start).min(8) };

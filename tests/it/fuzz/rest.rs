@@ -1,5 +1,5 @@
-//! Bodies of Flink's answers. They come over a real connection, so that what a client does before
-//! and after reading one counts as well.
+//! Bodies of Flink's answers. They come over a real connection, so that what a client does before and after reading one
+//! is tested too.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const TRIGGER: &str = "bbbb0000000000000000000000000001";
 
 type Answer = Arc<Mutex<(StatusCode, Vec<u8>)>>;
 
-/// A client, and a server that answers everything in one way.
+/// A client, and a server that gives everything the same answer.
 struct Connection {
     runtime: tokio::runtime::Runtime,
     client: Client,
@@ -51,7 +51,7 @@ impl Connection {
         Self { runtime, client: client.without_retries(), answer }
     }
 
-    /// What the client makes of a body; the input's name says of which call and status.
+    /// Returns what the client makes of a body; the input's name selects call and status.
     fn ask(&self, input: &Input) -> String {
         let (call, status) = match input.of.rsplit_once('-') {
             Some((call, status)) if status.parse::<u16>().is_ok() => {
@@ -168,7 +168,7 @@ fn told(cause: &FailureCause) -> String {
     )
 }
 
-/// The name of an enum's variant.
+/// Returns the name of an enum's variant.
 fn variant(value: &impl std::fmt::Debug) -> String {
     format!("{value:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
 }

@@ -1,4 +1,4 @@
-//! What is sent to the admission webhook, by the API server or by anybody else.
+//! Requests to the admission webhook, from the API server or anyone else.
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use config::OperatorConfig;
@@ -64,7 +64,7 @@ fn a_review_is_answered_or_refused() {
     });
 }
 
-/// How many operations the patch has. It fits the object that it is for.
+/// Returns the number of operations in the patch, which must apply to its object.
 fn patched(review: &Review) -> usize {
     let patch = mutated(review, None).patch;
     if let Some((_, object)) = review.mutable() {

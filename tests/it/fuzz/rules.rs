@@ -1,4 +1,4 @@
-//! What administrators and users write into options to be interpreted: cron, CEL, JSON patches.
+//! Options that administrators and users write to be interpreted: cron, CEL, JSON patches.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -161,7 +161,7 @@ fn what_a_mutator_answers_makes_an_object_or_a_reason() {
     });
 }
 
-/// RFC 7396, once more: the crate that `mutated` uses is not asked to judge itself.
+/// A second implementation of RFC 7396, so that the crate used by `mutated` is not checked against itself.
 fn json_patch_merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();
@@ -180,7 +180,7 @@ fn json_patch_merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// A merge patch cannot say that a field is there and null.
+/// Removes nulls, because a merge patch cannot set a field to null.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -1,4 +1,4 @@
-//! Scripts of SQL, as people write them and programs make them.
+//! SQL scripts, as people write them and programs generate them.
 
 use kubectl_flink::cli::sql::statements::{Split, Statement, split};
 
@@ -39,10 +39,10 @@ fn a_script_falls_into_statements_that_stay_what_they_are() {
         let lines = script.split('\n').collect::<Vec<_>>();
         let (mut at, mut line_before) = (0, 1);
         for Statement { text, line } in all() {
-            // In order, with all that is in them: what is between two of them counts for nothing.
+            // In order and complete: what is between two statements has no effect.
             let start = script[at..].find(text.as_str()).expect("it is of the script");
             at += start + text.len();
-            // A text that is open has all that follows in it.
+            // An unterminated text includes everything after it.
             assert!(!text.is_empty() && (open.is_some() || text.trim() == text), "`{text}`");
             assert!(*line >= line_before, "line {line} after {line_before}");
             let first = text.split('\n').next().unwrap();
@@ -56,7 +56,7 @@ fn a_script_falls_into_statements_that_stay_what_they_are() {
         }
         let is_open = open.is_some_and(|open| open.line <= lines.len());
         assert_eq!(is_open, open.is_some(), "{open:?} of {} lines", lines.len());
-        // Written again, without what is between them, it is the same script.
+        // Written again without what is between the statements, it is the same script.
         let texts = |of: &Split| {
             let all = of.statements.iter().chain(&of.rest);
             all.map(|it| it.text.clone()).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! What the operator stored earlier, and others may have touched since: specs as text in a status,
-//! error documents, and whole objects with their statuses.
+//! What the operator stored earlier, and others may have changed since: specs as text in a status, error documents, and
+//! whole objects with their statuses.
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::reconciled::{Reconciled, ReconciledSpec, StoredSpec, running_spec};
@@ -63,7 +63,7 @@ fn a_stored_spec_comes_back_as_it_was_written() {
 
 fn comes_back<S: StoredSpec + PartialEq + Debug>(text: &str) -> String {
     let read = Reconciled::<S>::parse(text);
-    // What does not begin as both operators write it is read with more care, unknown fields included.
+    // Text that does not begin like either operator's is read by the careful path, unknown fields included.
     if let Ok(careful) = Reconciled::parse(&format!(" {text}")) {
         assert_eq!(read, Ok(careful));
     }
@@ -80,7 +80,7 @@ fn comes_back<S: StoredSpec + PartialEq + Debug>(text: &str) -> String {
     format!("read {}", stored.is_first_deployment())
 }
 
-/// What Flink keeps of a job in ConfigMaps, which its leaders write while they are looked at.
+/// Flink's record of a job in ConfigMaps, which its leaders write while it is being read.
 #[test]
 fn what_config_maps_say_of_a_job_is_read_from_any_of_them() {
     const JOB: &str = "00000000000000000000000000000001";
@@ -120,7 +120,7 @@ fn what_config_maps_say_of_a_job_is_read_from_any_of_them() {
     });
 }
 
-/// A list of the API server must never fail because of one object's status.
+/// A list from the API server must never fail because of one object's status.
 #[test]
 fn an_object_with_its_status_comes_back_as_it_was_written() {
     let words = &[

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Counts edits of the recorded run, so that only its form is compared.
+/// Annotation that counts edits of the recorded run, so that only its form is compared.
 const GENERATION: &str = "flinkdeployment.flink.apache.org/generation";
 const ANNOTATIONS: &str = "kubernetes.jobmanager.annotations";
 const LOGGING: [&str; 2] = ["log4j-console.properties", "logback-console.xml"];
 
-/// What differs, one line each: path, what was expected and what was found.
+/// Returns the differences, one per line: path, expected and found value.
 pub(crate) fn differences(expected: &[Value], found: &[Value]) -> Vec<String> {
     let expected = objects(expected);
     let mut found = objects(found);
@@ -23,7 +23,7 @@ pub(crate) fn differences(expected: &[Value], found: &[Value]) -> Vec<String> {
     lines
 }
 
-/// Objects by kind and name, tidied.
+/// Returns the tidied objects by kind and name.
 fn objects(documents: &[Value]) -> Map<String, Value> {
     documents
         .iter()
@@ -71,7 +71,7 @@ fn read_files(object: &mut Value) {
     }
 }
 
-/// `flink-conf.yaml` is no YAML: quotes count.
+/// Parses `flink-conf.yaml`, which is not YAML: quotes are significant.
 fn lines(file: &str) -> BTreeMap<String, String> {
     file.lines()
         .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
@@ -137,7 +137,7 @@ fn configuration(entries: BTreeMap<String, String>) -> Value {
         .into()
 }
 
-/// A map: its order does not count.
+/// Sorts the entries of a map, whose order does not matter.
 fn annotations(text: &str) -> String {
     let mut entries: Vec<String> = text
         .split(',')
@@ -154,7 +154,7 @@ fn is_generation(text: &str) -> bool {
     text.parse::<u64>().is_ok_and(|number| number > 0)
 }
 
-/// Uuids and job ids of a run become placeholders.
+/// Replaces uuids and job ids of a run with placeholders.
 fn without_ids(text: &str) -> String {
     let is_hex =
         |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -177,7 +177,7 @@ fn without_ids(text: &str) -> String {
         .join("/")
 }
 
-/// Bytes of a plain size such as `2 gb`.
+/// Returns the bytes of a plain size such as `2 gb`.
 fn bytes(text: &str) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit())?;
     let unit = match text[at..].trim_start() {
@@ -190,7 +190,7 @@ fn bytes(text: &str) -> Option<u64> {
     text[..at].parse::<u64>().ok().map(|count| count * unit)
 }
 
-/// Value of a quantity; text that is none stays.
+/// Returns the value of a quantity; other text is unchanged.
 fn quantity(value: &Value) -> Value {
     let text = text(value);
     let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -213,7 +213,7 @@ fn quantity(value: &Value) -> Value {
     }
 }
 
-/// The value without defaults; nothing when it is empty.
+/// Returns the value without defaults; `None` if it is empty.
 fn tidy(value: &Value, path: &[&str]) -> Option<Value> {
     if path.len() >= 2 && ["requests", "limits"].contains(&path[path.len() - 2]) {
         return Some(quantity(value));
@@ -273,7 +273,7 @@ fn tidy_container(container: &mut Map<String, Value>) {
     }
 }
 
-/// 1.14.0 tells a standalone JobManager its address in another form than later operators.
+/// Converts the address argument of a standalone JobManager to the form of 1.14.0, which later operators changed.
 fn older_address_form(args: &mut Vec<Value>) {
     let pair = [json!("-D"), json!("jobmanager.rpc.address=$(_POD_IP_ADDRESS)")];
     let is_application = args.first().is_some_and(|arg| arg == "standalone-job");
@@ -286,7 +286,7 @@ fn older_address_form(args: &mut Vec<Value>) {
     }
 }
 
-/// Lists whose elements have a key do not depend on order.
+/// Converts a list whose elements have a key to one that does not depend on their order.
 fn by_key(items: Vec<Value>, field: &str) -> Value {
     let key = match field {
         "env" | "ports" | "volumes" | "containers" | "initContainers" => "name",
@@ -301,7 +301,7 @@ fn by_key(items: Vec<Value>, field: &str) -> Value {
     }
 }
 
-/// Whether the API server would fill this in.
+/// Whether the API server would set this by default.
 fn is_default(path: &[&str], value: &Value) -> bool {
     let defaults = [
         ("progressDeadlineSeconds", json!(600)),
@@ -346,7 +346,7 @@ fn is_default(path: &[&str], value: &Value) -> bool {
     })
 }
 
-/// Default logging files may be added where the recorded case has none.
+/// Allows additional default logging files that the recorded case does not have.
 fn drop_extra_logging(golden: &Map<String, Value>, found: &mut Value) {
     const ITEMS: &str = "/spec/template/spec/volumes/flink-config-volume/configMap/items";
     let golden = Value::Object(golden.clone());

@@ -1,4 +1,4 @@
-//! A client of an API server for what a test itself does there.
+//! An API server client for a test's own requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use kube::{Client, Config};
 use tower::Layer;
 use tower::timeout::TimeoutLayer;
 
-/// A kube-apiserver closes a connection after 32 seconds without a first request, and after 90
-/// without a further one (`ReadHeaderTimeout` and `IdleTimeout` of its server). hyper keeps idle ones
-/// for 90, too: a request may meet the closing, and fail without an answer.
+/// Idle time after which a connection is dropped. A kube-apiserver closes a connection after 32 seconds without a first
+/// request, and after 90 without a further one (`ReadHeaderTimeout` and `IdleTimeout` of its server). hyper also keeps
+/// idle ones for 90, so a request could meet the close and fail without an answer.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// Until an answer begins; a test that gets none has failed.
+/// Maximum wait for the start of an answer; a test that gets none fails.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
 
-/// The connection that a kubeconfig names first.
+/// Returns the configuration for the kubeconfig's current context.
 pub(crate) async fn config(kubeconfig: &Path) -> Config {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
 
-/// A client that tells errors as they come, nothing is tried again behind the scenes, and that uses
-/// no connection which the API server may be about to close. Its user has a token, as a sandbox's.
+/// Returns a client that reports errors as they come, without retries, and uses no connection that the API server may
+/// be about to close. Its user has a token, like a sandbox's.
 pub(crate) fn client(config: Config) -> Client {
     let connector = config.rustls_https_connector().unwrap();
     let connections = legacy::Client::builder(TokioExecutor::new())

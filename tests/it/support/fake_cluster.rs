@@ -1,10 +1,9 @@
 //! A Kubernetes API server in memory, behind a real `kube::Client`.
 //!
-//! It keeps objects as JSON and knows what clients rely on: resource versions and conflicts,
-//! generations, the status subresource, finalizers, owners, label and name selectors, and watches.
-//! Server-side apply is a merge that remembers who owns which field of the manifest it was given.
-//! Any request can be made to fail, before or after it is carried out. Pods have the logs that they are
-//! given, and ports that lead to another fake.
+//! It stores objects as JSON and implements what clients rely on: resource versions and conflicts, generations, the
+//! status subresource, finalizers, owners, label and field selectors, and watches. Server-side apply is a merge that
+//! remembers which manager owns which field. Any request can be made to fail, before or after it is carried out. Pods
+//! can have logs, and ports that lead to another fake.
 
 pub(crate) mod http;
 mod logs;
@@ -29,17 +28,17 @@ use tokio::sync::Notify;
 /// What goes wrong with one request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// An answer with this status; nothing is done.
+    /// Answers with this status and does nothing.
     Status(u16),
-    /// The object is not there, as on an API server that is late.
+    /// The object is missing, as on an API server that lags behind.
     Absent,
-    /// An answer with this status and text; nothing is done.
+    /// Answers with this status and message and does nothing.
     Refused(u16, String),
-    /// No answer, and nothing is done.
+    /// Does nothing and never answers.
     SilentBefore,
-    /// It is done, and no answer comes.
+    /// Carries out the request but never answers.
     SilentAfter,
-    /// Somebody else has put this object there just before.
+    /// Another client has just stored this object.
     Overtaken(Box<Value>),
 }
 
@@ -50,14 +49,14 @@ struct Injected {
     times: usize,
 }
 
-/// A request that was made.
+/// A recorded request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) method: Method,
-    /// With its query.
+    /// Path and query.
     pub(crate) uri: String,
     pub(crate) body: Value,
-    /// What it was made with; absent where that is nothing.
+    /// The bearer token, if any.
     pub(crate) token: Option<String>,
 }
 
@@ -66,17 +65,17 @@ struct State {
     store: Store,
     faults: Vec<Injected>,
     recorded: Vec<Recorded>,
-    /// Questions about people.
+    /// Token and access reviews.
     reviews: Vec<Recorded>,
-    /// To JobManagers.
+    /// Requests proxied to JobManagers.
     proxied: Vec<Recorded>,
-    /// Of pods, by name.
+    /// Logs by pod name.
     logs: BTreeMap<String, String>,
-    /// Who has which token.
+    /// People by token.
     people: BTreeMap<String, Person>,
 }
 
-/// The server; clones are the same server.
+/// The server; clones share its state.
 #[derive(Clone, Default)]
 pub(crate) struct FakeCluster {
     state: Arc<Mutex<State>>,
@@ -88,7 +87,7 @@ impl FakeCluster {
         Self::default()
     }
 
-    /// A client whose default namespace is `default`.
+    /// Returns a client whose default namespace is `default`.
     pub(crate) fn client(&self) -> kube::Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -102,7 +101,7 @@ impl FakeCluster {
         self.state.lock().unwrap()
     }
 
-    /// Makes the next `times` requests with this method, and `path_part` in their path, go wrong.
+    /// Applies `fault` to the next `times` requests with this method and `path_part` in their path.
     pub(crate) fn fail(&self, method: Method, path_part: &str, fault: Fault, times: usize) {
         self.state().faults.push(Injected {
             method,
@@ -112,17 +111,17 @@ impl FakeCluster {
         });
     }
 
-    /// Lets nothing go wrong any more.
+    /// Removes all pending faults.
     pub(crate) fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// Makes the API server not know the kind with this plural name.
+    /// Makes the kind with this plural name unknown to the API server.
     pub(crate) fn remove_kind(&self, plural: &str) {
         self.state().store.unknown_kinds.insert(plural.to_owned());
     }
 
-    /// Makes the next request with this method and path be refused with this text.
+    /// Rejects the next request with this method and path, with this message.
     pub(crate) fn refuse(&self, method: Method, path_part: &str, code: u16, message: &str) {
         let fault = Fault::Refused(code, message.to_owned());
         self.state().faults.push(Injected {
@@ -133,12 +132,12 @@ impl FakeCluster {
         });
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub(crate) fn forget_requests(&self) {
         self.state().recorded.clear();
     }
 
-    /// Stores an object as it is, status included, as if it had been there before.
+    /// Stores an object as is, status included, as if it had existed before.
     pub(crate) fn insert(&self, object: Value) -> Value {
         let stored = self.state().store.insert(object);
         self.changed.notify_waiters();
@@ -151,28 +150,28 @@ impl FakeCluster {
         self.changed.notify_waiters();
     }
 
-    /// The object as it is stored.
+    /// Returns the stored object.
     pub(crate) fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.state().store.find(plural, namespace, name).cloned()
     }
 
-    /// All objects of a kind, by namespace and name.
+    /// Returns all objects of a kind, by namespace and name.
     pub(crate) fn objects(&self, plural: &str) -> Vec<Value> {
         self.state().store.all(plural)
     }
 
-    /// The requests that change something, in order.
+    /// Returns the requests that change something, in order.
     pub(crate) fn writes(&self) -> Vec<Recorded> {
         let is_write = |recorded: &&Recorded| recorded.method != Method::GET;
         self.state().recorded.iter().filter(is_write).cloned().collect()
     }
 
-    /// All requests, in order.
+    /// Returns all requests, in order.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.state().recorded.clone()
     }
 
-    /// All requests to JobManagers, in order; instead of a body they have the names of their headers.
+    /// Returns all requests to JobManagers, in order, with the names of their headers in place of a body.
     pub(crate) fn proxied(&self) -> Vec<Recorded> {
         self.state().proxied.clone()
     }
@@ -236,7 +235,7 @@ impl FakeCluster {
         })
     }
 
-    /// Events after the resource version, as they happen, until the client leaves.
+    /// Streams the events after the resource version until the client disconnects.
     fn watch(&self, request: store::Request, from: u64) -> Response<Body> {
         let server = self.clone();
         let start = (server, request, from, VecDeque::new());
@@ -252,7 +251,7 @@ impl FakeCluster {
                     from = up_to;
                     ready.extend(lines);
                     if ready.is_empty() {
-                        // A missed wake-up is made up for soon.
+                        // The timeout covers a missed wake-up.
                         drop(tokio::time::timeout(Duration::from_millis(50), notified).await);
                     }
                 }

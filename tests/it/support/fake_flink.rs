@@ -1,9 +1,8 @@
-//! A Flink cluster without Flink: its REST API over stateful jobs, on a port of 127.0.0.1.
+//! A fake Flink cluster: its REST API over stateful jobs, on a port of 127.0.0.1.
 //!
-//! It answers as Flink 1.20 was seen to answer, texts included; `flink_scenarios` holds both to
-//! the same expectations. One server plays many clusters, told apart by the `Host` header
-//! `<id>-rest.<namespace>`; a plain address is the cluster "". Time passes by requests: each one
-//! moves every job on by one step, so that tests neither sleep nor race.
+//! It answers as Flink 1.20 does, texts included; `flink_scenarios` holds both to the same expectations. One server
+//! plays many clusters, distinguished by the `Host` header `<id>-rest.<namespace>`; a plain address is the cluster "".
+//! Requests drive the clock: each one moves every job on by one step, so that tests neither sleep nor race.
 
 mod job;
 mod ledger;
@@ -29,23 +28,23 @@ use serde_json::json;
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// 503 of a JobManager without a leader; nothing is done.
+    /// 503 of a JobManager without a leader; does nothing.
     NoLeader,
-    /// 502 of a gateway in front, in HTML; nothing is done.
+    /// 502 of a gateway in front, in HTML; does nothing.
     BadGateway,
-    /// 500 of Flink's, without a reason; nothing is done.
+    /// 500 from Flink, without a reason; does nothing.
     InternalError,
-    /// No answer, and nothing is done.
+    /// Does nothing and never answers.
     SilentBefore,
-    /// It is done, and no answer comes.
+    /// Carries out the request but never answers.
     SilentAfter,
-    /// It is done, and the connection breaks in the middle of the answer.
+    /// Carries out the request, and the connection breaks in the middle of the answer.
     CutAnswer,
-    /// It is done, and the answer is no JSON.
+    /// Carries out the request and answers with something other than JSON.
     Garbage,
-    /// It is done, and the answer is larger than anybody should read.
+    /// Carries out the request and answers with more than a client should read.
     Endless,
-    /// The list of jobs is empty, as while `main()` still runs.
+    /// The list of jobs is empty, as while `main()` is still running.
     NoJobs,
 }
 
@@ -55,43 +54,43 @@ struct Injected {
     times: usize,
 }
 
-/// Metrics by name; a number stands for all its aggregates.
+/// Metrics by name; one number is returned for every aggregate.
 pub(crate) type Metrics = BTreeMap<String, f64>;
 
-/// One cluster's state.
+/// State of one cluster.
 #[derive(Default)]
 pub(crate) struct Cluster {
     pub(crate) jobs: BTreeMap<String, Job>,
     /// Uploaded jars by id.
     jars: BTreeMap<String, usize>,
-    /// Savepoints that were deleted.
+    /// Paths of deleted savepoints.
     disposed: BTreeSet<String>,
-    /// Job and trigger, where the job was not there.
+    /// Job and trigger ids of operations whose job did not exist.
     orphans: BTreeSet<(String, String)>,
-    /// How a disposal ended, by trigger id.
+    /// Outcome of disposals by trigger id.
     disposals: BTreeMap<String, Option<String>>,
     pub(crate) default_savepoint_directory: Option<String>,
-    /// It chooses the ids of triggers itself, and knows one format.
+    /// Whether the cluster chooses the ids of triggers itself and knows one format only.
     pub(crate) is_before_1_15: bool,
-    /// No JobManager runs.
+    /// Whether no JobManager runs.
     pub(crate) is_down: bool,
-    /// Snapshots of former JobManagers that are still in the store, with their numbers.
+    /// Numbers of the snapshots that former JobManagers left in the store, by path.
     pub(crate) stored: BTreeMap<String, i64>,
     /// Every start of a job, in order.
     pub(crate) starts: Vec<Start>,
-    /// Every start in a session cluster, in order; also those that came to nothing.
+    /// Every submission to a session cluster, in order, failed ones included.
     pub(crate) submissions: Vec<Submission>,
     ledger: Vec<ledger::Entry>,
-    /// Paths that are in the ledger.
+    /// Paths already in the ledger.
     known: BTreeSet<String>,
-    /// Of all TaskManagers.
+    /// Metrics of all TaskManagers.
     pub(crate) process_metrics: Metrics,
-    /// Of the JobManager, beside what each has.
+    /// JobManager configuration beyond the defaults.
     pub(crate) configuration: BTreeMap<String, String>,
     count: u64,
 }
 
-/// What a job started from, and what it could have started from.
+/// What a job was started from, and what it could have been started from.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) job_id: String,
@@ -99,7 +98,7 @@ pub(crate) struct Start {
 }
 
 impl Cluster {
-    /// Gives its processes the memory that an autoscaler reads of them, nowhere near an end.
+    /// Sets the memory metrics that an autoscaler reads, far from any limit.
     pub(crate) fn measure_memory(&mut self) {
         let metrics = [
             ("Status.JVM.Memory.Heap.Max", 1000.0),
@@ -110,7 +109,7 @@ impl Cluster {
         self.process_metrics = metrics.map(|(name, value)| (name.to_owned(), value)).into();
     }
 
-    /// Number of the savepoint or retained checkpoint at `path`, unless it was deleted.
+    /// Returns the number of the savepoint or retained checkpoint at `path`, unless it was deleted.
     pub(crate) fn state_at(&self, path: &str) -> Option<i64> {
         if self.disposed.contains(path) {
             return None;
@@ -120,12 +119,12 @@ impl Cluster {
         found.or_else(|| self.stored.get(path).copied())
     }
 
-    /// Number of the newest state in the store.
+    /// Returns the number of the newest state in the store.
     pub(crate) fn newest_state(&self) -> Option<i64> {
         self.newest().map(|(number, _)| number)
     }
 
-    /// Path of the newest state in the store.
+    /// Returns the path of the newest state in the store.
     pub(crate) fn newest_path(&self) -> Option<String> {
         self.newest().map(|(_, path)| path.to_owned())
     }
@@ -142,7 +141,7 @@ impl Cluster {
         self.disposed.contains(path)
     }
 
-    /// The JobManager is gone, and what only it knew. Answers the jobs that it had.
+    /// Takes the JobManager down along with what it held in memory, and returns its jobs.
     pub(crate) fn go_down(&mut self) -> BTreeMap<String, Job> {
         self.take_stock();
         self.is_down = true;
@@ -152,7 +151,7 @@ impl Cluster {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Another JobManager takes it over: what only memory held is lost.
+    /// Lets another JobManager take over: what was only in memory is lost.
     pub(crate) fn change_leader(&mut self) {
         self.disposals.clear();
         self.jars.clear();
@@ -161,14 +160,14 @@ impl Cluster {
         }
     }
 
-    /// Whether a savepoint at `path` was taken, and not deleted since.
+    /// Whether a savepoint at `path` was taken and not deleted since.
     fn has_savepoint(&self, path: &str) -> bool {
         let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
         let is_taken = taken.any(|one| one.kind != "CHECKPOINT" && one.path == path);
         !self.disposed.contains(path) && (is_taken || self.stored.contains_key(path))
     }
 
-    /// A number that was not given before.
+    /// Returns a number that was not used before.
     fn next(&mut self) -> u64 {
         self.count += 1;
         self.count
@@ -179,17 +178,17 @@ impl Cluster {
 struct World {
     clusters: BTreeMap<String, Cluster>,
     faults: VecDeque<Injected>,
-    /// `METHOD /path`, in order.
+    /// `METHOD /path` of each request, in order.
     requests: Vec<String>,
-    /// Headers of all of them.
+    /// Headers of each request.
     heard: Vec<HeaderMap>,
-    /// Milliseconds since the epoch; a second passes with each request.
+    /// Milliseconds since the epoch; each request advances it by one second.
     now: i64,
-    /// The clock on the wall counts instead.
+    /// Whether the wall clock is used instead of `now`.
     is_in_real_time: bool,
 }
 
-/// The server; it ends when this is dropped.
+/// The server; it ends when dropped.
 pub(crate) struct FakeFlink {
     address: String,
     world: Arc<Mutex<World>>,
@@ -217,13 +216,13 @@ impl FakeFlink {
         Self { address, world, server }
     }
 
-    /// Jobs get times that an operator outside can compare with its own.
+    /// Switches to the wall clock, so that an operator outside can compare times with its own.
     pub(crate) fn use_real_time(&self) {
         let mut world = self.world();
         (world.is_in_real_time, world.now) = (true, jiff::Timestamp::now().as_millisecond());
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the current time in milliseconds since the epoch.
     pub(crate) fn now(&self) -> i64 {
         self.world().time()
     }
@@ -237,7 +236,7 @@ impl FakeFlink {
         format!("http://{}", self.address)
     }
 
-    /// A client of the cluster "".
+    /// Returns a client of the cluster "".
     pub(crate) fn client(&self) -> Client {
         Client::at(&self.base_url(), deadlines()).unwrap()
     }
@@ -246,33 +245,33 @@ impl FakeFlink {
         self.world.lock().unwrap()
     }
 
-    /// Looks at, or changes, the cluster `namespace/name`, or "".
+    /// Reads or changes the cluster `namespace/name`, or "".
     pub(crate) fn with<T>(&self, cluster: &str, change: impl FnOnce(&mut Cluster) -> T) -> T {
         change(self.world().clusters.entry(cluster.to_owned()).or_default())
     }
 
-    /// A job of the cluster "" that runs, with checkpoints.
+    /// Adds a running job with checkpoints to the cluster "".
     pub(crate) fn run_job(&self, job_id: &str) {
         let now = self.world().now;
         self.with("", |cluster| cluster.jobs.insert(job_id.into(), Job::running(job_id, now)));
     }
 
-    /// Looks at, or changes, a job of the cluster "".
+    /// Reads or changes a job of the cluster "".
     pub(crate) fn with_job<T>(&self, job_id: &str, change: impl FnOnce(&mut Job) -> T) -> T {
         self.with("", |cluster| change(cluster.jobs.get_mut(job_id).unwrap()))
     }
 
-    /// Another JobManager takes the cluster "" over: what only memory held is lost.
+    /// Lets another JobManager take over the cluster "": what was only in memory is lost.
     pub(crate) fn change_leader(&self) {
         self.with("", Cluster::change_leader);
     }
 
-    /// The next `times` requests whose `METHOD /path` contains `path_part` go wrong.
+    /// Applies `fault` to the next `times` requests whose `METHOD /path` contains `path_part`.
     pub(crate) fn inject(&self, path_part: &str, fault: Fault, times: usize) {
         self.world().faults.push_back(Injected { path_part: path_part.into(), fault, times });
     }
 
-    /// Headers of all requests so far, a line each.
+    /// Returns the headers of all requests so far, one per line.
     pub(crate) fn heard(&self) -> String {
         let world = self.world();
         let headers = world.heard.iter().flatten();
@@ -282,13 +281,13 @@ impl FakeFlink {
         headers.map(line).collect::<Vec<_>>().concat()
     }
 
-    /// The requests so far that contain `path_part`, as `METHOD /path`.
+    /// Returns the requests so far that contain `path_part`, as `METHOD /path`.
     pub(crate) fn requests(&self, path_part: &str) -> Vec<String> {
         self.world().requests.iter().filter(|line| line.contains(path_part)).cloned().collect()
     }
 }
 
-/// Short ones, so that a test of a timeout does not take long.
+/// Short deadlines, so that a test of a timeout is quick.
 pub(crate) fn deadlines() -> Deadlines {
     Deadlines {
         request: Duration::from_millis(1500),
@@ -306,7 +305,7 @@ impl World {
         self.now
     }
 
-    /// The fault that this request is to suffer.
+    /// Takes the fault to apply to this request.
     fn fault_for(&mut self, request: &str) -> Option<Fault> {
         let position = self
             .faults
@@ -383,7 +382,7 @@ async fn answer(
     }
     if let Some((kind, text)) = web(&method, uri.path()) {
         let response = Response::builder().header("content-type", kind);
-        // Nothing of Flink's sets one; a JobManager runs what others write.
+        // Flink itself sets no cookie, but a JobManager also runs other people's code.
         return response.header("set-cookie", "of=flink").body(Body::from(text)).unwrap();
     }
     let (status, text) = world.lock().unwrap().handle(host, &method, &uri, &headers, &body);
@@ -408,7 +407,7 @@ async fn answer(
     }
 }
 
-/// The web interface: a page, and a script that asks the REST API.
+/// The web interface: a page, and a script that reads the REST API.
 fn web(method: &Method, path: &str) -> Option<(&'static str, &'static str)> {
     const PAGE: &str = "<!doctype html><title>Fake Flink Web Dashboard</title><base href=\"./\">\
                         <h1>Jobs</h1><p></p><script src=\"main.js\" type=\"module\"></script>";

@@ -1,7 +1,7 @@
-//! A SQL gateway in memory, as that of Flink 1.20 answers: sessions, statements that take a while,
-//! results page by page with tokens, stack traces, and sessions that get lost.
+//! A SQL gateway in memory that answers like that of Flink 1.20: sessions, statements that take a while, paged results
+//! with tokens, stack traces, and lost sessions.
 //!
-//! What a statement does is said by its first words; see [`Statement::of`].
+//! The first words of a statement determine what it does; see [`Statement::of`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -24,15 +24,15 @@ struct State {
     closed: usize,
     heartbeats: usize,
     made: usize,
-    /// Answers to results that get lost on their way.
+    /// Number of result answers still to be lost in transit.
     lost_answers: usize,
 }
 
 struct Operation {
     statement: Statement,
-    /// Answers that there is nothing yet.
+    /// Number of answers saying that no result is ready yet.
     unready: usize,
-    /// The token that is asked for next; the one before may be asked for again.
+    /// The next expected token; the one before it may be repeated.
     token: u64,
 }
 
@@ -40,14 +40,14 @@ struct Operation {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Statement {
     Ok,
-    /// Three rows on two pages, after an empty one.
+    /// Three rows on two pages, after an empty page.
     Rows,
-    /// A row a page, for ever.
+    /// One row per page, without end.
     Endless,
     Job,
-    /// An object that there is not, in line 2 of the statement.
+    /// Fails on an unknown object in line 2 of the statement.
     Unknown,
-    /// The session is lost while it runs.
+    /// The session is lost while the statement runs.
     Lost,
 }
 
@@ -69,7 +69,7 @@ impl Statement {
         }
     }
 
-    /// The page with this token, and whether it is the last.
+    /// Returns the page with this token, and whether it is the last.
     fn page(self, token: u64) -> (Vec<Value>, bool) {
         let row = |kind: &str, fields: Value| json!({"kind": kind, "fields": fields});
         match (self, token) {
@@ -87,7 +87,7 @@ impl Statement {
     }
 }
 
-/// The gateway; clones are the same one.
+/// The gateway; clones share its state.
 #[derive(Clone)]
 pub(crate) struct FakeSqlGateway {
     state: Arc<Mutex<State>>,
@@ -95,7 +95,7 @@ pub(crate) struct FakeSqlGateway {
 }
 
 impl FakeSqlGateway {
-    /// Starts one on a port of its own.
+    /// Starts a gateway on its own port.
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -126,7 +126,7 @@ impl FakeSqlGateway {
         self.address.to_string()
     }
 
-    /// Loses the next answers to what asks for results, after they were made.
+    /// Loses the next `count` answers to requests for results, after they are produced.
     pub(crate) fn lose_answers(&self, count: usize) {
         self.state.lock().unwrap().lost_answers = count;
     }
@@ -135,17 +135,17 @@ impl FakeSqlGateway {
         self.state.lock().unwrap().statements.clone()
     }
 
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     pub(crate) fn sessions(&self) -> usize {
         self.state.lock().unwrap().sessions.len()
     }
 
-    /// Statements that were cancelled.
+    /// Returns the number of cancelled statements.
     pub(crate) fn cancelled(&self) -> usize {
         self.state.lock().unwrap().cancelled.len()
     }
 
-    /// Statements that were closed, and those that were not.
+    /// Returns the number of closed statements and of those still open.
     pub(crate) fn closed(&self) -> (usize, usize) {
         let state = self.state.lock().unwrap();
         (state.closed, state.operations.len())
@@ -256,7 +256,7 @@ impl State {
             }
             Statement::Ok | Statement::Rows | Statement::Endless | Statement::Job => {}
         }
-        // A page may be asked for once more, and no other one.
+        // Only the previous page may be requested again.
         if token == operation.token {
             operation.token += 1;
         } else if token + 1 != operation.token {
@@ -303,7 +303,7 @@ impl State {
     }
 }
 
-/// `SET 'a' = 'b'`.
+/// Parses `SET 'a' = 'b'`.
 fn setting(text: &str) -> Option<(String, String)> {
     let mut parts = text.strip_prefix("SET ")?.split('\'');
     Some((parts.nth(1)?.to_owned(), parts.nth(1)?.to_owned()))

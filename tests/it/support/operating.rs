@@ -1,4 +1,4 @@
-//! The operator itself, at work on the fakes.
+//! The operator itself, running against the fakes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use testing::scene::{JOB_ID, Scene};
 use super::fake_cluster::FakeCluster;
 use super::fake_flink::{FakeFlink, Job};
 
-/// How long something may take to come about on a busy machine, and how often it is looked for.
+/// Maximum wait for something to happen on a busy machine, and the polling interval.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A running operator of all namespaces, with the API server and the Flink clusters that it sees.
+/// A running operator, with the API server and the Flink clusters that it sees.
 pub(crate) struct Operating {
     pub(crate) cluster: FakeCluster,
     pub(crate) flink: FakeFlink,
@@ -38,17 +38,17 @@ impl Operating {
         Self::start_on(FakeCluster::new(), flink)
     }
 
-    /// On a cluster in which there is something already.
+    /// Starts on a cluster that already has objects.
     pub(crate) fn start_on(cluster: FakeCluster, flink: FakeFlink) -> Self {
         Self::start_counted(&Watch::AllNamespaces, cluster, flink, Metrics::default())
     }
 
-    /// Of these namespaces.
+    /// Starts for the namespaces of `watch`.
     pub(crate) fn start_in(watch: &Watch, cluster: FakeCluster, flink: FakeFlink) -> Self {
         Self::start_counted(watch, cluster, flink, Metrics::default())
     }
 
-    /// With metrics.
+    /// Starts with metrics.
     pub(crate) fn start_counted(
         watch: &Watch,
         cluster: FakeCluster,
@@ -58,7 +58,7 @@ impl Operating {
         Self::start_judged(watch, cluster, flink, metrics, vec![])
     }
 
-    /// With the rules that this configuration of the operator defines for autoscalers.
+    /// Starts with the autoscaler rules defined in this operator configuration.
     pub(crate) fn start_ruled(flink: FakeFlink, text: &str) -> Self {
         let config = config::file::parse_flink_conf(text);
         let rules = ScalingRules::configured(&config).unwrap();
@@ -67,7 +67,7 @@ impl Operating {
         Self::start_with(&all, cluster, flink, Metrics::default(), with)
     }
 
-    /// With validators that have a say.
+    /// Starts with validators.
     pub(crate) fn start_judged(
         watch: &Watch,
         cluster: FakeCluster,
@@ -96,18 +96,18 @@ impl Operating {
         Self { cluster, flink, operator }
     }
 
-    /// Goes on with these namespaces and no others.
+    /// Switches to the namespaces of `watch`.
     pub(crate) async fn watch(&self, watch: &Watch) -> Moved {
         self.operator.watch(watch).await
     }
 
-    /// Goes on with this configuration.
+    /// Replaces the configuration.
     pub(crate) fn configure(&self, text: &str) {
         let config = config::file::parse_flink_conf(text);
         self.operator.context.live.replace(OperatorConfig::new(config));
     }
 
-    /// Waits until `look` finds what it looks for.
+    /// Waits until `look` returns something.
     pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&FakeCluster) -> Option<T>) -> T {
         let find = async {
             loop {
@@ -125,7 +125,7 @@ impl Operating {
         })
     }
 
-    /// Puts the scene's resource there, with its JobManager and a running job in it.
+    /// Creates the scene's resource, with its JobManager and a running job.
     pub(crate) fn run(&self, scene: &Scene) {
         let job = Job::running(JOB_ID, 1_750_000_000_000);
         self.flink.with("shop/orders", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
@@ -133,7 +133,7 @@ impl Operating {
         self.cluster.insert(with_status(&scene.resource, &scene.status));
     }
 
-    /// Waits until the job that [`Self::run`] put there was looked at.
+    /// Waits until the operator has observed the job that [`Self::run`] created.
     pub(crate) async fn until_seen_running(&self) {
         self.until("the job is looked at", |cluster| {
             let status = &cluster.object("flinkdeployments", "shop", "orders")?["status"];
@@ -143,22 +143,22 @@ impl Operating {
         .await;
     }
 
-    /// What it would do about the resource in this form, as a watch that is late shows it.
+    /// Returns what the operator would do about the resource in this form, as a stale watch shows it.
     pub(crate) async fn would(&self, resource: FlinkDeployment) -> Preview {
         preview::of_deployment(resource, &self.operator.context).await.unwrap()
     }
 
-    /// Waits until all that is there was listed.
+    /// Waits until all existing objects are listed.
     pub(crate) async fn until_listed(&self) {
         self.operator.ready().await;
     }
 
-    /// Another operator goes on where this one ends.
+    /// Stops this operator and starts another one on the same clusters.
     pub(crate) async fn restart(self) -> Self {
         self.restart_after(|_| {}).await
     }
 
-    /// The same with what happened while there was none.
+    /// As [`Self::restart`], with `change` applied while no operator runs.
     pub(crate) async fn restart_after(self, change: impl FnOnce(&FakeCluster)) -> Self {
         let Self { cluster, flink, operator } = self;
         operator.stop().await;
@@ -166,7 +166,7 @@ impl Operating {
         Self::start_on(cluster, flink)
     }
 
-    /// Ends; whether nothing had to be cut off.
+    /// Stops the operator; returns whether nothing had to be aborted.
     pub(crate) async fn rest(mut self) -> bool {
         self.operator.rest().await
     }
@@ -176,7 +176,7 @@ impl Operating {
     }
 }
 
-/// The Deployment of a JobManager that runs.
+/// Returns the Deployment of a running JobManager.
 pub(crate) fn job_manager_of(resource: &FlinkDeployment) -> Value {
     let metadata = &resource.metadata;
     json!({
@@ -195,14 +195,14 @@ pub(crate) fn job_manager_of(resource: &FlinkDeployment) -> Value {
     })
 }
 
-/// A resource as it is stored, with its status.
+/// Returns a resource as it is stored, with its status.
 pub(crate) fn with_status(resource: &impl Serialize, status: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(resource).unwrap();
     value["status"] = serde_json::to_value(status).unwrap();
     value
 }
 
-/// The error in the status of a resource in `shop`, as a person reads it.
+/// Returns the message of the error in the status of a resource in `shop`.
 pub(crate) fn error_of(cluster: &FakeCluster, plural: &str, name: &str) -> Option<String> {
     let resource = cluster.object(plural, "shop", name)?;
     resource["status"]["error"].as_str().map(message_of)

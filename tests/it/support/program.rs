@@ -1,20 +1,20 @@
-//! Programs that tests start: each with an environment made from nothing.
+//! Programs that tests start, each in a clean environment.
 //!
-//! Nothing that is set or runs on the machine reaches them: no kubeconfig, sandbox, proxy, locale
-//! or terminal. `tests/alone.sh` does as much for the process of a test itself.
+//! Nothing set up or running on the machine affects them: no kubeconfig, sandbox, proxy, locale or terminal.
+//! `tests/alone.sh` does the same for the test process itself.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The program of this build.
+/// The program from this build.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-flink");
-/// Where sandboxes of tests are: those of a test that was killed are found there.
+/// Folder of the tests' sandboxes, where those of a killed test can be found.
 pub(crate) const SANDBOXES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/sandboxes");
-/// A home that is the user's in nothing.
+/// A home directory without anything of the user's.
 pub(crate) const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/home");
 
-/// What a program has of the machine: where programs and certificates are, and the cache, which
-/// holds what takes minutes to build.
+/// Variables that programs inherit: the paths of programs and certificates, and the cache, which holds what takes
+/// minutes to build.
 const KEPT: [&str; 6] = [
     "PATH",
     "TMPDIR",
@@ -24,12 +24,12 @@ const KEPT: [&str; 6] = [
     "KUBECTL_FLINK_TEST_STORES",
 ];
 
-/// `kubectl-flink`, as all tests start it.
+/// Returns a command for `kubectl-flink`, as all tests start it.
 pub(crate) fn program() -> Command {
     other(PROGRAM)
 }
 
-/// Any other program.
+/// Returns a command for any other program.
 pub(crate) fn other(program: impl AsRef<OsStr>) -> Command {
     std::fs::create_dir_all(HOME).unwrap();
     let mut command = Command::new(program);

@@ -1,11 +1,11 @@
-//! The rights of the operator, out of its installation.
+//! The operator's permissions, from its installation manifests.
 
 use serde_json::Value;
 
-/// Account of the operator in an installation.
+/// Service account of an installed operator.
 pub(crate) const ACCOUNT: &str = "flink-operator";
 
-/// The account, the two roles and their bindings among the objects of `operator install`.
+/// Selects the account, the two roles and their bindings from the objects of `operator install`.
 pub(crate) fn of_operator(objects: Vec<Value>) -> Vec<Value> {
     let is_of_operator = |object: &Value| {
         ["ServiceAccount", "Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap())

@@ -1,4 +1,4 @@
-//! An operator that serves the console, and does nothing else: another one leads.
+//! An operator that only serves the console, because another one leads.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,17 +15,17 @@ use tokio::time::timeout;
 
 use super::program::program;
 
-/// Everything here takes a second or two.
+/// Maximum wait; everything here takes a second or two.
 const LIMIT: Duration = Duration::from_mins(1);
 /// Name of the Lease.
 const LEASE: &str = "flink-console-test";
-/// The other one is believed for longer than any test takes.
+/// The other leader's lease outlasts every test.
 const CONFIGURATION: &str = "\
 kubernetes.operator.leader-election.lease-duration: 1 h
 kubernetes.operator.leader-election.renew-deadline: 30 min
 ";
 
-/// That of the operator that leads.
+/// Returns the Lease that the leading operator holds.
 pub(crate) fn lease(namespace: &str) -> Value {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -34,7 +34,7 @@ pub(crate) fn lease(namespace: &str) -> Value {
             "acquireTime": now, "renewTime": now}})
 }
 
-/// The operator, until this is dropped.
+/// The operator; it ends when dropped.
 pub(crate) struct Serving {
     pub(crate) base: String,
     _child: Child,
@@ -42,7 +42,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// With the lease in this namespace; the flags say what is operated.
+    /// Starts with the lease in this namespace; the flags select what is operated.
     pub(crate) async fn start(kubeconfig: &Path, namespace: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config.yaml"), CONFIGURATION).unwrap();
@@ -58,7 +58,7 @@ impl Serving {
         Self { base, _child: child, _folder: folder }
     }
 
-    /// Cookie of who signs in with this token.
+    /// Signs in with this token and returns the cookie.
     pub(crate) async fn sign_in(&self, token: &str) -> String {
         let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
         let request = client.post(format!("{}/sign-in", self.base));
@@ -70,7 +70,7 @@ impl Serving {
     }
 }
 
-/// The port of the console, as the log tells it; the rest of the log is read and let go.
+/// Reads the console's port from the log; the rest of the log is drained and discarded.
 async fn port(child: &mut Child) -> u64 {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut log = String::new();

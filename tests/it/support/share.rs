@@ -1,6 +1,6 @@
-//! The part of a long test that a run tries: all of it, or with the next commit another part.
+//! The share of a long test that a run executes: all of it, or a different part with each commit.
 
-/// `KUBECTL_FLINK_TEST_SHARE`: as `1/8`, every eighth of what is counted, from the second on.
+/// Parses `KUBECTL_FLINK_TEST_SHARE`: `1/8` selects every eighth item, from the second on.
 fn parts() -> (usize, usize) {
     let Ok(share) = std::env::var("KUBECTL_FLINK_TEST_SHARE") else { return (0, 1) };
     let parts = share.split_once('/').and_then(|(which, of)| {
@@ -10,23 +10,23 @@ fn parts() -> (usize, usize) {
     parts.expect("KUBECTL_FLINK_TEST_SHARE is a share such as 0/8")
 }
 
-/// Whether this run has a part alone.
+/// Whether this run executes only a part.
 pub(crate) fn is_partial() -> bool {
     parts().1 > 1
 }
 
-/// Of many things the share that is asked for.
+/// Returns this run's share of many items.
 pub(crate) fn share<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     part(all, usize::MAX)
 }
 
-/// Of few things that take long each, at least a third.
+/// Returns this run's share of a few slow items, at least a third of them.
 pub(crate) fn third<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     part(all, 3)
 }
 
-/// One of several ways to run test number `number`, with the next commit another one; the first where
-/// all of the tests run.
+/// Returns one of several ways to run test number `number`, a different one with each commit; the first if all tests
+/// run.
 pub(crate) fn one_of<T: Copy>(ways: &[T], number: usize) -> T {
     let (which, of) = parts();
     ways[if of > 1 { (which + number) % ways.len() } else { 0 }]

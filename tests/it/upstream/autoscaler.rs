@@ -106,7 +106,7 @@ impl Job {
         Settings::read(&self.config).unwrap()
     }
 
-    /// A cycle in which both vertices have read so many records.
+    /// Runs a cycle in which both vertices have read this many records.
     fn cycle(&mut self, second: i64, records: f64) -> Cycle {
         for vertex in [&mut self.source, &mut self.sink] {
             vertex.counters = Counters { records_in: records, records_out: records, busy: 0.0 };
@@ -162,7 +162,7 @@ fn flink_31318_a_job_that_works_off_a_backlog_is_not_scaled_down() {
 fn flink_33306_a_source_that_seems_idle_while_it_catches_up_is_measured_by_what_it_reads() {
     let rate = |lag: f64| {
         let mut job = Job::new(&[]);
-        // Waiting for its brokers does not count as busy.
+        // Waiting for its brokers is not busy time.
         job.of_source.busy = all(10.0);
         job.of_source.pending = all(lag);
         job.cycle(0, 0.0);
@@ -182,7 +182,7 @@ fn flink_34178_a_restart_ends_when_the_job_runs_not_when_it_is_stable() {
     assert_eq!(job.cycle(60, 6000.0).outcome, Outcome::Scaled);
     let parallelism = job.state.overrides[&"source".into()];
     (job.source.parallelism, job.sink.parallelism) = (parallelism, parallelism);
-    // It ran again after 20 seconds, and that is seen ten minutes later.
+    // It ran again after 20 seconds, which is observed ten minutes later.
     job.running_since = at(80);
     job.cycle(660, 0.0);
     assert_eq!(job.state.restarts[&at(60)], Some(SignedDuration::from_secs(20)));
@@ -192,7 +192,7 @@ fn flink_34178_a_restart_ends_when_the_job_runs_not_when_it_is_stable() {
 #[test]
 fn flink_34266_rates_are_those_of_the_whole_window() {
     let mut job = Job::new(&[("metrics.window", "3 min")]);
-    // What the moment shows is far off each time.
+    // The momentary rate is far off each time.
     for (second, records, moment) in
         [(0, 0.0, 5000.0), (60, 100.0, 1.0), (120, 17_000.0, 7000.0), (180, 18_000.0, 2.0)]
     {
@@ -228,8 +228,8 @@ fn flink_36535_down_goes_to_the_highest_of_the_interval_and_not_before_its_end()
 
 #[test]
 fn flink_39299_alignment_never_turns_the_direction_round() {
-    // A source of 15 partitions with 16 subtasks: the next one up that fits is less. One of them has
-    // nothing to do, and goes.
+    // A source of 15 partitions with 16 subtasks: the next parallelism that fits is lower. One of them is idle and is
+    // removed.
     let decided = |current: u32, rate: f64, options: &[(&str, &str)]| {
         let mut job = Job::new(options);
         job.source.parallelism = current;
@@ -261,7 +261,7 @@ fn flink_40389_a_source_has_no_more_subtasks_than_partitions() {
         let mut job = Job::new(&[mode, ("scale-down.interval", "10 min")]);
         (job.source.parallelism, job.source.partitions) = (100, Some(15));
         job.of_source.busy = all(1000.0);
-        // As many records again come in as it reads.
+        // Twice as many records come in as it reads.
         let of_source = |job: &mut Job, minute: u32, since: u32| {
             let records = 6000.0 * f64::from(minute - since);
             job.of_source.pending = all(records);
@@ -274,7 +274,7 @@ fn flink_40389_a_source_has_no_more_subtasks_than_partitions() {
         }
         assert_eq!(of_source(&mut job, 11, 0), Some(15));
         assert_eq!(job.state.overrides[&"source".into()], 15);
-        // Busy as it is, it would need more partitions and not more subtasks.
+        // Although it is busy, it would need more partitions, not more subtasks.
         (job.source.parallelism, job.running_since) = (15, at(12 * 60));
         assert_eq!(of_source(&mut job, 12, 12), None);
         for minute in 13..=33 {
@@ -290,7 +290,7 @@ fn flink_39890_a_vertex_that_read_nothing_scales_as_any_other() {
     assert_eq!(scaling_coefficient(&history, 0.5, 3).to_bits(), 1.0_f64.to_bits());
 }
 
-/// With this true processing rate.
+/// Returns figures with this true processing rate.
 fn figures(rate: f64) -> Figures {
     let mut figures = Figures::default();
     figures.set(Metric::TrueProcessingRate, Evaluated::average(rate));
@@ -299,7 +299,7 @@ fn figures(rate: f64) -> Figures {
 
 #[test]
 fn flink_40443_names_that_a_job_makes_up_are_read_in_no_time() {
-    // Each part may be where a topic begins: a pattern would be tried from all of them.
+    // Each part may be the start of a topic: a pattern would be tried from all of them.
     let begun = Instant::now();
     let kafka = ".KafkaSourceReader.topic.".repeat(40_000);
     let clusters = ".kafkaCluster.".repeat(70_000);
@@ -333,7 +333,7 @@ fn flink_39306_records_are_counted_as_the_busy_time_is() {
         moment(0, 0.0, 900.0);
         average(&moment(60, 60_000.0, 300.0), "sink", Metric::TrueProcessingRate)
     };
-    // 600 records in 200 ms. The counter, which says 1000 per second, is of other moments.
+    // 600 records in 200 ms. The counter, which says 1000 per second, covers other moments.
     assert_eq!(rate("MAX").to_bits(), 3000.0_f64.to_bits());
     assert_eq!(rate("MIN").to_bits(), 3000.0_f64.to_bits());
 }
@@ -347,7 +347,7 @@ fn flink_39743_the_expected_rate_is_that_of_the_parallelism_that_comes_out() {
     job.cycle(0, 0.0);
     job.of_source.pending = all(60_000.0);
     let cycle = job.cycle(60, 6000.0);
-    // Eleven times as much comes in, and five subtasks instead of four manage a quarter more.
+    // Eleven times as much comes in, and five subtasks instead of four process a quarter more.
     assert_eq!(new_parallelism(&cycle), [5, 5]);
     let figures = &cycle.evaluation.as_ref().unwrap().vertices[&"source".into()];
     let expected = figures.current(Metric::ExpectedProcessingRate);
@@ -377,7 +377,7 @@ async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() 
             ("job.autoscaler.scaling.event.interval", interval),
         ];
         run_job(&operating, &scene(&options), 10.0);
-        // Far more than it needs, and nothing is done about it.
+        // Far more than it needs, and nothing changes.
         with_load(&operating, |load| load.parallelism.values_mut().for_each(|of| *of = 4));
         let counts = |cluster: &FakeCluster| -> Vec<u64> {
             let reports = events(cluster, "ScalingReport").into_iter();
@@ -385,11 +385,11 @@ async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() 
         };
         operating.until("it is told", |cluster| (!counts(cluster).is_empty()).then_some(())).await;
         if is_told_again {
-            // Each cycle comes to the same.
+            // Each cycle comes to the same result.
             let is_counted = |cluster: &FakeCluster| (counts(cluster)[0] > 3).then_some(());
             operating.until("it is told again", is_counted).await;
         } else {
-            // As many cycles again, and more.
+            // At least as many cycles again.
             let measured = || operating.flink.requests("metrics").len();
             let enough = 2 * measured() + 10;
             operating.until("it is measured again", |_| (measured() > enough).then_some(())).await;
@@ -417,7 +417,7 @@ async fn flink_40414_what_a_job_may_write_sets_no_option_of_it() {
     let event = operating.until("the key is told", told).await;
     let message = event["message"].as_str().unwrap();
     assert!(message.ends_with("or reset the autoscaler") && !message.contains("evil"), "{message}");
-    // An operator that starts reads it before anything else.
+    // A starting operator reads it before anything else.
     let operating = operating.restart().await;
     with_load(&operating, |load| load.rate = 100.0);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -468,7 +468,7 @@ async fn flink_39925_a_vertex_whose_records_are_not_all_counted_is_not_scaled_do
     operating.stop().await;
 }
 
-/// What the autoscaler of a former `orders` left behind, which belongs to this kind.
+/// Returns the leftover autoscaler state of an earlier `orders` of this kind.
 fn left_by(kind: &str) -> Value {
     let mut map = config_map(json!({
         "parallelismOverrides": format!("{WINDOW}:7"), "scalingTracking": "cut sho", "ofTomorrow": "7",
@@ -482,7 +482,7 @@ fn left_by(kind: &str) -> Value {
 async fn flink_40587_a_resource_that_was_made_again_begins_anew_and_stores() {
     let operating = Operating::start(flink().await);
     operating.cluster.insert(left_by("FlinkDeployment"));
-    // As long as the API server has no resource of this uid, the watch may show the one that is gone.
+    // While the API server has no resource of this uid, the watch may show the deleted one.
     operating.cluster.fail(Method::GET, "flinkdeployments/orders", Fault::Absent, 2);
     run_job(&operating, &scene(&[("job.autoscaler.advice.first-window", "true")]), 28.0);
     let refused = |cluster: &FakeCluster| {
@@ -501,7 +501,7 @@ async fn flink_40587_a_resource_that_was_made_again_begins_anew_and_stores() {
     assert_eq!(parallelism(&operating), (1, 1));
     assert!(!last_reconciled(&operating.cluster).to_string().contains(WINDOW));
 
-    // It goes while it is in use: what is stored next is made again.
+    // It is deleted while in use: the next write creates it again.
     let maps: Api<ConfigMap> = Api::namespaced(operating.cluster.client(), "shop");
     maps.delete("autoscaler-orders", &DeleteParams::default()).await.unwrap();
     with_load(&operating, |load| load.rate = 100.0);

@@ -1,4 +1,4 @@
-//! Something went wrong, and nobody was told what.
+//! Something went wrong, and no one was informed.
 
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use axum::http::Method;
@@ -37,7 +37,7 @@ async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
     );
     assert_eq!(event["involvedObject"]["name"], "orders");
     operating.stop().await;
-    // What keeps its pods from being made is in the status as well.
+    // What prevents its pods from being created is in the status as well.
     let mut starting = Scene::running("stateless").starting();
     let refused = JobManager {
         available_replicas: 0,
@@ -50,7 +50,7 @@ async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
     assert!(events(&plan).iter().any(|event| event.message.contains("exceeded quota")));
 }
 
-/// Flink 1 reads `org.a;org.b`, and the text of a JSON list as one element.
+/// Flink 1 reads `org.a;org.b`, and takes the text of a JSON list as one element.
 #[test]
 fn flink_40055_a_list_of_the_operators_configuration_reaches_flink_1_as_its_own() {
     const KEY: &str = "classloader.parent-first-patterns.additional";
@@ -102,7 +102,7 @@ async fn flink_37430_a_failure_is_told_down_to_its_innermost_cause() {
     operating.stop().await;
 }
 
-/// A JobManager pod whose main container is in `state`, after `last`.
+/// Returns a JobManager pod whose main container is in `state`, after `last`.
 fn pod_in(state: Value, last: Value) -> Pod {
     let container = json!({
         "name": "flink-main-container", "image": "flink:1.20", "imageID": "", "ready": false,
@@ -173,10 +173,10 @@ fn flink_37730_the_exceptions_of_a_job_are_told_once() {
     let plan = scene.plan();
     let exceptions: Vec<&Event> =
         events(&plan).into_iter().filter(|event| event.reason == "JobException").collect();
-    // The operator has just started: what is old was told by the one before.
+    // The operator has just started: its predecessor reported the old ones.
     let [event] = exceptions[..] else { panic!("{}", told(&plan)) };
     assert!(event.message.contains("disk is full") && event.is_warning);
-    // By its key it is one event, whoever tells it again.
+    // Its key makes it one event, whoever reports it again.
     let again = scene.plan();
     let keys: Vec<_> = events(&again).into_iter().map(|event| event.key.clone()).collect();
     assert!(event.key.is_some() && keys.contains(&event.key));
@@ -204,7 +204,7 @@ async fn flink_37730_an_exception_is_one_event_over_restarts_of_the_operator() {
     operating.until("it is told", |cluster| (tries(cluster) > 0).then_some(())).await;
     let before = tries(&operating.cluster);
     let operating = operating.restart().await;
-    // The other operator cannot know what this one told, and asks the API server for it again.
+    // The other operator cannot know what this one reported, and creates the event again.
     operating.until("it is told again", |cluster| (tries(cluster) > before).then_some(())).await;
     let looks = || operating.flink.requests("GET /jobs/overview").len();
     let seen = looks();

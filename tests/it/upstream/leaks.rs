@@ -47,10 +47,10 @@ fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
     for version in 1..1000 {
         metrics.see(|| sighting(version), now);
     }
-    // Events in all, that it came and that it changed.
+    // All events: that it was created and that it was changed.
     assert_eq!(series(), 3);
     metrics.gone("u1", now);
-    // That it was deleted, of the last thousand.
+    // The deletion, among the last thousand.
     assert_eq!(series(), 1);
     metrics.see(|| sighting(1000), now);
     metrics.scope_closes(Some("other"), now);
@@ -86,7 +86,7 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
         drop(fetched);
         assert_eq!(files(), 0);
     }
-    // Several at the same time, each with a file of its own.
+    // Several at the same time, each with its own file.
     let all = futures::future::join_all((0..5).map(|_| artifact::fetch(&request))).await;
     let paths: BTreeSet<_> =
         all.iter().map(|one| one.as_ref().unwrap().path().to_owned()).collect();
@@ -94,8 +94,8 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
     drop(all);
     assert_eq!(files(), 0);
 
-    // Those that fail when they have begun to write: what arrives is cut off, too large, another than
-    // was promised, or no jar, and what does not come to an end is given up.
+    // Downloads that fail after they have begun to write: truncated, too large, different from what was promised, not a
+    // jar, or without an end.
     let address = serving().await;
     let of = |name: &str, more: &[(&str, &str)]| {
         let mut config = config.clone();
@@ -135,7 +135,7 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
     assert_eq!(files(), 0);
 }
 
-/// A place for jars, and for what is none.
+/// Serves jars, and files that are no jars.
 async fn serving() -> SocketAddr {
     let jar = || {
         let mut jar = b"PK\x03\x04".to_vec();
@@ -160,7 +160,7 @@ async fn serving() -> SocketAddr {
     address
 }
 
-/// A REST API that notes the address of each connection.
+/// Serves a REST API that notes the address of each connection.
 async fn counting() -> (SocketAddr, Arc<Mutex<BTreeSet<SocketAddr>>>) {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let shared = Arc::clone(&seen);
@@ -175,7 +175,7 @@ async fn counting() -> (SocketAddr, Arc<Mutex<BTreeSet<SocketAddr>>>) {
     (address, seen)
 }
 
-/// Threads of this process with this name.
+/// Returns the number of threads of this process with this name.
 fn threads(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.map(|task| std::fs::read_to_string(task.path().join("comm")));
@@ -207,10 +207,10 @@ fn flink_36876_clients_share_their_connections_and_threads() {
         assert_eq!(connections.lock().unwrap().len(), 1, "each client has its own");
         let all = futures::stream::iter(0..400).map(|of| ask(of % 20)).buffer_unordered(AT_ONCE);
         all.collect::<()>().await;
-        // One more may be made while one that is in use comes free.
+        // One more may be opened while another one is being returned.
         let made = connections.lock().unwrap().len();
         assert!(made <= 2 * AT_ONCE, "{made} connections for {AT_ONCE} requests at the same time");
-        // Only Linux tells the threads of a process in this way.
+        // Only Linux exposes the threads of a process this way.
         if cfg!(target_os = "linux") {
             assert_eq!(threads(NAME), 0, "a client works in the thread of whoever has it");
         }
@@ -228,7 +228,7 @@ async fn flink_39439_a_refused_disposal_leaves_the_history_as_it_is() {
         let flink = FakeFlink::start().await;
         flink.use_real_time();
         let operating = Operating::start(flink);
-        // What is not known to be needed by nobody is not disposed of.
+        // A savepoint is not disposed of unless it is known that nothing needs it.
         operating.until_listed().await;
         if is_refused {
             operating.flink.inject("POST /savepoint-disposal", Fault::InternalError, usize::MAX);

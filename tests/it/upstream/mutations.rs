@@ -1,5 +1,4 @@
-//! The patches of `tests/mutations.sh`: each takes a guard out of the code, and names the test that
-//! has to notice.
+//! Checks the patches of `tests/mutations.sh`: each removes a guard from the code, and names the test that must notice.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +8,7 @@ use testing::sources::path;
 use super::table::tests;
 use crate::support::program::other;
 
-/// Guards of fewer bugs than this would be no sample.
+/// Minimum number of patches for a meaningful sample.
 const PATCHES_MIN: usize = 10;
 
 fn patches() -> Vec<PathBuf> {
@@ -46,7 +45,7 @@ fn each_patch_says_what_it_takes_out_and_who_notices() {
         };
         assert!(field("Guard").ends_with('.'), "{name}: {}", field("Guard"));
         let id = name.strip_prefix("FLINK-").unwrap_or_else(|| panic!("{name} is no id"));
-        // One bug may have several guards, which are told apart by a word.
+        // One bug may have several guards, which are distinguished by a word.
         let id = id.split('-').next().unwrap();
         let noticed_by = field("Test");
         assert!(noticed_by.starts_with(&format!("flink_{id}_")), "{name}: {noticed_by}");

@@ -204,7 +204,7 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
     }
 }
 
-/// With this template of pods, in all three places.
+/// Returns a blue/green deployment with this pod template in all three places.
 fn blue_green(of_pods: &Value) -> Value {
     let part = json!({"resource": {"memory": "1g", "cpu": 0.5}, "podTemplate": of_pods});
     json!({
@@ -239,7 +239,7 @@ fn flink_38517_what_a_template_of_pods_has_from_a_pod_is_no_change_of_a_blue_gre
         let mut with = plain.clone();
         with[name] = value;
         let (before, after) = (blue_green(&plain), blue_green(&with));
-        // It is read without loss, and so it can be written back.
+        // It is read without loss, so it can be written back.
         for object in [&before, &after] {
             let written = serde_json::to_value(read(object)).unwrap();
             assert_eq!(
@@ -261,7 +261,7 @@ fn flink_38517_what_a_template_of_pods_has_from_a_pod_is_no_change_of_a_blue_gre
     }
 }
 
-/// One that always says the same.
+/// A mutator that always answers the same.
 struct Saying(Value);
 
 impl Mutator for Saying {
@@ -278,7 +278,7 @@ fn saying(answer: Value) -> Arc<dyn Mutator> {
     Arc::new(Saying(answer))
 }
 
-/// What the API server is told about a new object.
+/// Returns the webhook's answer about a new object.
 async fn reviewed(mutators: Vec<Arc<dyn Mutator>>, object: &Value) -> Value {
     let review = json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
@@ -298,7 +298,7 @@ async fn reviewed(mutators: Vec<Arc<dyn Mutator>>, object: &Value) -> Value {
 
 #[tokio::test]
 async fn flink_39509_an_object_that_no_mutator_changes_is_handed_on_as_it_was_written() {
-    // With numbers as text, nulls and fields that nobody knows: all that a round trip would lose.
+    // With numbers as text, nulls and unknown fields: everything that a round trip would lose.
     let object = json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
         "metadata": {
@@ -317,7 +317,7 @@ async fn flink_39509_an_object_that_no_mutator_changes_is_handed_on_as_it_was_wr
         assert_eq!(reviewed(mutators, &object).await, unchanged);
     }
 
-    // Nor does one that could be read by whoever changes it: a change is that change alone.
+    // Nor is an object rewritten that the mutator could read: a change is only that change.
     let mut object = serde_json::to_value(Scene::new("stateless").resource).unwrap();
     object["metadata"]["labels"] = json!({"app": "orders"});
     object["metadata"]["managedFields"] = json!([]);

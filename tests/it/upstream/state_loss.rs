@@ -7,7 +7,7 @@ use testing::scene::{JOB_ID, Scene};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, with_status};
 
-/// A ConfigMap as Flink leaves it.
+/// Returns a ConfigMap as Flink leaves it.
 fn ha_map(name: &str, data: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -23,8 +23,8 @@ fn checkpoint() -> Value {
     json!({"checkpointID-0000000000000000007": "handle", "counter": "8"})
 }
 
-/// Starts a job that was stopped for its last state beside these ConfigMaps: the error, or nothing
-/// where its cluster was created.
+/// Starts a job that was stopped for its last state beside these ConfigMaps; returns the error, or `None` if its
+/// cluster was created.
 async fn start_beside(maps: &[Value]) -> Option<String> {
     let scene = Scene::running("last-state").upgrading(UpgradeMode::LastState);
     let operating = Operating::start(FakeFlink::start().await);
@@ -67,7 +67,7 @@ async fn flink_30408_only_a_config_map_of_this_job_counts() {
     let another = format!("orders-{}-config-map", "f".repeat(32));
     for (map, counts) in [
         (ha_map(&format!("orders-{JOB_ID}-config-map"), checkpoint()), true),
-        // As Flink up to 1.14 named it.
+        // The name in Flink up to 1.14.
         (ha_map(&format!("orders-{JOB_ID}-jobmanager-leader"), checkpoint()), true),
         (deleted, false),
         (ha_map(&another, checkpoint()), false),

@@ -1,4 +1,4 @@
-//! Something waited for ever, or went round in a circle.
+//! Something waited forever, or went round in circles.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn flink_33067_a_storm_of_status_writes_is_no_storm_of_passes() {
     operating.stop().await;
 }
 
-/// What does wake a resource wakes it once, however much of it there is while a pass is made.
+/// Changes do wake a resource, but only once, however many there are during a pass.
 #[tokio::test]
 async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
     let operating = Operating::start(FakeFlink::start().await);
@@ -63,7 +63,7 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
     operating.run(&scene);
     operating.until_seen_running().await;
     let looks = || operating.flink.requests("GET /jobs/overview").len();
-    // A pass takes its time.
+    // A pass takes a while.
     operating.flink.inject("GET /jobs/overview", FlinkFault::SilentBefore, 3);
     let before = looks();
     let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
@@ -86,7 +86,7 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
         tokio::task::yield_now().await;
     }
     assert!(looks() - before <= 3, "{} passes", looks() - before);
-    // And the last of it was not missed.
+    // And the last of them was not missed.
     operating
         .until("the last change is seen", |cluster| {
             let resource = cluster.object("flinkdeployments", "shop", "orders")?;
@@ -121,7 +121,7 @@ async fn flink_37370_a_job_without_checkpoints_is_seen_to_finish() {
 async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     let fake = FakeFlink::start().await;
     fake.run_job(JOB_ID);
-    // The fake's `serialized-throwable` is cut off after its magic number.
+    // The fake's `serialized-throwable` is truncated after its magic number.
     fake.with_job(JOB_ID, |job| job.savepoint_failure = Some("disk is full".to_owned()));
     let (client, trigger) = (fake.client(), "0".repeat(31) + "9");
     let request = StopRequest {
@@ -143,7 +143,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
     assert!(plan.look_again.is_some_and(|pause| pause >= Duration::from_secs(1)));
-    // It is over: nobody asks for it again, the job goes on, and what went wrong stays told.
+    // It is over: it is not requested again, the job continues, and the error stays in the status.
     let mut later = stopping.after(&plan);
     assert_eq!(
         later.status.job_status.savepoint_info.as_ref().and_then(|it| it.trigger_id.as_ref()),

@@ -1,14 +1,14 @@
-//! `docs/upstream-bugs.md` and the tests of two folders name each other, and every bug is there.
+//! Checks that `docs/upstream-bugs.md` and the tests of two folders refer to each other, and that every bug is covered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use testing::sources::{path, tests_below};
 
-/// Why a bug may have no test.
+/// Reason for which a bug may have no test.
 const REASON: &str = "not found in the public history";
 
-/// Where the tests are: those of decisions alone are beside the decisions.
+/// Folders of the tests: those of decisions alone are beside the decisions.
 const FOLDERS: [&str; 2] = ["tests/it/upstream", "crates/lifecycle"];
 
 const IDS: [u32; 67] = [
@@ -25,13 +25,13 @@ const IDS: [u32; 67] = [
     40401, 40414, 40443,
 ];
 
-/// Names of their tests that bear an id.
+/// Returns the names of the tests with an id.
 pub(super) fn tests() -> BTreeSet<String> {
     let names = FOLDERS.into_iter().flat_map(tests_below).map(|test| test.name);
     names.filter(|name| name.starts_with("flink_")).collect()
 }
 
-/// The rows of the table: what each bug was, and its test or why there is none.
+/// Returns the rows of the table: what each bug was, and its test or why there is none.
 fn rows() -> BTreeMap<u32, (String, String)> {
     let text = fs::read_to_string(path("docs/upstream-bugs.md")).unwrap();
     let mut rows = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Rows: what follows from one situation. The first ones are open bugs of the Java operator, by their numbers there or by
+//! Decisions in single situations. The first ones are open bugs of the Java operator, named by their number there or by
 //! what they do.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn serving(mode: UpgradeMode) -> Sim {
 }
 
 impl Sim {
-    /// Passes and seconds until this is so.
+    /// Runs passes, a second apart, until the condition holds.
     fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         for _ in 0..200 {
             if is_so(self) {
@@ -68,7 +68,7 @@ fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
     assert_eq!(sim.kept, BTreeSet::from([path]), "it is a FlinkStateSnapshot, too");
 }
 
-/// A host that begins as those of the children do is the template's own.
+/// A host that happens to begin like those of the children belongs to the template itself.
 #[test]
 fn the_spec_that_served_is_kept_as_the_template_has_it() {
     const HOST: &str = "blue-{{name}}.example.com";
@@ -109,7 +109,7 @@ fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
         });
         sim.until("started", |sim| sim.children.len() == 2);
         assert_eq!(sim.is_reset, Some(nonce.is_some()));
-        // The same where the target is made again.
+        // The same applies if the target is created again.
         sim.is_reset = None;
         sim.lose_child(Colour::Green);
         sim.until("made again", |sim| sim.is_reset.is_some());
@@ -117,7 +117,7 @@ fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
     }
 }
 
-/// Whoever asks for a state by a new nonce and names none would lose the one there is.
+/// A new nonce without a path would discard the existing state.
 #[test]
 fn a_new_nonce_without_a_state_is_refused() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -141,7 +141,7 @@ fn a_spec_that_serves_through_many_attempts_is_one_revision() {
     assert_eq!(revision.number, 3, "a number names one revision for ever");
 }
 
-/// Its last checkpoint, and not the state that its user went back to.
+/// It starts from its last checkpoint, not from the older state that its user once chose.
 #[test]
 fn a_redeploy_does_not_say_that_what_it_starts_from_was_left() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -167,7 +167,8 @@ fn a_job_that_serves_and_fails_is_told_until_it_runs_again() {
     );
 }
 
-/// #1161: the old child is gone, that is not on record, and the target is not ready for a moment, later than the grace.
+/// #1161: the old child is gone but this is not recorded yet, and the target is briefly not ready after the grace
+/// period.
 #[test]
 fn upstream_1161_what_alone_is_left_is_never_given_up() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -176,7 +177,7 @@ fn upstream_1161_what_alone_is_left_is_never_given_up() {
         sim.is_in(BlueGreenState::TransitioningToGreen) && sim.children.len() == 2
     });
     sim.until("deleted", |sim| !sim.children.contains_key(&Colour::Blue));
-    // As the Java operator leaves it: with a time at which it gives up.
+    // As the Java operator leaves it: with an abort time.
     sim.status.abort_timestamp = Some(sim.now.to_string());
     sim.children.get_mut(&Colour::Green).unwrap().unready = 20;
     for _ in 0..15 {
@@ -189,7 +190,7 @@ fn upstream_1161_what_alone_is_left_is_never_given_up() {
     assert_eq!(sim.serving(), Some(Colour::Green));
 }
 
-/// #1072: the spec on record is that of the child which serves, also when another one was given up.
+/// #1072: the recorded spec is that of the serving child, even if another one was given up.
 #[test]
 fn upstream_1072_going_back_to_the_old_text_switches_nothing() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -202,7 +203,7 @@ fn upstream_1072_going_back_to_the_old_text_switches_nothing() {
         "{error}"
     );
     assert!(!sim.status.last_reconciled_spec.as_ref().unwrap().contains(BROKEN_IMAGE));
-    // The same spec is not tried again by itself.
+    // The same spec is not retried automatically.
     for _ in 0..60 {
         sim.tick();
         sim.pass(None);
@@ -234,7 +235,7 @@ fn a_spec_that_was_given_up_is_tried_again_once_when_that_is_asked_for() {
     }
 }
 
-/// Java suspends the one that serves when a change of it in place does not become ready.
+/// Java suspends the serving child if an in-place change of it does not become ready.
 #[test]
 fn a_change_in_place_that_does_not_become_ready_stops_nothing() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -284,7 +285,7 @@ fn a_first_deployment_that_failed_is_mended_by_an_edit() {
     }
 }
 
-/// The operator died between its start and the record of it.
+/// The operator died after starting it, before recording that.
 #[test]
 fn a_first_child_that_runs_unrecorded_is_not_taken_down_for_an_edit() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
@@ -295,7 +296,7 @@ fn a_first_child_that_runs_unrecorded_is_not_taken_down_for_an_edit() {
     assert_eq!((sim.serving(), sim.switches), (Some(Colour::Green), 1));
 }
 
-/// As the Java operator leaves a first deployment that it gave up: the child is stopped.
+/// As the Java operator leaves a first deployment that it gave up: the child is suspended.
 #[test]
 fn a_first_deployment_that_the_java_operator_gave_up_waits_for_another_spec() {
     for job in [JobStatusState::Failing, JobStatusState::Suspended] {
@@ -325,7 +326,8 @@ fn a_first_deployment_that_the_java_operator_gave_up_waits_for_another_spec() {
     }
 }
 
-/// Java: an edit that is taken back while the savepoint is taken leaves its trigger for the next one, minutes later.
+/// Java: an edit that is reverted while the savepoint is taken leaves its trigger to be used by the next edit, minutes
+/// later.
 #[test]
 fn a_savepoint_that_was_not_used_is_not_used_later() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -349,7 +351,7 @@ fn a_savepoint_that_was_not_used_is_not_used_later() {
     sim.settle();
 }
 
-/// No child was changed for it, but one that fails meanwhile has to be told of.
+/// No child was changed for it, but one that fails meanwhile must be reported.
 #[test]
 fn a_job_that_fails_beside_a_savepoint_that_is_not_wanted_any_more_is_told() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -362,7 +364,7 @@ fn a_job_that_fails_beside_a_savepoint_that_is_not_wanted_any_more_is_told() {
     });
 }
 
-/// Java refuses each edit as long as the job that serves is not ready.
+/// Java rejects every edit while the serving job is not ready.
 #[test]
 fn a_job_that_is_down_is_repaired_by_an_edit() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -427,7 +429,7 @@ fn a_child_that_was_replaced_unrecorded_gets_the_spec_that_is_wanted_by_then() {
     }
 }
 
-/// The operator died before the rest of it was stored.
+/// The operator died before the rest of the change was stored.
 #[test]
 fn a_child_that_was_replaced_unrecorded_and_fails_is_told() {
     let mut sim = serving(UpgradeMode::Stateless);
@@ -443,7 +445,7 @@ fn a_child_that_was_replaced_unrecorded_and_fails_is_told() {
     });
 }
 
-/// A stop with a savepoint leaves a job that is `FINISHED`, and so does a job that has come to its end.
+/// A stop with a savepoint leaves a `FINISHED` job, and so does a job that ran to its end.
 #[test]
 fn a_job_is_stopped_or_runs_when_its_child_says_so() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -459,7 +461,7 @@ fn a_job_is_stopped_or_runs_when_its_child_says_so() {
     }
 }
 
-/// Its nonce says that a state is named, also where the same edit resumes the job.
+/// The nonce says that a state is named, even if the same edit resumes the job.
 #[test]
 fn a_job_that_is_resumed_with_a_named_state_starts_from_that() {
     let resume_from_a_name = |sim: &mut Sim| {
@@ -475,7 +477,7 @@ fn a_job_that_is_resumed_with_a_named_state_starts_from_that() {
     sim.edit_job(|job| job.state = JobState::Suspended);
     sim.settle();
     resume_from_a_name(&mut sim.clone());
-    // The same where the child is gone meanwhile.
+    // The same applies if the child is gone meanwhile.
     sim.lose_child(Colour::Blue);
     resume_from_a_name(&mut sim);
 }
@@ -491,7 +493,7 @@ fn a_target_that_fails_is_given_up_at_once() {
     assert_eq!(sim.serving(), Some(Colour::Blue));
 }
 
-/// A target that is ready, then not, and ready again begins its time anew.
+/// A target that becomes unready restarts its deletion delay once it is ready again.
 #[test]
 fn a_target_has_to_be_ready_without_a_break() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -506,7 +508,7 @@ fn a_target_has_to_be_ready_without_a_break() {
     sim.settle();
 }
 
-/// The Java operator keeps a path that it does not know of over its own transitions.
+/// The Java operator keeps a path it does not know in the status across its own transitions.
 #[test]
 fn a_target_that_is_made_again_starts_from_the_state_of_its_own_transition() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -531,13 +533,13 @@ fn a_target_that_is_made_again_starts_from_the_state_of_its_own_transition() {
     java.status.savepoint_trigger_id = trigger;
     java.status.job_status.upgrade_savepoint_path = Some("s3://sp/earlier".to_owned());
     assert_eq!(again(&mut java), path);
-    // An edit that names a state counts more.
+    // An edit that names a state takes precedence.
     sim.redeploy();
     sim.until("changed", |sim| of_green(sim).as_deref() == Some(NAMED_STATE));
     assert_eq!(again(&mut sim).as_deref(), Some(NAMED_STATE));
 }
 
-/// Scripts wait for the state, and look at the Ingress then.
+/// Scripts wait for the state and then read the Ingress.
 #[test]
 fn the_web_ui_leads_to_a_first_deployment_once_its_state_says_that_it_serves() {
     let mut sim = Sim::new(UpgradeMode::Stateless);
@@ -545,7 +547,7 @@ fn the_web_ui_leads_to_a_first_deployment_once_its_state_says_that_it_serves() {
     assert_eq!(sim.ingress, Some(Colour::Blue));
 }
 
-/// The operator died between the two: the web UI led to the target already, and the former one was not deleted.
+/// The operator died in between: the web UI already led to the target, and the previous child was not deleted.
 #[test]
 fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
     for is_lost in [false, true] {
@@ -566,7 +568,7 @@ fn the_web_ui_leads_back_from_a_target_that_has_to_prove_itself_again() {
     }
 }
 
-/// What the Java operator stores in each state: times are the epoch where there are none, and nothing is known of conditions.
+/// What the Java operator stores in each state: unset times are the epoch, and there are no conditions.
 #[test]
 fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
     const EPOCH: &str = "1970-01-01T00:00:00Z";
@@ -582,13 +584,13 @@ fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
     let uid = sim.uid(Colour::Blue);
     sim.settle();
     assert_eq!((sim.uid(Colour::Blue), sim.children.len()), (uid, 1), "nothing is redeployed");
-    // It waits for a savepoint without end.
+    // It waits for a savepoint forever.
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
     sim.status.abort_timestamp = None;
     forget(&mut sim);
     sim.until("started", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
-    // The path is known by the trigger alone.
+    // The path is only known from the trigger.
     let green = sim.uid(Colour::Green);
     forget(&mut sim);
     sim.settle();
@@ -596,7 +598,7 @@ fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
     sim.assert_rests();
 }
 
-/// What the Java operator leaves where it has given up a spec: that one is on record, and nothing says that it does not run.
+/// After giving up a spec the Java operator has it recorded, and nothing says that it does not run.
 #[test]
 fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -618,7 +620,7 @@ fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
     assert_eq!((sim.uid(Colour::Blue), sim.status.error.clone()), (blue, None));
 }
 
-/// The Java operator keeps the conditions that this one left, of what was under way by then.
+/// The Java operator keeps this operator's conditions, which describe what was in progress then.
 #[test]
 fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -626,7 +628,7 @@ fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else()
     sim.until("changed", |sim| sim.status.abort_timestamp.is_some());
     sim.edit_job(|job| job.state = JobState::Running);
     sim.until("changed back", |sim| !Child(&sim.children[&Colour::Blue].object).is_to_stop());
-    // The second time in the same words.
+    // The second time with the same message.
     for parallelism in [3, 4] {
         sim.edit_job(|job| job.parallelism = Some(parallelism));
         let refused = serde_json::json!({ "spec": sim.resource.spec });
@@ -642,7 +644,7 @@ fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else()
     }
 }
 
-/// Another edit of something else does not bring it to the job that runs.
+/// Another edit of something else does not apply it to the running job.
 #[test]
 fn what_the_java_operator_gave_up_does_not_come_with_a_change_in_place() {
     let mut sim = serving(UpgradeMode::Savepoint);
@@ -661,7 +663,7 @@ fn what_the_java_operator_gave_up_does_not_come_with_a_change_in_place() {
     assert_ne!(sim.uid(Colour::Green), blue);
 }
 
-/// Nobody else wakes the operator then.
+/// No other event wakes the operator then.
 #[test]
 fn a_savepoint_that_failed_is_taken_again_after_a_while() {
     let mut sim = serving(UpgradeMode::Savepoint);

@@ -1,7 +1,7 @@
-//! The state machine of blue/green deployments, explored to the end of what a budget allows; see [`testing::exploration`].
+//! Explores the state machine of blue/green deployments exhaustively within a budget; see [`testing::exploration`].
 //!
-//! What takes time is over in one step of the world here, and that a time is over is a fault. A write of the status that
-//! is refused ends a pass as a crash before it does, so that crashes stand for both.
+//! Operations that take time complete in one step of the world, and the expiry of a timeout is a fault. A rejected
+//! status write ends a pass like a crash before it, so crashes stand for both.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim, SimChild};
 
-/// An operator at rest does not look for longer than this.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_mins(1);
-/// A savepoint that failed is taken again after it.
+/// Seconds until a failed savepoint is retried.
 const SAVEPOINT_AGAIN: i64 = 60;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Edit {
     Parallelism,
-    /// The job fails soon after each start.
+    /// A parallelism with which the job fails soon after each start.
     FailingParallelism,
     BreakImage,
-    /// The text that served at first.
+    /// The spec that served first.
     Back,
     Suspend,
     Resume,
-    /// An older state is to be started from.
+    /// Start from an older state.
     Redeploy,
-    /// An option that concerns no running job.
+    /// An option that does not affect a running job.
     InPlace,
     Promote,
     Abort,
@@ -45,7 +45,7 @@ enum Edit {
     Delete,
 }
 
-/// Whom a fault strikes.
+/// The child that a fault affects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Role {
     Serving,
@@ -56,20 +56,20 @@ enum Role {
 enum Fault {
     /// The next savepoint fails.
     Savepoint,
-    /// The JobManager does not know its triggers any more.
+    /// The JobManager has forgotten its triggers.
     Triggers,
     /// The job fails for good.
     Job(Role),
-    /// It runs again.
+    /// The job runs again.
     Recovers(Role),
     Unready(Role),
-    /// Somebody deletes the child.
+    /// Someone deletes the child.
     Child(Role),
-    /// Whatever is waited for takes too long.
+    /// Whatever is being waited for takes too long.
     Late,
-    /// The Java operator makes so many passes.
+    /// The Java operator makes this many passes.
     Java(u8),
-    /// And drops the conditions.
+    /// The same, and drops the conditions.
     ForgetfulJava(u8),
 }
 
@@ -78,7 +78,7 @@ enum Action {
     Pass,
     /// The operator dies before this step, or after the last one.
     CrashBefore(usize),
-    /// The operator is given what was stored before the last change; children it reads as they are.
+    /// The operator gets what was stored before the last change, but the current children.
     StalePass,
     World,
     Edit(Edit),
@@ -123,13 +123,13 @@ const JAVA: &[Fault] = &[
     Fault::Late,
 ];
 
-/// What the API server stored.
+/// What the API server has stored.
 type Stored = (FlinkBlueGreenDeployment, BlueGreenStatus);
 
 #[derive(Clone)]
 struct State {
     sim: Sim,
-    /// As it was before the last change.
+    /// The state before the last change.
     stale: Option<Box<Stored>>,
     faults: &'static [Fault],
     left: Budget,
@@ -144,7 +144,7 @@ impl State {
         self.sim.resource.metadata.deletion_timestamp.is_some()
     }
 
-    /// One decision, carried out as far as the operator gets.
+    /// Makes one decision and carries out a prefix of its plan, for each possible length.
     fn passes(&self) -> Vec<(Action, Self)> {
         let mut state = self.clone();
         let plan = state.sim.plan();
@@ -168,7 +168,7 @@ impl State {
         Some((action, state))
     }
 
-    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    /// A status that is no longer the stored one cannot be replaced: the plan ends there.
     fn stale_pass(&self) -> Option<(Action, Self)> {
         let earlier = *self.stale.clone()?;
         let (_, mut state) = self.crashed(Action::StalePass)?;
@@ -272,7 +272,7 @@ impl State {
         state
     }
 
-    /// A step of the world. The children of a resource that is deleted go with it.
+    /// Makes one step of the world. The children of a deleted resource are deleted with it.
     fn tick(&mut self) {
         if self.is_deleted() {
             for colour in Colour::ALL {
@@ -282,7 +282,7 @@ impl State {
         self.sim.tick();
     }
 
-    /// What takes time is over in one step; a job that fails after its start runs for one.
+    /// Completes what takes time in one step; a job that fails after its start runs for one.
     fn hurry(&mut self) {
         self.sim.hurry();
         self.sim.log.clear();
@@ -347,7 +347,7 @@ impl Explored for State {
         let plan = self.sim.pass(None);
         self.hurry();
         let is_idle = plan.steps.is_empty() && self.sim.status == before;
-        // What is told is waited for without end.
+        // What the status reports may be waited for without end.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             && self.sim.status.error.is_none();
         if let (true, Some(pause)) = (is_idle, plan.look_again) {
@@ -361,7 +361,7 @@ impl Explored for State {
         }
     }
 
-    /// At rest the wish is fulfilled, or the status says why not; and mended, it is fulfilled.
+    /// When idle, the request is fulfilled or the status says why not; once mended, it is fulfilled.
     fn assert_done(&self) {
         if self.is_deleted() {
             return assert!(self.sim.children.is_empty(), "left behind");
@@ -391,14 +391,14 @@ impl Sim {
         self.children.get_mut(&colour)
     }
 
-    /// When the spec was given up, by its condition.
+    /// Returns when the spec was given up, from its condition.
     fn given_up_since(&self) -> Option<String> {
         let mut conditions = self.status.conditions.iter();
         let progressing = conditions.find(|it| it.type_.as_deref() == Some(PROGRESSING))?;
         progressing.last_transition_time.clone()
     }
 
-    /// Where not all is as the spec wants it, the status says so; and it is right about who runs.
+    /// Asserts that the status says so if the spec is not fulfilled, and that it names the right running child.
     pub(crate) fn assert_told(&self) {
         let conditions = &self.status.conditions;
         let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
@@ -411,7 +411,7 @@ impl Sim {
             _ => vec![],
         };
         assert_eq!(named, running, "another one serves: {:?}", self.status);
-        // One that was given up and could not be deleted may run beside one that serves and is down.
+        // A child that was given up and could not be deleted may run beside a serving one that is down.
         if let Some(colour) = self.serving().filter(|colour| self.runs(*colour)) {
             assert_eq!(self.ingress, Some(colour), "the web UI leads to somebody else");
         }
@@ -419,12 +419,12 @@ impl Sim {
         assert!(is_told || self.has_wish(), "at rest without a word: {:?}", self.status);
     }
 
-    /// Seconds since `time`, as far as they make a difference.
+    /// Returns the seconds since `time`, as far as they make a difference.
     fn since(&self, time: Option<Timestamp>, counts_to: i64) -> Option<i64> {
         Some(self.now.duration_since(time?).as_secs().clamp(0, counts_to))
     }
 
-    /// All that the state is, but for times and for counts.
+    /// Serializes the state without times and counts.
     fn text(&self) -> String {
         let Self { resource, status, children, triggers, states, ingress, .. } = self;
         let generation = resource.metadata.generation.unwrap();
@@ -454,7 +454,7 @@ impl Sim {
             triggers.iter().filter(|(id, _)| text.contains(id.as_str())).collect();
         let paths: Vec<_> =
             states.iter().filter(|(path, _)| text.contains(path.as_str())).collect();
-        // Records count only by who has more of them.
+        // Only the order of record counts matters.
         let mut counts: Vec<u64> = children.values().map(|child| child.records).collect();
         counts.extend(triggers.iter().map(|(_, trigger)| trigger.records));
         counts.extend(paths.iter().map(|(_, records)| **records));
@@ -526,13 +526,13 @@ fn every_way_of_two_edits_keeps_the_laws() {
     explore("blue/green, two edits", serving(UpgradeMode::Savepoint), "2,0,0");
 }
 
-/// Either goes on from what the other one left.
+/// Each operator continues from what the other one left.
 #[test]
 fn every_way_beside_the_java_operator_keeps_the_laws() {
     explore_with("blue/green, beside Java", serving(UpgradeMode::Savepoint), JAVA, "1,2,0");
 }
 
-/// What stands for itself is changed in place.
+/// A suspended child is changed in place.
 #[test]
 fn every_way_through_what_is_suspended_keeps_the_laws() {
     let mut sim = serving(UpgradeMode::Savepoint);

@@ -1,14 +1,14 @@
-//! Spells of the Java operator in between.
+//! The Java operator takes over for a while.
 //!
-//! It is a small model of what that one does with the same status: it observes nothing but readiness, puts children in
-//! place without looking at what is there, deletes the former one before the web UI leads to the next, keeps a trigger
-//! that was not used, has the spec that it gave up on record, suspends a target that is late, also where that alone
-//! serves, and lets an edit pass by while the job is down. It may die before its status is stored. Its writes are under
-//! no law; what this operator makes of them is.
+//! This is a small model of what it does with the same status: it observes only readiness, creates or overwrites
+//! children without checking what exists, deletes the previous child before the web UI leads to the next, keeps an
+//! unused trigger, records the spec that it gave up, suspends a target that is late even if nothing else serves, and
+//! ignores an edit while the job is down. It may die before its status is stored. No law applies to its writes, but to
+//! what this operator does with them.
 //!
-//! Left out is what nothing that follows could mend. Where it gave up a lone green, the next edit starts an empty blue beside
-//! it. A spec on record is to it the one that runs: it completes a transition whose target this operator did not live to
-//! change, or it did itself and then died before that was stored.
+//! Situations that nothing could mend afterwards are left out. If the Java operator gave up a lone green, the next edit
+//! starts an empty blue beside it. It takes a recorded spec for the running one: it completes a transition whose target
+//! this operator died before changing, or that it carried out itself and died before storing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,10 +28,10 @@ use testing::choices::{Choices, seeds};
 use crate::simulation::{mode, show_on_failure};
 use crate::world::{RESOURCE_UID, Sim};
 
-/// No time, in its form.
+/// The Java operator's form of an unset time.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
-/// Its classes of changes; the first that applies.
+/// Java's classes of changes; the first that applies is used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Change {
     Suspend,
@@ -60,7 +60,7 @@ impl Sim {
         match self.status.blue_green_state {
             None => self.status.blue_green_state = Some(State::InitializingBlue),
             Some(State::InitializingBlue) => self.java_initialize(),
-            // It looks for its children, and fails without any.
+            // It looks for its children and fails if there are none.
             Some(_) if self.children.is_empty() => {}
             Some(State::ActiveBlue) => self.java_active(Colour::Blue),
             Some(State::ActiveGreen) => self.java_active(Colour::Green),
@@ -94,7 +94,7 @@ impl Sim {
         self.status.error = Some(message.to_owned());
     }
 
-    /// Whatever spec its status is about.
+    /// Readiness as Java sees it, for whichever spec the status is about.
     fn java_is_ready(&self, colour: Colour) -> bool {
         let status = self.children.get(&colour).and_then(|child| child.object.status.as_ref());
         status.is_some_and(|status| {
@@ -239,7 +239,7 @@ impl Sim {
         }
     }
 
-    /// It stops the target, also one that alone serves.
+    /// Suspends the target, even if it is the only serving one.
     fn java_check_abort(&mut self, to: Colour) {
         let Some(at) = self.status.aborts_at() else { return };
         if self.now <= at {
@@ -255,7 +255,7 @@ impl Sim {
         self.java_fails(if is_alone { "Aborting the only child" } else { "Aborting the target" });
     }
 
-    /// In place; only beside another child it has the state that it had.
+    /// Changes the child in place; it only keeps its previous state beside another child.
     fn java_patch(&mut self, colour: Colour, carries_over: bool) {
         let job = self.children[&colour].object.spec.job.clone().unwrap();
         let has_other = self.children.len() == 2;
@@ -264,10 +264,10 @@ impl Sim {
         self.java_initiate(colour, path);
     }
 
-    /// Puts the child there; one that is there keeps its status, and goes on by its own state.
+    /// Creates the child; an existing one keeps its status and continues from its own state.
     fn java_initiate(&mut self, colour: Colour, path: Option<String>) {
         let mut spec = self.template().clone();
-        // What it starts from is what this operator may start it from again.
+        // This operator may start it again from the same state.
         let records = path.as_ref().map(|path| self.states[path]);
         self.floor = self.floor.min(records.unwrap_or(self.floor));
         let job = spec.job.as_mut().unwrap();
@@ -297,7 +297,7 @@ impl Sim {
         self.floor = self.floor.min(self.children[&colour].records);
     }
 
-    /// This operator makes the change of a target that it recorded and died before.
+    /// Makes the change of a target that this operator recorded before it died.
     pub(crate) fn make_recorded_change(&mut self) {
         let colour = match self.status.blue_green_state {
             Some(BlueGreenState::TransitioningToBlue) => Colour::Blue,
@@ -317,7 +317,7 @@ impl Sim {
         self.children.iter().map(|(colour, it)| (*colour, it.object.spec.clone())).collect()
     }
 
-    /// The Java operator makes some passes, and then this one goes on from what is there.
+    /// The Java operator makes some passes, and then this one continues from what is there.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.make_recorded_change();
         self.log.push(format!("{} the Java operator", self.now));
@@ -338,7 +338,7 @@ impl Sim {
         self.take_over(choices.below(2) == 0);
     }
 
-    /// This operator goes on from what is there. Which fields the Java operator drops that it does not know depends on how it
+    /// This operator continues from what is there. Which unknown fields the Java operator drops depends on how it
     /// writes a status.
     pub(crate) fn take_over(&mut self, keeps_conditions: bool) {
         if !keeps_conditions {
@@ -349,7 +349,7 @@ impl Sim {
         self.log.push(format!("{} this operator", self.now));
     }
 
-    /// Nothing breaks any more, and nobody edits.
+    /// From now on nothing breaks and no one edits.
     fn leave_alone(&mut self) {
         (self.savepoint_fails, self.savepoint_takes) = (false, 2);
         for _ in 0..150 {
@@ -358,8 +358,9 @@ impl Sim {
         }
     }
 
-    /// It took a target that somebody had deleted for one that is ready, and deleted the former one for it, or stopped a target
-    /// after the former one was gone. This operator refuses to start an empty one, until its user names a state.
+    /// The Java operator took a deleted target for a ready one and deleted the previous child for it, or suspended a
+    /// target after the previous child was gone. This operator refuses to start an empty one until its user names a
+    /// state.
     fn name_lost_state(&mut self) -> bool {
         for _ in 0..10 {
             self.tick();
@@ -374,7 +375,7 @@ impl Sim {
         true
     }
 
-    /// The law: beside what this operator left at rest the Java one does nothing.
+    /// The law: the Java operator does nothing to what this operator left settled.
     fn assert_java_rests(&mut self) {
         let (status, specs) = (self.status.clone(), self.specs());
         for _ in 0..5 {
@@ -385,7 +386,7 @@ impl Sim {
     }
 }
 
-/// What it does in some spell.
+/// Actions that must occur in some run.
 const DEEDS: [&str; 8] = [
     "takes a savepoint",
     "initiates",

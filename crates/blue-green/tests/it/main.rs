@@ -1,4 +1,4 @@
-//! The decision about blue/green deployments: rows, and random lives against a world in memory.
+//! Tests of the decision about blue/green deployments: single situations, and random lives in a simulated world.
 
 #![allow(
     clippy::disallowed_methods,

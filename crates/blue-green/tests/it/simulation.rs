@@ -1,4 +1,4 @@
-//! Users, faults and a crash before any step, in random lives.
+//! Random lives with user actions, faults and crashes before any step.
 
 use api::blue_green::{ABORT_ANNOTATION, Colour, PROMOTE_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
@@ -12,7 +12,7 @@ pub(crate) fn mode(seed: u64) -> UpgradeMode {
         [usize::try_from(seed % 3).unwrap()]
 }
 
-/// Runs `scenario` and shows what led to a failure.
+/// Runs `scenario`, and prints the log if it fails.
 pub(crate) fn show_on_failure(seed: u64, sim: &mut Sim, scenario: impl FnOnce(&mut Sim)) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
     if let Err(panic) = result {
@@ -54,7 +54,7 @@ impl Sim {
                     child.fail();
                 }
             }
-            // The child that does not serve is deleted by hand.
+            // Someone deletes the child that does not serve.
             15 => {
                 let colour = Self::any_colour(choices);
                 if self.serving().is_some_and(|serving| serving != colour) {

@@ -1,6 +1,6 @@
-//! A world in memory: two children whose own lifecycle keeps their state, Flink, a user, and crashes, on virtual time.
+//! A simulated world: two children whose own lifecycle keeps their state, Flink, a user, and crashes, on virtual time.
 //!
-//! Every job counts records, and each savepoint holds some. The laws are asserted where a step is taken.
+//! Every job counts records, and each savepoint holds some. The laws are asserted when a step is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,17 +25,17 @@ use state::revision::{Revision, decide_repeated_revision};
 pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good soon after its start.
 pub(crate) const FAILING_PARALLELISM: i32 = 7;
-/// What its user starts the job from.
+/// The state that its user names as a start.
 pub(crate) const NAMED_STATE: &str = "s3://sp/named";
 pub(crate) const RESOURCE_UID: &str = "bg";
 
-/// A child as its controller brings it about.
+/// A child as its controller reconciles it.
 #[derive(Clone)]
 pub(crate) struct SimChild {
     pub(crate) object: FlinkDeployment,
     /// Records counted; kept while the job is stopped.
     pub(crate) records: u64,
-    /// The generation that its controller has carried out.
+    /// The generation that its controller has reconciled.
     pub(crate) carried_out: i64,
     redeploy_nonce: Option<i64>,
     starts_in: u64,
@@ -63,11 +63,11 @@ pub(crate) struct Sim {
     pub(crate) settings: Settings,
     pub(crate) triggers: BTreeMap<String, Trigger>,
     pub(crate) states: BTreeMap<String, u64>,
-    /// Whom the web UI leads to.
+    /// The colour that the web UI leads to.
     pub(crate) ingress: Option<Colour>,
-    /// What the job that serves had counted when its user changed it last.
+    /// Records that the serving job had counted when its user last changed the spec.
     pub(crate) floor: u64,
-    /// Savepoints take so long, and the next one fails.
+    /// Seconds that a savepoint takes, and whether the next one fails.
     pub(crate) savepoint_takes: u64,
     pub(crate) savepoint_fails: bool,
     is_redeploy: i64,
@@ -77,9 +77,9 @@ pub(crate) struct Sim {
     pub(crate) aborts: usize,
     pub(crate) log: Vec<String>,
     pub(crate) revisions: Vec<Revision>,
-    /// Savepoints that are shown as resources.
+    /// Savepoints that have a snapshot resource.
     pub(crate) kept: BTreeSet<String>,
-    /// The autoscaler of the target began anew.
+    /// Whether the target's autoscaler started over.
     pub(crate) is_reset: Option<bool>,
     pub(crate) inherits_labels: bool,
 }
@@ -156,7 +156,7 @@ impl Sim {
                 job.savepoint_redeploy_nonce
             ));
             *self.resource.metadata.generation.as_mut().unwrap() += 1;
-            // A savepoint that is under way is of this change, too.
+            // A savepoint in progress also belongs to this change.
             if self.is_at_rest() {
                 self.floor = self.serving().map_or(0, |colour| self.children[&colour].records);
             }
@@ -182,7 +182,7 @@ impl Sim {
         self.resource.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
     }
 
-    /// The colour that serves, by the record.
+    /// Returns the serving colour according to the status.
     pub(crate) fn serving(&self) -> Option<Colour> {
         use BlueGreenState as State;
         let (colour, is_target) = match self.status.blue_green_state? {
@@ -222,7 +222,7 @@ impl Sim {
 
     // --- the operator ---
 
-    /// One pass that dies before step `crash_at`, or after the last one without writing its status.
+    /// Makes one pass that dies before step `crash_at`, or after the last step without writing its status.
     pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
@@ -301,7 +301,7 @@ impl Sim {
             let is_active =
                 |state| matches!(state, BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen);
             if is_active(before) && !is_active(after) {
-                // No target starts from less than there was when the transition began.
+                // No target starts from fewer records than there were when the transition began.
                 let records = self.serving().map_or(0, |colour| self.children[&colour].records);
                 self.floor = self.floor.max(records);
             }
@@ -313,7 +313,7 @@ impl Sim {
             );
             self.switches += usize::from(is_target);
             if is_target {
-                // Where it started from was judged when it was made.
+                // The state it started from was checked at its creation.
                 let colour =
                     if after == BlueGreenState::ActiveBlue { Colour::Blue } else { Colour::Green };
                 self.floor = self.children.get(&colour).map_or(0, |child| child.records);
@@ -345,7 +345,7 @@ impl Sim {
                 self.revisions.retain(|it| !change.prune.contains(&it.number));
             }
             Step::PointIngress(colour) => {
-                // The law: the web UI never leads away from the job that runs, unless it is to stop.
+                // The law: the web UI never leads away from the running job, unless it is to stop.
                 assert!(
                     self.runs(*colour)
                         || !self.runs(colour.other())
@@ -400,7 +400,7 @@ impl Sim {
             path.map_or(0, |path| *self.states.get(path).expect("a path that was never written"));
         let is_named = path == Some(NAMED_STATE);
         let is_first = self.children.is_empty() && self.floor == 0;
-        // The law: no colour starts without the state of the one that serves.
+        // The law: no colour starts without the state of the serving one.
         assert!(
             is_stateless(&object.spec) || is_named || is_first || records >= self.floor,
             "started from {records} records where {} were counted before the change",
@@ -409,7 +409,7 @@ impl Sim {
         self.insert(colour, object.clone());
     }
 
-    /// A child that is just made.
+    /// Adds a child that was just created.
     pub(crate) fn insert(&mut self, colour: Colour, mut object: FlinkDeployment) {
         let job = object.spec.job.clone().unwrap();
         let path = job.initial_savepoint_path.as_deref();
@@ -442,12 +442,12 @@ impl Sim {
         }
         let stops = is_suspended(&child.object.spec) || is_suspended(&object.spec);
         let takes_down = change(&child.object.spec, &object.spec) != Change::InPlace && !stops;
-        // The law: a job that runs and alone does so is not taken down for a change.
+        // The law: the only running job is not taken down for a change.
         assert!(
             !takes_down || is_other_good || !child.is_good(),
             "the only job that runs is changed in place"
         );
-        // The law: what is redeployed starts from what its user named.
+        // The law: a redeploy starts from the state its user named.
         let path = object.spec.job.as_ref().unwrap().initial_savepoint_path.as_deref();
         assert!(
             !is_redeploy(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
@@ -473,7 +473,7 @@ impl Sim {
         else {
             return;
         };
-        // The laws: the last good job is not deleted, and what serves is not.
+        // The laws: neither the last good job nor the serving one is deleted.
         let is_wanted = is_other_good || is_other_stopped;
         assert!(is_wanted || !child.is_good(), "the last good job is deleted");
         assert!(serving != Some(colour) || !child.is_good(), "what serves is deleted");
@@ -487,7 +487,7 @@ impl Sim {
 
     // --- the world ---
 
-    /// A second passes.
+    /// Advances the clock by a second.
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         for trigger in self.triggers.values_mut() {
@@ -515,7 +515,8 @@ impl Sim {
         self.triggers.clear();
     }
 
-    /// As the operator does: a pass is made when a child or the resource changes, or when the last one said so.
+    /// Runs as the operator does: a pass follows a change of a child or of the resource, or the time that the last pass
+    /// set.
     pub(crate) fn settle(&mut self) {
         let (mut due, mut seen) = (self.now, String::new());
         for _ in 0..1200 {
@@ -534,7 +535,7 @@ impl Sim {
         panic!("not settled: {:?} {:?}", self.status.blue_green_state, self.status.error);
     }
 
-    /// What takes time is over in one step; a job that is to fail runs for one.
+    /// Completes what takes time in one step; a job that is going to fail runs for one.
     pub(crate) fn hurry(&mut self) {
         for trigger in self.triggers.values_mut() {
             trigger.done_in = trigger.done_in.min(1);
@@ -553,7 +554,7 @@ impl Sim {
         )
     }
 
-    /// The law: left alone, the operator writes nothing any more, and the web UI leads to what serves.
+    /// The law: left alone, the operator writes nothing more, and the web UI leads to the serving child.
     pub(crate) fn assert_rests(&mut self) {
         for second in 0..30 {
             self.tick();
@@ -586,7 +587,7 @@ impl SimChild {
             self.starts_in = 3;
             self.fails_in = (job.parallelism == Some(FAILING_PARALLELISM)).then_some(6);
             status.error = None;
-            // A job that was stopped, or is to be, is `FINISHED` at first.
+            // A job that was or will be stopped is `FINISHED` at first.
             let is_stopped = status.job_status.state == Some(JobStatusState::Finished);
             status.job_status.state = Some(if is_stopped || job.state == JobState::Suspended {
                 JobStatusState::Finished
@@ -633,7 +634,7 @@ impl SimChild {
         }
     }
 
-    /// One that is stopped counts as ended.
+    /// Whether it is ready and not going to stop; a stopped job has ended.
     fn is_good(&self) -> bool {
         let child = Child(&self.object);
         child.is_ready() && !child.is_to_stop()
@@ -643,14 +644,14 @@ impl SimChild {
         self.fails_in = Some(1);
     }
 
-    /// Its controller brings the job back.
+    /// Its controller recovers the job.
     pub(crate) fn recover(&mut self) {
         if self.fails_in.take().is_some() {
             self.object.status.as_mut().unwrap().error = None;
         }
     }
 
-    /// What is still to come of it.
+    /// Describes its pending events.
     pub(crate) fn waits(&self) -> impl std::fmt::Debug + use<> {
         (self.redeploy_nonce, self.starts_in, self.fails_in, self.unready, self.gone_in)
     }

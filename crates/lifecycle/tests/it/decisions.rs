@@ -1,11 +1,10 @@
-//! The tables of the Java operator's behaviour, a row a test, against the whole decision.
+//! The tables of the Java operator's behaviour, one test per row, against the whole decision.
 //!
-//! A test is named by its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section
-//! on rollback. Where this operator departs on purpose, the name or a comment says so. Rows of the
-//! upgrade table and of the spec diff are beside their code, in `lifecycle::transitions::stop` and `lifecycle::diff`.
-//! Quirks Q4, Q5 and Q7 are about session clusters and their jobs, Q9 and Q10 about snapshots and
-//! what is left behind: their tests are where those are. `docs/decisions.md` lists all rows, and
-//! `table` holds it and the tests together.
+//! A test is named after its row: `t13` is transition T13, `q03` quirk Q3, `s12` a rule of the section on rollback. If
+//! this operator deviates deliberately, the name or a comment says so. Rows of the upgrade table and of the spec diff
+//! are beside their code, in `lifecycle::transitions::stop` and `lifecycle::diff`. Quirks Q4, Q5 and Q7 are about
+//! session clusters and their jobs, Q9 and Q10 about snapshots and leftovers; they are tested with those.
+//! `docs/decisions.md` lists all rows, and `table` checks that it matches the tests.
 
 mod blank;
 pub(super) mod care;

@@ -1,4 +1,4 @@
-//! The whole decision, from outside: tables, simulations, bugs that others had.
+//! Tests of the whole decision from outside: tables, simulations, and bugs of the Java operator.
 #![allow(
     clippy::disallowed_methods,
     clippy::large_stack_arrays,

@@ -1,5 +1,5 @@
-//! The decision about session jobs against a world in memory, as in [`super::simulation`]: users,
-//! a cluster that comes and goes, lost answers, and a crash before any step, on virtual time.
+//! The decision about session jobs against a simulated world, as in [`super::simulation`]: users, a cluster that comes
+//! and goes, lost answers, and a crash before any step, on virtual time.
 
 mod exploration;
 mod generated;
@@ -55,29 +55,28 @@ use super::support::worlds::{
 };
 use testing::choices::{Choices, seeds};
 
-/// How long the operator waits for a job whose submission got no answer, in seconds.
+/// Seconds that the operator waits for a job whose submission got no answer.
 const SUBMISSION_TIMEOUT: i64 = 8;
-/// How long `main()` takes that delays the answer, in seconds.
+/// Seconds by which a slow `main()` delays the answer.
 const LATE: i64 = 4;
 
 #[derive(Clone, PartialEq)]
 pub(super) struct Running {
     pub(super) id: String,
-    /// `spec.job.parallelism` of the spec that was submitted.
+    /// `spec.job.parallelism` of the submitted spec.
     asked: Option<u32>,
     pub(super) state: JobStatusState,
     /// Records counted.
     records: u64,
     /// Newest completed checkpoint or restored state.
     checkpoint: Option<(u64, String)>,
-    /// Newest savepoint that it was not stopped with: Flink itself never goes back to it, and its
-    /// statistics name it.
+    /// Newest savepoint that it was not stopped with: Flink itself never restores it, but its statistics name it.
     savepoint: Option<(u64, String)>,
     /// Upper bound of its one vertex.
     parallelism: u32,
-    /// Where its checkpoints go.
+    /// Directory of its checkpoints.
     directory: String,
-    /// They outlive it when it is cancelled.
+    /// Whether they outlive its cancellation.
     retains: bool,
 }
 
@@ -92,69 +91,69 @@ impl Running {
 pub(super) struct Sim {
     pub(super) now: Timestamp,
     pub(super) resource: FlinkSessionJob,
-    /// As a pass is to see it, where that is another.
+    /// The resource as passes see it, if different from `resource`.
     wanted: Option<FlinkSessionJob>,
     pub(super) status: SessionJobStatus,
     pub(super) cluster: FlinkDeployment,
     operator: OperatorConfig,
     failed_submission: Option<FailedSubmission>,
     tried: Tried,
-    /// The API server's store went back, and this process saw it.
+    /// What this process saw when the API server's store was reset to an older state.
     went_back: Option<WentBack>,
     has_snapshot_resources: bool,
     snapshots: Vec<KnownSnapshot>,
     periodic: Memory,
     /// Restore points of revisions.
     revisions: Vec<String>,
-    /// A savepoint that a job elsewhere names.
+    /// A savepoint that a job elsewhere refers to.
     foreign: Option<String>,
-    /// Savepoints that were disposed of.
+    /// Number of disposed savepoints.
     disposed: usize,
-    /// Changes of a running job's parallelism.
+    /// Number of changes of a running job's parallelism.
     scaled: usize,
     pub(super) jobs: Vec<Running>,
     /// Ids that Flink has run.
     pub(super) used: Vec<String>,
-    /// When each id was first submitted, with success or without.
+    /// Time of the first submission of each id, successful or not.
     asked_for: BTreeMap<String, Timestamp>,
-    /// Those that the JobManager knows: it takes none of them twice.
+    /// Ids that the JobManager knows and does not accept again.
     taken: BTreeSet<String>,
     /// Records in each savepoint and retained checkpoint.
     states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
-    /// A stop is asked for in one second and over in the next.
+    /// Whether a stop that is requested in one second completes in the next.
     is_slow: bool,
-    /// The stop that is under way: its job and its trigger.
+    /// Job and trigger of the stop in progress.
     stopping: Option<(String, String)>,
     /// Triggers of stops whose savepoints failed.
     unsaved: BTreeSet<String>,
-    /// The job of the next stop fails when its savepoint is complete, and Flink starts it again.
+    /// Whether the job of the next stop fails once its savepoint is complete, and Flink restarts it.
     fails_while_stopping: bool,
-    /// Triggers of stops that ended so.
+    /// Triggers of stops that ended that way.
     unstopped: BTreeSet<String>,
     /// Seconds until the cluster's JobManager answers again.
     pub(super) away: u64,
-    /// What is hard to see of one that does not go away.
+    /// What is temporarily invisible of a JobManager that keeps running.
     haze: Haze,
-    /// When it was started.
+    /// Start time of the JobManager.
     job_manager_start: Timestamp,
     is_high_availability_on: bool,
-    /// The next submission is refused.
+    /// Whether the next submission is rejected.
     pub(super) refuses: bool,
-    /// The next submission gets no answer, and Flink starts its job later.
+    /// Whether the next submission gets no answer and Flink starts its job later.
     delays: bool,
     /// What Flink is about to start, and when.
     late: Vec<(Timestamp, Running)>,
-    /// Validators outside have a say, and are not always there.
+    /// Whether external validators are configured, which are not always available.
     validators: Validators,
-    /// Records that must never be lost again.
+    /// Number of records that must never be lost again.
     durable: u64,
-    /// The same with those in savepoints, which nothing but Flink itself may go back behind.
+    /// As `durable`, including those in savepoints; only Flink itself may restore older state.
     saved: u64,
-    /// A path that its user named to start from, and that was not followed yet.
+    /// A start path that its user named and that was not followed yet.
     named: Option<String>,
-    /// Why its user may be asked for the state to go on from.
+    /// Reasons for which its user may be asked for the state to continue from.
     doubt: Doubt,
     upheaval: Upheaval,
     ids: u64,
@@ -265,7 +264,7 @@ impl Sim {
         }
     }
 
-    /// Its user drops the state for one that was kept long ago.
+    /// Its user replaces the state with one that was kept long ago.
     fn redeploy(&mut self) {
         let path = "s3://lake/sp/named".to_owned();
         self.states.insert(path.clone(), 0);
@@ -292,7 +291,7 @@ impl Sim {
     }
 }
 
-/// What a submission of this job asks for.
+/// Returns the parallelism that a submission of this job requests.
 fn asked(job: Option<&JobSpec>) -> Option<u32> {
     job?.parallelism.and_then(|parallelism| u32::try_from(parallelism).ok())
 }
@@ -309,7 +308,7 @@ impl KeepsState for Sim {
 
     fn is_newest(&self, path: &str) -> bool {
         let newest = |job: &&Running| job.newest().is_some_and(|(_, newest)| newest == path);
-        // Former ones stay in the list long after others went on from where they ended.
+        // Earlier jobs stay listed long after others continued from where they ended.
         let last = self.used.last();
         let may_go_on = |job: &&Running| !job.state.is_globally_terminal() || Some(&job.id) == last;
         self.jobs.iter().filter(newest).any(|job| may_go_on(&job))
@@ -329,7 +328,7 @@ impl KeepsState for Sim {
         revisions.chain(self.foreign.as_deref()).collect()
     }
 
-    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
+    /// The law: a state that anything refers to or continues from is kept, and what is durable is kept somewhere.
     fn dispose(&mut self, path: &str) {
         assert!(!self.is_referred_to(path), "{path} is disposed of and named");
         assert!(!self.is_newest(path), "{path} is disposed of and the newest state");

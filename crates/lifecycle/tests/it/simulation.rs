@@ -1,10 +1,9 @@
-//! The decision against a world in memory: a cluster, Flink, users and crashes, on virtual time.
+//! The decision against a simulated world: a cluster, Flink, users and crashes, on virtual time.
 //!
-//! Every job counts records. What a checkpoint or a savepoint holds is durable, and the laws are
-//! about it: a stateful job never starts behind what is durable, there is never a second
-//! JobManager, a person is asked for the state only in doubt ([`doubt`]), a world at rest is left
-//! alone, and when the faults stop the resource settles. A failing case prints its seed, which
-//! replays it.
+//! Every job counts records. What a checkpoint or a savepoint holds is durable. The laws: a stateful job never starts
+//! behind what is durable, there is never a second JobManager, a person is asked for the state only in doubt
+//! ([`doubt`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints its
+//! seed, which reproduces it.
 
 pub(super) mod doubt;
 pub(super) mod session;
@@ -72,8 +71,8 @@ struct Running {
     records: u64,
     /// Records in the newest completed checkpoint or restored state, with its path.
     checkpoint: Option<(u64, String)>,
-    /// The same of the newest savepoint that it was not stopped with: Flink itself never goes back
-    /// to it, and its statistics name it.
+    /// As `checkpoint`, for the newest savepoint that it was not stopped with: Flink itself never restores it, but its
+    /// statistics name it.
     savepoint: Option<(u64, String)>,
     started: Timestamp,
     /// Upper bound of its one vertex.
@@ -96,53 +95,53 @@ pub(super) struct Sim {
     pub(super) job_manager: Option<JobManager>,
     workers: Option<Workers>,
     is_image_broken: bool,
-    /// Seconds until the job that was submitted fails for good.
+    /// Seconds until the submitted job fails for good.
     fails_in: Option<u64>,
-    /// Clusters that were created.
+    /// Number of created clusters.
     pub(super) starts: usize,
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
     /// Seconds until the JobManager answers.
     starts_in: u64,
-    /// When its process last began.
+    /// When its process last started.
     came_up: Option<Timestamp>,
-    /// What is hard to see of a JobManager that runs, each by itself.
+    /// What is temporarily invisible of a running JobManager, each independently.
     haze: Haze,
     job: Option<Running>,
-    /// What the JobManager will start when it is up: job id and restore path.
+    /// Job id and restore path that the JobManager will start once it is up.
     submission: Option<(String, Option<String>)>,
-    /// The parallelism that its overrides give the one vertex.
+    /// Parallelism of the one vertex from its overrides.
     submitted_parallelism: u32,
-    /// Whether it has done so before.
+    /// Whether it has run before.
     has_run: bool,
-    /// HA metadata by job id: records of the checkpoint that it names.
+    /// HA metadata by job id: records of the checkpoint it names.
     pub(super) ha: BTreeMap<String, Option<u64>>,
     /// Records in each savepoint and retained checkpoint.
     pub(super) states: BTreeMap<String, u64>,
     /// Stop-with-savepoint by trigger id.
     triggers: BTreeMap<String, String>,
-    /// A stop, or a cancel, is asked for in one second and over in the next.
+    /// Whether a stop or cancel requested in one second completes in the next.
     is_slow: bool,
-    /// Trigger of the stop that is under way.
+    /// Trigger of the stop in progress.
     stopping: Option<String>,
     /// Triggers of stops whose savepoints failed.
     unsaved: BTreeSet<String>,
-    /// The job of the next stop fails when its savepoint is complete, and Flink starts it again.
+    /// Whether the job of the next stop fails once its savepoint is complete, and Flink restarts it.
     fails_while_stopping: bool,
-    /// Triggers of stops that ended so.
+    /// Triggers of stops that ended that way.
     unstopped: BTreeSet<String>,
-    /// Records that must never be lost again.
+    /// Number of records that must never be lost again.
     durable: u64,
-    /// The same with those in savepoints, which nothing but Flink itself may go back behind.
+    /// As `durable`, including those in savepoints; only Flink itself may restore older state.
     saved: u64,
-    /// A path that its user named to start from, and that was not followed yet.
+    /// A start path that its user named and that was not followed yet.
     named: Option<String>,
-    /// Times that its user was asked which state to go on from.
+    /// How often its user was asked which state to continue from.
     asked: usize,
-    /// Why they may be.
+    /// Reasons for which they may be asked.
     doubt: Doubt,
     ids: u64,
-    /// Passes that were decided on.
+    /// Number of decided passes.
     decisions: u64,
     log: Vec<String>,
     is_high_availability_on: bool,
@@ -151,22 +150,22 @@ pub(super) struct Sim {
     /// Restore points of former specs.
     revisions: Vec<String>,
     periodic: Memory,
-    /// A savepoint that a job elsewhere names.
+    /// A savepoint that a job elsewhere refers to.
     foreign: Option<String>,
     pub(super) disposed: usize,
-    /// Changes of a running job's parallelism.
+    /// Number of changes of a running job's parallelism.
     scaled: usize,
-    /// Validators outside have a say, and are not always there.
+    /// Whether external validators are configured, which are not always available.
     validators: Validators,
     upheaval: Upheaval,
     trial: Trial,
-    /// A trial tells that an image is broken, and not the start alone.
+    /// Whether a trial detects a broken image, rather than only the start.
     sees_broken_images: bool,
-    /// Where it is one of a fleet.
+    /// Its place in a fleet, if any.
     seat: Option<waves::Seat>,
 }
 
-/// Of the state with so many records that HA metadata of a job names.
+/// Returns the path of the state with this many records in a job's HA metadata.
 fn path_in_metadata(job_id: &str, records: u64) -> String {
     format!("s3://lake/chk/{job_id}/chk-{records}")
 }
@@ -195,13 +194,13 @@ fn resource(mode: &str) -> FlinkDeployment {
     .unwrap()
 }
 
-/// What a JobManager is made with.
+/// What a JobManager is created with.
 struct Launch {
-    /// Absent where nobody noted it.
+    /// `None` if it was not noted.
     generation: Option<i64>,
     image: String,
     parallelism: Option<i32>,
-    /// What the overrides give the one vertex.
+    /// Parallelism of the one vertex from the overrides.
     overrides: u32,
     job_id: String,
     path: Option<String>,
@@ -220,7 +219,7 @@ impl Sim {
         self
     }
 
-    /// One that is rolled back soon.
+    /// Enables an early rollback.
     fn with_rollback(mut self) -> Self {
         self.set("kubernetes.operator.deployment.rollback.enabled", "true");
         self.set("kubernetes.operator.deployment.readiness.timeout", "20 s");
@@ -312,12 +311,12 @@ impl Sim {
         self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
     }
 
-    /// Its user drops the state for one that was kept long ago.
+    /// Its user replaces the state with one that was kept long ago.
     fn redeploy(&mut self) {
         self.redeploy_from("s3://lake/sp/named".to_owned(), 0);
     }
 
-    /// Its user is asked for the state to go on from, and names the newest.
+    /// Its user is asked for the state to continue from, and names the newest.
     fn answer_refusal(&mut self) {
         let is_pending = self.status.observed_generation != self.resource.metadata.generation;
         if !asks(self.status.error.as_deref()) || is_pending && self.named.is_some() {
@@ -327,7 +326,7 @@ impl Sim {
         let newest = self.states.iter().max_by_key(|(_, records)| **records);
         let newest = newest.filter(|(_, records)| **records >= self.durable);
         let named = newest.map(|(path, records)| (path.clone(), *records));
-        // What starts with nothing has nothing to lose.
+        // A job that starts with nothing has nothing to lose.
         let (path, records) = named.unwrap_or_else(|| ("s3://lake/sp/empty".to_owned(), 0));
         assert!(records >= self.durable, "what is durable is kept somewhere");
         self.redeploy_from(path, records);
@@ -380,7 +379,7 @@ impl KeepsState for Sim {
         revisions.chain(self.foreign.as_deref()).collect()
     }
 
-    /// The law: what anything refers to or goes on from stays, and what is durable is kept somewhere.
+    /// The law: a state that anything refers to or continues from is kept, and what is durable is kept somewhere.
     fn dispose(&mut self, path: &str) {
         assert!(!self.is_referred_to(path), "{path} is disposed of and named");
         assert!(!self.is_in_use(path), "{path} is disposed of and in use");

@@ -1,4 +1,4 @@
-//! What the simulations share.
+//! Helpers that the simulations share.
 
 pub(crate) mod phases;
 pub(crate) mod worlds;

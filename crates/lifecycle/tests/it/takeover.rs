@@ -1,4 +1,4 @@
-//! A fleet that the Java operator left: what it recorded is understood, and nothing is restarted.
+//! Takes over a fleet from the Java operator: its records are understood, and nothing is restarted.
 
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
@@ -29,18 +29,18 @@ fn left_by_java(case: &str) -> FlinkDeployment {
     serde_json::from_value(resource).unwrap()
 }
 
-/// A pass in a world where the JobManager runs and lists the job in `state`.
+/// Makes a pass in a world where the JobManager runs and lists the job in `state`.
 fn pass(resource: &FlinkDeployment, state: JobStatusState) -> Plan {
     pass_by(&OperatorConfig::default(), resource, state)
 }
 
-/// The same by an operator with defaults.
+/// As [`pass`], by an operator with these defaults.
 fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStatusState) -> Plan {
     let status = resource.status.clone().unwrap();
     let mut facts = Facts::default();
     for _ in 0..15 {
         let world = World {
-            // It must not matter to what runs.
+            // It must not affect what runs.
             validators: Validators { has_any: true, remembered: None },
             facts: facts.clone(),
             ..World::new(
@@ -113,7 +113,7 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
             Err(Question::HaMetadata) => {
                 facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
             }
-            // A job that is left as it is costs no look at it.
+            // An unchanged job does not need this read.
             Err(Question::DeployedConfig)
                 if resource.metadata.generation != status.observed_generation
                     || resource.metadata.deletion_timestamp.is_some() =>
@@ -138,7 +138,7 @@ fn steps(plan: &Plan) -> Vec<&'static str> {
     plan.steps.iter().filter(is_told).map(Step::name).collect()
 }
 
-/// The pass over a running job that its user has edited.
+/// Returns the pass over a running job that its user has edited.
 fn after_edit(resource: &FlinkDeployment, edit: fn(&mut FlinkDeployment)) -> Plan {
     let mut resource = resource.clone();
     edit(&mut resource);
@@ -207,7 +207,7 @@ const KEYTAB: &str = "security.kerberos.login.keytab";
 const PRINCIPAL: &str = "security.kerberos.login.principal";
 const DIRECTORIES: &str = "kubernetes.operator.kerberos.directories";
 
-/// A job with a keytab that the Java operator started.
+/// Returns a job with a keytab that the Java operator started.
 fn with_keytab(path: &str) -> FlinkDeployment {
     let mut resource = left_by_java("native-ha-last-state");
     let status = resource.status.as_mut().unwrap();
@@ -245,16 +245,16 @@ fn a_job_with_a_keytab_is_looked_after_and_not_stopped_without_it() {
     };
     assert_eq!(steps(&after(&allowing, "/opt/keytabs/it.keytab", image)), upgrade);
     refused(&allowing, "/opt/keytabs/lost.keytab", "no such file");
-    // Whoever edits a resource reads no other file of the operator.
+    // A user who edits a resource cannot make the operator read its other files.
     let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
     refused(&allowing, token, DIRECTORIES);
     refused(&allowing, "/opt/keytabs/../passwd", DIRECTORIES);
     refused(&allowing, "/opt/keytabs-of-others/it.keytab", DIRECTORIES);
     refused(&OperatorConfig::default(), "/opt/keytabs/it.keytab", "(none)");
-    // What the operator's own configuration names it may read.
+    // It may read what the operator's own configuration names.
     let naming = operator(&[(KEYTAB, "/etc/it.keytab"), (PRINCIPAL, "it@EXAMPLE")]);
     assert_eq!(steps(&after(&naming, "/etc/it.keytab", image)), upgrade);
-    // A command, such as `plan`, has none of the operator's files.
+    // A command such as `plan` has none of the operator's files.
     let elsewhere = after(&OperatorConfig::default(), "/opt/of-the-operator.keytab", image);
     assert_eq!(steps(&elsewhere), upgrade);
     let suspended = after(&OperatorConfig::default(), "/opt/lost.keytab", |resource| {

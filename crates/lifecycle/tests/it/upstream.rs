@@ -1,5 +1,5 @@
-//! Those of the Java operator's bugs that its decisions exclude, each under its id; the others are in
-//! `tests/it/upstream` of the program, with the test that holds their table and all of them together.
+//! Bugs of the Java operator that this crate's decisions exclude, each under its id; the others are in the program's
+//! `tests/it/upstream`, with the test that checks their table against all of them.
 
 mod double_action;
 mod leaks;

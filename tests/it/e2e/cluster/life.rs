@@ -1,18 +1,18 @@
-//! What every test does with its job: starts it, upgrades it, ends it and counts its records.
+//! What every test does with its job: start it, upgrade it, end it and count its records.
 
 use serde_json::Value;
 
 use super::{Cluster, JOB};
 
 impl Cluster {
-    /// Starts the operator, and waits until the job writes. Returns its resource.
+    /// Starts the operator and waits until the job writes. Returns its resource.
     #[track_caller]
     pub(in crate::e2e) fn start(&mut self, job: &Value) -> Value {
         self.start_operator();
         self.upgrade(job)
     }
 
-    /// Deploys the manifest, and waits until its job writes. Returns its resource.
+    /// Deploys the manifest and waits until its job writes. Returns its resource.
     #[track_caller]
     pub(in crate::e2e) fn upgrade(&self, job: &Value) -> Value {
         self.deploy(job);
@@ -21,7 +21,7 @@ impl Cluster {
         stable
     }
 
-    /// The upgrade of a job whose JobManager is dead.
+    /// Upgrades a job whose JobManager is dead.
     #[track_caller]
     pub(in crate::e2e) fn upgrade_the_dead(&self, job: &Value) -> Value {
         let (before, _) = self.job_manager_incarnation();
@@ -45,7 +45,7 @@ impl Cluster {
         self.wait_until_writing();
     }
 
-    /// Deletes the job, and counts its records.
+    /// Deletes the job and counts its records.
     #[track_caller]
     pub(in crate::e2e) fn delete_and_count(&self) {
         self.flink(&["delete", JOB, "--yes"]);

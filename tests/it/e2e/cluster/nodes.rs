@@ -1,4 +1,4 @@
-//! The nodes of the cluster, as one drains them.
+//! The nodes of the cluster, cordoned as if to drain them.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 
-/// A node that takes no pods; it does again when this is dropped.
+/// A node that accepts no pods until this is dropped.
 pub(in crate::e2e) struct Cordoned<'a> {
     cluster: &'a Cluster,
     node: String,
@@ -23,7 +23,7 @@ impl Drop for Cordoned<'_> {
 }
 
 impl Cluster {
-    /// `kubectl cordon`.
+    /// Cordons the node, as `kubectl cordon` does.
     pub(in crate::e2e) fn cordon(&self, node: &str) -> Cordoned<'_> {
         self.set_unschedulable(node, &json!(true)).unwrap();
         Cordoned { cluster: self, node: node.to_owned() }
@@ -35,7 +35,7 @@ impl Cluster {
         self.runtime.block_on(nodes.patch(node, &PatchParams::default(), &patch))
     }
 
-    /// Lets the operator see the nodes, as `operator install --set rbac.nodesRule.create=true` does.
+    /// Allows the operator to read nodes, as `operator install --set rbac.nodesRule.create=true` does.
     pub(in crate::e2e) fn let_operator_see_nodes(&self) {
         let mut objects = self.installation(&["--set", "rbac.nodesRule.create=true"]);
         objects.retain(|object| object["kind"].as_str().unwrap().starts_with("ClusterRole"));
@@ -51,7 +51,7 @@ impl Cluster {
         format!("{}-kubectl-flink-operator-nodes", self.namespace)
     }
 
-    /// What no namespace takes along.
+    /// Deletes these cluster-scoped objects, which no namespace's deletion includes.
     pub(super) async fn forbid_to_see_nodes(&self) {
         let (name, params) = (self.name_of_right_to_see_nodes(), DeleteParams::default());
         let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());

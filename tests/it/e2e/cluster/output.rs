@@ -1,4 +1,4 @@
-//! What the job has written, and whether all of it is there once.
+//! The job's output, and whether each record is in it once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,21 +9,21 @@ use std::time::Instant;
 use super::{Cluster, LOOK_EVERY, PATIENCE, project, said};
 use crate::support::program::other;
 
-/// Folder of the job's output, below the data of the test.
+/// Folder of the job's output, below the test's data.
 const OUTPUT: &str = "output";
 
 impl Cluster {
-    /// Committed records, while the job may be running.
+    /// Returns the number of committed records; the job may be running.
     pub(in crate::e2e) fn records(&self) -> usize {
         self.records_in(OUTPUT)
     }
 
-    /// The same of a job that writes to the folder `output`.
+    /// As [`Self::records`], for a job that writes to the folder `output`.
     pub(in crate::e2e) fn records_in(&self, output: &str) -> usize {
         self.files_in(output).map(|text| text.lines().count()).sum()
     }
 
-    /// What each committed file holds.
+    /// Returns the content of each committed file.
     fn files_in(&self, output: &str) -> impl Iterator<Item = String> {
         let buckets = fs::read_dir(self.data.join(output)).into_iter().flatten().flatten();
         let files = buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten());
@@ -33,7 +33,7 @@ impl Cluster {
         })
     }
 
-    /// How often each sequence of each key is there.
+    /// Counts each sequence of each key.
     pub(in crate::e2e) fn sequences(&self) -> BTreeMap<(u64, u64), usize> {
         let mut sequences: BTreeMap<(u64, u64), usize> = BTreeMap::new();
         for text in self.files_in(OUTPUT) {
@@ -46,13 +46,13 @@ impl Cluster {
         sequences
     }
 
-    /// The highest sequence of each key.
+    /// Returns the highest sequence of each key.
     pub(in crate::e2e) fn marks(&self) -> BTreeMap<u64, u64> {
-        // They come in order, and the last one of a key stays.
+        // They are ordered, and the last one of a key is kept.
         self.sequences().into_keys().collect()
     }
 
-    /// Waits until the job has committed records that it had not when this was called.
+    /// Waits until the job has committed new records since this was called.
     #[track_caller]
     pub(in crate::e2e) fn wait_until_writing(&self) {
         self.wait_until_writing_to(OUTPUT);
@@ -68,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// Every record once, with the right state. The job does not run.
+    /// Asserts that every record exists once, with the right state. The job must not run.
     #[track_caller]
     pub(in crate::e2e) fn assert_nothing_lost_or_doubled(&self) {
         self.assert_nothing_lost_or_doubled_in(OUTPUT);

@@ -1,4 +1,4 @@
-//! Pods of the job, and their violent end.
+//! Pods of the job, and how tests kill them.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ impl Cluster {
         self.runtime.block_on(pods.list(&params)).unwrap().items
     }
 
-    /// What a container said so far.
+    /// Returns the log of a container so far.
     pub(in crate::e2e) fn log_of(&self, pod: &str, container: &str) -> String {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let container = Some(container.to_owned());
@@ -31,35 +31,35 @@ impl Cluster {
         pods.remove(0)
     }
 
-    /// Pods of the JobManagers that are to stay.
+    /// Returns the JobManager pods that are not being deleted.
     pub(in crate::e2e) fn job_managers(&self) -> Vec<Pod> {
         self.staying("jobmanager")
     }
 
-    /// Identity of the JobManager's pod, and how often its containers were started.
+    /// Returns the uid of the JobManager's pod, and how often its containers were restarted.
     pub(in crate::e2e) fn job_manager_incarnation(&self) -> (String, i32) {
         let pod = self.job_manager();
         let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
         (pod.metadata.uid.unwrap(), statuses.iter().map(|container| container.restart_count).sum())
     }
 
-    /// `kill -9` of the JobManager's JVM, from outside its container: inside, process 1 is immune.
+    /// Kills the JobManager's JVM with `kill -9`, from outside its container: inside, process 1 is immune.
     pub(in crate::e2e) fn kill_job_manager(&self) {
         Self::kill_job_manager_in(&self.job_manager());
     }
 
-    /// The same for one of several.
+    /// As [`Self::kill_job_manager`], for one of several.
     pub(in crate::e2e) fn kill_job_manager_in(pod: &Pod) {
         assert!(kill_jvm(pod, JOB_MANAGER), "its JVM runs on this machine");
         println!("-- killed the JobManager");
     }
 
-    /// Whether there was a JobManager to kill: it may only be starting.
+    /// Kills the JobManager if there is one; returns `false` if it is still starting.
     pub(in crate::e2e) fn try_kill_job_manager(&self) -> bool {
         self.job_managers().iter().any(|pod| kill_jvm(pod, JOB_MANAGER))
     }
 
-    /// The same for the only TaskManager.
+    /// Kills the JVM of the only TaskManager.
     pub(in crate::e2e) fn kill_task_manager(&self) {
         let pods = self.task_managers();
         assert_eq!(pods.len(), 1, "one TaskManager pod");
@@ -67,7 +67,7 @@ impl Cluster {
         println!("-- killed the TaskManager");
     }
 
-    /// Pods of the TaskManagers that are to stay.
+    /// Returns the TaskManager pods that are not being deleted.
     pub(in crate::e2e) fn task_managers(&self) -> Vec<Pod> {
         self.staying("taskmanager")
     }
@@ -79,7 +79,7 @@ impl Cluster {
     }
 }
 
-/// Kills the one process of `pod` whose command line names `class`, if it is there.
+/// Kills the one process of `pod` whose command line names `class`; returns whether there was one.
 fn kill_jvm(pod: &Pod, class: &str) -> bool {
     let pod = format!("pod{}", pod.metadata.uid.as_ref().unwrap());
     let mut killed = 0;

@@ -1,4 +1,4 @@
-//! What the API server has: reading it, waiting for it, and editing it behind the program's back.
+//! Objects of the API server: reading them, waiting for them, and editing them without the program.
 
 use std::thread;
 use std::time::Instant;
@@ -18,32 +18,32 @@ impl Cluster {
         self.resources(DEPLOYMENT)
     }
 
-    /// Resources of a kind of Flink.
+    /// Returns the API of a kind of Flink resources.
     pub(in crate::e2e) fn resources(&self, kind: &str) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", kind);
         let resource = ApiResource::from_gvk(&kind);
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
 
-    /// The `FlinkDeployment` as it is now; `null` when it is gone.
+    /// Returns the current `FlinkDeployment`; `null` when it is gone.
     pub(in crate::e2e) fn observed(&self) -> Value {
         self.look_at(DEPLOYMENT, &self.name)
     }
 
-    /// A resource as it is now; `null` when it is gone.
+    /// Returns the current resource; `null` when it is gone.
     pub(in crate::e2e) fn look_at(&self, kind: &str, name: &str) -> Value {
         let found = self.runtime.block_on(self.resources(kind).get_opt(name)).unwrap();
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }
 
-    /// All of a kind, by name.
+    /// Returns all resources of a kind, by name.
     pub(in crate::e2e) fn all(&self, kind: &str) -> Vec<Value> {
         let listed = self.runtime.block_on(self.resources(kind).list(&ListParams::default()));
         let listed = listed.unwrap().items.into_iter();
         listed.map(|object| serde_json::to_value(object).unwrap()).collect()
     }
 
-    /// An edit behind the program's back, as any client can make it.
+    /// Edits the deployment without the program, as any client can.
     pub(in crate::e2e) fn edit(&self, patch: Value) {
         self.edit_resource(DEPLOYMENT, &self.name, patch);
     }
@@ -61,7 +61,7 @@ impl Cluster {
             .unwrap();
     }
 
-    /// `kubectl delete --wait=false`.
+    /// Deletes a resource, like `kubectl delete --wait=false`.
     pub(in crate::e2e) fn delete(&self, kind: &str, name: &str) {
         let params = DeleteParams::default();
         self.runtime.block_on(self.resources(kind).delete(name, &params)).unwrap();
@@ -100,7 +100,7 @@ impl Cluster {
         self.wait_until_runs(DEPLOYMENT, &self.name)
     }
 
-    /// The same for a resource of any kind that has a job.
+    /// As [`Self::wait_until_stable`], for a resource of any kind that has a job.
     #[track_caller]
     pub(in crate::e2e) fn wait_until_runs(&self, kind: &str, name: &str) -> Value {
         self.wait_until_one(kind, name, "STABLE", |seen| {
@@ -121,21 +121,21 @@ impl Cluster {
         })
     }
 
-    /// `kubectl scale`.
+    /// Scales the deployment, like `kubectl scale`.
     pub(in crate::e2e) fn scale(&self, replicas: i32) {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let (deployments, params) = (self.deployments(), PatchParams::default());
         self.runtime.block_on(deployments.patch_scale(&self.name, &params, &patch)).unwrap();
     }
 
-    /// The `scale` subresource: replicas and selector of its status.
+    /// Returns replicas and selector of the status of the `scale` subresource.
     pub(in crate::e2e) fn scale_status(&self) -> (i32, String) {
         let scale = self.runtime.block_on(self.deployments().get_scale(&self.name)).unwrap();
         let status = scale.status.unwrap_or_default();
         (status.replicas, status.selector.unwrap_or_default())
     }
 
-    /// Somebody deletes a Deployment behind the operator's back.
+    /// Deletes a Deployment without the operator.
     pub(in crate::e2e) fn delete_deployment(&self, name: &str) {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         self.runtime.block_on(api.delete(name, &DeleteParams::default())).unwrap();

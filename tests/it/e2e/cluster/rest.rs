@@ -1,4 +1,4 @@
-//! The JobManager as a program sees it.
+//! The JobManager's REST API, as programs use it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +13,12 @@ use super::{Cluster, jar};
 use crate::support::api_client;
 
 impl Cluster {
-    /// An answer of the JobManager's REST API, through the API server.
+    /// Returns an answer of the JobManager's REST API, through the API server.
     pub(in crate::e2e) fn rest(&self, path: &str) -> Option<Value> {
         self.rest_of(&self.name, path)
     }
 
-    /// The same for one of several.
+    /// As [`Self::rest`], for one of several.
     pub(in crate::e2e) fn rest_of(&self, name: &str, path: &str) -> Option<Value> {
         let namespace = &self.namespace;
         let uri = format!("/api/v1/namespaces/{namespace}/services/{name}-rest:8081/proxy{path}");
@@ -26,7 +26,7 @@ impl Cluster {
         self.runtime.block_on(self.client.request(request)).ok()
     }
 
-    /// The JobManager's REST API.
+    /// Runs `ask` with a client of the JobManager's REST API.
     pub(in crate::e2e) fn ask_flink<T>(&self, ask: impl AsyncFnOnce(flink::Client) -> T) -> T {
         self.runtime.block_on(async {
             let config = api_client::config(&self.kubeconfig).await;
@@ -42,7 +42,7 @@ impl Cluster {
         })
     }
 
-    /// Submits the job of the tests to a session cluster, and returns its id.
+    /// Submits the job of the tests to a session cluster and returns its id.
     pub(in crate::e2e) fn submit(&self) -> String {
         let jar = fs::read(jar()).unwrap();
         let job = self.job();

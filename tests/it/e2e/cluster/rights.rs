@@ -1,4 +1,4 @@
-//! The rights of the operator: those of its installation, so that every test shows them to be enough.
+//! The operator's permissions: those of its installation, so that every test shows them to be sufficient.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::Cluster;
 use crate::support::rights::{ACCOUNT, of_operator};
 
-/// Longer than any test.
+/// Longer than any test, in seconds.
 const TOKEN_SECONDS: i64 = 2 * 60 * 60;
 const KUBECONFIG: &str = "operator-kubeconfig.json";
 
 impl Cluster {
-    /// The kubeconfig of an operator that may do what `operator install` lets it do in this namespace, and
-    /// reach JobManagers through the API server, as one outside the cluster has to.
+    /// Returns the kubeconfig of an operator with the permissions that `operator install` gives it in this namespace.
+    /// It also reaches JobManagers through the API server, because it runs outside the cluster.
     pub(super) fn operator_kubeconfig(&self) -> PathBuf {
         let file = self.data.join(KUBECONFIG);
         if !file.is_file() {
@@ -26,7 +26,7 @@ impl Cluster {
         file
     }
 
-    /// The objects of an installation for this namespace.
+    /// Returns the objects of an installation for this namespace.
     pub(super) fn installation(&self, options: &[&str]) -> Vec<Value> {
         let namespace = self.namespace.as_str();
         let mut args = vec!["operator", "install", "--dry-run=client", "-o", "yaml"];
@@ -35,7 +35,7 @@ impl Cluster {
         serde_yaml::from_multiple(&self.flink_quietly(&args)).unwrap()
     }
 
-    /// The same of an installation with these options, for an operator that is not yet started.
+    /// Creates the permissions of an installation with these options, for an operator that is not yet started.
     pub(in crate::e2e) fn give_rights(&self, options: &[&str]) {
         for object in of_operator(self.installation(options)) {
             self.create(&object);
@@ -68,7 +68,7 @@ impl Cluster {
         fs::write(self.data.join(KUBECONFIG), kubeconfig).unwrap();
     }
 
-    /// The tests' own kubeconfig with another user.
+    /// Returns the tests' own kubeconfig with the operator's account as user.
     fn kubeconfig_of_account(&self) -> Value {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
         let request = TokenRequest {

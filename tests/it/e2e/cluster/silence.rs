@@ -1,4 +1,4 @@
-//! For how long a job writes nothing.
+//! Measures for how long a job writes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Cluster;
 
-/// How often it is looked whether records were written: the job writes twenty a second.
+/// Interval for checking for new records; the job writes twenty per second.
 const SILENCE_STEP: Duration = Duration::from_millis(50);
 
 /// Watches what a job writes, committed or not.
@@ -26,7 +26,7 @@ impl Silence {
             let mut grew = Instant::now();
             while !end.load(Ordering::Relaxed) {
                 let size = size_of(&output);
-                // It shrinks where a restored job drops what was not committed.
+                // It shrinks when a restored job drops uncommitted records.
                 if size > before {
                     longest = longest.max(grew.elapsed());
                     grew = Instant::now();
@@ -39,7 +39,7 @@ impl Silence {
         Self { is_over, thread }
     }
 
-    /// The longest time without a new record.
+    /// Returns the longest time without a new record.
     pub(in crate::e2e) fn longest(self) -> Duration {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -50,7 +50,7 @@ fn size_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: std::fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
-        // One that went meanwhile has no size.
+        // A file that was deleted meanwhile has no size.
         found => found.map_or(0, |metadata| metadata.len()),
     };
     entries.map(size).sum()

@@ -1,4 +1,4 @@
-//! The statuses that an operator stored, one after the other: each has a phase that may follow.
+//! Checks that each status that an operator stores has a phase that may follow the previous one.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// The API server answered with this object to a write of its status.
+    /// Records the object with which the API server answered a write of its status.
     pub(super) fn note(&mut self, object: &[u8]) {
         let Ok(object) = serde_json::from_slice::<Value>(object) else { return };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
@@ -35,7 +35,7 @@ impl Stored {
             Some(before) if !before.may_lead_to(phase) => {
                 self.broken.push(format!("a status of {name} led from {before:?} to {phase:?}"));
             }
-            // What there was before the first write is not known.
+            // The phase before the first write is unknown.
             Some(_) | None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! One request: passed on, and what goes wrong with it.
+//! Passes on one request, with its fault.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Age, Asked, Body, BoxError, Fault, Moment, Noted, Shared, Side, version_of, watch};
 
-/// An error ends the connection.
+/// Serves one request; an error closes the connection.
 pub(super) async fn serve(
     side: Side,
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(super) async fn serve(
         is_watch,
     };
     let Noted { place, fault, touched } = shared.note(asked);
-    // Those count that were open before.
+    // Strikes apply to watches that were already open.
     let dangers = is_watch.then(|| watch::Dangers {
         shared: Arc::clone(&shared),
         path: path.clone(),
@@ -102,7 +102,7 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// The same jobs, if they were another cluster's.
+/// Returns the same jobs as if they belonged to another cluster.
 fn foreign(list: &[u8]) -> Bytes {
     let mut list: serde_json::Value = serde_json::from_slice(list).unwrap();
     for job in list["jobs"].as_array_mut().unwrap() {
@@ -111,7 +111,7 @@ fn foreign(list: &[u8]) -> Bytes {
     list.to_string().into()
 }
 
-/// How far the list that was given is behind the one that would have been.
+/// Returns how far the list that was sent is behind the current one.
 async fn age(
     shared: &Shared,
     mut parts: http::request::Parts,
@@ -129,7 +129,7 @@ async fn age(
     Some(Age { behind, is_other: items(&now)? != items(given)? })
 }
 
-/// The same list, as it was at this version, or is now.
+/// Returns the path of the same list at this version, or of the current one.
 fn at_version(path: &str, version: Option<u64>) -> String {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let kept = query.split('&').filter(|pair| {
@@ -150,7 +150,7 @@ fn cut() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "cut")
 }
 
-/// Until the client leaves, or the faults end.
+/// Waits until the client disconnects or the faults end.
 async fn silence(shared: &Arc<Shared>) -> Result<Response<Body>, io::Error> {
     let _hush = shared.hush();
     let mut calm = shared.calm.subscribe();
@@ -178,7 +178,7 @@ fn truncated(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Response<
     response
 }
 
-/// As the API server says it, or Flink.
+/// Returns a refusal in the format of the API server or of Flink.
 fn refusal(side: Side, status: u16, retry_after: Option<u32>) -> Response<Body> {
     let reason = match status {
         403 => "Forbidden",
@@ -219,7 +219,7 @@ async fn pass_on(
         Side::Kubernetes => ask_kubernetes(&shared.api, parts, body).await?,
         Side::Flink => ask_flink(shared, parts, body).await?,
     };
-    // The body comes as it is, unpacked and in other pieces.
+    // The body is passed on decompressed and in different chunks.
     for header in [CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING] {
         answer.headers_mut().remove(header);
     }

@@ -1,4 +1,4 @@
-//! Watches that go wrong: from their beginning, or when they have been open for a while.
+//! Faults of watches, from their start or after they have been open for a while.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use super::{Body, BoxError, Fault, Hush, Shared};
 /// What goes wrong with one watch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WatchFault {
-    /// Nothing comes any more, and the connection stays.
+    /// No more events arrive, and the connection stays open.
     Frozen,
-    /// Nothing comes for so long, and then what was held back.
+    /// No events arrive for this long, then all that were held back.
     Held(Duration),
     /// The version to start from is too old.
     Gone,
-    /// Every event comes twice.
+    /// Every event arrives twice.
     Doubled,
-    /// Every event comes after the first one once more.
+    /// Before each later event the first one is repeated.
     Replayed,
-    /// It ends after the first event.
+    /// The watch ends after the first event.
     Short,
 }
 
-/// How many events of watches a fault has come to: withheld, doubled, or the last ones.
+/// Number of watch events that a fault has affected: withheld, duplicated or final ones.
 pub(crate) type Touched = Arc<AtomicUsize>;
 
-/// What befalls watches that are open.
+/// A fault of open watches.
 #[derive(Clone, Debug)]
 pub(super) struct Strike {
     pub(super) fault: WatchFault,
-    /// Those with this in their path.
+    /// Applies to watches with this in their path.
     pub(super) part: &'static str,
     pub(super) touched: Touched,
 }
 
-/// What a watch may have to do with.
+/// What can affect a watch.
 pub(super) struct Dangers {
     pub(super) shared: Arc<Shared>,
     pub(super) path: String,
     pub(super) strikes: Receiver<Option<Strike>>,
     pub(super) calm: Receiver<usize>,
-    /// Of the request that opens it.
+    /// Counter of the request that opened it.
     pub(super) touched: Touched,
 }
 
@@ -61,20 +61,20 @@ struct Lines {
     rest: BytesMut,
     first: Option<Bytes>,
     ready: VecDeque<Bytes>,
-    /// What is held back, and until when.
+    /// Events that are held back, and until when.
     held: VecDeque<Bytes>,
     until: Option<Instant>,
     fault: Option<WatchFault>,
-    /// The fault came when it was open.
+    /// Whether the fault began after it was opened.
     is_struck: bool,
-    /// There while it withholds news from who had it open.
+    /// Present while it withholds events from the operator that opened it.
     hush: Option<Hush>,
-    /// The server has nothing more.
+    /// Whether the server has no more events.
     is_drained: bool,
     is_over: bool,
 }
 
-/// The answer to a watch, line by line.
+/// Relays the answer to a watch line by line, with its fault.
 pub(super) fn with_fault(
     answer: Response<Body>,
     fault: Option<Fault>,
@@ -109,7 +109,7 @@ pub(super) fn with_fault(
     })
 }
 
-/// A sign of life, and no news.
+/// Whether the line is a bookmark, which carries no change.
 fn is_bookmark(line: &[u8]) -> bool {
     line.windows(BOOKMARK.len()).any(|part| part == BOOKMARK)
 }
@@ -117,9 +117,9 @@ fn is_bookmark(line: &[u8]) -> bool {
 const BOOKMARK: &[u8] = br#""type":"BOOKMARK""#;
 
 impl Lines {
-    /// From now on this goes wrong.
+    /// Begins the fault.
     fn begin(&mut self, fault: WatchFault) {
-        // What passed before does not end it.
+        // An earlier end of faults does not end this one.
         self.dangers.calm.mark_unchanged();
         self.fault = Some(fault);
         match fault {
@@ -210,7 +210,7 @@ impl Lines {
                 return;
             }
             Some(WatchFault::Replayed) => self.ready.extend(self.first.clone()),
-            // What came with the last one is no more.
+            // Events that arrived together with the last one are dropped.
             Some(WatchFault::Short) if self.is_over => return,
             _ => {}
         }

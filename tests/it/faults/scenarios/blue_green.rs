@@ -1,4 +1,4 @@
-//! Two colours of which one serves.
+//! Scenarios with two colours, of which one serves.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn blue_green(mode: &str) -> Value {
     })
 }
 
-/// This colour serves by the present spec, and there is no other.
+/// Waits until this colour serves the current spec and the other one is gone.
 async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
     let serves = |found: &Value| {
         let status = &found["status"];
@@ -103,7 +103,7 @@ pub(super) async fn blue_green_suspend_and_resume(stage: &Stage) {
     until_serving(stage, "ACTIVE_BLUE", "RUNNING", GREEN).await;
 }
 
-/// While the other colour does not come up.
+/// Deletes the resource while the other colour does not come up.
 pub(super) async fn blue_green_delete(stage: &Stage) {
     run(stage, "savepoint").await;
     stage.begin();

@@ -1,4 +1,4 @@
-//! What befalls session clusters and their jobs together.
+//! Scenarios of session clusters together with their jobs.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     is_stable, job_in_session, run_in_session, session_cluster, snapshot, until_checkpointed_in,
 };
 
-/// Taken of a job in a cluster, and deleted with its savepoint.
+/// A snapshot of a job in a session cluster is taken, and deleted along with its savepoint.
 pub(super) async fn session_job_snapshot(stage: &Stage) {
     run_in_session(stage, "savepoint").await;
     stage.begin();
@@ -32,14 +32,14 @@ pub(super) async fn session_job_delete_with_savepoint(stage: &Stage) {
     stage.until_gone(SESSION_JOB, JOB).await;
 }
 
-/// Another JobManager, which knows nothing of the job that the one before ran.
+/// The new JobManager knows nothing of the previous one's job.
 pub(super) async fn session_cluster_upgrade(stage: &Stage) {
     run_in_session(stage, "stateless").await;
     stage.begin();
     upgrade(stage).await;
 }
 
-/// Another JobManager, which goes on with the job that the one before ran.
+/// The new JobManager continues the previous one's job.
 pub(super) async fn session_cluster_upgrade_with_ha(stage: &Stage) {
     let mut cluster = highly_available("stateless");
     cluster["metadata"]["name"] = json!(CLUSTER);
@@ -53,7 +53,7 @@ pub(super) async fn session_cluster_upgrade_with_ha(stage: &Stage) {
     upgrade(stage).await;
 }
 
-/// The cluster is another, and the job runs in it.
+/// Replaces the cluster and waits until the job runs in the new one.
 async fn upgrade(stage: &Stage) {
     let former = stage.look_at("Deployment", CLUSTER).await["metadata"]["uid"].clone();
     stage.edit(DEPLOYMENT, CLUSTER, json!({"taskManager": {"resource": {"memory": "2g"}}})).await;
@@ -67,7 +67,7 @@ async fn upgrade(stage: &Stage) {
     stage.until(SESSION_JOB, JOB, "STABLE again", is_back).await;
 }
 
-/// The cluster waits for its job to go.
+/// The cluster waits until its job is deleted.
 pub(super) async fn session_cluster_delete_with_its_job(stage: &Stage) {
     run_in_session(stage, "savepoint").await;
     stage.begin();

@@ -12,24 +12,24 @@ use super::metadata::{graphs, has_checkpoint_in_map, lead, read, write_graph};
 use super::{Process, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
-/// What the operator writes where HA metadata has to be used.
+/// Value that the operator writes if HA metadata must be used.
 const LAST_STATE: &str = "KUBERNETES_OPERATOR_LAST_STATE";
-/// Keys of what a job's graph is made of.
+/// Prefixes of the options that determine a job's graph.
 const GRAPH_KEYS: [&str; 3] = ["parallelism.", "pipeline.", "$internal.application."];
 
-/// What a JobManager is started with.
+/// The configuration that a JobManager is started with.
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of a configuration")]
 pub(super) struct Config {
     values: BTreeMap<String, String>,
     pub(super) is_session: bool,
     pub(super) is_highly_available: bool,
     pub(super) is_flink_2: bool,
-    /// The job may start from nothing.
+    /// Whether the job may start without state.
     is_stateless: bool,
 }
 
 impl Config {
-    /// From the ConfigMap that its pod mounts.
+    /// Reads the ConfigMap that its pod mounts.
     pub(super) async fn read(
         world: &World,
         (namespace, name): (&str, &str),
@@ -72,7 +72,7 @@ impl Config {
         self.values.get("$internal.pipeline.job-id").cloned().unwrap_or_default()
     }
 
-    /// What Flink makes of the job, and of nothing else.
+    /// Returns the job graph: what Flink derives from the job's options alone.
     fn graph(&self) -> String {
         let is_of_job = |key: &str| GRAPH_KEYS.iter().any(|prefix| key.starts_with(prefix));
         let values = self.values.iter().filter(|(key, _)| is_of_job(key));
@@ -86,7 +86,7 @@ impl Config {
     }
 }
 
-/// Options by their whole keys, as Flink 2 reads its file.
+/// Flattens nested options to full keys, as Flink 2 reads its file.
 fn flatten(prefix: &str, value: Value, values: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
@@ -115,7 +115,7 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     let kept = {
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), job_id.clone())).or_default();
-        // Others may have deleted the ConfigMap meanwhile.
+        // Another client may have deleted the ConfigMap meanwhile.
         kept.in_map = None;
         kept.clone()
     };
@@ -134,7 +134,7 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     }
 }
 
-/// A colour that starts from a savepoint of the other one: the numbers of states are those of that one from then on.
+/// A colour that starts from the other one's savepoint: from then on that one's state numbers are also its own.
 fn inherit_state(world: &World, key: &str, config: &Config) {
     let other = match (key.strip_suffix("-blue"), key.strip_suffix("-green")) {
         (Some(name), _) => format!("{name}-green"),
@@ -150,7 +150,7 @@ fn inherit_state(world: &World, key: &str, config: &Config) {
     });
 }
 
-/// The jobs of the JobManager before go on where HA metadata has them.
+/// Continues the previous JobManager's jobs if HA metadata has them.
 async fn start_session(world: &World, key: &str, config: &Config) {
     let graphs =
         if config.is_highly_available { graphs(world, key).await } else { BTreeMap::new() };
@@ -182,8 +182,7 @@ async fn start_session(world: &World, key: &str, config: &Config) {
     });
 }
 
-/// Flink runs the graph that it has stored, whatever the new spec says. There must be none but the
-/// new one.
+/// Runs the graph that is stored, as Flink does whatever the new spec says. It must be the new one.
 async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
     let (job_id, new) = (config.job_id(), config.graph());
     for (id, graph) in graphs(world, key).await {
@@ -202,7 +201,7 @@ async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
     write_graph(world, key, &job_id, &new).await;
 }
 
-/// The job starts as its configuration says; answers the law that this breaks.
+/// Starts the job as configured; returns the law that this breaks.
 fn submit(
     cluster: &mut Cluster,
     config: &Config,
@@ -250,7 +249,7 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
         let savepoints = job.checkpoints.iter().filter(|one| one.kind != "CHECKPOINT");
         stored.extend(savepoints.map(|one| (one.path.clone(), one.id)));
         if job.is_terminal() {
-            // Retained, for who cancelled it.
+            // Retained for the operator that cancelled it.
             stored.extend(newest.map(|one| (one.path.clone(), one.id)));
             if process.is_highly_available {
                 kept.result = Some(job);
@@ -262,7 +261,7 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
             kept.checkpoint = newest.or(restored).map(|one| (one.path.clone(), one.id));
             stored.extend(kept.checkpoint.clone());
         } else {
-            // Nobody knows of it any more, but it is there, and no older state may take its place.
+            // Nothing refers to it any more, but it exists, and no older state may replace it.
             stored.extend(newest.map(|one| (one.path.clone(), one.id)));
         }
     }

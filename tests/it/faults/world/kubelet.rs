@@ -1,4 +1,4 @@
-//! Pods: how a JobManager comes up when its Deployment is there, and ends when that goes.
+//! Pods: a JobManager comes up when its Deployment exists, and ends when that is deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,18 @@ use super::{Process, State, World, flink, metadata};
 
 /// From the creation of a pod to the first answer of its JobManager.
 const START: Duration = Duration::from_millis(100);
-/// From the start of a session cluster's container to the first answer of its JobManager. When the
-/// container was started is told in whole seconds, and a real JVM takes longer than one: a job that is
-/// submitted in that second would be in doubt.
+/// From the start of a session cluster's container to the first answer of its JobManager. The container's start time
+/// has whole seconds, and a real JVM takes longer than one: a job submitted in that second would be in doubt.
 const SESSION_START: Duration = Duration::from_millis(1100);
-/// From the order to end until the process has ended.
+/// From the request to end until the process has ended.
 const END: Duration = Duration::from_millis(200);
-/// Keeps a pod until its process has ended.
+/// Finalizer that keeps a pod until its process has ended.
 const RUNNING: &str = "test.flink.apache.org/running";
 /// An image with this in its name cannot be pulled.
 pub(in crate::faults) const BROKEN_IMAGE: &str = "flink:does-not-exist";
-/// Pause before something is written again that was not taken.
+/// Pause before a rejected write is retried.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How often a pod is asked to end that is not there, or while the API server is away.
+/// How often to request the end of a pod that is missing or while the API server is down.
 const STOP_TRIES: usize = 150;
 
 pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
@@ -92,7 +91,7 @@ fn is_of_preflight(labels: &BTreeMap<String, String>) -> bool {
     labels.get("app.kubernetes.io/name").is_some_and(|name| name == "flink-preflight")
 }
 
-/// As the controller of Deployments does: its label is that of the pods to come.
+/// Creates a ReplicaSet as the controller of Deployments does, with the labels of the future pods.
 async fn make_replica_set(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     let spec = serde_json::to_value(&deployment.spec).unwrap();
@@ -117,7 +116,7 @@ async fn make_replica_set(world: &World, deployment: &Deployment) {
     }
 }
 
-/// A pod that stands by is ready at once. Its JobManager leads when nobody does any more.
+/// Marks a standby pod as ready at once. Its JobManager leads once no other does.
 async fn stand_by(world: &World, pod: &Pod) {
     let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()["app.kubernetes.io/instance"]);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
@@ -135,7 +134,7 @@ async fn stand_by(world: &World, pod: &Pod) {
     let (key, config) = (format!("{namespace}/{name}"), config.expect("its ConfigMap"));
     loop {
         sleep(AGAIN).await;
-        // Whoever removes it now does so before it leads.
+        // A pod that is deleted now is deleted before it leads.
         let is_there = metadata::read(&pods, &pod.name_any())
             .await
             .is_some_and(|now| now.uid() == pod.uid() && now.metadata.deletion_timestamp.is_none());
@@ -149,7 +148,7 @@ async fn stand_by(world: &World, pod: &Pod) {
     come_up(world, &key, &pod.uid().unwrap(), &config).await;
 }
 
-/// Takes pods that stood by, and that nobody else controls, for those of the Deployment.
+/// Adopts the Deployment's standby pods that have no other controller.
 async fn adopt(world: &World, deployment: &Deployment) -> Vec<Pod> {
     let mut orphans = pods_of(world, deployment).await;
     orphans.retain(|pod| {
@@ -184,7 +183,7 @@ async fn adopt(world: &World, deployment: &Deployment) -> Vec<Pod> {
     orphans
 }
 
-/// Pods with the labels of a Deployment's.
+/// Returns the pods with a Deployment's labels.
 async fn pods_of(world: &World, deployment: &Deployment) -> Vec<Pod> {
     let labels = serde_json::to_value(&deployment.spec).unwrap();
     let app = labels["template"]["metadata"]["labels"]["app"].as_str().unwrap().to_owned();
@@ -210,7 +209,7 @@ fn controller(deployment: &Deployment) -> Value {
     })
 }
 
-/// A pod that tries a spec comes to its end, or its image cannot be pulled.
+/// A pod that tries a spec completes, or its image cannot be pulled.
 async fn try_out(world: &World, pod: &Pod) {
     let pods: Api<Pod> =
         Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
@@ -244,9 +243,9 @@ async fn start(world: &World, deployment: &Deployment) {
     while let Err(error) = pods.create(&PostParams::default(), &pod).await {
         match error {
             kube::Error::Api(status) if status.code == 409 => break,
-            // An API server that begins refuses what it cannot judge yet.
+            // An API server that is starting rejects what it cannot decide yet.
             kube::Error::Api(status) if status.code == 403 => sleep(AGAIN).await,
-            // Its namespace, or its Deployment, is gone.
+            // Its namespace or its Deployment is gone.
             kube::Error::Api(status) if status.code < 429 => return,
             _ => sleep(AGAIN).await,
         }
@@ -259,7 +258,7 @@ async fn start(world: &World, deployment: &Deployment) {
     let map = format!("flink-config-{name}");
     let Some(config) = flink::Config::read(world, (&namespace, &name), &map, container).await
     else {
-        // It goes with its Deployment, which may have been deleted as soon as it was made.
+        // The pod is deleted with its Deployment, which may have been deleted right after its creation.
         let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
         let now = deployments.get_opt(&name).await.ok().flatten();
         let is_there = now.is_some_and(|now| {
@@ -277,9 +276,9 @@ async fn start(world: &World, deployment: &Deployment) {
     }
 }
 
-/// The JobManager of a Deployment, or of a pod that stands by, leads. False if it was asked to end before.
+/// Lets the JobManager of a Deployment or standby pod lead. Returns `false` if it was told to end before.
 async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) -> bool {
-    // It is up, with its job, before it is ended.
+    // It must be up, with its job, before it is ended.
     let _coming_up = world.writing.read().await;
     {
         let mut state = world.state();
@@ -303,7 +302,7 @@ async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) ->
     true
 }
 
-/// Answers when the container was started, once its JobManager can answer.
+/// Waits until the container's JobManager can answer; returns the container's start time.
 async fn start_container(config: &flink::Config) -> jiff::Timestamp {
     let started_at = jiff::Timestamp::now();
     if config.is_session {
@@ -312,7 +311,7 @@ async fn start_container(config: &flink::Config) -> jiff::Timestamp {
     started_at
 }
 
-/// A JobManager's process ends, and its container is started again.
+/// Ends a JobManager's process and starts its container again.
 pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     let (key, uid) = (format!("{namespace}/{name}"), deployment.uid().unwrap());
@@ -329,14 +328,14 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     report_pod(&pods, &pod_name(deployment), "Running", running(started_at)).await;
 }
 
-/// Asks the pods of a Deployment that wants none any more to end.
+/// Requests the end of the pods of a Deployment that was scaled to zero.
 async fn stop(world: &World, deployment: &Deployment) {
     let pods: Api<Pod> =
         Api::namespaced(world.client.clone(), &deployment.namespace().unwrap_or_default());
     let is_its = |pod: &Pod| {
         pod.owner_references().iter().any(|owner| Some(&owner.uid) == deployment.uid().as_ref())
     };
-    // That of a JobManager may be on its way; TaskManagers have none but those that stood by.
+    // A JobManager's pod may still be coming; TaskManagers only have standby pods.
     let tries = if role(deployment) == "jobmanager" { STOP_TRIES } else { 1 };
     for _ in 0..tries {
         let mut is_asked = false;
@@ -398,7 +397,7 @@ async fn report_available(world: &World, deployment: &Deployment) {
     report(world, deployment, deployment.spec.replicas.unwrap_or(1)).await;
 }
 
-/// As the controller of Deployments does, which says at once that none is available yet.
+/// Reports the status as the controller of Deployments does, which says at once that no replica is available yet.
 async fn report(world: &World, deployment: &Deployment, available: i32) {
     let replicas = deployment.spec.replicas.unwrap_or(1);
     let (status, reason) = if available > 0 {

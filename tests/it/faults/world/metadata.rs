@@ -1,4 +1,4 @@
-//! HA metadata: what Flink writes into ConfigMaps while jobs run, and finds there when it comes up.
+//! HA metadata: what Flink writes into ConfigMaps while jobs run, and reads when it starts.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -13,16 +13,16 @@ use tokio::time::sleep;
 use super::{InMap, Kept, World};
 use crate::support::fake_flink::Job;
 
-/// How often checkpoints are brought into HA metadata.
+/// Interval for writing checkpoints to HA metadata.
 const EVERY: Duration = Duration::from_millis(100);
-/// Before the id of a job whose graph is stored, in Flink 1 and in Flink 2.
+/// Key prefix of a stored job graph, in Flink 1 and in Flink 2.
 const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
-/// Who leads, of the JobManagers that contend for a ConfigMap.
+/// Annotation with the leader among the JobManagers that compete for a ConfigMap.
 const LOCK: &str = "control-plane.alpha.kubernetes.io/leader";
-/// How often a graph is written while the API server is away.
+/// Maximum number of tries to write a graph while the API server is down.
 const WRITE_TRIES: usize = 300;
 
-/// An object, or nothing where it is not there. An API server that is away says neither.
+/// Reads an object, `None` if it does not exist; retries while the API server is down.
 pub(super) async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -50,14 +50,14 @@ fn name_of(key: &str) -> &str {
     key.split_once('/').unwrap().1
 }
 
-/// As the version calls them that runs there; another's it does not look for.
+/// Returns the prefix that the running version uses; it does not look for the other one.
 fn graph_prefix(world: &World, key: &str) -> &'static str {
     let state = world.state();
     let process = state.processes.get(key).and_then(|all| all.last());
     GRAPH[usize::from(process.is_some_and(|process| process.is_flink_2))]
 }
 
-/// Stored graphs by the id of their jobs.
+/// Returns stored graphs by job id.
 pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String> {
     let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await;
     let data = map.and_then(|map| map.data).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String>
     data.into_iter().filter_map(graph).collect()
 }
 
-/// Before the job runs, as Flink does.
+/// Stores the graph before the job runs, as Flink does.
 pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &str) {
     for _ in 0..WRITE_TRIES {
         if store_graph(world, key, job_id, Some(graph)).await {
@@ -78,7 +78,7 @@ pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &
     world.broke(key, "the graph of a job cannot be stored".to_owned());
 }
 
-/// Stores the graph of a job, or removes it; whether that was done.
+/// Stores or removes the graph of a job; returns whether that was done.
 async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&str>) -> bool {
     let (maps, map) = (maps(world, cluster), format!("{}-cluster-config-map", name_of(cluster)));
     let (namespace, name) = cluster.split_once('/').unwrap();
@@ -94,14 +94,14 @@ async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&
     }
 }
 
-/// Who holds the lock of a cluster.
+/// Returns the holder of a cluster's lock.
 pub(super) async fn holder(world: &World, key: &str) -> Option<String> {
     let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await?;
     let lock: Value = serde_json::from_str(map.annotations().get(LOCK)?).ok()?;
     lock["holderIdentity"].as_str().map(str::to_owned)
 }
 
-/// Takes the lock. A JobManager that ends does not let it go.
+/// Takes the lock. A JobManager does not release it when it ends.
 pub(super) async fn lead(world: &World, key: &str) {
     let lock = json!({"holderIdentity": "job-manager", "leaseDuration": 15.0, "leaderTransitions": 0,
         "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
@@ -116,7 +116,7 @@ pub(super) async fn lead(world: &World, key: &str) {
     }
 }
 
-/// Keeps the ConfigMaps of highly available clusters as Flink does.
+/// Maintains the ConfigMaps of highly available clusters as Flink does.
 pub(super) async fn keep(world: Weak<World>) {
     loop {
         sleep(EVERY).await;
@@ -142,7 +142,7 @@ async fn keep_of(world: &World, key: &str) {
     };
     let jobs: Vec<(String, bool, Option<i64>)> = world.flink.with(key, |cluster| {
         let state = |job: &Job| {
-            // The first one that it has, until one is asked for: it has a new one at each look.
+            // The first checkpoint only, until one is triggered: a new one completes with each request.
             let first = job.restored.as_ref().or(job.checkpoints.first()).map(|one| one.id);
             let checkpoint = first.max(job.asked_checkpoint());
             (job.id.clone(), job.is_terminal(), checkpoint)

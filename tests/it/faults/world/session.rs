@@ -1,7 +1,7 @@
-//! Jobs in session clusters: what their users ask for, and the laws that this holds their starts to.
+//! Jobs in session clusters: what their users request, and the laws that apply to their starts.
 //!
-//! A cluster notes each submission with what was known when it came. They are judged when a test
-//! asks, so that it does not matter when the world hears of an edit.
+//! A cluster records each submission with what was known at the time. They are checked when a test asks, so it does not
+//! matter when the world learns of an edit.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -17,16 +17,16 @@ use serde_json::Value;
 use super::{Key, Soon, World};
 use crate::support::fake_flink::Submission;
 
-/// What a user has asked for, of one resource.
+/// What a user has requested of one resource.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The session cluster.
     cluster: Key,
     name: String,
-    /// It was so at some time.
+    /// Whether it was stateless at some time.
     is_stateless: bool,
     nonce: Option<Value>,
-    /// Where jobs are to start from in any case, in order: one job each.
+    /// Explicit start states in order, one job each.
     told: Vec<Option<String>>,
 }
 
@@ -60,7 +60,7 @@ fn see(world: &World, resource: &DynamicObject) {
     }
 }
 
-/// The laws that session jobs of a namespace broke.
+/// Returns the laws that session jobs of a namespace broke.
 pub(super) fn broken(world: &World, namespace: &str) -> Vec<String> {
     let prefix = format!("{namespace}/");
     let mut clusters: BTreeMap<Key, Vec<(String, Wanted)>> = BTreeMap::new();
@@ -85,7 +85,7 @@ pub(super) fn broken(world: &World, namespace: &str) -> Vec<String> {
     judged.collect()
 }
 
-/// The law that a start breaks.
+/// Returns the law that a start breaks.
 fn judge(submission: &Submission, wanted: &mut Wanted) -> Option<String> {
     let Submission { job_id, from, is_there, newest, live } = submission;
     if !live.is_empty() {

@@ -1,5 +1,5 @@
-//! The server on a port of 127.0.0.1, for the program itself: with JobManagers behind its service proxy and
-//! its port-forwards, and every right given that is not denied.
+//! Serves the fake API server on a port of 127.0.0.1 for the program itself, with JobManagers behind its service proxy
+//! and port-forwards. Every permission is granted unless it is denied explicitly.
 
 use std::net::SocketAddr;
 
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use super::{FakeCluster, Recorded, json_response, people, port_forward};
 
-/// Most of a body that is read.
+/// Maximum size of a request body, in bytes.
 const BODY_MAX: usize = 16 << 20;
 
-/// `host:port` of the fakes that pods and services lead to, and what the person may not do.
+/// `host:port` of the fakes behind pods and services, and the permissions that are denied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behind {
-    /// Every JobManager.
+    /// Address of every JobManager.
     pub(crate) flink: String,
-    /// Every SQL gateway.
+    /// Address of every SQL gateway.
     pub(crate) sql_gateway: String,
-    /// Verbs and kinds, in the plural.
+    /// Denied verbs and plural kinds.
     pub(crate) denied: Vec<(&'static str, &'static str)>,
 }
 
 impl FakeCluster {
-    /// Listens until the runtime ends.
+    /// Serves until the runtime ends.
     pub(crate) async fn listen(&self, behind: Behind) -> SocketAddr {
         let server = self.clone();
         let router = Router::new().fallback(move |request: Request| {
@@ -82,7 +82,7 @@ impl FakeCluster {
     }
 }
 
-/// An API server keeps its own credentials to itself.
+/// Removes the headers that an API server does not pass on, such as its own credentials.
 fn passed_on(mut headers: HeaderMap, host: String) -> HeaderMap {
     for own in [header::AUTHORIZATION, header::CONTENT_LENGTH] {
         headers.remove(own);
@@ -97,7 +97,7 @@ fn passed_back(headers: &HeaderMap) -> HeaderMap {
     headers.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Host and path of a request to `/api/v1/namespaces/NS/services/NAME:PORT/proxy/…`.
+/// Returns host and path of a request to `/api/v1/namespaces/NS/services/NAME:PORT/proxy/…`.
 fn proxied(uri: &Uri) -> Option<(String, String)> {
     let rest = uri.path().strip_prefix("/api/v1/namespaces/")?;
     let (namespace, rest) = rest.split_once("/services/")?;

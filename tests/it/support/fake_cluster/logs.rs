@@ -1,6 +1,6 @@
-//! Logs of pods, as a kubelet gives them out: the last lines, those since a time, and more as they are written.
+//! Pod logs as a kubelet serves them: the last lines, those since a time, and new ones as they are written.
 //!
-//! A line is written each second.
+//! One line is written each second.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,23 +12,23 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{FakeCluster, failure};
 
-/// When the first line of each log was written.
+/// Time of the first line of each log, in seconds since the epoch.
 const BEGIN: i64 = 1_767_225_600;
-/// Between two looks for more lines.
+/// Pause between two checks for new lines.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl FakeCluster {
-    /// What the containers of a pod have written.
+    /// Sets the log of a pod's containers.
     pub(crate) fn set_log(&self, pod: &str, text: &str) {
         self.state().logs.insert(pod.to_owned(), text.to_owned());
     }
 
-    /// They write more.
+    /// Appends to the log of a pod's containers.
     pub(crate) fn write_log(&self, pod: &str, text: &str) {
         self.state().logs.entry(pod.to_owned()).or_default().push_str(text);
     }
 
-    /// The answer to a request for the log of a pod that has one.
+    /// Answers a request for the log of a pod that has one.
     pub(super) fn log(&self, uri: &Uri) -> Option<Response<Body>> {
         let (_, pod) = uri.path().strip_suffix("/log")?.rsplit_once("/pods/")?;
         let query = uri.query().unwrap_or_default();
@@ -66,7 +66,7 @@ impl FakeCluster {
                         return Some((Ok::<_, Infallible>(line), (server, pod, lines, read)));
                     }
                     tokio::time::sleep(LOOK).await;
-                    // A log that was taken away has ended.
+                    // A removed log has ended.
                     let new = server.lines(&pod, read, is_timed)?;
                     read += new.len();
                     lines.extend(new);
@@ -75,7 +75,7 @@ impl FakeCluster {
         Some(Response::new(Body::from_stream(more)))
     }
 
-    /// The container ends, and its log with it.
+    /// Ends the container and with it its log.
     pub(crate) fn end_log(&self, pod: &str) {
         self.state().logs.remove(pod);
     }

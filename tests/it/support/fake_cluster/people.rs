@@ -1,4 +1,4 @@
-//! People with tokens, and what each may see. Where there are none, everybody may everything.
+//! People with tokens, and the namespaces each may read. Without any people, everything is allowed.
 
 use axum::body::Body;
 use axum::http::header::AUTHORIZATION;
@@ -7,40 +7,40 @@ use serde_json::{Value, json};
 
 use super::{FakeCluster, Fault, Recorded, failure, json_response, take_fault};
 
-/// Somebody with a token.
+/// A person with a token.
 #[derive(Clone, Debug)]
 pub(super) struct Person {
     name: String,
-    /// Those in which they may read all; `*` stands for all of them.
+    /// Namespaces whose objects they may read; `*` is all of them.
     namespaces: Vec<String>,
 }
 
 impl Person {
-    /// Of no namespace where it is all of them.
+    /// Whether they may read the namespace; an empty name means all namespaces.
     fn may(&self, namespace: &str) -> bool {
         self.namespaces.iter().any(|it| it == "*" || !namespace.is_empty() && it == namespace)
     }
 }
 
-/// What a request was made with.
+/// Returns the bearer token of a request.
 pub(super) fn token(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?;
     text.strip_prefix("Bearer ").map(str::to_owned)
 }
 
 impl FakeCluster {
-    /// Gives somebody a token, and the right to read all in these namespaces.
+    /// Adds a person with a token, who may read everything in these namespaces.
     pub(crate) fn know(&self, token: &str, name: &str, namespaces: &[&str]) {
         let namespaces = namespaces.iter().map(|&it| it.to_owned()).collect();
         self.state().people.insert(token.to_owned(), Person { name: name.to_owned(), namespaces });
     }
 
-    /// Makes a token worth nothing.
+    /// Revokes a token.
     pub(crate) fn forget(&self, token: &str) {
         self.state().people.remove(token);
     }
 
-    /// Whose token it is, and what they may do.
+    /// Answers a token or access review.
     pub(super) fn review(&self, path: &str, body: &[u8]) -> Option<Response<Body>> {
         let is_token = path.ends_with("/tokenreviews");
         if !is_token && !path.ends_with("/subjectaccessreviews") {
@@ -77,12 +77,12 @@ impl FakeCluster {
         Some(json_response(201, &review))
     }
 
-    /// The questions about people so far.
+    /// Returns the reviews requested so far.
     pub(crate) fn reviews(&self) -> Vec<Recorded> {
         self.state().reviews.clone()
     }
 
-    /// What somebody is told who may not ask for this.
+    /// Returns the 401 or 403 answer to a person who may not make this request.
     pub(super) fn refusal(&self, token: Option<&str>, path: &str) -> Option<Response<Body>> {
         let state = self.state();
         let token = token.filter(|_| !state.people.is_empty())?;

@@ -1,5 +1,5 @@
-//! Ports of pods, as an API server forwards them: a WebSocket with two channels for each port, data and
-//! errors, whose first frames name the port.
+//! Port-forwards to pods as an API server serves them: a WebSocket with two channels for each port, data and
+//! errors, whose first frames carry the port number.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -17,10 +17,10 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::http::Behind;
 
-/// Bytes of one frame.
+/// Size of a frame, in bytes.
 const FRAME: usize = 16 << 10;
 
-/// Switches to a WebSocket that leads to what is behind the one port that is asked for.
+/// Switches to a WebSocket that is connected to the fake behind the one requested port.
 pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let port = query.split('&').find_map(|part| part.strip_prefix("ports="));
@@ -32,7 +32,7 @@ pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
     drop(tokio::spawn(async move {
         let stream = TokioIo::new(upgrade.await.unwrap());
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
-        // Who leaves early is the client, as in a real cluster.
+        // The client is the one that disconnects early, as in a real cluster.
         drop(carry(socket, port, &address).await);
     }));
     Response::builder()
@@ -45,7 +45,7 @@ pub(super) fn answer(mut request: Request, behind: &Behind) -> Response {
         .unwrap()
 }
 
-/// Moves bytes until either side closes.
+/// Copies bytes in both directions until either side closes.
 async fn carry(
     mut socket: WebSocketStream<TokioIo<Upgraded>>,
     port: u16,
@@ -70,7 +70,7 @@ async fn carry(
     let down = async {
         let mut frame = vec![0; FRAME];
         loop {
-            // In front of the bytes stands their channel.
+            // The bytes are prefixed with their channel.
             let length = from_pod.read(&mut frame[1..]).await?;
             if length == 0 {
                 break;

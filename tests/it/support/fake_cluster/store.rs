@@ -1,4 +1,4 @@
-//! What the fake API server keeps, and how requests change it.
+//! The fake API server's objects, and how requests change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use api::crd;
 use axum::http::{Method, Uri};
 use serde_json::{Map, Value, json};
 
-/// Where an object is kept: plural, namespace (empty for cluster-scoped), name.
+/// Key of an object: plural, namespace (empty for cluster-scoped), name.
 type Key = (String, String, String);
 
 #[derive(Default)]
 pub(super) struct Store {
     objects: BTreeMap<Key, Value>,
-    /// Every change since the start: watches read it from any resource version.
+    /// Every change since the start, so that a watch can begin at any resource version.
     log: Vec<(u64, &'static str, Key, Value)>,
     version: u64,
     pub(super) unknown_kinds: BTreeSet<String>,
 }
 
-/// A request, taken apart.
+/// A parsed request.
 pub(super) struct Request {
     method: Method,
     api_version: String,
@@ -28,7 +28,7 @@ pub(super) struct Request {
     subresource: Option<String>,
     query: BTreeMap<String, String>,
     content_type: String,
-    /// Only metadata is wanted.
+    /// Whether only metadata is requested.
     is_metadata: bool,
     body: Value,
     path: String,
@@ -104,7 +104,7 @@ impl Request {
     }
 }
 
-/// The status of a pod whose containers have done what they were made for.
+/// Returns the status of a pod whose containers have completed.
 fn passed(containers: &Value) -> Value {
     let statuses = containers.as_array().into_iter().flatten().map(|container| {
         json!({
@@ -116,7 +116,7 @@ fn passed(containers: &Value) -> Value {
     json!({"phase": "Succeeded", "containerStatuses": statuses.collect::<Vec<_>>()})
 }
 
-/// `a.b=c,d.e!=f`; a field that is not there is empty.
+/// Evaluates a field selector such as `a.b=c,d.e!=f`; a missing field is empty.
 fn matches_fields(object: &Value, selector: &str) -> bool {
     let field = |path: &str| {
         let pointer = format!("/{}", path.replace('.', "/"));
@@ -131,7 +131,7 @@ fn matches_fields(object: &Value, selector: &str) -> bool {
     })
 }
 
-/// `a=b,c!=d,e in (f,g),h`.
+/// Evaluates a label selector such as `a=b,c!=d,e in (f,g),h`.
 fn matches_labels(object: &Value, selector: &str) -> bool {
     let label = |name: &str| object["metadata"]["labels"][name.trim()].as_str();
     let mut terms = Vec::new();
@@ -177,7 +177,7 @@ impl Store {
             .collect()
     }
 
-    /// The plural that a kind's objects are kept under.
+    /// Returns the plural under which a kind's objects are stored.
     fn plural_of(kind: &str) -> String {
         let lower = kind.to_lowercase();
         match lower.as_str() {
@@ -203,7 +203,7 @@ impl Store {
         self.put("MODIFIED", key, object);
     }
 
-    /// Gives a new object what the API server gives it.
+    /// Sets the metadata that the API server gives a new object.
     fn begin(&mut self, object: &mut Value) {
         let metadata = &mut object["metadata"];
         if metadata["uid"].is_null() {
@@ -230,7 +230,7 @@ impl Store {
         object
     }
 
-    /// Kinds of a group, as far as anybody asks which there are.
+    /// Answers discovery of a group's kinds, as far as clients use it.
     fn kinds(&self, api_version: &str) -> Value {
         let known = crd::all().into_iter().map(|definition| definition.spec.names);
         let known = known.filter(|names| !self.unknown_kinds.contains(&names.plural));
@@ -289,7 +289,7 @@ impl Store {
         )
     }
 
-    /// Lines of a watch after `from`, and the version they lead up to.
+    /// Returns the watch events after `from`, and the version they lead up to.
     pub(super) fn events(&self, request: &Request, from: u64) -> (Vec<String>, u64) {
         let lines = self
             .log
@@ -321,7 +321,7 @@ impl Store {
             object["metadata"]["namespace"] = json!(request.namespace);
         }
         if let Some(fields) = object.as_object_mut().filter(|fields| fields.contains_key("spec")) {
-            // The status subresource is written on its own.
+            // The status subresource is written separately.
             fields.remove("status");
         }
         self.begin(&mut object);
@@ -435,7 +435,7 @@ impl Store {
         )
     }
 
-    /// Garbage collection: what the deleted object owned goes too.
+    /// Garbage collection: deletes what the deleted object owned.
     fn collect(&mut self, owner: &Value) {
         let orphans = self
             .objects
@@ -462,7 +462,7 @@ fn has_finalizers(object: &Value) -> bool {
         .is_some_and(|all| !all.is_empty())
 }
 
-/// Makes `field` what it was.
+/// Resets `field` to its previous value.
 fn restore(after: &mut Value, before: &Value, field: &str) {
     let Some(after) = after.as_object_mut() else { return };
     match before.get(field) {
@@ -471,7 +471,7 @@ fn restore(after: &mut Value, before: &Value, field: &str) {
     }
 }
 
-/// Remembers the spec fields that the manager applied.
+/// Records the spec fields that the manager applied.
 fn own(object: &mut Value, request: &Request) {
     let manager = request.query("fieldManager").to_owned();
     let mut fields = Vec::new();
@@ -486,7 +486,7 @@ fn own(object: &mut Value, request: &Request) {
     }
 }
 
-/// A field that another manager applied with another value.
+/// Returns the conflict with a field that another manager applied with another value.
 fn foreign_field(before: &Value, request: &Request) -> Option<Answer> {
     let manager = request.query("fieldManager");
     let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! A job of the fake: its states, its checkpoints and the operations on it.
+//! A job of the fake: its states, checkpoints and operations.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::Metrics;
 use super::load::Load;
 
-/// How long the same statistics are handed out (Flink: 3 s).
+/// How long statistics are cached (Flink: 3 s).
 pub(crate) const STATISTICS_AGE: Duration = Duration::from_millis(20);
 
-/// Among the metrics of a vertex, what its details tell.
+/// Name under which a vertex's metrics hold the record count for its details.
 pub(crate) const READ_RECORDS: &str = "read-records";
 
-/// Flink keeps this many checkpoints in a job's history.
+/// Number of checkpoints that Flink keeps in a job's history.
 const HISTORY: usize = 10;
 
 #[derive(Clone, Debug)]
@@ -25,12 +25,12 @@ pub(crate) struct Job {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) state: String,
-    /// Tasks that run, of two.
+    /// Running tasks, out of two.
     pub(crate) running_tasks: u32,
     pub(crate) is_checkpointing: bool,
-    /// A checkpoint is completed with each request.
+    /// Whether each request completes a checkpoint.
     pub(crate) checkpoints_by_itself: bool,
-    /// When it is cancelled, as its code says.
+    /// Whether cancelling the job deletes its checkpoints, as its code specifies.
     pub(crate) deletes_checkpoints: bool,
     pub(crate) start: i64,
     pub(crate) end: i64,
@@ -39,26 +39,26 @@ pub(crate) struct Job {
     pub(crate) restored: Option<Snapshot>,
     /// Newest first: class, message, time.
     pub(crate) exceptions: Vec<(String, String, i64)>,
-    /// What 2.3 remembers of its rescales, where it does.
+    /// Rescale history of Flink 2.3, if it keeps one.
     pub(crate) rescales: Option<Value>,
-    /// The next savepoints fail for this reason.
+    /// Reason for which the next savepoints fail.
     pub(crate) savepoint_failure: Option<String>,
-    /// The next stop leaves a savepoint, and a job that failed while stopping.
+    /// Whether the next stop leaves a savepoint and a job that failed while stopping.
     pub(crate) fails_while_stopping: bool,
-    /// Requests that a savepoint takes.
+    /// Number of requests until a savepoint completes.
     pub(crate) savepoint_steps: usize,
     pub(crate) operations: BTreeMap<String, Operation>,
-    /// Metrics of the subtasks by vertex.
+    /// Subtask metrics by vertex.
     pub(crate) metrics: BTreeMap<String, Metrics>,
-    /// What its metrics follow, where something comes in.
+    /// Load that drives the metrics, if there is any input.
     pub(crate) load: Option<Load>,
-    /// Vertices that have finished.
+    /// Finished vertices.
     pub(crate) finished: Vec<String>,
-    /// Counts of vertices to which no subtask has reported.
+    /// Vertex counts to which no subtask has reported.
     pub(crate) incomplete: Vec<(&'static str, &'static str)>,
     next_states: VecDeque<(&'static str, u32)>,
     next_checkpoint: i64,
-    /// The statistics last handed out.
+    /// Time and checkpoint count of the cached statistics.
     cached: Option<(Instant, usize)>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Snapshot {
     pub(crate) is_discarded: bool,
 }
 
-/// Something that was triggered.
+/// A triggered operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) kind: Triggered,
@@ -95,7 +95,7 @@ pub(crate) enum Done {
 }
 
 impl Job {
-    /// A job whose tasks all run.
+    /// Returns a job whose tasks all run.
     pub(crate) fn running(id: &str, now: i64) -> Self {
         let mut job = Self::submitted(id, now);
         job.next_states.clear();
@@ -103,7 +103,7 @@ impl Job {
         job
     }
 
-    /// A job that is on its way to running.
+    /// Returns a job that is starting.
     pub(crate) fn submitted(id: &str, now: i64) -> Self {
         Self {
             id: id.into(),
@@ -137,14 +137,14 @@ impl Job {
         matches!(self.state.as_str(), "FAILED" | "CANCELED" | "FINISHED")
     }
 
-    /// Starts from `path`, whose checkpoint had the number `id`.
+    /// Restores the job from `path`, whose checkpoint had the number `id`.
     pub(crate) fn restore(&mut self, id: i64, path: &str, time: i64) {
         let path = path.to_owned();
         self.restored = Some(Snapshot { id, path, time, kind: "SAVEPOINT", is_discarded: false });
         self.next_checkpoint = id + 1;
     }
 
-    /// Number of the newest checkpoint that it was asked for.
+    /// Returns the number of the newest checkpoint that was triggered by request.
     pub(crate) fn asked_checkpoint(&self) -> Option<i64> {
         let results = self.operations.values().filter_map(|operation| operation.result.as_ref());
         let number = |done: &Result<Done, _>| match done {
@@ -168,14 +168,14 @@ impl Job {
         (self.state, self.running_tasks, self.end) = (state.into(), 0, now);
         self.next_states.clear();
         if state == "FINISHED" || (state == "CANCELED" && self.deletes_checkpoints) {
-            // It needs its checkpoints no longer.
+            // The job no longer needs its checkpoints.
             for checkpoint in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
                 checkpoint.is_discarded = true;
             }
         }
     }
 
-    /// What a JobManager holds in memory only is gone.
+    /// Drops what a JobManager holds in memory only.
     pub(crate) fn forget(&mut self) {
         self.operations.clear();
         self.cached = None;
@@ -186,7 +186,7 @@ impl Job {
         }
     }
 
-    /// One request's worth of time.
+    /// Advances the job by one request.
     pub(crate) fn step(&mut self, now: i64) {
         if let Some(load) = &mut self.load {
             load.step(now);
@@ -334,8 +334,8 @@ impl Job {
         })
     }
 
-    /// The checkpoints that there were when the statistics were last made. That one of them has been
-    /// discarded since is told at once.
+    /// Returns the checkpoints that existed when the statistics were last computed. Whether one of them has been
+    /// discarded since is always current.
     fn known_checkpoints(&mut self) -> Vec<Snapshot> {
         let kept = self.cached.filter(|(since, _)| since.elapsed() < STATISTICS_AGE);
         let (since, known) = kept.unwrap_or((Instant::now(), self.checkpoints.len()));
@@ -404,7 +404,7 @@ impl Job {
     }
 }
 
-/// Class and text of the failure of an operation on a job that is not there.
+/// Returns class and text of the failure of an operation on a missing job.
 pub(crate) fn job_not_found(id: &str) -> (String, String) {
     let class = "java.util.concurrent.CompletionException";
     let text = format!(

@@ -1,18 +1,17 @@
-//! What a cluster remembers of its jobs for those who judge: who saved what, in which order, and
-//! what each submission could have started from.
+//! A cluster's record of its jobs for the checks of state: which job saved what, in which order, and what each
+//! submission could have started from.
 //!
-//! Numbers of checkpoints are not enough: a job that was told to start from older state counts on
-//! from there.
+//! Checkpoint numbers are not enough: a job started from older state counts on from there.
 
 use super::{Cluster, Job};
 
-/// Hex digits of a job id that are the same for all jobs of a session job's resource.
+/// Number of leading hex digits that all job ids of a session job resource share.
 const OWNED: usize = 16;
 
-/// Something that happened to state.
+/// An event in the history of state.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
-    /// By which start, counted from 1.
+    /// `start` is the number of the start that saved it, counted from 1.
     Saved {
         job_id: String,
         start: usize,
@@ -25,14 +24,14 @@ pub(super) enum Entry {
     },
 }
 
-/// A start in a session cluster, with what was known when it was made.
+/// A submission to a session cluster, with what was known when it was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
     pub(crate) job_id: String,
     pub(crate) from: Option<String>,
-    /// What it starts from is in the store.
+    /// Whether the state it starts from exists in the store.
     pub(crate) is_there: bool,
-    /// What the resource's jobs saved last, or were last started from.
+    /// What the resource's jobs last saved or were last started from.
     pub(crate) newest: Option<String>,
     /// Jobs of the resource that have not ended.
     pub(crate) live: Vec<String>,
@@ -43,7 +42,7 @@ fn owner(job_id: &str) -> &str {
 }
 
 impl Cluster {
-    /// Enters what was saved since it was last asked.
+    /// Records what was saved since the last call.
     pub(super) fn take_stock(&mut self) {
         for job in self.jobs.values() {
             let new = job.checkpoints.iter().rev();
@@ -60,7 +59,7 @@ impl Cluster {
         }
     }
 
-    /// Enters that a job is to start in a session cluster.
+    /// Records that a job is about to start in a session cluster.
     pub(crate) fn submit(&mut self, job_id: &str, from: Option<&str>) {
         self.take_stock();
         let is_of_owner = |job: &&Job| owner(&job.id) == owner(job_id) && !job.is_terminal();
@@ -76,7 +75,7 @@ impl Cluster {
         self.ledger.push(Entry::Started { job_id: job_id.to_owned(), from });
     }
 
-    /// What the jobs whose ids begin like this saved last, or were last started from.
+    /// Returns what the jobs with this id prefix last saved or were last started from.
     fn newest_of(&self, prefix: &str) -> Option<String> {
         for entry in self.ledger.iter().rev() {
             match entry {
@@ -92,8 +91,8 @@ impl Cluster {
         None
     }
 
-    /// Everything that was saved, in words that are the same for every run. How many checkpoints
-    /// there were before the newest depends on time.
+    /// Names everything that was saved in words that are the same in every run. The number of checkpoints before the
+    /// newest depends on timing, so it is left out.
     pub(crate) fn names(&mut self) -> Vec<(String, String)> {
         self.take_stock();
         let saved = self.ledger.iter().enumerate().filter_map(|(index, entry)| match entry {
@@ -118,7 +117,7 @@ impl Cluster {
         saved.collect()
     }
 
-    /// Jars that were uploaded and not deleted.
+    /// Returns the number of jars that were uploaded and not deleted.
     pub(crate) fn uploaded(&self) -> usize {
         self.jars.len()
     }

@@ -1,4 +1,4 @@
-//! Records that come in and are worked off: what a job's metrics and its adaptive scheduler follow.
+//! Incoming records and their processing, which drive a job's metrics and its adaptive scheduler.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::Metrics;
 pub(crate) const SOURCE: &str = "cbc357ccb763df2852fee8c4fc7d55f2";
 pub(crate) const WINDOW: &str = "90bea66de1c231edf33913ecd54406c1";
 
-/// A job whose two vertices manage the same.
+/// Load on a job with two vertices of equal capacity per subtask.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// Records per second that come in.
+    /// Incoming records per second.
     pub(crate) rate: f64,
-    /// Records per second that one subtask manages.
+    /// Records per second that one subtask can process.
     pub(crate) capacity: f64,
     pub(crate) parallelism: BTreeMap<String, u32>,
     pub(crate) lag: f64,
-    /// Since the job started; a restart begins anew.
+    /// Records processed since the job started; reset on a restart.
     records: f64,
     moved: i64,
-    /// Times that the bounds were changed.
+    /// How often the parallelism bounds were changed.
     pub(crate) changes: usize,
 }
 
@@ -31,7 +31,7 @@ impl Load {
         Self { rate, capacity, parallelism, lag: 0.0, records: 0.0, moved: now, changes: 0 }
     }
 
-    /// Records per second that the slower vertex manages.
+    /// Returns the records per second that the slower vertex can process.
     fn possible(&self) -> f64 {
         let least = self.parallelism.values().min().copied().unwrap_or(1);
         self.capacity * f64::from(least)
@@ -75,7 +75,7 @@ impl Load {
         self.parallelism.iter().map(|(id, upper)| (id.clone(), bounds(upper))).collect()
     }
 
-    /// The job starts again with as much as is allowed.
+    /// Restarts the job with the highest allowed parallelism.
     pub(super) fn require(&mut self, requirements: &Value, now: i64) {
         for (id, parallelism) in &mut self.parallelism {
             let upper = requirements[id]["parallelism"]["upperBound"].as_u64().unwrap();

@@ -1,4 +1,4 @@
-//! The fake's endpoints: which there are, and what they answer.
+//! The fake's REST endpoints.
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) fn refuse(status: StatusCode, text: &str) -> Answer {
     reply(status, json!({"errors": [text]}))
 }
 
-/// As Flink wraps it: class, message and a stack trace in one text.
+/// Formats an error as Flink does: class, message and a stack trace in one text.
 fn throw(status: StatusCode, class: &str, message: &str) -> Answer {
     refuse(status, &format!("{class}: {message}\n\tat org.apache.flink.runtime.rest.X(X.java:1)"))
 }
@@ -246,7 +246,7 @@ fn job_endpoint(
 
 fn cancel(job: &mut Job) -> Answer {
     match job.state.as_str() {
-        // One that is cancelled has nothing against being cancelled.
+        // Cancelling a cancelled job is accepted.
         "CANCELED" => reply(StatusCode::ACCEPTED, json!({})),
         state @ ("FAILED" | "FINISHED") => throw(
             StatusCode::CONFLICT,
@@ -263,7 +263,7 @@ fn cancel(job: &mut Job) -> Answer {
 }
 
 impl Job {
-    /// The same id is the same operation.
+    /// Triggering with a known id does not start another operation.
     fn trigger(&mut self, id: &str, kind: Triggered) {
         let operation = Operation { kind, steps_left: self.savepoint_steps, result: None };
         self.operations.entry(id.to_owned()).or_insert(operation);
@@ -294,7 +294,7 @@ fn trigger_savepoint(cluster: &mut Cluster, id: &str, rest: &[&str], posted: &Va
     let trigger = chosen.unwrap_or_else(|| format!("{:032x}", cluster.next()));
     let path = format!("{directory}/savepoint-{}-{:012x}", &id[..6], cluster.next());
     let accepted = reply(StatusCode::ACCEPTED, json!({"request-id": trigger}));
-    // A job that is not there shows only in the operation's result.
+    // A missing job shows only in the operation's result.
     let Some(job) = cluster.jobs.get_mut(id) else {
         cluster.orphans.insert((id.to_owned(), trigger));
         return accepted;
@@ -321,7 +321,7 @@ fn savepoint_status(operation: &Operation) -> Value {
     }
 }
 
-/// In another style than savepoints'.
+/// The format differs from that of savepoints.
 fn checkpoint_status(operation: &Operation) -> Value {
     match &operation.result {
         Some(Err((class, text))) => json!({
@@ -419,15 +419,14 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
     ok(json!({ "jobid": id }))
 }
 
-/// Of these metrics, those that the query asks for.
+/// Returns those of these metrics that the query requests.
 fn named(query: &str, metrics: &[(&str, &str)]) -> Value {
     let wanted = query.strip_prefix("get=").unwrap_or_default();
     let found = metrics.iter().filter(|(name, _)| wanted.split(',').any(|one| one == *name));
     found.map(|(name, value)| json!({"id": name, "value": value})).collect()
 }
 
-/// The names, or of these metrics those that the query asks for; nothing at all when there is one
-/// among them that has no value.
+/// Returns the metric names, or the requested metrics; empty if any requested one has no value.
 fn aggregated(query: &str, metrics: &Metrics) -> Value {
     let wanted = query.split('&').find_map(|part| part.strip_prefix("get="));
     let Some(wanted) = wanted else {

@@ -1,4 +1,4 @@
-//! A JobManager without an execution graph of its job has no statistics, whatever the job had.
+//! A JobManager without an execution graph of its job has no statistics, whatever the job had before.
 
 use api::status::LAST_STATE_PATH;
 

@@ -1,4 +1,4 @@
-//! Other changes: §13, health, deadlines, pods that cannot run, and JobManagers that stand by.
+//! Other changes: §13, health, deadlines, pods that cannot run, and standby JobManagers.
 
 use expect_test::expect;
 
@@ -17,7 +17,7 @@ fn condition(type_: &str, status: &str, reason: &str) -> (String, String, String
     (type_.to_owned(), status.to_owned(), reason.to_owned())
 }
 
-/// An unhealthy job: a minute ago there was no restart.
+/// Returns an unhealthy job: a minute ago there had been no restart.
 pub(crate) fn unhealthy(mode: &str) -> Scene {
     let mut scene = Scene::running(mode).operator_option("cluster.health-check.enabled", "true");
     let before = json!({"timeStamp": ago(60).as_millisecond(), "numRestarts": 0,
@@ -129,7 +129,7 @@ fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
             condition("Progressing", "False", "ReadinessTimeout"),
         ]
     );
-    // No node has room yet, which is no failure of the JobManager.
+    // No node has room yet, which is not a failure of the JobManager.
     assert_eq!(plan.status.job_manager_deployment_status, JobManagerDeploymentStatus::Deploying);
     assert!(error(&plan).contains("Unschedulable"), "{}", error(&plan));
     // All of it ends with the trouble.

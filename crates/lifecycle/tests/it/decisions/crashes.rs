@@ -1,11 +1,11 @@
-//! What a pass finds that comes after a crash: defects that killing the real operator has shown.
+//! Passes after a crash: regression tests for defects found by killing the real operator.
 
 use api::status::{SavepointInfo, SnapshotTriggerType};
 use lifecycle::plan::SnapshotStep;
 
 use super::*;
 
-/// Flink was asked to stop the job with a savepoint, and nobody has heard of the end.
+/// Flink was asked to stop the job with a savepoint, and the outcome is not known.
 fn stopped(mut scene: Scene) -> Scene {
     scene.status.job_status.savepoint_info = Some(SavepointInfo {
         trigger_id: Some("000000000000000000000000000000ee".to_owned()),
@@ -60,7 +60,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
                 .0
                 .insert("pipeline.jobvertex-parallelism-overrides".to_owned(), overrides);
         });
-        // The autoscaler's, which nobody wrote into the resource.
+        // An autoscaler's override, which is not in the resource.
         scene.resource.metadata.generation = Some(1);
         let plan = scene.plan();
         assert!(step_names(&plan).contains(&removal), "{mode}: {}", told(&plan));
@@ -73,7 +73,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
             "{mode}"
         );
         assert!(step_names(&plan).contains(&removal), "{mode}: {}", told(&plan));
-        // The one that is made next is another.
+        // The next one created is a different one.
         let mut made = crashed.after(&plan);
         made.facts.job_manager = Fact::Known(Some(JobManager {
             uid: "d2".to_owned(),
@@ -90,7 +90,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
     }
 }
 
-/// The JobManager's container came up again and runs `main()` anew, as it knows of no end.
+/// The JobManager's container restarted and runs `main()` again, because it has no record of the end.
 fn run_anew(mut scene: Scene) -> Scene {
     let [job] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
     let start_time = ago(10).as_millisecond();
@@ -106,7 +106,7 @@ fn the_job_manager_of_a_job_that_was_cancelled_is_not_taken_for_the_new_one() {
         || Scene::running("last-state").option("high-availability.type", "NONE").without_metadata();
     let changed = running().edit_job(|job| job.parallelism = Some(4));
     let cancelling = changed.clone().after(&changed.plan());
-    // The twin: somebody cancelled it, and nobody has edited the spec.
+    // Its counterpart: someone cancelled it, and no one has edited the spec.
     for mut scene in [cancelling, running()] {
         scene.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
         let plan = scene.plan();
@@ -141,7 +141,7 @@ fn statistics_that_cannot_be_read_do_not_hide_the_savepoint_that_stopped_the_job
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "not on record yet");
     assert!(error(&plan).contains("they may be 5 min old"), "{}", error(&plan));
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
-    // What has just ended has time to tell.
+    // A job that has just ended has time to report its end.
     let [mut now] = <[Job; 1]>::try_from(job(JobStatusState::Failed)).unwrap();
     now.modified = Some(ago(5).as_millisecond());
     ended.facts.jobs = Fact::Known(vec![now]);

@@ -1,11 +1,11 @@
-//! A deletion never hangs: each wait has a deadline, or is told in the status with the way out.
+//! A deletion never hangs: each wait has a deadline, or the status says how to end it.
 
 use api::CANARY_LABEL;
 use lifecycle::blocker::Reason;
 
 use super::*;
 
-/// The deletion was asked for this long ago.
+/// The deletion was requested this many seconds ago.
 fn deleted(mut scene: Scene, seconds: i64) -> Scene {
     scene.resource.metadata.deletion_timestamp = Some(Time(ago(seconds)));
     scene
@@ -149,7 +149,7 @@ fn without_a_readable_record_no_wish_for_a_savepoint_is_passed_over() {
     assert!(step_names(&scene.plan()).contains(&"delete-job-manager"));
 }
 
-/// What there is under its name is of an earlier one, for the sake of which it may have been refused.
+/// Metadata under its name belongs to an earlier resource, which may be why it was rejected.
 #[test]
 fn what_was_never_deployed_takes_no_metadata_along() {
     for mode in ["savepoint", "last-state", "stateless"] {
@@ -185,7 +185,7 @@ fn a_canary_is_let_go() {
     assert_eq!(plan.steps, [Step::RemoveFinalizer]);
 }
 
-/// Whatever there is: after an hour a deletion acts, ends, or says in the status what it waits for.
+/// In any scene: after an hour a deletion acts, ends, or says in the status what it waits for.
 #[test]
 fn an_old_deletion_acts_ends_or_tells() {
     let scenes = || {

@@ -1,4 +1,4 @@
-//! The record of a job went back with the API server's store: what it did since is not on it.
+//! The record of a job was reset with the API server's store and lacks what the job did since.
 
 use lifecycle::transitions::etcd_restore::{Record, went_back};
 
@@ -13,7 +13,7 @@ pub(super) fn went() -> WentBack {
     went_back(known, record_of(&scene), None).unwrap()
 }
 
-/// Stopped with a savepoint, which is on record.
+/// Stopped with a savepoint, which is recorded.
 fn stopped() -> Scene {
     let mut scene = Scene::running("savepoint").path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
     scene.went_back = Some(went());
@@ -36,7 +36,7 @@ fn a_job_is_not_started_from_a_record_that_went_back() {
     assert!(is_refused(&new), "{}", told(&new.plan()));
     let lost = Scene { went_back: Some(went()), ..Scene::running("last-state").gone() };
     assert!(is_refused(&lost), "{}", told(&lost.plan()));
-    // The next process finds it in the status.
+    // The next process reads it from the status.
     scene = scene.clone().after(&scene.plan());
     scene.went_back = None;
     assert!(is_refused(&scene), "{}", told(&scene.plan()));
@@ -80,7 +80,7 @@ fn the_same_start_of_the_same_job_is_no_step_back() {
     assert_eq!(WentBack::read(&error), Some(known), "the status keeps all of it");
 }
 
-/// A record in the middle of a start from a path that was named earlier is no answer.
+/// A record in the middle of a start from an earlier named path is no answer.
 #[test]
 fn an_answer_to_another_question_does_not_count() {
     let mut scene = Scene::running("savepoint").edit_job(|job| {

@@ -1,4 +1,4 @@
-//! Hot upgrades: what stands by takes over from what works, or is removed.
+//! Hot upgrades: standby pods take over from the running ones, or are removed.
 
 use super::*;
 use api::deployment::DeploymentMode;
@@ -10,7 +10,7 @@ use lifecycle::world::{
 };
 use render::preflight::Preflight;
 
-/// A standalone job in mode last-state, whose image is to be another one.
+/// Returns a standalone job in mode last-state whose image will change.
 fn hot() -> Scene {
     let mut scene = Scene::running("last-state").operator_option("job.upgrade.hot.enabled", "true");
     scene.facts.task_managers = Fact::Known(Some(TaskManagers {
@@ -25,7 +25,7 @@ fn hot() -> Scene {
     scene.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()))
 }
 
-/// What is tried.
+/// Returns the preflight that the decision requests.
 fn wanted(scene: &Scene) -> Preflight {
     let facts = lifecycle::world::Facts { preflight: Fact::NotAsked, ..scene.answers() };
     match decide(&scene.world(facts)) {
@@ -51,7 +51,7 @@ fn end_old_pods(scene: &mut Scene) {
     scene.facts.pods = Fact::Known(vec![]);
 }
 
-/// The plan once the job has completed a checkpoint of this number, which HA metadata names.
+/// Returns the plan once the job has completed a checkpoint with this number, which HA metadata names.
 fn checkpointed(scene: &mut Scene) -> Plan {
     let asked = scene.plan();
     assert_eq!(step_names(&asked), ["write-status", "take-snapshot"]);
@@ -106,7 +106,7 @@ fn the_lead_is_held_also_after_a_crash_and_where_somebody_else_removed_the_old_j
     let wanted = wanted(&scene);
     standing(&mut scene, &wanted, &PreflightState::Passed);
     scene.status = (*checkpointed(&mut scene).status).clone();
-    // The operator died when it had written what it was about to do.
+    // The operator died after writing what it was about to do.
     let again = scene.plan();
     let ends = ["hold-leadership", "stop-job-manager", "stop-task-managers"];
     assert!(step_names(&again).ends_with(&ends), "{:?}", step_names(&again));
@@ -116,7 +116,7 @@ fn the_lead_is_held_also_after_a_crash_and_where_somebody_else_removed_the_old_j
     assert_eq!(&step_names(&removed)[..4], &begins);
 }
 
-/// Pods stand by, and a checkpoint was asked for.
+/// Standby pods are ready, and a checkpoint was requested.
 fn asked() -> Scene {
     let mut scene = hot();
     let wanted = wanted(&scene);
@@ -195,7 +195,7 @@ fn what_stands_by_does_not_lead_with_an_older_checkpoint() {
     let refused = scene.plan();
     assert!(error(&refused).contains("checkpoint 6"), "{}", error(&refused));
     assert!(step_names(&refused).contains(&"remove-preflight"), "{:?}", step_names(&refused));
-    // Not as an ordinary start either.
+    // Nor as an ordinary start.
     let mut scene = scene.after(&refused);
     end_old_pods(&mut scene);
     scene.facts.preflight = Fact::Known(PreflightPods::default());

@@ -1,4 +1,4 @@
-//! What a plan stopped at, told in the status without a loss of what else is told there.
+//! What stopped a plan is reported in the status without hiding what else is reported there.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn it_is_stored_before_the_next_plan_stops_too() {
     assert!(!known.plan().steps.iter().any(is_told), "it is told once");
 }
 
-/// Scenes in which all that is missing is the start.
+/// Returns scenes in which only the start is missing.
 fn down() -> [Scene; 3] {
     let mut rolling_back = upgrading();
     rolling_back.store(JobState::Running, UpgradeMode::Savepoint);

@@ -1,4 +1,4 @@
-//! What is done in each phase when the user wants this or that: `docs/lifecycle.md`.
+//! What each phase does for each request of the user: `docs/lifecycle.md`.
 
 use api::deployment::FlinkDeployment;
 use expect_test::expect_file;
@@ -11,7 +11,7 @@ use super::rollback::{failing, rolled_back, taken_down};
 use super::silence::{cancelling, redeploy, stopping};
 use super::*;
 
-/// An application in this phase, whose user wants nothing else.
+/// Returns an application in this phase without further requests.
 fn scene(phase: Phase) -> Scene {
     match phase {
         Phase::New => Scene::new("savepoint"),
@@ -52,7 +52,7 @@ fn with(scene: Scene, wish: Wish) -> Scene {
     }
 }
 
-/// What the pass says of it, or why there is no such wish.
+/// Returns what the pass says about it, or why the request is impossible.
 fn cell(phase: Phase, wish: Wish) -> String {
     let is_suspended = phase == Phase::Suspended;
     let is_possible = match wish {
@@ -72,7 +72,7 @@ fn cell(phase: Phase, wish: Wish) -> String {
     format!("{because}{}", through.collect::<String>())
 }
 
-/// Nothing is read at once in vain: the decision would ask for it.
+/// Nothing is read upfront in vain: the decision would request it.
 #[test]
 fn what_is_read_at_once_is_looked_at() {
     for phase in Phase::ALL.iter().copied() {
@@ -181,7 +181,7 @@ This is for an application that is upgraded with savepoints, with its cluster in
     expect_file!["../../../../../docs/lifecycle.md"].assert_eq(&page);
 }
 
-/// Whatever its user wants, a phase has a rule that always has a plan.
+/// Whatever the user requests, a phase has a rule that always yields a plan.
 #[test]
 fn each_phase_decides_whatever_is_wanted() {
     for phase in Phase::ALL.iter().copied().filter(|phase| !phase.rules().is_empty()) {

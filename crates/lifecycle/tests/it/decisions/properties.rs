@@ -14,7 +14,7 @@ struct Case {
     seen: Option<JobStatusState>,
     listed: Fact<Option<JobStatusState>>,
     job_manager: JobManagerDeploymentStatus,
-    /// Available replicas, being deleted, never available.
+    /// Available replicas, whether it is being deleted, whether it was never available.
     deployment: Option<(i32, bool, bool)>,
     pods: usize,
     metadata: Option<(bool, bool)>,
@@ -103,7 +103,7 @@ fn scene(case: &Case) -> Scene {
         .operator_option("job.upgrade.last-state.job-cancel.enabled", &cancel.to_string())
         .operator_option("job.savepoint-on-deletion", &snapshots.to_string());
     if case.age_seconds % 2 == 0 {
-        // What is stored failed where the one before was stable.
+        // The stored spec failed, while the previous one was stable.
         scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
         scene.status.observed_generation = Some(2);
     }
@@ -152,14 +152,14 @@ fn scene(case: &Case) -> Scene {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// `Scene::plan` panics where there is no plan, or where the same world gives two.
+    /// `Scene::plan` panics if there is no plan, or if the same world yields two.
     #[test]
     fn every_world_has_one_plan_that_is_safe(case in cases()) {
         let scene = scene(&case);
         let plan = scene.plan();
         let position = |name: &str| plan.steps.iter().position(|step| step.name() == name);
 
-        // What follows is written before anything is destroyed or made.
+        // The intent is written before anything is destroyed or created.
         if !case.is_deleting {
             for deed in ["delete-job-manager", "create-cluster", "stop-with-savepoint", "scale-job"] {
                 if let Some(at) = position(deed) {
@@ -171,7 +171,7 @@ proptest! {
         if position("create-cluster").is_some() {
             prop_assert!(case.deployment.is_none() && case.pods == 0);
         }
-        // A stateful job starts empty only where it was stopped so, or is known to have no state.
+        // A stateful job starts empty only if it was stopped that way, or is known to have no state.
         if restored(&plan).is_some_and(|path| path.is_empty())
             && case.mode != "stateless"
         {
@@ -185,18 +185,18 @@ proptest! {
                 && (case.path.is_none() || case.stored_mode == UpgradeMode::Stateless);
             prop_assert!(was_stopped_empty || has_no_checkpoint, "{}", told(&plan));
         }
-        // A path that a start restores is the one on record, or newer.
+        // A path that a start restores is the recorded one, or newer.
         if let Some(path) = restored(&plan).filter(|path| !path.is_empty()) {
             let known = [case.path, Some(CHECKPOINT), Some(api::status::LAST_STATE_PATH)];
             prop_assert!(known.contains(&Some(path.as_str())), "{path}");
         }
-        // Nothing but the finalizer lets a resource go.
+        // Only the finalizer's removal releases a resource.
         if position("remove-finalizer").is_some() {
             prop_assert!(case.is_deleting && case.deployment.is_none() && case.pods == 0);
         }
     }
 
-    /// What a plan without step_names leaves is left so by the next one.
+    /// The state that a plan without steps leaves is kept by the next plan.
     #[test]
     fn a_world_at_rest_stays_at_rest(case in cases()) {
         let mut scene = scene(&case);
@@ -209,7 +209,7 @@ proptest! {
         }
         let plan = scene.plan();
         prop_assert_eq!(&*plan.status, &scene.status, "{}", told(&plan));
-        // An event with a key is recorded once, however often it is told.
+        // An event with a key is recorded once, however often it is emitted.
         let is_once = |step: &Step| matches!(step, Step::Event(event) if event.key.is_some());
         prop_assert!(plan.steps.iter().all(is_once), "{}", told(&plan));
     }

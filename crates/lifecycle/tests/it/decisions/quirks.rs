@@ -1,4 +1,4 @@
-//! What the Java operator does and this one does better, Q1 to Q14.
+//! Quirks Q1 to Q14, in which this operator does better than the Java operator.
 
 use expect_test::expect;
 
@@ -31,7 +31,7 @@ fn q02_what_failed_stays_failed() {
     assert_eq!(scene.plan().status.job_status.state, Some(JobStatusState::Failed));
 }
 
-/// The generation annotation of the Deployment that is created.
+/// Returns the generation annotation of the created Deployment.
 fn annotation(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
         Step::Own(ClusterStep::CreateCluster(objects)) => {
@@ -76,7 +76,7 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     let again = transitions::stopping::failed_before(waiting, 10).plan();
     assert!(step_names(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
 
-    // One that has failed for good goes, and its savepoint is on record.
+    // A job that has failed for good is removed, and its savepoint is recorded.
     stopping.facts.jobs = Fact::Known(job(JobStatusState::Failed));
     let latest = CompletedState { path: SAVEPOINT.to_owned(), at: None };
     stopping.facts.checkpoints =

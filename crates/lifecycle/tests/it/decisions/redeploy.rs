@@ -1,4 +1,4 @@
-//! A savepoint redeploy keeps on record what it drops: once HA metadata are gone nothing else leads to it.
+//! A savepoint redeploy records what it drops: once HA metadata is gone nothing else refers to it.
 
 use super::*;
 
@@ -67,12 +67,12 @@ fn a_redeploy_waits_a_minute_for_statistics_that_cannot_be_read() {
     let plan = late.plan();
     assert_eq!(left(&plan), RestorePoint::HaMetadata);
     assert!(!plan.status.cluster_info.contains_key("RedeployWaits"));
-    // Another redeploy has a minute of its own.
+    // Another redeploy gets its own minute.
     let another = late.edit_job(|job| job.savepoint_redeploy_nonce = Some(2));
     assert_eq!(step_names(&another.plan()), [""; 0]);
 }
 
-/// It may be the way out.
+/// The redeploy may be what resolves it.
 #[test]
 fn a_redeploy_waits_for_no_job_manager_that_does_not_answer() {
     for scene in [Scene::running("last-state").silent(), Scene::running("last-state").gone()] {

@@ -1,6 +1,5 @@
-//! The operator's configuration changes while jobs run. As with the Java operator, a spec is compared
-//! with the spec that was reconciled last, and not with the defaults below it: no job is restarted by
-//! a new default, and what is deployed next has it.
+//! The operator's configuration changes while jobs run. As in the Java operator, a spec is compared with the last
+//! reconciled spec, without the defaults below it: a new default restarts no job, and applies to what is deployed next.
 
 use lifecycle::notes::STARTED_WITH;
 
@@ -24,7 +23,7 @@ fn operator(text: &str) -> OperatorConfig {
     OperatorConfig::new(config::file::parse_flink_conf(text))
 }
 
-/// What Flink is given by the plan.
+/// Returns the Flink configuration that the plan deploys.
 fn configuration(plan: &Plan) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
         Step::Own(ClusterStep::CreateCluster(objects)) => {
@@ -40,7 +39,7 @@ fn a_new_default_touches_no_running_job() {
         for edited in [false, true] {
             let mut scene = Scene::running(mode);
             if edited {
-                // The operator's own options never were a reason either.
+                // The operator's own options never caused a restart either.
                 scene = scene.edit(|spec| {
                     let key = "kubernetes.operator.job.restart.failed".to_owned();
                     spec.flink_configuration.0.insert(key, json!("true"));
@@ -56,20 +55,20 @@ fn a_new_default_touches_no_running_job() {
     }
 }
 
-/// It was started with high availability, and the operator has none by default since.
+/// The job was started with high availability, which is no longer a default of the operator.
 fn started_with(mode: &str) -> Scene {
     let mut scene = by_default(mode);
     scene.facts.deployed_config = given(&[KUBERNETES]);
     scene
 }
 
-/// Nobody knows how it was started: its ConfigMap cannot be read, and nothing is on record.
+/// It is unknown how the job was started: its ConfigMap cannot be read, and nothing is recorded.
 fn started_somehow(mut scene: Scene) -> Scene {
     scene.facts.deployed_config = Fact::Unknown("there is no ConfigMap".to_owned());
     scene
 }
 
-/// The ConfigMap cannot be read, and the record says it.
+/// The ConfigMap cannot be read, but the status records its options.
 fn on_record(scene: Scene, options: &str) -> Scene {
     let mut scene = started_somehow(scene);
     scene.status.cluster_info.insert(STARTED_WITH.key.to_owned(), options.to_owned());
@@ -106,7 +105,7 @@ fn what_is_deployed_next_has_the_new_default() {
         .upgrading(UpgradeMode::Savepoint)
         .path(SAVEPOINT)
         .edit_job(|job| job.parallelism = Some(3));
-    // A JobManager that was lost is made from the defaults of now as well.
+    // A lost JobManager is also recreated with the current defaults.
     let recovered = Scene::running("last-state").gone();
     for mut scene in [upgraded, recovered] {
         scene.operator = operator(NEW_DEFAULTS);
@@ -144,14 +143,14 @@ fn a_job_manager_outlives_a_suspension_by_the_high_availability_that_it_was_star
     let without = stopped_for_suspension(started_without("savepoint"));
     let with = stopped_for_suspension(started_with("savepoint"));
     for (scene, goes) in [
-        // A new pod of it would run the job again.
+        // A new pod would run the job again.
         (without.clone(), true),
         (on_record(without.clone(), "{}"), true),
         (on_record(without.clone(), "not readable"), true),
         (started_somehow(without.clone()), true),
         (with.clone(), false),
         (on_record(with, r#"{"high-availability.type":"kubernetes"}"#), false),
-        // What its pods mount wins over the record, which may be of a start before.
+        // What its pods mount takes precedence over the record, which may be of an earlier start.
         (on_record(without.clone(), r#"{"high-availability.type":"kubernetes"}"#), false),
         (
             Scene {
@@ -168,7 +167,7 @@ fn a_job_manager_outlives_a_suspension_by_the_high_availability_that_it_was_star
     }
 }
 
-/// A JobManager that was started again has the job in this state.
+/// A restarted JobManager has the job in this state.
 fn run_anew(mut scene: Scene, state: JobStatusState) -> Scene {
     let mut jobs = job(state);
     jobs[0].start_time = ago(30).as_millisecond();
@@ -199,7 +198,7 @@ fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_wi
             "{}",
             error(&plan)
         );
-        // In doubt as well, and that is told.
+        // Also in doubt, which is reported.
         let plan = started_somehow(rerun).plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
         assert!(error(&plan).contains("unknown: there is no ConfigMap"), "{}", error(&plan));
@@ -234,7 +233,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     // Its checkpoints are retained: it is cancelled, and starts from the last of them.
     let plan = edited(started_without("last-state"));
     assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
-    // By the default of now they are in another place.
+    // With the current default they are in another place.
     let mut moved = started_with("last-state");
     moved.facts.deployed_config = given(&[
         ("high-availability.type", "zookeeper"),
@@ -247,7 +246,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     let plan = edited(kept);
     assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
 
-    // Without a JobManager the record tells.
+    // Without a JobManager the record decides.
     let lost = |mode: &str, record: &str| {
         let mut scene = left_over(on_record(started_without(mode), record)).path(SAVEPOINT).gone();
         scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
@@ -294,7 +293,7 @@ fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
         (record(&plan), step_names(&plan).contains(&"create-cluster")),
         (without.clone(), true)
     );
-    // Nothing is written of what runs, whoever has started it, until it is deleted.
+    // Nothing is written about what runs, whoever started it, until it is deleted.
     let plan = started_with("savepoint").plan();
     assert_eq!((record(&plan), step_names(&plan)), (None, vec![]));
     for (scene, expected) in [
@@ -305,13 +304,13 @@ fn how_a_cluster_was_started_is_on_record_from_its_start_and_before_it_goes() {
     ] {
         assert_eq!(record(&scene.delete().plan()), expected);
     }
-    // What was made, and whose start was not recorded as done, may not be what is on record.
+    // A JobManager that was created without recording the start as done may differ from the record.
     let mut made = on_record(started_without("savepoint"), "{}").starting();
     made.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     assert_eq!(record(&made.plan()), None);
 }
 
-/// Its JobManager, which is kept to be looked at, knows that the job has ended.
+/// Its JobManager, which is kept for inspection, knows that the job has ended.
 #[test]
 fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of_it() {
     let suspended = Scene::running("savepoint")
@@ -322,7 +321,7 @@ fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of
     kept.status.job_manager_deployment_status = JobManagerDeploymentStatus::Ready;
     kept.facts.job_manager = Fact::Known(Some(job_manager()));
     kept.facts.deployed_config = given(&[KUBERNETES]);
-    // It came up again since the job was stopped.
+    // It restarted after the job was stopped.
     kept.facts.pods = Fact::Known(vec![Pod { last_started: Some(ago(20)), ..pod() }]);
     let [ended] = <[Job; 1]>::try_from(job(JobStatusState::Finished)).unwrap();
     let start_time = ago(10).as_millisecond();
@@ -335,7 +334,7 @@ fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of
     assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
 
-/// Whoever turned it off is told to turn it on again, and not that the state is lost.
+/// The error says to turn it on again, not that the state is lost.
 #[test]
 fn state_that_metadata_lead_to_is_not_called_lost_where_they_are_not_looked_for() {
     let kubernetes = r#"{"high-availability.type":"kubernetes"}"#;

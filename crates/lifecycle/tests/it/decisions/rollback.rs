@@ -7,7 +7,7 @@ use lifecycle::world::{PreflightPods, TaskManagers};
 
 use super::*;
 
-/// An upgrade to another image, ten minutes old and never seen running.
+/// Returns an upgrade to another image, ten minutes old and never seen running.
 pub(super) fn failing(mode: &str) -> Scene {
     let mut scene = Scene::running(mode).operator_option("deployment.rollback.enabled", "true");
     scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
@@ -19,7 +19,7 @@ pub(super) fn failing(mode: &str) -> Scene {
     scene
 }
 
-/// It was taken down, and its pods are gone.
+/// The JobManager was taken down, and its pods are gone.
 pub(super) fn taken_down(scene: &Scene) -> Scene {
     let mut scene = scene.clone().after(&scene.plan());
     scene.facts.job_manager = Fact::Known(None);
@@ -27,7 +27,7 @@ pub(super) fn taken_down(scene: &Scene) -> Scene {
     scene
 }
 
-/// What was rolled back to, running.
+/// Returns a running job after its rollback.
 pub(super) fn rolled_back() -> Scene {
     let scene = taken_down(&failing("last-state").starting());
     let mut scene = scene.clone().after(&scene.plan());
@@ -92,7 +92,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
         .pod_problem("ImagePullBackOff", false);
     let never = JobManager { available_replicas: 0, was_never_available: true, ..job_manager() };
     scene.facts.job_manager = Fact::Known(Some(never.clone()));
-    // It might start any moment, so this is what comes first.
+    // It might start at any moment, so this comes first.
     check(
         &scene,
         expect![[r#"
@@ -117,7 +117,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
           delete-job-manager
     "#]],
     );
-    // It may be there for a while yet.
+    // It may still exist for a while.
     let mut deleting = scene.clone().after(&scene.plan());
     let gone = JobManager { is_stopped: false, is_stopped_unstarted: false, ..stopped };
     deleting.facts.job_manager = Fact::Known(Some(gone));
@@ -147,7 +147,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
           create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/sp/1, $internal.pipeline.job-id: 00000000000000000000000000000002
     "#]],
     );
-    // What has HA metadata did start, and goes back by them.
+    // A job with HA metadata did start, and is rolled back from it.
     let mut scene = scene;
     scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     check(
@@ -165,7 +165,7 @@ fn s12_a_job_manager_that_never_started_goes_back_to_the_savepoint() {
 
 #[test]
 fn s12_a_job_that_failed_for_good_goes_back_from_its_last_checkpoint() {
-    // Java does not roll it back, as HA metadata ended with the job. Its checkpoint is on record.
+    // Java does not roll it back, because HA metadata ended with the job. Its checkpoint is recorded.
     let scene =
         failing("savepoint").in_state(JobStatusState::Failed).without_metadata().path(CHECKPOINT);
     check(
@@ -249,7 +249,7 @@ fn s12_unreadable_metadata_puts_a_rollback_off() {
 
 #[test]
 fn s12_the_state_that_was_saved_by_a_job_that_started_empty_is_not_dropped() {
-    // Java goes by the stored mode, which is stateless here, and starts empty.
+    // Java uses the stored mode, which is stateless here, and starts empty.
     let mut scene = failing("last-state").starting();
     scene.store(JobState::Running, UpgradeMode::Stateless);
     let plan = taken_down(&scene).plan();
@@ -350,7 +350,7 @@ fn s12_what_was_rolled_back_to_and_made_is_saved_before_a_deletion() {
     assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
     assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 
-    // It was made and lost, perhaps.
+    // It may have been created and lost.
     let plan = down.plan();
     assert!(step_names(&plan).contains(&"remove-finalizer"), "{}", told(&plan));
     assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
@@ -447,7 +447,7 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             let last = &plan.status.reconciliation_status.last_reconciled_spec;
             assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
             assert_eq!(plan.status.observed_generation, scene.status.observed_generation);
-            // What runs can be saved, and then the change comes.
+            // A running job can be saved, and then the change follows.
             let mut back = scene.after(&plan);
             back.facts.job_manager = Fact::Known(Some(job_manager()));
             back.facts.pods = Fact::Known(vec![pod()]);
@@ -455,7 +455,7 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             let plan = back.plan();
             assert!(step_names(&plan).iter().any(|deed| STOPS.contains(deed)), "{}", told(&plan));
         }
-        // A job that keeps no state has none to lose.
+        // A stateless job has no state to lose.
         let down = taken_down(&failing("last-state").starting());
         let scene = down.edit(edit).edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless);
         let plan = scene.plan();
@@ -463,7 +463,7 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
     }
 }
 
-/// Ways to stop a job that leave a savepoint or a checkpoint on record.
+/// Steps that stop a job and leave a savepoint or a checkpoint recorded.
 const STOPS: [&str; 2] = ["stop-with-savepoint", "cancel-job"];
 
 #[test]
@@ -613,7 +613,7 @@ fn why_a_spec_was_rolled_back_is_told_until_there_is_another() {
     let why = back.status.error.clone().unwrap();
     assert!(why.contains("is rolled back: the JobManager is starting"), "{why}");
     assert_eq!(back.plan().status.error.as_ref(), Some(&why), "nothing is written at rest");
-    // What goes wrong then is told beside it, and ends.
+    // New problems are reported beside it, and end.
     let worse = back.clone().starting().pod_problem("CreateContainerConfigError", false);
     let worse = worse.clone().after(&worse.plan());
     let error = worse.status.error.clone().unwrap();
@@ -638,7 +638,7 @@ fn s12_a_job_that_is_not_listed_for_long_stays_rolled_back() {
     let plan = back.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::RolledBack);
     assert!(plan.status.error.as_deref().unwrap().contains("Job Not Found"));
-    // It is listed at last: the spec that failed must not become the stable one.
+    // It is listed at last: the failed spec must not become the stable one.
     let mut listed = back.clone().after(&plan);
     listed.facts.jobs = Fact::Known(job(JobStatusState::Running));
     check(
@@ -665,7 +665,7 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
         ReconciledSpec::parse(&text.unwrap()).unwrap().spec.image.unwrap()
     };
     assert_eq!(image(&plan), "flink:1.20", "what runs, not what failed");
-    // The cancel was lost with its JobManager, and the job runs on; its user wants the failed spec.
+    // The cancel was lost with its JobManager, and the job still runs; its user sets the failed spec again.
     let mut vanished = back.after(&plan).edit(|spec| spec.image = Some("flink:new".to_owned()));
     vanished.facts.jobs = Fact::Known(vec![]);
     vanished.facts.ha_metadata = Fact::Unknown("no answer".to_owned());

@@ -1,11 +1,11 @@
-//! A job that is being stopped, and a JobManager that does not tell any more how that ends.
+//! A job that is being stopped, and a JobManager that no longer reports how that ends.
 
 use api::status::LAST_STATE_PATH;
 use api::version::FlinkVersion;
 
 use super::*;
 
-/// A stop-with-savepoint is under way.
+/// A stop-with-savepoint is in progress.
 pub(super) fn stopping() -> Scene {
     let scene = Scene::running("savepoint").edit_job(|job| job.parallelism = Some(4));
     scene.clone().after(&scene.plan())
@@ -19,7 +19,7 @@ pub(super) fn cancelling() -> Scene {
     scene.clone().after(&scene.plan())
 }
 
-/// No pod of the JobManager has run since so many seconds.
+/// No pod of the JobManager has run for this many seconds.
 fn down(scene: Scene, seconds: i64) -> Scene {
     let state = scene.status.job_status.state;
     let mut scene = scene.starting();
@@ -73,7 +73,7 @@ fn t14_a_stop_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     removed.facts.job_manager = Fact::Known(None);
     removed.facts.pods = Fact::Known(vec![]);
     assert_eq!(restored(&removed.plan()).as_deref(), Some(LAST_STATE_PATH));
-    // The job took its checkpoints along after all: what it was started from is older.
+    // The job took its checkpoints with it after all: the state it was started from is older.
     for has_job in [true, false] {
         let plan = with_metadata(removed.clone(), has_job, false).plan();
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
@@ -103,7 +103,7 @@ fn t14_a_stop_that_may_have_left_a_savepoint_is_not_given_up() {
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(trigger(&plan).is_some());
         assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
-        // The JobManager is back, and knows.
+        // The JobManager is back and knows the outcome.
         let mut back = scene.after(&plan);
         back.facts.job_manager = Fact::Known(Some(job_manager()));
         back.facts.jobs = Fact::Known(job(JobStatusState::Finished));
@@ -127,7 +127,7 @@ fn t14_a_job_manager_that_runs_in_silence_may_be_taking_the_savepoint() {
 
 #[test]
 fn t14_a_stop_is_not_taken_for_the_state_that_the_job_started_from() {
-    // Somebody deleted the JobManager, while the job ended or before.
+    // Someone deleted the JobManager, at the job's end or before.
     let scene = with_metadata(stopping().gone().path("s3://lake/sp/old"), true, false);
     let mut scene = scene.clone().after(&scene.plan());
     for _ in 0..2 {
@@ -137,7 +137,7 @@ fn t14_a_stop_is_not_taken_for_the_state_that_the_job_started_from() {
     assert!(restored(&plan).is_none(), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 
-    // The JobManager is another one, which was told by its HA store that the job has finished.
+    // It is a different JobManager, which read from its HA store that the job has finished.
     let mut finished = stopping().path("s3://lake/sp/old");
     finished.facts.jobs = Fact::Known(job(JobStatusState::Finished));
     finished.facts.checkpoints = Fact::Known(Checkpoints::default());
@@ -222,14 +222,14 @@ fn t16_a_cancellation_that_nobody_saw_end_is_not_taken_for_the_state_that_the_jo
             .edit_job(|job| job.parallelism = Some(4));
         let scene = scene.clone().after(&scene.plan());
         assert_eq!(scene.status.job_status.state, Some(JobStatusState::Cancelling));
-        // Its Deployment is lost while the job takes its metadata along.
+        // Its Deployment is lost while the job removes its metadata.
         let mut lost = with_metadata(scene.clone().gone(), true, false);
         lost.status.job_status.state = Some(JobStatusState::Cancelling);
-        // Its JobManager is another one, which was told by its HA store how the job ended.
+        // It is a different JobManager, which read from its HA store how the job ended.
         let mut told_so = scene.clone();
         told_so.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
         told_so.facts.checkpoints = Fact::Known(Checkpoints::default());
-        // Its first checkpoint came after it was asked, and its JobManager is not there any more.
+        // Its first checkpoint came after the request, and its JobManager is gone.
         let mut late = lost.clone();
         late.status.job_status.upgrade_savepoint_path = None;
         for mut scene in [lost, told_so, late] {
@@ -266,7 +266,7 @@ fn an_end_that_is_known_by_its_result_only_leaves_no_known_state() {
     };
     for (name, start, seen, is_known) in [
         ("orders", 3600, Some(3600), true),
-        // It was seen under another JobManager, or not at all: of the former job, or of none.
+        // It was seen under another JobManager or not at all: it belongs to the previous job, or to none.
         ("orders", 10, Some(3600), false),
         ("orders", 10, Some(7200), true),
         ("orders", 10, None, true),
@@ -311,7 +311,7 @@ fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
         removed.facts.pods = Fact::Known(vec![]);
         assert_eq!(restored(&removed.plan()).as_deref(), Some(path));
     }
-    // A checkpoint in metadata is no older than another one, and may be older than a savepoint.
+    // A checkpoint in metadata is no older than another one, but may be older than a savepoint.
     let plan = ended(checkpoint, true).plan();
     assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
     let version = |scene: Scene| scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0));
@@ -340,7 +340,7 @@ fn t14_a_job_that_nobody_knows_any_more_is_not_waited_for_in_silence() {
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
     let again = lost.clone().after(&plan);
     assert_eq!(again.plan().status, plan.status, "nothing is written at rest");
-    // A JobManager that has just come up is still to tell.
+    // A JobManager that has just started has yet to report.
     let mut young = lost;
     young.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
     young.status.reconciliation_status.reconciliation_timestamp = ago(3600).as_millisecond();

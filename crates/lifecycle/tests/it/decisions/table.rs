@@ -1,11 +1,11 @@
-//! `docs/decisions.md` and the tests name each other, and every row of the tables is there.
+//! Checks that `docs/decisions.md` and the tests refer to each other, and that every row of the tables is covered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use testing::sources::{Named, path, tests_below};
 
-/// Where tests are named by the rows that they show.
+/// Folders whose tests are named after rows.
 const FOLDERS: [&str; 4] = [
     "crates/lifecycle/tests/it/decisions",
     "crates/lifecycle/tests/it/simulation",
@@ -13,7 +13,7 @@ const FOLDERS: [&str; 4] = [
     "crates/validation/src",
 ];
 
-/// What the ids of a table begin with, their digits, and the number of its rows.
+/// Prefix of a table's ids, their number of digits, and the number of rows.
 const TABLES: [(&str, usize, u32); 15] = [
     ("8.", 1, 12),
     ("8.A", 1, 4),
@@ -53,7 +53,7 @@ fn rows() -> BTreeMap<String, Row> {
     rows
 }
 
-/// Whether an id means the row: itself, one of its parts as in `D12a`, or any of a section.
+/// Whether an id covers the row: by its own id, for a part as in `D12a`, or as any row of a section.
 fn means(id: &str, row: &str) -> bool {
     row.strip_prefix(id).is_some_and(|rest| {
         let is_part = rest.len() == 1 && rest.starts_with(|c: char| c.is_ascii_lowercase());
@@ -61,14 +61,14 @@ fn means(id: &str, row: &str) -> bool {
     })
 }
 
-/// `t18b` is 18 of `t`.
+/// Parses a letter and a number: `t18b` is 18 of `t`.
 fn letter_and_number(part: &str) -> Option<(char, u32)> {
     let letter = part.chars().next().filter(|letter| "adjqrst".contains(*letter))?;
     let digits = part[1..].trim_end_matches(|c: char| c.is_ascii_lowercase());
     Some((letter, digits.parse().ok()?))
 }
 
-/// Ids of the rows that a test is named by.
+/// Returns the ids of the rows that a test is named after.
 fn ids(test: &Named) -> Vec<String> {
     let parts: Vec<&str> = test.name.split('_').collect();
     match parts[..] {

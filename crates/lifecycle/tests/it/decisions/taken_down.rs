@@ -1,4 +1,4 @@
-//! A job that was taken down, until it is started again: what happens to its state in between.
+//! What happens to a job's state between its take-down and its next start.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
     let start = told(&removed.plan());
     assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
 
-    // The job ended on its way out, and took its checkpoints along.
+    // The job ended during the take-down, and removed its checkpoints.
     removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     let plan = removed.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
@@ -47,7 +47,7 @@ fn ha_metadata_that_has_gone_back_is_not_restored() {
     let plan = removed.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("names checkpoint 6"), "{}", error(&plan));
-    // One that was completed before the JobManager had ended.
+    // A checkpoint that completed before the JobManager ended.
     removed.facts.ha_metadata = metadata(8);
     assert!(step_names(&removed.plan()).contains(&"create-cluster"));
     // The Java operator has started the job since, from a savepoint.
@@ -64,13 +64,13 @@ fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
     scene.facts.ha_metadata = metadata(None);
     let plan = scene.plan();
     assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
-    // The operator died before the JobManager went.
+    // The operator died before the JobManager was deleted.
     let mut crashed = scene.after(&plan);
     crashed.facts.ha_metadata = metadata(Some(1));
     let mut removed = removed(crashed);
     let path = removed.status.job_status.upgrade_savepoint_path.as_deref();
     assert_eq!(path, Some("KUBERNETES_OPERATOR_LAST_STATE"));
-    // On its way out it failed.
+    // It failed during the take-down.
     removed.facts.ha_metadata = metadata(None);
     let plan = removed.plan();
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
@@ -121,7 +121,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
         scene.facts.jobs = Fact::Known(job(state));
         assert_eq!(is_removed(&scene), goes, "{state:?} {seconds}");
     }
-    // Its run that ended is not the one that is listed, however soon.
+    // The run that ended is not the listed one, however soon that came.
     for state in [JobStatusState::Running, JobStatusState::Finished] {
         let mut scene = ended(&scene, 30);
         let [job] = <[Job; 1]>::try_from(job(state)).unwrap();
@@ -129,7 +129,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
         scene.facts.jobs = Fact::Known(vec![Job { start_time, ..job }]);
         assert!(!is_removed(&scene), "{state:?}");
     }
-    // A container that came up after the end does not know of it, and one from before still does.
+    // A container that started after the end does not know of it; one that started before still does.
     let mut silent = ended(&scene, 3500);
     silent.facts.jobs = Fact::Unknown("no answer".to_owned());
     assert!(is_removed(&silent));
@@ -138,14 +138,14 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     assert!(is_removed(&silent));
     silent.facts.pods = came_up(1800);
     assert!(!is_removed(&silent));
-    // One that has not started may stand in for one that did, and so may one that is still to come.
+    // A pod that has not started may replace one that has, and so may one that does not exist yet.
     let waits = Pod { created: Some(ago(1800)), has_started: false, ..pod() };
     for pods in [vec![waits], vec![]] {
         let mut replaced = silent.clone();
         replaced.facts.pods = Fact::Known(pods);
         assert!(!is_removed(&replaced));
     }
-    // Whoever wants no state, or names another one, is not asked.
+    // A job that needs no state or names another one is upgraded.
     let again = ended(&scene, 3500);
     assert!(!is_removed(&again));
     assert!(is_removed(&again.clone().edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless)));
@@ -156,7 +156,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
     assert!(is_removed(&named));
 }
 
-/// Its end is on record by the operator's clock, and when a container came up by the node's.
+/// The end is recorded by the operator's clock, and the container's start by the node's.
 #[test]
 fn without_high_availability_a_run_after_the_end_is_told_by_the_clock_of_its_node() {
     let ended = |began: i64, recorded: i64, came_up: i64| {
@@ -170,7 +170,7 @@ fn without_high_availability_a_run_after_the_end_is_told_by_the_clock_of_its_nod
             Fact::Known(vec![Pod { created: at(7200), last_started: at(came_up), ..pod() }]);
         step_names(&scene.plan()).contains(&"delete-job-manager")
     };
-    // It ended 600 seconds ago, and its container came up again at once.
+    // It ended 600 seconds ago, and its container restarted at once.
     for ahead in [0, 300, -300] {
         assert!(!ended(3600, 600 - ahead, 590), "{ahead}");
     }
@@ -195,7 +195,7 @@ fn started() -> Scene {
     down
 }
 
-/// The first status that the plan writes.
+/// Returns the first status that the plan writes.
 pub(super) fn intent(plan: &Plan) -> DeploymentStatus {
     let written = plan.steps.iter().find_map(|step| match step {
         Step::WriteStatus(status) => Some((**status).clone()),
@@ -241,7 +241,7 @@ fn started_first(mode: &str) -> Scene {
     new
 }
 
-/// Its Deployment, which somebody else deletes.
+/// Its Deployment is being deleted by someone else.
 fn going(scene: &Scene) -> Scene {
     let mut going = scene.clone();
     let generation = going.status.observed_generation;
@@ -261,7 +261,7 @@ fn a_first_start_is_not_made_again_while_nobody_can_tell_whether_it_was() {
     assert_eq!(restored(&plan), None, "{}", told(&plan));
     assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     assert_eq!(plan.status.job_status.job_id, crashed.status.job_status.job_id);
-    // Nor does it count as suspended in the state that it was to start from.
+    // Nor is it suspended in the state that it was to start from.
     let suspended = unreadable.clone().edit_job(|job| job.state = JobState::Suspended).plan();
     assert!(error(&suspended).contains("it is unknown whether it was"), "{}", error(&suspended));
     let mut named = unreadable.edit_job(|job| {
@@ -361,7 +361,7 @@ fn a_cancel_that_may_never_have_arrived_does_not_spare_a_deletion_its_savepoint(
     assert!(!step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
 }
 
-/// The JobManager's container came up again, and runs the job from where it once began.
+/// The JobManager's container restarted, and runs the job from its original start.
 fn run_anew(mut scene: Scene, state: JobStatusState) -> Scene {
     let [job] = <[Job; 1]>::try_from(job(state)).unwrap();
     let start_time = ago(10).as_millisecond();
@@ -389,12 +389,12 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
         assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
         assert!(error(&plan).contains("the job ended (FAILED) with"), "{}", error(&plan));
     }
-    // What has run since, and is listed no more, was perhaps ahead.
+    // A run since then that is no longer listed may have got further.
     let mut unlisted = another_image(run_anew(ended(), JobStatusState::Running));
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
     assert!(error(&plan).contains("either run may have"), "{}", error(&plan));
-    // Its JobManager lists it as it ended: it is the same run.
+    // Its JobManager lists it as it ended, so it is the same run.
     let plan = another_image(ended()).plan();
     assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
 }
@@ -435,7 +435,7 @@ fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
     let mut starting = rerun.clone();
     starting.facts.jobs = Fact::Known(vec![]);
     assert!(error(&starting.plan()).contains("the job was cancelled"));
-    // Its user knows which of the two is to go on.
+    // Its user knows which of the two should continue.
     let named = rerun.edit_job(|job| {
         job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
         job.savepoint_redeploy_nonce = Some(1);
@@ -524,7 +524,7 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
     let mut retained = named(&own);
     retained.facts.retention = Fact::Known(true);
     assert!(deeds_of(&retained).contains(&"cancel-job"));
-    // Nobody answers: what it was configured to do counts, as the redeploy may be the way out.
+    // No answer: the configured retention applies, because the redeploy may be what resolves it.
     let mut silent = named(&own);
     silent.facts.retention = Fact::Unknown("no answer".to_owned());
     assert!(deeds_of(&silent).contains(&"cancel-job"));
@@ -532,7 +532,7 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
     ended.status.job_status.state = Some(JobStatusState::Failed);
     ended.facts.jobs = Fact::Known(job(JobStatusState::Failed));
     assert!(deeds_of(&ended).contains(&"delete-job-manager"));
-    // A path may not tell whose checkpoint it is, or tell that it is of another job.
+    // A path may not say whose checkpoint it is, or may say that it is another job's.
     assert_eq!(deeds_of(&named("s3://lake/chk/chk-7")), [""; 0]);
     let other = format!("s3://lake/chk/{}/chk-7", "a".repeat(32));
     assert!(deeds_of(&named(&other)).contains(&"cancel-job"));
@@ -558,14 +558,14 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
-    // One that is silent may be told to cancel it all the same.
+    // A silent JobManager may still receive the cancellation.
     let silent = named(Scene::running("savepoint").silent());
     assert!(
         error(&silent.plan()).contains("the checkpoint would be deleted"),
         "{}",
         error(&silent.plan())
     );
-    // A run after the one that ended has its checkpoints yet.
+    // A run after the ended one still has its checkpoints.
     let mut again = run_anew(ended(), JobStatusState::Running).edit_job(|job| {
         job.initial_savepoint_path = Some(own.clone());
         job.savepoint_redeploy_nonce = Some(1);

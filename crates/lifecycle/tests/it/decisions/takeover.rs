@@ -1,5 +1,5 @@
-//! Statuses that the Java operator leaves and this one does not: a path beside a start without state is
-//! of an earlier start, or what a failed job was started from again.
+//! Statuses that the Java operator leaves and this one does not: a path beside a start without state is from an earlier
+//! start, or from what a failed job was restarted from.
 
 use lifecycle::phase::Phase;
 
@@ -114,8 +114,8 @@ fn an_edit_of_what_is_rolled_back_does_not_wait_for_a_cancellation_that_nobody_s
     }
 }
 
-/// Somebody cancelled a job of a first start, which the Java operator stores as suspended without state,
-/// with the path of the state that it left beside.
+/// Someone cancelled the job of a first start. The Java operator stores it as suspended without state, beside the path
+/// of the state that it left.
 #[test]
 fn a_job_that_was_cancelled_goes_on_from_what_it_left() {
     for mode in ["savepoint", "last-state"] {

@@ -1,4 +1,4 @@
-//! The state-transition table, T1 to T35: here a first start and what is seen, T1 to T12.
+//! The state-transition table, T1 to T35: here a first start and observations, T1 to T12.
 
 mod stopped;
 pub(super) mod stopping;
@@ -106,7 +106,7 @@ fn t05_a_first_submission_that_was_made_is_adopted_not_made_again() {
 
 #[test]
 fn t06_t07_a_job_manager_that_answers_is_ready_at_once() {
-    // Java needs two more loops, without asking anything in them.
+    // Java needs two more loops, without reading anything in them.
     let mut scene = Scene::running("savepoint").starting();
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     check(

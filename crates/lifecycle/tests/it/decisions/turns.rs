@@ -1,4 +1,4 @@
-//! An edit of what runs takes its turn among the upgrades of a fleet.
+//! An edit of a running job waits for its turn among the upgrades of a fleet.
 
 use super::*;
 use lifecycle::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN};
@@ -54,7 +54,7 @@ fn a_suspend_and_the_autoscaler_wait_for_nobody() {
     suspended.facts.turn = Fact::Known(Turn::Paused);
     assert!(step_names(&suspended.plan()).contains(&"stop-with-savepoint"));
 
-    // What the autoscaler wants has no generation of its own.
+    // An autoscaler's change has no generation of its own.
     let mut scaled = edited(Turn::Paused);
     scaled.status.observed_generation = scaled.resource.metadata.generation;
     assert!(step_names(&scaled.plan()).contains(&"stop-with-savepoint"));

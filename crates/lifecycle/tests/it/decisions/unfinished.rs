@@ -1,5 +1,4 @@
-//! Objects of a cluster that the API server refuses: before a job is stopped for them, and beside a
-//! JobManager that runs.
+//! Objects of a cluster that the API server rejects: before a job is stopped for them, and beside a running JobManager.
 
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 
@@ -33,19 +32,19 @@ fn a_job_is_not_stopped_for_objects_that_the_api_server_refuses() {
             assert!(error(&plan).starts_with(REFUSAL), "{mode}: {}", error(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "{mode}");
 
-            // Where the API server cannot be asked nothing is known.
+            // If the API server cannot be asked, nothing is known.
             scene.facts.refusal = Fact::Unknown("it is away".to_owned());
             assert_eq!(step_names(&scene.plan()), [""; 0], "{mode}");
             scene.facts.refusal = Fact::Known(None);
             assert_ne!(step_names(&scene.plan()), [""; 0], "{mode}");
-            // A job that is suspended needs no new objects.
+            // A suspended job needs no new objects.
             scene.facts.refusal = Fact::NotAsked;
             assert_ne!(step_names(&suspend(scene).plan()), [""; 0], "{mode}");
         }
     }
 }
 
-/// A start that only its intent tells of: its JobManager was made.
+/// Only the intent of the start is recorded: its JobManager was created.
 fn made(mode: &str) -> Scene {
     let mut scene = Scene::running(mode).path(SAVEPOINT).upgrading(UpgradeMode::Savepoint);
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
@@ -53,14 +52,14 @@ fn made(mode: &str) -> Scene {
     scene
 }
 
-/// A start that is done, but for an object that was refused.
+/// A start that is complete except for a rejected object.
 fn unfinished(mode: &str) -> Scene {
     let mut scene = Scene::running(mode);
     scene.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d1".to_owned());
     scene
 }
 
-/// The REST Service that the plan makes beside the JobManager.
+/// Returns the REST Service that the plan creates beside the JobManager.
 fn rest_service(plan: &Plan) -> serde_json::Value {
     let made = plan.steps.iter().find_map(|step| match step {
         Step::Own(ClusterStep::FinishCluster(objects)) => objects.services.last().cloned(),
@@ -83,7 +82,7 @@ fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
         "the last refusal is over"
     );
     assert_eq!(plan.because, "the job is RUNNING", "it is looked after all the same");
-    // Of another JobManager nothing is missing.
+    // A different JobManager lacks nothing.
     scene.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d0".to_owned());
     assert_eq!(step_names(&scene.plan()), [""; 0]);
 }
@@ -95,7 +94,7 @@ fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
     for edited in edits {
         let plan = edited(unfinished("stateless")).plan();
         assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
-        // After a crash that it was made comes on record first, whatever is refused beside it.
+        // After a crash its creation is recorded first, whatever is rejected beside it.
         let crashed = edited(made("stateless"));
         let adopted = crashed.plan();
         assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
@@ -120,13 +119,13 @@ fn what_was_refused_is_made_by_the_spec_that_mends_it() {
     let mended = |scene: Scene| {
         scene.edit(|spec| drop(spec.flink_configuration.0.shift_remove(ANNOTATIONS)))
     };
-    // Nobody can ask its JobManager, and so the job cannot be saved yet.
+    // Its JobManager cannot be reached, and so the job cannot be saved yet.
     let scene = refused(unfinished("savepoint").silent().without_metadata());
     let annotations = |plan: &Plan| rest_service(plan)["metadata"]["annotations"].clone();
     assert_eq!(annotations(&scene.plan()), json!({"bad key!": "x"}));
     let plan = mended(scene.clone()).plan();
     assert_eq!(annotations(&plan), json!(null), "{}", told(&plan));
     assert_eq!(step_names(&plan), ["finish-cluster"], "{}", told(&plan));
-    // One that is only to stop brings nothing of its own.
+    // A job that only stops applies nothing new.
     assert_eq!(annotations(&suspend(scene).plan()), json!({"bad key!": "x"}));
 }

@@ -1,10 +1,10 @@
-//! A JobManager that never ran: §8 A2. What its job was to start from is the job's newest state for as
-//! long as it does not start after all.
+//! A JobManager that never ran: §8 A2. The state its job was to start from is the job's newest state, unless it does
+//! start after all.
 
 use super::taken_down::{intent, without_high_availability};
 use super::*;
 
-/// A JobManager whose image cannot be fetched, of a job that was to start from a savepoint.
+/// Returns a JobManager whose image cannot be pulled, of a job that was to start from a savepoint.
 fn unstarted() -> Scene {
     let mut scene = Scene::running("savepoint")
         .starting()
@@ -16,7 +16,7 @@ fn unstarted() -> Scene {
     scene
 }
 
-/// The version in which it was seen that it never ran.
+/// The version in which it was seen never to have run.
 fn seen() -> DeploymentVersion {
     DeploymentVersion { resource: "77".to_owned(), generation: 1 }
 }
@@ -139,7 +139,7 @@ fn an_unstarted_job_manager_that_had_replicas_again_is_none() {
     assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
     ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
-    // A pod that is there for long belongs to replicas that somebody gave it.
+    // A pod that is not ending belongs to replicas that someone added.
     ending.facts.pods = Fact::Known(vec![Pod { ending_since: None, ..pod() }]);
     let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
     assert!(ending.plan().steps.contains(&stop), "{}", told(&ending.plan()));
@@ -158,8 +158,8 @@ fn a_change_that_is_taken_back_makes_an_unstarted_job_manager_again() {
     }
 }
 
-/// Nobody knows more of it than of any other start at whose intent an operator died, unless there are
-/// HA metadata which cannot be read.
+/// As for any other start whose intent an operator died at, nothing more is known, unless there is HA metadata that
+/// cannot be read.
 #[test]
 fn an_unstarted_job_manager_is_made_again_by_the_operator_after_the_one_that_died_at_that() {
     let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);
@@ -184,7 +184,7 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     assert!(start.contains("flink:1.20") && start.contains(SAVEPOINT), "{start}");
 }
 
-/// The Java operator started it meanwhile, and left the note as it was.
+/// The Java operator started it meanwhile, and left the note unchanged.
 #[test]
 fn an_unstarted_job_manager_that_another_operator_made_since_is_none() {
     let back = |scene: Scene| scene.edit(|spec| spec.image = unstarted().resource.spec.image);

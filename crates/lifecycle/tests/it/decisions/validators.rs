@@ -1,4 +1,4 @@
-//! Validators of the operator's configuration: what they say holds back changes, and nothing else.
+//! Validators in the operator's configuration: they hold back changes, and nothing else.
 
 use lifecycle::error_document::reason_of;
 use lifecycle::verdict::{Opinion, Remembered, Verdict, Version};
@@ -29,7 +29,7 @@ fn changed() -> Scene {
     Scene::running("savepoint").edit(|spec| spec.image = Some("flink:new".to_owned()))
 }
 
-/// A scene that cannot answer the question is not asked it.
+/// Returns the question that the decision raises; the scene gives no verdict.
 fn question(scene: &Scene) -> Option<Question> {
     let mut scene = scene.clone();
     scene.facts.verdict = Fact::NotAsked;
@@ -116,7 +116,7 @@ fn a_change_that_they_allow_is_made() {
     assert_eq!(plan.status.error, None);
 }
 
-/// What they said of this version is remembered: nobody is called at rest.
+/// Their verdict on this version is remembered: no validator is called for an idle resource.
 #[test]
 fn a_change_that_one_refused_is_not_asked_about_again() {
     let mut scene = judged(changed(), Ok("must come from our registry"));

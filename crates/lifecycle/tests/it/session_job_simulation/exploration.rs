@@ -1,5 +1,5 @@
-//! The state machine of session jobs and of their snapshots, explored to the end of what a budget
-//! allows; see [`testing::exploration`].
+//! Explores the state machine of session jobs and their snapshots exhaustively within a budget; see
+//! [`testing::exploration`].
 
 use std::fmt::Write;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 use super::*;
 use crate::simulation::upheaval::Change;
 
-/// An operator at rest does not look for longer than this.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,16 +23,16 @@ enum Edit {
     LastState,
     Stateless,
     Invalid,
-    /// Parallelism of a vertex, which a running job can be given.
+    /// Parallelism of a vertex, which can be changed while the job runs.
     Overrides,
-    /// A savepoint by hand, as a resource of its own.
+    /// A manual savepoint, as a snapshot resource.
     TakeSnapshot,
-    /// An older state is to be started from.
+    /// Start from an older state.
     Redeploy,
     Delete,
-    /// An option that contradicts its cluster's.
+    /// An option that contradicts the cluster's.
     Contradict,
-    /// The session cluster is to have another image, or another version of Flink.
+    /// Give the session cluster another image, or another Flink version.
     ClusterImage,
     ClusterVersion,
 }
@@ -41,27 +41,27 @@ enum Edit {
 enum Fault {
     /// The job fails for good.
     Job,
-    /// Somebody cancels it.
+    /// Someone cancels the job.
     Cancel,
-    /// The cluster's JobManager dies, and comes back.
+    /// The cluster's JobManager dies and comes back.
     Cluster,
-    /// The next submission is refused.
+    /// The next submission is rejected.
     Submission,
-    /// A checkpoint completes: no fault, but what others make worse.
+    /// A checkpoint completes, which is no fault but can make others worse.
     Checkpoint,
-    /// The API server's store goes back to what it was before the last change.
+    /// The API server's store is reset to the state before the last change.
     OneStepBack,
-    /// It goes back to what it was before everything.
+    /// The store is reset to the initial state.
     BackToTheStart,
-    /// The savepoint of the stop that is under way fails.
+    /// The savepoint of the stop in progress fails.
     Savepoint,
     /// The JobManager's REST API does not answer for a moment.
     Silence,
-    /// It does not tell its checkpoints for a moment.
+    /// It does not report its checkpoints for a moment.
     Unread,
-    /// What is around it changes.
+    /// Something around it changes.
     Change(Change),
-    /// The Java operator makes so many passes.
+    /// The Java operator makes this many passes.
     Java(u8),
 }
 
@@ -70,7 +70,7 @@ enum Action {
     Pass,
     /// The operator dies before this step, or after the last one.
     CrashBefore(usize),
-    /// A new process is given what was stored before the last change.
+    /// A new process gets what was stored before the last change.
     StalePass,
     World,
     Edit(Edit),
@@ -100,30 +100,30 @@ const FAULTS: &[Fault] = &[
     Fault::BackToTheStart,
 ];
 
-/// What the API server stored: the resource and its status.
+/// What the API server has stored: the resource and its status.
 type Stored = (FlinkSessionJob, SessionJobStatus);
 
 #[derive(Clone)]
 struct State {
     sim: Sim,
-    /// As it was before the last change, and before everything.
+    /// The state before the last change, and the initial one.
     earlier: Rc<Stored>,
     first: Rc<Stored>,
     edits: &'static [Edit],
     faults: &'static [Fault],
-    /// Whether passes may be made on what was stored before the last change.
+    /// Whether passes may see what was stored before the last change.
     may_be_stale: bool,
     left: Budget,
 }
 
 impl State {
-    /// One decision, carried out as far as the operator gets.
+    /// Makes one decision and carries out a prefix of its plan, for each possible length.
     fn passes(&self) -> Vec<(Action, Self)> {
         let mut whole = self.clone();
         let plan = whole.sim.pass(None);
         let mut all = vec![(Action::Pass, whole)];
-        // Nobody knows that the store went back but a process that saw it and has not said so yet, and
-        // a job that runs and is not on record.
+        // The store's reset is known only to a process that saw it and has not reported it yet, and from an unrecorded
+        // running job.
         let is_secret =
             self.sim.went_back.is_some() && !self.is_refused() && !self.sim.is_told_by_what_runs();
         if let Some(crashes) = self.left.crashes.checked_sub(1).filter(|_| !is_secret) {
@@ -141,7 +141,7 @@ impl State {
         all
     }
 
-    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    /// A status that is no longer the stored one cannot be replaced: the plan ends there.
     fn stale_pass(&self, crashes: u8) -> Self {
         let mut state = self.clone();
         state.left.crashes = crashes;
@@ -249,24 +249,24 @@ impl State {
         state
     }
 
-    /// Seconds since the submission whose end is not on record; no more than count.
+    /// Returns the seconds since the submission with an unknown outcome, capped where they make no more difference.
     fn waited(&self) -> i64 {
         let since = self.sim.status.reconciliation_status.reconciliation_timestamp;
         let waited = (self.sim.now.as_millisecond() - since) / 1000;
         if self.sim.is_open() { waited.min(SUBMISSION_TIMEOUT) } else { 0 }
     }
 
-    /// Whether the JobManager was started after the submission whose end is not on record.
+    /// Whether the JobManager was started after the submission with an unknown outcome.
     fn is_job_manager_new(&self) -> bool {
         let since = self.sim.status.reconciliation_status.reconciliation_timestamp;
         self.sim.is_open() && self.sim.job_manager_start.as_millisecond() > since
     }
 
-    /// What takes time is over in one step, but for pauses after a failure.
+    /// Completes what takes time in one step, except pauses after a failure.
     fn hurry(&mut self) {
         self.sim.away = self.sim.away.min(1);
         self.sim.log.clear();
-        // Which of two clusters that are away is told, and which scaling is refused, depend on these.
+        // Which of two unavailable clusters is reported, and which scaling is rejected, depend on these.
         self.sim.ids = self.sim.ids.next_multiple_of(2);
         if self.sim.now.as_second() % 2 == 1 {
             self.sim.now += SignedDuration::from_secs(1);
@@ -295,7 +295,7 @@ impl Explored for State {
         let known: Vec<(&String, &u64)> =
             states.iter().filter(|(path, _)| is_known(&text, path)).collect();
         let triggers: Vec<_> = triggers.iter().filter(|(id, _)| is_known(&text, id)).collect();
-        // Records count only by which state has more of them.
+        // Only the order of record counts matters.
         let of_job = |job: &Running| [Some(job.records), job.newest().map(|it| it.0)];
         let mut counts: Vec<u64> = known.iter().map(|(_, records)| **records).collect();
         counts.extend(jobs.iter().flat_map(|job| of_job(job)).flatten());
@@ -370,7 +370,7 @@ impl Explored for State {
     fn leave_alone(&mut self) {
         self.left = Budget { edits: 0, faults: 0, crashes: 0 };
         self.sim.refuses = false;
-        // Where no status can be written nothing can be told.
+        // If no status can be written, nothing can be reported.
         if self.sim.upheaval.is_refused(Refused::Status) {
             self.sim.end_upheaval();
         }
@@ -380,10 +380,10 @@ impl Explored for State {
         let before = self.sim.status.clone();
         self.sim.tick();
         let plan = self.sim.pass(None);
-        // One that looks again so soon expects something to come.
+        // An operator that looks again this soon expects a change.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             || self.sim.has_failed_submission();
-        // What is refused is tried again for ever, and its status says so.
+        // A rejected write is retried forever, and the status says so.
         let is_told = before.error.is_some() && self.sim.status.error == before.error;
         let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
         self.hurry();
@@ -419,7 +419,7 @@ impl Explored for State {
             self.sim.named.is_none() || !is_done || !is_to_run,
             "what its user named is forgotten"
         );
-        // In the middle of a change an end is what the operator itself wrote down.
+        // In the middle of a change an end is what the operator itself recorded.
         let is_over =
             matches!(
                 status.reconciliation_status.state,
@@ -435,14 +435,14 @@ impl Explored for State {
 }
 
 impl Sim {
-    /// Whether the submission that is on record did not succeed.
+    /// Whether the recorded submission failed.
     fn has_failed_submission(&self) -> bool {
         let id = self.status.job_status.job_id.as_ref();
         let is_it = |failed: &FailedSubmission| Some(&failed.job_id) == id;
         self.is_open() && self.failed_submission.as_ref().is_some_and(is_it)
     }
 
-    /// Whether the end of a submission is not on record.
+    /// Whether the outcome of a submission is not recorded.
     fn is_open(&self) -> bool {
         let SessionJobStatus { reconciliation_status, job_status, .. } = &self.status;
         reconciliation_status.state == ReconciliationState::Upgrading
@@ -455,7 +455,7 @@ impl Sim {
     }
 }
 
-/// These are small enough for a fault, too, in each run.
+/// Explores a world that is small enough for a fault in each run.
 fn explore(name: &str, sim: Sim) {
     explore_within(name, sim, (EDITS, FAULTS), Budget::read_or("1,1,1"));
 }
@@ -484,7 +484,7 @@ fn explore_from(
     exploration::explore(name, start);
 }
 
-/// A pass on what was stored before the last change, and a stop that takes its time and may fail.
+/// A pass on what was stored before the last change, and a slow stop that may fail.
 #[test]
 fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
     let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
@@ -502,7 +502,7 @@ fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
     }
 }
 
-/// The cluster goes on with what it has: nothing runs twice, and nothing starts from older state.
+/// The cluster keeps what it has: nothing runs twice, and nothing starts from older state.
 #[test]
 fn every_way_of_a_record_that_goes_back_keeps_the_laws() {
     for mode in ["savepoint", "last-state"] {
@@ -514,7 +514,7 @@ fn every_way_of_a_record_that_goes_back_keeps_the_laws() {
     }
 }
 
-/// The job that the record does not tell of any more goes with the resource.
+/// The job that is missing from the record is deleted with the resource.
 #[test]
 fn every_deletion_after_a_record_went_back_leaves_no_job() {
     for mode in ["savepoint", "last-state"] {
@@ -527,7 +527,7 @@ fn every_deletion_after_a_record_went_back_leaves_no_job() {
     }
 }
 
-/// Nobody knows yet whether the job was submitted, and its user wants something else.
+/// It is unknown whether the job was submitted, and its user changes the spec.
 #[test]
 fn every_way_of_a_submission_that_arrives_late_keeps_the_laws() {
     let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Resume, Edit::Delete];
@@ -546,7 +546,7 @@ fn every_way_of_a_submission_that_arrives_late_keeps_the_laws() {
     }
 }
 
-/// It is never taken for done, whenever it comes.
+/// The change is never taken for done, whenever it comes.
 #[test]
 fn every_way_to_another_state_during_an_upgrade_of_a_session_job_is_followed() {
     for mode in ["savepoint", "last-state"] {
@@ -558,8 +558,8 @@ fn every_way_to_another_state_during_an_upgrade_of_a_session_job_is_followed() {
     }
 }
 
-/// The API server refuses an object, the operator has other defaults, its cluster is replaced, or the Java operator takes
-/// over for a while. Another clock makes what is waited for take longer, and is the random walk's business.
+/// The API server rejects an object, the operator has other defaults, its cluster is replaced, or the Java operator
+/// takes over for a while. A wrong clock makes waits longer, and is covered by the random walks.
 #[test]
 fn every_way_through_an_upheaval_of_a_session_job_keeps_the_laws() {
     let edits = &[
@@ -604,7 +604,7 @@ fn every_way_through_a_last_state_upgrade_of_a_session_job_keeps_the_laws() {
     explore("session job, last-state", Sim::new("last-state", true));
 }
 
-/// Where snapshots are no resources, the job's own bookkeeping takes their place.
+/// Without snapshot resources, the job's own history is used.
 #[test]
 fn every_way_through_snapshots_without_resources_keeps_the_laws() {
     let mut sim = Sim::new("savepoint", false);

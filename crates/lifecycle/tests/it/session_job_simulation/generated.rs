@@ -1,4 +1,4 @@
-//! Edits of any field that the schema has, in any life of a session job.
+//! Edits of any field in the schema, in random lives of a session job.
 
 use api::crd;
 use api::manifest::Resource;
@@ -9,8 +9,8 @@ use testing::generated::{Field, keep_options, put_anywhere, read, spec_fields};
 use super::*;
 
 impl Sim {
-    /// Its user writes something into any field. What this world cannot play stays: other clusters,
-    /// state that is dropped or named, and checkpoints by hand.
+    /// Its user writes something into any field, except what this world cannot simulate: other clusters, state that is
+    /// dropped or named, and manual checkpoints.
     fn edit_any_field(&mut self, all: &[Field<'_>], choices: &mut Choices) {
         let mut object = serde_json::to_value(&self.resource).unwrap();
         let what = put_anywhere(&mut object, all, choices);
@@ -31,7 +31,7 @@ impl Sim {
         self.replace(wanted.spec);
     }
 
-    /// Its user goes back to a spec that worked, but for what asks for something once.
+    /// Its user returns to a spec that worked, without fields that trigger something once.
     fn take_back(&mut self, sound: &FlinkSessionJobSpec) {
         let present = self.resource.spec.job.clone().unwrap();
         let sound_job = sound.job.clone().unwrap();

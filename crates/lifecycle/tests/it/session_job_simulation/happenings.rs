@@ -1,9 +1,9 @@
-//! What happens in the world of a session job: time, Flink, its users, and what goes wrong.
+//! Events in the world of a session job: time, Flink, its users, and faults.
 
 use super::*;
 
 impl Sim {
-    /// A second passes.
+    /// Advances the clock by a second.
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
@@ -49,7 +49,7 @@ impl Sim {
     }
 
     pub(super) fn checkpoint(&mut self) {
-        // While a job is stopped it takes none.
+        // No checkpoints complete while a job is stopped.
         if self.away > 0 || self.stopping.is_some() {
             return;
         }
@@ -61,7 +61,7 @@ impl Sim {
         }
     }
 
-    /// The cluster's JobManager goes: with high availability its jobs come back with it.
+    /// The cluster's JobManager goes away; with high availability its jobs come back with it.
     pub(super) fn lose_cluster(&mut self) {
         self.doubt.hide();
         self.away = 5;
@@ -83,7 +83,7 @@ impl Sim {
         }
     }
 
-    /// No operator runs for a while, in which jobs go on and their cluster may be lost.
+    /// No operator runs for a while; jobs continue, and their cluster may be lost.
     pub(super) fn leave_alone(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} no operator runs", self.now));
         self.die();
@@ -106,10 +106,10 @@ impl Sim {
             2 | 3 => self.edit(|job| job.state = JobState::Running),
             4 => self.edit(|job| job.upgrade_mode = UpgradeMode::Savepoint),
             5 => self.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
-            // An edit that cannot work.
+            // An invalid edit.
             6 => self.edit(|job| job.parallelism = Some(-1)),
             7 => self.lose_cluster(),
-            // Restart attempts are used up.
+            // Its restart attempts are exhausted.
             8 => {
                 if let Some(job) =
                     self.jobs.iter_mut().find(|job| job.state == JobStatusState::Running)
@@ -130,9 +130,9 @@ impl Sim {
             15 => self.configure("kubernetes.operator.job.restart.failed", "true"),
             17 if self.stopping.is_some() => self.fail_savepoint(),
             17 => self.fails_while_stopping = true,
-            // Somebody cancels it behind the operator's back.
+            // Someone cancels it without the operator.
             10 => {
-                // Who cancels one that takes its checkpoints with it drops its state.
+                // Cancelling a job that does not retain its checkpoints would drop its state.
                 if let Some(job) = self
                     .jobs
                     .iter_mut()
@@ -148,14 +148,14 @@ impl Sim {
         }
     }
 
-    /// Something of the JobManager cannot be seen for a while.
+    /// Makes something of the JobManager invisible for a while.
     pub(super) fn cloud(&mut self, cloud: impl FnOnce(&mut Haze)) {
         cloud(&mut self.haze);
         self.log.push(format!("  hard to see: {:?}", self.haze));
         self.doubt.hide();
     }
 
-    /// A person mends the spec, and names the newest state where the operator asks for it.
+    /// A person fixes the spec, and names the newest state if the operator asks for it.
     pub(super) fn heal(&mut self) {
         self.end_upheaval();
         self.resource.spec.restart_nonce = Some(asked_again(self.resource.spec.restart_nonce));
@@ -173,7 +173,7 @@ impl Sim {
                     job.initial_savepoint_path = Some(path);
                     job.savepoint_redeploy_nonce = Some(nonce);
                 }
-                // There never was any.
+                // There never was any state.
                 (true, None) => job.upgrade_mode = UpgradeMode::Stateless,
             }
         });
@@ -189,8 +189,8 @@ impl Sim {
             })
     }
 
-    /// What there is in the end, whatever came in between: without times, and without ids, which a
-    /// start after a crash may draw anew.
+    /// Returns the final state, whatever happened before: without times, and without ids, which a start after a crash
+    /// may generate again.
     pub(super) fn end(&self) -> serde_json::Value {
         let status = &self.status;
         serde_json::json!({
@@ -204,7 +204,7 @@ impl Sim {
         })
     }
 
-    /// Settles, and keeps what was stored on the way.
+    /// Settles, and collects what was stored on the way.
     pub(super) fn settle_keeping(
         &mut self,
         records: &mut Vec<(FlinkSessionJob, SessionJobStatus)>,
@@ -220,7 +220,7 @@ impl Sim {
         panic!("not stable: {:?}", self.status);
     }
 
-    /// The resource goes, and with it the job that is not on record.
+    /// Deletes the resource, and with it the job that is not recorded.
     pub(super) fn end_and_delete(&mut self, job_id: &str) {
         self.resource.metadata.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
@@ -233,9 +233,9 @@ impl Sim {
         assert!(job.is_some_and(|job| job.state.is_globally_terminal()), "left behind");
     }
 
-    /// The law: left alone for long enough, the operator writes nothing any more.
+    /// The law: left alone for long enough, the operator writes nothing more.
     pub(super) fn assert_comes_to_rest(&mut self) {
-        // Savepoints come by the clock for ever.
+        // Periodic savepoints never end.
         let options = &mut self.resource.spec.flink_configuration.0;
         let interval = "kubernetes.operator.periodic.savepoint.interval";
         if options.shift_remove(interval).is_some() {

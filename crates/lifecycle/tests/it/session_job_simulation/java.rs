@@ -1,6 +1,6 @@
-//! A spell of the Java operator in between, as in [`super::super::simulation::java`]. What is known to run a
-//! job twice there it does not do here: a redeploy from a named state submits beside the job that it
-//! cancels, and a submission that takes its time is not looked for.
+//! The Java operator takes over for a while, as in [`super::super::simulation::java`]. What is known to run a job twice
+//! there is left out: a redeploy from a named state submits beside the job that it cancels, and a slow submission is
+//! not looked for.
 
 use api::session_job::FlinkSessionJobSpec;
 use api::status::LAST_STATE_PATH;
@@ -14,7 +14,7 @@ use crate::simulation::java::{
 use super::*;
 
 impl Sim {
-    /// The Java operator makes some passes, and then another process of this one goes on.
+    /// The Java operator makes some passes, then another process of this one continues.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} the Java operator", self.now));
         for _ in 0..=choices.below(15) {
@@ -39,7 +39,7 @@ impl Sim {
         self.die();
     }
 
-    /// Its cluster is READY and answers; else a pass of it does nothing.
+    /// Makes one pass, which does nothing unless its cluster is READY and answers.
     pub(super) fn java_pass(&mut self) {
         let status = self.cluster.status.as_ref().unwrap().job_manager_deployment_status;
         let is_ready = status == JobManagerDeploymentStatus::Ready && self.hears();
@@ -56,7 +56,7 @@ impl Sim {
         self.status.lifecycle_state = Some(state);
     }
 
-    /// Nothing where the pass ends with it.
+    /// Returns `None` if the pass ends with it.
     fn java_observe(&mut self) -> Option<()> {
         let now = self.now;
         let found = self.mine().cloned();
@@ -142,8 +142,8 @@ impl Sim {
         }
     }
 
-    /// The stable spec runs, or the one that its user wants instead. Where the job was not stopped before, it
-    /// would run beside the next one.
+    /// Runs the stable spec, or the one that its user requests instead. If the job was not stopped before, it would run
+    /// beside the next one.
     fn java_roll_back(&mut self, last: &ReconciledJob) {
         let job = &self.status.job_status;
         if !job.state.is_some_and(JobStatusState::is_globally_terminal) {
@@ -168,7 +168,7 @@ impl Sim {
         }
     }
 
-    /// The job is cancelled, and what has ended goes.
+    /// Cancels the job, and releases the resource once it has ended.
     fn java_delete(&mut self) {
         let running = self.mine().filter(|job| !job.state.is_globally_terminal());
         match running.map(|job| job.id.clone()).and_then(|id| self.flink_job(&id)) {
@@ -177,7 +177,7 @@ impl Sim {
         }
     }
 
-    /// Whether a job that gives way to a named state has not ended yet.
+    /// Whether a job that a named state replaces has not ended yet.
     fn is_redeploying(&self, wanted: &JobSpec) -> bool {
         let is_live = self.mine().is_some_and(|job| !job.state.is_globally_terminal());
         wanted.savepoint_redeploy_nonce.is_some() && is_live
@@ -209,7 +209,7 @@ impl Sim {
             return;
         };
         let job_id = job.id.clone();
-        // Else its state ends with it.
+        // Otherwise its state ends with it.
         let can_be_cancelled = job.retains;
         if wanted.upgrade_mode == UpgradeMode::Savepoint {
             let trigger_id = self.id();
@@ -241,7 +241,7 @@ impl Sim {
         }
     }
 
-    /// Whether it submits the spec, and stores before that it does; else it waits, or a person is asked. Its ids are
+    /// Submits the spec, storing that first if `stores`. Returns `false` if it waits or a person is asked. Its ids are
     /// random, and belong to no resource.
     fn java_starts(&mut self, spec: &FlinkSessionJobSpec, mode: UpgradeMode, stores: bool) -> bool {
         let restored = path(&self.status.job_status);
@@ -279,7 +279,7 @@ impl Sim {
     }
 }
 
-/// What it does in some spell.
+/// Actions that must occur in some run.
 const DEEDS: [&str; 3] = ["Upgrading savepoint to be suspended", "CANCELLING", "RECONCILING"];
 
 #[test]

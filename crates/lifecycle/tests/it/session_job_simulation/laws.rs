@@ -51,7 +51,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
         let mode = if seed % 2 == 0 { "savepoint" } else { "last-state" };
         let mut sim = Sim::new(mode, seed % 3 == 0);
         sim.has_snapshot_resources = seed % 4 < 2;
-        // In peace enough for a history to become long.
+        // Undisturbed for long enough that a history becomes long.
         let has_peace = seed % 4 == 3;
         if seed % 3 == 1 || has_peace {
             sim.snapshot_often();
@@ -88,8 +88,8 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
     assert!(scaled > 0, "nothing is ever scaled in place");
 }
 
-/// The operator was away while the store went back, so that only the cluster knows what ran last: at
-/// whatever moment the record ends, nothing runs beside it, and its state is not replaced.
+/// The operator was away while the store was reset, so only the cluster knows what ran last: whenever the record ends,
+/// nothing runs beside it, and its state is not replaced.
 #[test]
 fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
     let (mut refused, mut asked) = (0, 0);
@@ -127,7 +127,7 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
                 sim.end_and_delete(&newest);
                 return;
             }
-            // Somebody stops it: that alone does not bring back what is on record.
+            // Someone stops it, which alone does not restore the record.
             sim.flink_job(&newest).unwrap().state = JobStatusState::Cancelling;
             for _ in 0..90 {
                 sim.tick();

@@ -1,9 +1,9 @@
-//! What the operator decides in the world of a session job, sees of it and does to it.
+//! What the operator decides in the world of a session job, observes of it and does to it.
 
 use super::*;
 
 impl Sim {
-    /// One pass that dies before step `crash_at`, or after the last one without writing status.
+    /// Makes one pass that dies before step `crash_at`, or after the last step without writing the status.
     pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         let is_seen = self.hears()
@@ -43,7 +43,7 @@ impl Sim {
         plan
     }
 
-    /// Whether the status has all that is to be seen now. Of another job than the last one it has not.
+    /// Whether the status has everything that can be observed now. That of an earlier job does not.
     pub(super) fn has_seen_all(&self) -> bool {
         let record = &self.status.job_status;
         let is_expected = self.delays || !self.late.is_empty() || self.went_back.is_some();
@@ -54,8 +54,8 @@ impl Sim {
         })
     }
 
-    /// With high availability a job may have run under a JobManager before this one, whose statistics
-    /// nobody has any more: that this one names no state is no proof that there is none.
+    /// With high availability a job may have run under an earlier JobManager, whose statistics are gone: that this one
+    /// names no state does not prove that there is none.
     pub(super) fn note_absence_of_state(&mut self) {
         let may_have_had_some = self.mine().is_some_and(|job| {
             job.newest().is_none() && self.job_manager_start > self.asked_for[&job.id]
@@ -65,7 +65,7 @@ impl Sim {
         }
     }
 
-    /// The law: what is on record as deployed is what runs. A deletion ends what it finds.
+    /// The law: what is recorded as deployed is what runs. A deletion ends what it finds.
     pub(super) fn assert_runs_as_recorded(&self) {
         if self.resource.metadata.deletion_timestamp.is_some() {
             return;
@@ -82,7 +82,7 @@ impl Sim {
         }
     }
 
-    /// What the process knew goes with it.
+    /// Drops what the process knew.
     pub(super) fn die(&mut self) {
         self.failed_submission = None;
         self.tried = Tried::default();
@@ -91,12 +91,12 @@ impl Sim {
         self.upheaval.stopped_at = None;
     }
 
-    /// By the operator's clock.
+    /// Returns the time on the operator's clock.
     pub(super) fn operator_now(&self) -> Timestamp {
         self.now + self.upheaval.skew
     }
 
-    /// The API server's store goes back to this.
+    /// Resets the API server's store to this state.
     pub(super) fn set_back(&mut self, resource: FlinkSessionJob, status: SessionJobStatus) {
         self.doubt.last();
         let record = |generation, status: &SessionJobStatus| {
@@ -117,7 +117,7 @@ impl Sim {
         (self.resource, self.status) = (resource, status);
     }
 
-    /// Whether the job that ran last runs on, as its id tells any process.
+    /// Whether the last job still runs, which any process can tell from its id.
     pub(super) fn is_told_by_what_runs(&self) -> bool {
         let last = self.went_back.as_ref().and_then(|known| known.job_id.as_ref());
         last != self.status.job_status.job_id.as_ref()
@@ -314,7 +314,7 @@ impl Sim {
         });
     }
 
-    /// A savepoint of the running job, which goes on.
+    /// Takes a savepoint of the running job, which continues.
     pub(super) fn flink_savepoint(&mut self, name: &str) -> Option<String> {
         let is_up = self.hears();
         let id = self.status.job_status.job_id.clone()?;
@@ -327,7 +327,7 @@ impl Sim {
         Some(path)
     }
 
-    /// Whether to go on with the next step.
+    /// Carries out a step; returns whether to continue with the next one.
     pub(super) fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
@@ -355,7 +355,7 @@ impl Sim {
             Step::Snapshot(step) => self.take_snapshot_step(step),
             Step::Own(SessionJobStep::Remember(tried)) => self.tried = *tried,
             Step::ScaleJob { job_id, bounds } => {
-                // One in two is refused.
+                // Every other one is rejected.
                 let is_refused = self.now.as_second() % 2 == 0;
                 let Some(job) = self.flink_job(job_id).filter(|_| !is_refused) else {
                     return false;
@@ -398,7 +398,7 @@ impl Sim {
         }
     }
 
-    /// The savepoint of the stop that is under way fails, and the job goes on.
+    /// The savepoint of the stop in progress fails, and the job continues.
     pub(super) fn fail_savepoint(&mut self) {
         self.unsaved.extend(self.stopping.take().map(|(_, trigger)| trigger));
     }
@@ -507,7 +507,7 @@ impl Sim {
         false
     }
 
-    /// Flink starts a job; it takes no id twice.
+    /// Flink starts a job; it does not accept the same id again.
     pub(super) fn start(&mut self, job: Running) {
         if self.taken.contains(&job.id) {
             return;

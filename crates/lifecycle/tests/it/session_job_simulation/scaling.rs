@@ -1,10 +1,10 @@
-//! A session job with its autoscaler in the simulated world: cycles beside the passes, a load that
-//! changes, and a process that dies between any two of their steps.
+//! A session job with its autoscaler in the simulated world: cycles beside the passes, a changing load, and a process
+//! that dies between any two of their steps.
 //!
-//! A cycle measures, decides, stores, and only then its decision counts; a pass puts what counts into
-//! the spec. What is stored outlives the process, what counts does not. Laws: a job is only scaled to
-//! what is stored; each stored decision stays in the history, once; a job is not scaled more often
-//! than was decided; and under a steady load it comes to rest where it keeps up.
+//! A cycle measures, decides and stores, and only then does its decision become effective; a pass puts effective
+//! decisions into the spec. The store outlives the process, effective decisions in memory do not. Laws: a job is only
+//! scaled to what is stored; each stored decision is in the history exactly once; a job is not scaled more often than
+//! decided; and under a steady load it settles at a parallelism that keeps up.
 
 use autoscaler::cycle::{self, Facts as Measured, Outcome};
 use autoscaler::effects::{InForce, with_parallelism};
@@ -20,13 +20,13 @@ use config::FlinkConfig;
 
 use super::*;
 
-/// Records that a subtask manages in a second.
+/// Records per second that a subtask can process.
 const CAPACITY: f64 = 40.0;
 const LOADS: [f64; 5] = [10.0, 50.0, 90.0, 160.0, 240.0];
-/// Between two cycles, in seconds.
+/// Seconds between two cycles.
 const INTERVAL: i64 = 2;
 const OPTIONS: [(&str, &str); 8] = [
-    // No window is shorter than it.
+    // No window may be shorter than this.
     ("kubernetes.operator.reconcile.interval", "2 s"),
     ("job.autoscaler.enabled", "true"),
     ("job.autoscaler.stabilization.interval", "0 s"),
@@ -34,18 +34,18 @@ const OPTIONS: [(&str, &str); 8] = [
     ("job.autoscaler.scale-down.interval", "0 s"),
     ("job.autoscaler.catch-up.duration", "20 s"),
     ("job.autoscaler.restart.time", "0 s"),
-    // The laws are about all of it.
+    // The laws need the whole history.
     ("job.autoscaler.history.max.count", "1000"),
 ];
 
-/// Where in a cycle the process dies.
+/// When in a cycle the process dies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Death {
     BeforeItStores,
     BeforeItCounts,
 }
 
-/// What a process knows: what counts, and what the next cycle goes on from.
+/// What a process knows: the effective decisions, and what the next cycle continues from.
 #[derive(Clone)]
 struct Book {
     work: Stored,
@@ -58,7 +58,7 @@ struct Scaled {
     /// The ConfigMap.
     stored: Data,
     book: Option<Book>,
-    /// Records that come in each second, and those that wait.
+    /// Incoming records per second, and records waiting.
     load: f64,
     lag: f64,
     records_in: f64,
@@ -68,11 +68,11 @@ struct Scaled {
     busy: f64,
     running_since: Timestamp,
     runs: (Option<String>, u32),
-    /// What was decided and stored, by the one who saw it.
+    /// Decisions that were made and stored, as the test observed them.
     decided: Vec<(u32, u32)>,
-    /// How often the job got another parallelism.
+    /// Number of changes of the job's parallelism.
     changes: usize,
-    /// Decisions after which the process died: before they were stored, and before they counted.
+    /// Decisions after which the process died: before they were stored, and before they became effective.
     died: [usize; 2],
 }
 
@@ -115,7 +115,7 @@ impl Scaled {
             .unwrap_or_default()
     }
 
-    /// What counts: read by a process that does not know it yet.
+    /// Returns what the process knows, and reads it from the store first if it is new.
     fn book(&mut self) -> &mut Book {
         let work = self.stored();
         self.book.get_or_insert(Book { work, stored_at: None })
@@ -139,7 +139,7 @@ impl Scaled {
         plan
     }
 
-    /// The resource with what counts, as `operator::autoscaler` hands it to a pass.
+    /// Returns the resource with the effective decisions, as `operator::autoscaler` passes it on.
     fn wanted(&mut self) -> Option<FlinkSessionJob> {
         let last = self.sim.status.reconciliation_status.last_reconciled_spec.clone()?;
         let last = ReconciledJob::parse(&last).unwrap();
@@ -205,7 +205,7 @@ impl Scaled {
 
     // --- the world ---
 
-    /// What Flink says of a job that is to be measured.
+    /// Returns what Flink reports about a job that is to be measured.
     fn measured(&mut self) -> Option<(Topology, Reading)> {
         let Sim { resource, status, .. } = &self.sim;
         let candidate = Candidate {
@@ -269,7 +269,7 @@ impl Scaled {
         self.seconds += 1.0;
     }
 
-    /// A job that was started or scaled begins to count anew.
+    /// Resets the measurements of a job that was started or scaled.
     fn note_what_runs(&mut self) {
         let Some(job) = self.sim.mine().filter(|job| job.state == JobStatusState::Running) else {
             return;
@@ -306,7 +306,7 @@ impl Scaled {
         assert!(changes <= self.decided.len(), "{changes} changes for {:?}", self.decided);
     }
 
-    /// Nothing goes wrong any more, and as much comes in as before.
+    /// The load stays the same and nothing fails any more.
     fn assert_converges(&mut self) {
         self.sim.refuses = false;
         for _ in 0..150 {
@@ -327,8 +327,7 @@ impl Scaled {
         self.assert_history_is_whole();
     }
 
-    /// A person answers where the operator asks, which it does of a job that is not listed only after
-    /// two minutes.
+    /// A person answers if the operator asks, which for an unlisted job happens only after two minutes.
     fn mend(&mut self) {
         for _ in 0..4 {
             for _ in 0..50 {
@@ -382,8 +381,7 @@ fn a_load_that_changes_is_followed_and_then_left_alone() {
     assert!(scaled.changes >= 4);
 }
 
-/// What is decided when the load grew is stored once and carried out once, wherever the process dies on
-/// the way.
+/// A decision made when the load grew is stored once and carried out once, wherever the process dies in between.
 #[test]
 fn a_crash_between_a_decision_and_what_follows_from_it_changes_nothing_in_the_end() {
     let mut grown = Scaled::new("last-state");
@@ -405,7 +403,7 @@ fn a_crash_between_a_decision_and_what_follows_from_it_changes_nothing_in_the_en
                     scaled.second(death, (now == second + later).then_some(step));
                 }
                 scaled.assert_converges();
-                // One that was not stored is made anew, when more waits than before.
+                // A decision that was not stored is made again, with more records waiting.
                 if death != Some(Death::BeforeItStores) {
                     assert_eq!(scaled.decided[0], before.decided[0], "{death:?} {step}");
                 }

@@ -1,6 +1,5 @@
-//! What changes around a session job: refused writes, other defaults, another clock, a session cluster
-//! that is replaced by another version of Flink or by one with other high availability, and options of
-//! the job that contradict it.
+//! Changes around a session job: rejected writes, other defaults, a wrong clock, a session cluster that is replaced by
+//! one with another Flink version or other high availability, and job options that contradict it.
 
 use api::reconciled::ReconciledSpec;
 use api::version::FlinkVersion;
@@ -8,7 +7,7 @@ use config::FlinkConfig;
 
 use super::*;
 
-/// What a user may write into the job's options, and what would do in an application.
+/// Options that a user may set on the job, and that would have an effect in an application.
 const OPTIONS: [(&str, &str); 13] = [
     ("high-availability.type", "kubernetes"),
     ("high-availability.type", "NONE"),
@@ -44,14 +43,13 @@ impl Upheaved for Sim {
 }
 
 impl Sim {
-    /// The status of the session cluster tells what runs, and the operator's defaults may say whether it
-    /// has high availability.
+    /// The session cluster's status records what runs, and high availability may come from the operator's defaults.
     pub(super) fn with_recorded_cluster(mut self, is_default: bool) -> Self {
         let options = &mut self.cluster.spec.flink_configuration.0;
         if is_default {
             options.shift_remove(HIGH_AVAILABILITY);
         }
-        // Longer than a clock is set by, as the default is, too.
+        // Longer than the clock may be off, like the default.
         options.insert("kubernetes.operator.job.submission.timeout".to_owned(), "250 s".into());
         self.record_cluster();
         self
@@ -75,7 +73,7 @@ impl Sim {
         ReconciledSpec::parse(status.last_reconciled_spec.as_deref()?).ok()
     }
 
-    /// The controller of the session cluster replaces it as its spec says, where its jobs let it.
+    /// The controller of the session cluster replaces it as its spec says, if its jobs allow that.
     pub(super) fn follow_cluster(&mut self) {
         let Some(running) = self.running_cluster().map(|last| last.spec) else { return };
         let wanted = &self.cluster.spec;
@@ -102,7 +100,7 @@ impl Sim {
         self.record_cluster();
     }
 
-    /// Its user, or that of its cluster, changes what the two have to agree on.
+    /// The job's user or that of its cluster changes what the two must agree on.
     fn stir(&mut self, choices: &mut Choices) {
         match choices.below(4) {
             0 => {
@@ -129,7 +127,7 @@ impl Sim {
         }
     }
 
-    /// What was written into the job's options is taken back.
+    /// Removes the options that were added to the job.
     pub(super) fn leave_out_options(&mut self) {
         let options = &mut self.resource.spec.flink_configuration.0;
         let before = options.len();

@@ -28,7 +28,7 @@ impl Sim {
         }
     }
 
-    /// Time in which the operator has nothing to see.
+    /// Lets time pass in which the operator sees nothing.
     fn skip(&mut self, seconds: usize) {
         for _ in 0..seconds {
             self.tick();
@@ -54,7 +54,7 @@ impl Sim {
     }
 }
 
-/// Each way in which a spec can fail.
+/// The ways in which a spec can fail.
 type Failing = (&'static str, fn(&mut FlinkDeployment));
 const FAILING: [Failing; 2] = [
     ("image", |r| r.spec.image = Some(BROKEN_IMAGE.to_owned())),
@@ -153,7 +153,7 @@ fn a_job_that_was_rolled_back_can_be_suspended_and_resumed() {
         sim.edit(|r| Sim::job_mut(r).state = JobState::Suspended);
         sim.run(30);
         assert_eq!(sim.status.lifecycle_state, Some(LifecycleState::Suspended));
-        // A suspended spec was never seen to work: nothing is rolled back to it.
+        // A suspended spec was never seen to work, so nothing is rolled back to it.
         sim.edit(|r| Sim::job_mut(r).state = JobState::Running);
         sim.run(90);
         assert_ne!(sim.status.lifecycle_state, Some(LifecycleState::RolledBack));

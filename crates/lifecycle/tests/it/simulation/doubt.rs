@@ -1,26 +1,25 @@
-//! When the operator may ask a person for the state to go on from: only in doubt.
+//! Checks that the operator asks a person for the state to continue from only if it is in doubt.
 //!
-//! A refusal that is healed by naming the newest state passes every law about that state, also where
-//! the operator could see for itself which it is. So each fault that takes something out of sight is
-//! noted, until a pass has seen all that there is; who asks in between without one has no reason to.
+//! A refusal that is resolved by naming the newest state satisfies every law about state, even if the operator could
+//! have found out the newest state itself. So each fault that hides something is noted until a pass has seen
+//! everything; asking before that is justified, asking otherwise is not.
 
 use super::*;
 
-/// In what the operator says where it wants to be told the state to go on from; the last is all that
-/// a status says of a job that is lost.
+/// Parts of messages that ask for the state to continue from; the last one is all that a status says of a lost job.
 const ASKS: [&str; 3] =
     ["spec.job.savepointRedeployNonce", "Manual restore required", "Job Not Found"];
 
-/// Whether this error asks a person for the state to go on from.
+/// Whether this error asks a person for the state to continue from.
 pub(crate) fn asks(error: Option<&str>) -> bool {
     error.is_some_and(|error| ASKS.iter().any(|ask| error.contains(ask)))
 }
 
-/// What has become invisible since the operator last saw all that there is.
+/// What has become invisible since the operator last saw everything.
 #[derive(Clone, Default)]
 pub(crate) struct Doubt {
     hidden: bool,
-    /// It ends when a person has named the state, whatever is seen meanwhile.
+    /// Whether it ends only when a person has named the state, whatever is seen meanwhile.
     is_lasting: bool,
 }
 
@@ -33,7 +32,7 @@ impl Doubt {
         self.is_lasting = true;
     }
 
-    /// A person has named the state to go on from.
+    /// A person has named the state to continue from.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
     }
@@ -42,19 +41,19 @@ impl Doubt {
         self.hidden || self.is_lasting
     }
 
-    /// The law: who asks has not seen all, and `self` is what there was to see before the pass.
+    /// The law: the operator asks only if it has not seen everything; `self` is the doubt before the pass.
     pub(crate) fn assert_asks_only_in_doubt(&self, error: Option<&str>) {
         assert!(self.is_any() || !asks(error), "asked although nothing is hidden: {error:?}");
     }
 
-    /// A pass came to its end: with it the doubt, where what it wrote down is all that there is.
+    /// Ends the doubt after a completed pass, if everything that exists is recorded.
     pub(crate) fn end_if(&mut self, has_seen_all: bool) {
         self.hidden &= !has_seen_all;
     }
 }
 
-/// Whether what is on record of a job is all that its JobManager could tell: what it does, that it is
-/// not being stopped, and which state it left if it has ended.
+/// Whether the record of a job has everything that its JobManager could report: its state, that it is not being
+/// stopped, and the state that it left if it has ended.
 pub(crate) fn tells_all(
     record: &JobStatus,
     state: JobStatusState,
@@ -74,13 +73,13 @@ pub(crate) fn tells_all(
 }
 
 impl Sim {
-    /// Whether the status has all that is to be seen now.
+    /// Whether the status has everything that can be observed now.
     pub(super) fn has_seen_all(&self) -> bool {
         let record = &self.status.job_status;
         self.is_up()
             && !self.haze.is_any()
             && self.job.as_ref().is_some_and(|job| {
-                // Without high availability a run may follow that has the id of the one before.
+                // Without high availability a later run may have the same id.
                 let started = job.started.as_millisecond().to_string();
                 record.job_id.as_ref() == Some(&job.id)
                     && record.start_time == Some(started)

@@ -1,8 +1,7 @@
-//! The upgrade state machine, explored to the end of what a budget allows; see
-//! [`testing::exploration`].
+//! Explores the upgrade state machine exhaustively within a budget; see [`testing::exploration`].
 //!
-//! What takes time is over in one step of the world here, so time-outs play no part, but for the one of
-//! a rollback; the others are the random walks' business.
+//! Operations that take time complete in one step of the world here, so timeouts do not occur, except that of a
+//! rollback; the others are covered by the random walks.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 use super::upheaval::{Change, HIGHLY_AVAILABLE};
 use super::*;
 
-/// An operator at rest does not look for longer than this.
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,7 +27,7 @@ enum Edit {
     Stateless,
     Invalid,
     RestartNonce,
-    /// An older state is to be started from.
+    /// Start from an older state.
     Redeploy,
     Delete,
 }
@@ -37,25 +36,25 @@ enum Edit {
 enum Fault {
     /// The job fails for good.
     Job,
-    /// Somebody cancels it.
+    /// Someone cancels the job.
     Cancel,
-    /// The JobManager's process dies, and comes back.
+    /// The JobManager's process dies and comes back.
     Process,
-    /// Somebody deletes its Deployment.
+    /// Someone deletes its Deployment.
     Deployment,
-    /// The savepoint of the stop that is under way fails.
+    /// The savepoint of the stop in progress fails.
     Savepoint,
-    /// A checkpoint completes: no fault, but what others make worse.
+    /// A checkpoint completes, which is no fault but can make others worse.
     Checkpoint,
-    /// The JobManager's REST API does not answer for a moment, and its pod is ready.
+    /// The JobManager's REST API does not answer for a moment, while its pod is ready.
     Silence,
-    /// Its pod is not ready for a moment, and its REST API answers.
+    /// Its pod is not ready for a moment, while its REST API answers.
     Unready,
-    /// It does not tell its checkpoints for a moment.
+    /// It does not report its checkpoints for a moment.
     Unread,
-    /// What is around it changes.
+    /// Something around it changes.
     Change(Change),
-    /// The Java operator makes so many passes.
+    /// The Java operator makes this many passes.
     Java(u8),
 }
 
@@ -64,7 +63,7 @@ enum Action {
     Pass,
     /// The operator dies before this step, or after the last one.
     CrashBefore(usize),
-    /// A new process is given what was stored before the last change.
+    /// A new process gets what was stored before the last change.
     StalePass,
     World,
     Edit(Edit),
@@ -88,17 +87,17 @@ const EDITS: &[Edit] = &[
 const FAULTS: &[Fault] =
     &[Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Checkpoint];
 
-/// What the API server stored: the resource and its status.
+/// What the API server has stored: the resource and its status.
 type Stored = (FlinkDeployment, DeploymentStatus);
 
 #[derive(Clone)]
 struct State {
     sim: Sim,
-    /// As it was before the last change.
+    /// The state before the last change.
     stale: Option<Box<Stored>>,
     edits: &'static [Edit],
     faults: &'static [Fault],
-    /// Seconds after which a time that has passed makes no more difference; none where none does.
+    /// Seconds after which elapsed time makes no more difference; zero if it never does.
     counts_to: i64,
     left: Budget,
 }
@@ -108,7 +107,7 @@ impl State {
         (self.sim.resource.clone(), self.sim.status.clone())
     }
 
-    /// One decision, carried out as far as the operator gets.
+    /// Makes one decision and carries out a prefix of its plan, for each possible length.
     fn passes(&self) -> Vec<(Action, Self)> {
         let mut decided = self.clone();
         let plan = decided.sim.plan();
@@ -137,7 +136,7 @@ impl State {
         Some((action, state))
     }
 
-    /// A status that is not the stored one any more cannot be replaced: the plan ends there.
+    /// A status that is no longer the stored one cannot be replaced: the plan ends there.
     fn stale_pass(&self) -> Option<(Action, Self)> {
         let (resource, status) = *self.stale.clone()?;
         let (_, mut state) = self.crashed(Action::StalePass)?;
@@ -156,7 +155,7 @@ impl State {
                     }
                     known = (**next).clone();
                 }
-                // Changes of finalizers carry the version that they were decided on.
+                // Changes of finalizers carry the version that the decision was based on.
                 Step::AddFinalizer | Step::RemoveFinalizer if state.sim.status != known => {
                     return Some((Action::StalePass, state));
                 }
@@ -238,7 +237,7 @@ impl State {
         state
     }
 
-    /// Seconds since the spec was deployed, and since the job got its state, as far as they count.
+    /// Returns the seconds since the spec was deployed and since the job got its state, as far as they matter.
     fn waited(&self) -> [i64; 2] {
         let status = &self.sim.status;
         let updated = status.job_status.update_time.as_deref();
@@ -248,7 +247,7 @@ impl State {
         [deployed, updated].map(|since| ((now - since) / 1000).clamp(0, self.counts_to))
     }
 
-    /// What takes time is over in one step.
+    /// Completes what takes time in one step.
     fn hurry(&mut self) {
         let sim = &mut self.sim;
         sim.pods_linger = sim.pods_linger.min(1);
@@ -311,7 +310,7 @@ impl Explored for State {
 
     fn leave_alone(&mut self) {
         self.left = Budget { edits: 0, faults: 0, crashes: 0 };
-        // Where no status can be written nothing can be told.
+        // If no status can be written, nothing can be reported.
         if self.sim.upheaval.is_refused(Refused::Status) {
             self.sim.end_upheaval();
         }
@@ -321,11 +320,11 @@ impl Explored for State {
         let before = self.sim.status.clone();
         self.sim.tick();
         let plan = self.sim.pass(None);
-        // One that looks again so soon, and does not say what is wrong, expects something to come.
+        // An operator that looks again this soon and reports no error expects a change.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             && plan.status.error.is_none()
             && !self.sim.is_image_broken;
-        // What is refused is tried again for ever, and its status says so.
+        // A rejected write is retried forever, and the status says so.
         let is_told = before.error.is_some() && self.sim.status.error == before.error;
         let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
         let is_quiet = plan.steps.is_empty() && self.sim.status == before;
@@ -343,7 +342,7 @@ impl Explored for State {
 }
 
 impl Sim {
-    /// All that the state is, but for times, and for paths that nobody knows any more.
+    /// Serializes the state without times, and without paths that nothing refers to.
     fn text(&self) -> String {
         let mut text = json!([self.resource.metadata, self.resource.spec, self.status]).to_string();
         let Self { job_manager, workers, job, submission, snapshots, revisions, .. } = self;
@@ -366,7 +365,7 @@ impl Sim {
         write!(text, "{unsaved:?}").unwrap();
         let triggers = self.triggers.iter().filter(|(id, _)| text.contains(id.as_str()));
         let triggers: Vec<_> = triggers.collect();
-        // Records count only by which state has more of them.
+        // Only the order of record counts matters.
         let counts =
             known.iter().map(|(_, records)| **records).chain(self.ha.values().flatten().copied());
         let mut counts: Vec<u64> = counts
@@ -389,12 +388,12 @@ impl Sim {
 }
 
 impl Sim {
-    /// The operator gives it high availability.
-    /// What a trial adds is simulated: each of its seconds would be a state more in each of the others.
+    /// Disables trials. They are covered by the simulation: each of their seconds would multiply the states here.
     pub(super) fn without_trial(self) -> Self {
         self.with(&[("job.upgrade.preflight", "objects")])
     }
 
+    /// Gives it high availability by the operator's defaults.
     fn with_defaults(mut self) -> Self {
         self.operator = OperatorConfig::new(HIGHLY_AVAILABLE.into_iter().collect());
         self
@@ -405,7 +404,7 @@ impl Sim {
             && self.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// At rest the wish is fulfilled, or the status says why not.
+    /// When idle, the request is fulfilled or the status says why not.
     fn assert_done(&self) {
         if self.is_gone() {
             assert!(self.job_manager.is_none() && self.workers.is_none(), "left behind");
@@ -424,7 +423,7 @@ impl Sim {
             && *observed_generation == self.resource.metadata.generation;
         let is_to_run = is_wanted == LifecycleState::Stable;
         assert!(self.named.is_none() || !is_done || !is_to_run, "what its user named is forgotten");
-        // In the middle of a change an end is what the operator itself wrote down.
+        // In the middle of a change an end is what the operator itself recorded.
         let is_over =
             matches!(
                 self.status.reconciliation_status.state,
@@ -457,7 +456,7 @@ fn explore_within(
     exploration::explore(name, start);
 }
 
-/// A spec that fails gives way to the stable one: whatever happens on the way to it and back.
+/// A failing spec is rolled back to the stable one, whatever happens in between.
 #[test]
 fn every_way_through_a_rollback_keeps_the_laws() {
     let edits = &[Edit::MendImage, Edit::Suspend];
@@ -478,7 +477,7 @@ fn every_way_through_a_rollback_keeps_the_laws() {
     }
 }
 
-/// One of the two operators began it, and the other one goes on.
+/// One of the two operators begins it, and the other one continues.
 #[test]
 fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
     let edits = &[Edit::MendImage, Edit::Suspend, Edit::Delete];
@@ -497,7 +496,7 @@ fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
     }
 }
 
-/// It is never taken for done, whenever it comes.
+/// The change is never taken for done, whenever it comes.
 #[test]
 fn every_way_to_another_state_during_an_upgrade_is_followed() {
     for mode in ["savepoint", "last-state"] {
@@ -511,7 +510,7 @@ fn every_way_to_another_state_during_an_upgrade_is_followed() {
 const FAULTS_OF_STOPS: &[Fault] =
     &[Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Savepoint];
 
-/// A savepoint that is being taken may fail, and a job that is being cancelled be lost.
+/// A savepoint in progress may fail, and a job being cancelled may be lost.
 #[test]
 fn every_way_through_an_upgrade_that_takes_its_time_keeps_the_laws() {
     let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
@@ -523,7 +522,7 @@ fn every_way_through_an_upgrade_that_takes_its_time_keeps_the_laws() {
     }
 }
 
-/// Two faults, as it takes one that changes something and one that keeps it from being seen.
+/// Two faults, because one must change something and another one must hide it.
 #[test]
 fn every_way_through_an_upgrade_that_is_hard_to_see_keeps_the_laws() {
     let faults = &[Fault::Silence, Fault::Unready, Fault::Unread, Fault::Job, Fault::Cancel];
@@ -536,7 +535,7 @@ fn every_way_through_an_upgrade_that_is_hard_to_see_keeps_the_laws() {
     }
 }
 
-/// What was true of a JobManager that starts when it was looked at is not true for long.
+/// An observation of a starting JobManager soon becomes outdated.
 #[test]
 fn every_way_to_change_a_job_that_starts_keeps_the_laws() {
     for sim in [Sim::new("last-state"), Sim::without_high_availability("savepoint")] {
@@ -548,7 +547,7 @@ fn every_way_to_change_a_job_that_starts_keeps_the_laws() {
     }
 }
 
-/// The API server refuses an object, the operator has other defaults or another clock, or the Java operator takes over
+/// The API server rejects an object, the operator has other defaults or a wrong clock, or the Java operator takes over
 /// for a while.
 #[test]
 fn every_way_through_an_upheaval_keeps_the_laws() {

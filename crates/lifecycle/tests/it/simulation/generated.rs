@@ -1,8 +1,7 @@
-//! Resources made from the schema of their definition, field by field, in the simulated world.
+//! Resources generated from their schema, field by field, in the simulated world.
 //!
-//! Laws: what the schema accepts the types accept, and nothing of it is lost; it is refused with a
-//! field and a reason, or rendered; what was decided once is not decided again; and an edit does to
-//! the cluster what its class says.
+//! Laws: what the schema accepts is accepted by the types, without loss; it is rejected with a field and a reason, or
+//! rendered; a decision is not repeated; and an edit does to the cluster what its class says.
 
 use api::crd;
 use api::manifest::Resource;
@@ -19,7 +18,7 @@ use super::*;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobSpec;
 
-/// A resource of each kind to start from.
+/// Returns a resource of each kind to start from.
 fn base(kind: &str) -> Value {
     let spec = match kind {
         "FlinkDeployment" => serde_json::to_value(resource("savepoint").spec).unwrap(),
@@ -51,7 +50,7 @@ fn written(resource: &Resource) -> Value {
     .unwrap()
 }
 
-/// Everything that `before` says, `after` says: nulls and what is empty say nothing.
+/// Asserts that `after` has everything that `before` has; nulls and empty values are ignored.
 fn assert_kept(path: &str, before: &Value, after: &Value) {
     match (before, after) {
         (Value::Null, _) => {}
@@ -75,13 +74,13 @@ fn assert_kept(path: &str, before: &Value, after: &Value) {
     }
 }
 
-/// How many resources and edits: where fewer are asked for of the other simulations, as many as ever.
+/// Returns the number of resources and edits, which does not go below the default if the other simulations are reduced.
 fn generated() -> u64 {
     const DEFAULT: u64 = 60;
     cases(DEFAULT).max(DEFAULT)
 }
 
-/// Each kind with choices of its own, and once more where there is another seed.
+/// Returns each kind with its own choices, and again for another seed if there is one.
 fn of_each_kind() -> impl Iterator<Item = (Choices, CustomResourceDefinition)> {
     let seeds = std::iter::once(0).chain(another_seed());
     seeds.flat_map(|seed| crd::all().into_iter().map(move |kind| (Choices::new(seed), kind)))
@@ -95,7 +94,7 @@ fn what_the_schema_accepts_is_read_kept_and_judged() {
         let kind = definition.spec.names.kind.as_str();
         let base = base(kind);
         for field in spec_fields(&definition) {
-            // The three templates have thousands of fields, and one of them stands for the others.
+            // The three pod templates have thousands of fields; a sample is enough.
             let share = if field.is_in_pod_template() { 24 } else { 1 };
             if choices.below(share) != 0 {
                 continue;
@@ -122,7 +121,7 @@ fn what_the_schema_accepts_is_read_kept_and_judged() {
     assert!(rendered > 100 && refused > 50, "{rendered} {refused}");
 }
 
-/// A value of another type is refused, and its field is named.
+/// A value of another type is rejected with the name of its field.
 #[test]
 fn what_the_schema_refuses_is_refused_by_its_field() {
     let mut refused = 0;
@@ -136,7 +135,7 @@ fn what_the_schema_refuses_is_refused_by_its_field() {
             }
             let mut object = base.clone();
             put(&mut object, &field.path, wrong.clone());
-            // A whole number with a fraction is none; a number takes any.
+            // A fraction is not a whole number; a number accepts anything numeric.
             let place = field.path.join(".").replace(".[]", "[0]").replace("{}", "a");
             match read(&object) {
                 Ok(_) => panic!("{place} takes {wrong}"),
@@ -156,7 +155,8 @@ fn what_the_schema_refuses_is_refused_by_its_field() {
     assert!(refused > 200, "{refused}");
 }
 
-/// What the simulated Flink does not play: other clusters, HA that comes and goes, jobs that end.
+/// Whether the simulated Flink supports it; it does not support other clusters, HA that is switched on or off, and jobs
+/// that end.
 fn is_playable(deployment: &FlinkDeployment) -> bool {
     let spec = &deployment.spec;
     let version = spec.flink_version.map(|it| it.into_str());
@@ -172,7 +172,7 @@ fn is_playable(deployment: &FlinkDeployment) -> bool {
 }
 
 impl Sim {
-    /// Until the resource is stable as it is wanted; not where it is at rest before that.
+    /// Runs until the resource is stable with its spec; returns `false` if it stops changing before that.
     fn settles(&mut self) -> bool {
         let mut quiet = 0;
         for _ in 0..60 {
@@ -216,7 +216,7 @@ fn an_edit_does_to_the_cluster_what_its_class_says() {
     assert!(["Ignore", "Upgrade", "refused"].iter().all(|outcome| count.contains_key(outcome)));
 }
 
-/// What became of one edit.
+/// Makes one edit and returns its outcome.
 fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static str {
     let mut object = serde_json::to_value(&sim.resource).unwrap();
     let what = put_anywhere(&mut object, all, choices);
@@ -261,8 +261,8 @@ fn edited(sim: &mut Sim, all: &[Field<'_>], choices: &mut Choices) -> &'static s
 }
 
 impl Sim {
-    /// Its user writes something into any field, mostly something that is accepted. What this world
-    /// cannot play stays: other clusters, and state that is dropped or named.
+    /// Its user writes something into any field, mostly something valid, except what this world cannot simulate: other
+    /// clusters, and state that is dropped or named.
     fn edit_any_field(&mut self, all: &[Field<'_>], choices: &mut Choices) {
         let mut object = serde_json::to_value(&self.resource).unwrap();
         let what = put_anywhere(&mut object, all, choices);
@@ -285,7 +285,7 @@ impl Sim {
         self.edit(|r| r.spec = wanted.spec);
     }
 
-    /// Its user goes back to a spec that worked, but for what asks for something once.
+    /// Its user returns to a spec that worked, without fields that trigger something once.
     fn take_back(&mut self, sound: &FlinkDeploymentSpec) {
         self.edit(|r| {
             let present = r.spec.job.take().unwrap();
@@ -302,7 +302,7 @@ impl Sim {
     }
 }
 
-/// Users edit any field in any life, with the laws of all walks.
+/// Users edit any field in random lives, with the laws of all walks.
 #[test]
 fn generated_edits_faults_and_crashes_lose_no_record() {
     let definitions = crd::all();

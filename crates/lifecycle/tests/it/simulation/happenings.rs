@@ -1,9 +1,9 @@
-//! What happens in the world of a deployment: time, Flink, its user, and what goes wrong.
+//! Events in the world of a deployment: time, Flink, its user, and faults.
 
 use super::*;
 
 impl Sim {
-    /// A second passes.
+    /// Advances the clock by a second.
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
@@ -25,7 +25,7 @@ impl Sim {
                     Some(DeploymentVersion { resource: "2".to_owned(), generation: 2 });
                 job_manager.was_never_available = false;
                 self.came_up = Some(self.now);
-                // The job result store knows a job that has ended: it is not run again.
+                // The job result store knows a job that has ended, so it is not run again.
                 if self.job.is_none() {
                     self.flink_start();
                 }
@@ -48,7 +48,7 @@ impl Sim {
         }
     }
 
-    /// Whether the job runs with the parallelism that its overrides ask for.
+    /// Whether the job runs with the parallelism of its overrides.
     pub(super) fn is_scaled(&self) -> bool {
         let wanted = self.resource.spec.flink_configuration.0.get(OVERRIDES);
         let wanted = parallelism(wanted.and_then(serde_json::Value::as_str));
@@ -59,7 +59,7 @@ impl Sim {
         !self.is_standalone() || self.workers.as_ref().is_some_and(|w| !w.fact.is_deleting)
     }
 
-    /// Somebody deletes a Deployment of the standalone cluster.
+    /// Someone deletes a Deployment of the standalone cluster.
     pub(super) fn lose_part(&mut self, is_job_manager: bool) {
         let runs = self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
         if !self.is_standalone() || !self.is_high_availability_on || !runs || !self.is_up() {
@@ -73,7 +73,7 @@ impl Sim {
         }
     }
 
-    /// Restart attempts are used up.
+    /// Its restart attempts are exhausted.
     pub(super) fn fail_job(&mut self) {
         if let Some(job) = &mut self.job
             && job.state == JobStatusState::Running
@@ -87,10 +87,10 @@ impl Sim {
         let (id, path) = self.submission.clone().unwrap();
         let in_metadata = self.ha.get(&id).copied();
         let restored = match (in_metadata, path.as_deref()) {
-            // HA metadata wins over the path of the configuration.
+            // HA metadata takes precedence over the configured path.
             (Some(Some(records)), _) => Some((records, path_in_metadata(&id, records))),
             (_, Some(LAST_STATE_PATH)) => {
-                // No such savepoint: the start fails, as it must when HA metadata is gone.
+                // There is no such savepoint: the start fails, as it must if HA metadata is gone.
                 self.job = Some(Running {
                     id,
                     state: JobStatusState::Failed,
@@ -117,7 +117,7 @@ impl Sim {
         }
         let is_rerun = std::mem::replace(&mut self.has_run, true) && !self.is_high_availability_on;
         if is_rerun {
-            // Flink's own doing. While nothing else is on record that run is the one that counts.
+            // Flink restarted it by itself. While nothing else is recorded, the laws apply to that run.
             if !is_stateful || !self.is_end_on_record() {
                 (self.durable, self.saved) = (records, records);
             }
@@ -149,7 +149,7 @@ impl Sim {
         });
     }
 
-    /// Whether a stop, a cancellation or an end of the job is on record.
+    /// Whether a stop, a cancellation or an end of the job is recorded.
     pub(super) fn is_end_on_record(&self) -> bool {
         let job = &self.status.job_status;
         let is_stopping = job.savepoint_info.as_ref().is_some_and(|info| {
@@ -159,9 +159,9 @@ impl Sim {
         is_stopping || is_over || job.state == Some(JobStatusState::Cancelling)
     }
 
-    /// The path of a checkpoint that the job completes.
+    /// Completes a checkpoint of the job and returns its path.
     pub(super) fn checkpoint(&mut self) -> Option<String> {
-        // While a job is stopped it takes none.
+        // No checkpoints complete while a job is stopped.
         let takes_some = self.stopping.is_none();
         let is_running = |job: &&mut Running| job.state == JobStatusState::Running;
         let job = self.job.as_mut().filter(is_running).filter(|_| takes_some)?;
@@ -189,7 +189,7 @@ impl Sim {
         self.stopping = None;
         self.triggers.clear();
         self.starts_in = 3;
-        // Without high availability there is no job result store that remembers.
+        // Without high availability there is no job result store to remember it.
         if !ended || !self.is_high_availability_on {
             self.job = None;
         }
@@ -215,11 +215,11 @@ impl Sim {
             5 | 6 => self.edit(|r| r.spec.image = Some("flink:1.20".to_owned())),
             7 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::Savepoint),
             8 => self.edit(|r| Self::job_mut(r).upgrade_mode = UpgradeMode::LastState),
-            // An edit that cannot work.
+            // An invalid edit.
             9 => self.edit(|r| Self::job_mut(r).parallelism = Some(-1)),
             10 => self.crash_job_manager(),
             11 => self.fail_job(),
-            // Somebody cancels it behind the operator's back.
+            // Someone cancels it without the operator.
             12 if choices.below(2) == 0 => {
                 let running = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
                 if let Some(id) = running.map(|job| job.id.clone()) {
@@ -231,7 +231,7 @@ impl Sim {
             16 => self.lose_part(false),
             17 if self.stopping.is_some() => self.fail_savepoint(),
             17 => self.fails_while_stopping = true,
-            // Its process dies and does not come back for long, whatever is under way.
+            // Its process dies and does not come back for long, whatever is in progress.
             18 if self.is_up() => {
                 self.crash_job_manager();
                 self.starts_in = 60;
@@ -243,7 +243,7 @@ impl Sim {
         }
     }
 
-    /// Something of the JobManager cannot be seen for a while.
+    /// Makes something of the JobManager invisible for a while.
     pub(super) fn cloud(&mut self, cloud: impl FnOnce(&mut Haze)) {
         if self.is_up() {
             cloud(&mut self.haze);
@@ -253,12 +253,12 @@ impl Sim {
     }
 
     pub(super) fn heal(&mut self) {
-        // What does not answer for long is rolled back, and rightly so.
+        // A JobManager that does not answer for long is rightly rolled back.
         self.haze = Haze::default();
         self.end_upheaval();
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());
-            // A job that has failed stays so until a person asks for another try.
+            // A job that has failed stays failed until a person requests another try.
             r.spec.restart_nonce = Some(asked_again(r.spec.restart_nonce));
             let job = Self::job_mut(r);
             job.parallelism = Some(4);
@@ -290,7 +290,7 @@ impl Sim {
         }
     }
 
-    /// The law: left alone for long enough, the operator writes nothing any more.
+    /// The law: left alone for long enough, the operator writes nothing more.
     pub(super) fn assert_comes_to_rest(&mut self) {
         for _ in 0..COMES_TO_REST {
             self.tick();
@@ -308,8 +308,8 @@ impl Sim {
         );
     }
 
-    /// What there is in the end, whatever came in between: without times, and without ids, which a
-    /// start after a crash may draw anew.
+    /// Returns the final state, whatever happened before: without times, and without ids, which a start after a crash
+    /// may generate again.
     pub(super) fn end(&self) -> serde_json::Value {
         let status = &self.status;
         serde_json::json!({

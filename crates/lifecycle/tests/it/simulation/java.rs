@@ -1,10 +1,9 @@
-//! A spell of the Java operator in between.
+//! The Java operator takes over for a while.
 //!
-//! It is a small model of what that one does: it observes, stops by last-state, savepoint or cancel,
-//! records what the next start is from, and deploys anew; its status has its own form. What is known to
-//! lose state there it does not do here, as that proves nothing about what follows: a start without a
-//! path for want of one, or beside one as the spec was stored at a first start; a rollback or a
-//! recovery by metadata without a checkpoint.
+//! This is a small model of what it does: it observes, stops by last-state, savepoint or cancel, records the state for
+//! the next start, and redeploys; its status has its own form. What is known to lose state there is left out, because
+//! it proves nothing about what follows: a start without a path although there is state, or with one although the spec
+//! was stored at a first start; a rollback or a recovery from metadata without a checkpoint.
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::JobSpec;
@@ -16,13 +15,13 @@ use lifecycle::diff::{ChangeClass, diff};
 
 use super::*;
 
-/// What the Java operator says, in its own form.
+/// Returns a message in the Java operator's error format.
 pub(crate) fn error(message: &str) -> String {
     let kind = "org.apache.flink.kubernetes.operator.exception.ReconciliationException";
     json!({"type": kind, "message": message, "throwableList": []}).to_string()
 }
 
-/// It stores `spec`, which is about to be deployed, or is: then nothing is left to do.
+/// Stores `spec`, which is about to be deployed, or is already, in which case nothing is left to do.
 pub(crate) fn store<S: StoredSpec>(
     reconciliation: &mut ReconciliationStatus,
     spec: &S,
@@ -57,7 +56,7 @@ pub(crate) fn last<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> Opti
     Some(Reconciled::parse(text).unwrap())
 }
 
-/// The job of the stored spec is in another state, or was stopped in another way.
+/// Changes the job of the stored spec, whose state or way of stopping has changed.
 pub(crate) fn change_last<S: StoredSpec>(
     reconciliation: &mut ReconciliationStatus,
     change: impl FnOnce(&mut JobSpec),
@@ -73,15 +72,15 @@ pub(crate) fn change_last<S: StoredSpec>(
     reconciliation.last_reconciled_spec = Some(last.to_text());
 }
 
-/// What the next start is from.
+/// Returns what the next start restores.
 pub(crate) fn path(job: &JobStatus) -> Option<String> {
     let last = job.savepoint_info.as_ref().and_then(|info| info.last_savepoint.as_ref());
     let last = || last.and_then(|savepoint| savepoint.location.clone());
     job.upgrade_savepoint_path.clone().or_else(last)
 }
 
-/// A trigger on record, whoever made it: as long as its job runs nothing else is done, and afterwards it
-/// is given up. Answers whether it is waited for.
+/// Observes a recorded trigger, whoever made it: while its job runs nothing else is done, and afterwards it is given
+/// up. Returns whether to wait for it.
 pub(crate) fn observe_trigger(job: &mut JobStatus, triggers: &BTreeMap<String, String>) -> bool {
     let runs = job.state == Some(JobStatusState::Running);
     let Some(info) = &mut job.savepoint_info else { return false };
@@ -97,7 +96,7 @@ pub(crate) fn observe_trigger(job: &mut JobStatus, triggers: &BTreeMap<String, S
     false
 }
 
-/// What its list of jobs shows; of a job that has ended also the state that it left.
+/// Observes the job as listed, and the state that it left if it has ended.
 pub(crate) fn observe_job<S: StoredSpec>(
     job: &mut JobStatus,
     reconciliation: &mut ReconciliationStatus,
@@ -122,13 +121,13 @@ pub(crate) fn observe_job<S: StoredSpec>(
     }
 }
 
-/// Whether it looks away: it stores a job that was cancelled before it had any state as stopped with one
-/// that has no name, and a person is asked for it.
+/// Whether the model ignores this: Java stores a job that was cancelled before it had any state as stopped with a
+/// nameless one, for which a person is asked.
 pub(crate) fn looks_away(state: JobStatusState, newest: Option<&(u64, String)>) -> bool {
     state == JobStatusState::Canceled && newest.is_none()
 }
 
-/// As the Java operator derives it, as far as a start of this one could be misled.
+/// Derives the lifecycle state like the Java operator, as far as this operator could be misled by it.
 pub(crate) fn lifecycle<S: StoredSpec>(reconciliation: &ReconciliationStatus) -> LifecycleState {
     let last = last::<S>(reconciliation);
     match (reconciliation.state, last) {
@@ -143,7 +142,7 @@ pub(crate) fn lifecycle<S: StoredSpec>(reconciliation: &ReconciliationStatus) ->
 }
 
 impl Sim {
-    /// The Java operator makes some passes, and then another process of this one goes on.
+    /// The Java operator makes some passes, then another process of this one continues.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} the Java operator", self.now));
         for _ in 0..=choices.below(15) {
@@ -167,7 +166,7 @@ impl Sim {
             }
         }
         if choices.below(2) == 0 {
-            // Early versions replace what they do not know, also how what is gone was started or removed.
+            // Early versions replace unknown fields, including how a removed JobManager was started or removed.
             if self.job_manager.as_ref().is_none_or(|jm| jm.is_stopped) {
                 self.doubt.last();
             }
@@ -188,8 +187,8 @@ impl Sim {
         self.status.lifecycle_state = Some(state);
     }
 
-    /// Without high availability a job runs anew whose stop or end is on record. Only the start time on
-    /// record tells that, and the Java operator would replace it by that of the run it sees.
+    /// Whether a job with a recorded stop or end runs again, which happens without high availability. Only the recorded
+    /// start time shows that, and the Java operator would replace it by that of the new run.
     fn runs_again_unseen(&self) -> bool {
         let recorded = self.status.job_status.start_time.as_deref();
         let is_another = self.job.as_ref().is_some_and(|job| {
@@ -200,7 +199,7 @@ impl Sim {
         !self.is_high_availability_on && self.is_end_on_record() && may_be_another
     }
 
-    /// Nothing where the pass ends with it.
+    /// Returns `None` if the pass ends with it.
     fn java_observe(&mut self) -> Option<()> {
         let (is_up, answers, now) = (self.is_up(), self.answers(), self.now);
         let job_manager = self.job_manager.clone();
@@ -358,7 +357,7 @@ impl Sim {
         self.java_rolls_back(ReconciliationState::RollingBack, UpgradeMode::LastState);
     }
 
-    /// The spec that failed stays on record, with how the stable one is started.
+    /// Keeps the failed spec recorded, with how the stable one is started.
     fn java_rolls_back(&mut self, state: ReconciliationState, mode: UpgradeMode) {
         let now = self.now.as_millisecond();
         let record = &mut self.status.reconciliation_status;
@@ -369,8 +368,8 @@ impl Sim {
         self.status.error = None;
     }
 
-    /// The stable spec starts, or the one that its user wants instead. It never asks whether the job was
-    /// stopped: it fails in each pass as long as there is one.
+    /// Starts the stable spec, or the one that its user requests instead. It never checks whether the job was stopped:
+    /// it fails in each pass while there is one.
     fn java_roll_back(&mut self, last: &ReconciledSpec, is_changed: bool) {
         let job = &self.status.job_status;
         let has_ended = job.state.is_some_and(JobStatusState::is_globally_terminal);
@@ -394,9 +393,9 @@ impl Sim {
         }
     }
 
-    /// It waits for nothing that the job could still be saved by.
+    /// Deletes without waiting for anything that could save the job.
     fn java_delete(&mut self) {
-        // Who does not know yet that it is deleted misses the metadata.
+        // An operator that does not know of the deletion yet misses the metadata.
         self.doubt.last();
         if !self.java_removes(false) {
             self.ha.clear();
@@ -411,7 +410,7 @@ impl Sim {
         self.status.error = None;
     }
 
-    /// The state goes, and the job starts from the path that the user named.
+    /// Drops the state and starts the job from the path that the user named.
     fn java_redeploy(&mut self, wanted: &JobSpec) {
         if self.java_removes(false) {
             return;
@@ -427,10 +426,10 @@ impl Sim {
         record.last_stable_spec.clone_from(&record.last_reconciled_spec);
     }
 
-    /// Removes the JobManager, and answers whether it still has to wait for that.
+    /// Removes the JobManager; returns whether it still has to wait.
     fn java_removes(&mut self, keeps_metadata: bool) -> bool {
         if self.job_manager.is_some() {
-            // It takes the replicas away first.
+            // It scales to zero first.
             self.lose_job_manager();
             if !keeps_metadata {
                 self.ha.clear();
@@ -448,7 +447,7 @@ impl Sim {
         self.is_high_availability_on && kind.is_some_and(|kind| kind == "kubernetes")
     }
 
-    /// HA metadata of the job with a checkpoint in them.
+    /// Whether there is HA metadata of the job with a checkpoint.
     fn java_has_checkpoint(&self) -> bool {
         let id = self.status.job_status.job_id.as_ref();
         id.and_then(|id| self.ha.get(id)).is_some_and(Option::is_some)
@@ -490,7 +489,7 @@ impl Sim {
                 self.status.error = Some(error("Savepoint failed"));
             }
         } else if may_use_metadata {
-            // The pods' end is waited for before the next one is started.
+            // It waits for the pods to end before the next start.
             self.java_removes(true);
             self.status.job_status.state = Some(JobStatusState::Finished);
             self.java_suspend(wanted, UpgradeMode::LastState);
@@ -506,12 +505,12 @@ impl Sim {
         }
     }
 
-    /// What it stopped starts again in its next pass, or stays stopped.
+    /// The stopped job starts again in the next pass, or stays stopped.
     fn java_suspend(&mut self, wanted: &JobSpec, mode: UpgradeMode) {
         self.java_store(JobState::Suspended, mode, wanted.state == JobState::Suspended);
     }
 
-    /// What had ended starts again in the same pass.
+    /// A job that had ended starts again in the same pass.
     fn java_go_on(&mut self, wanted: &JobSpec, mode: UpgradeMode) {
         self.java_suspend(wanted, mode);
         if wanted.state == JobState::Running {
@@ -525,7 +524,7 @@ impl Sim {
         }
     }
 
-    /// Whether it starts the spec; else it waits, or a person is asked.
+    /// Starts the spec. Returns `false` if it waits or a person is asked.
     fn java_starts(&mut self, spec: &FlinkDeploymentSpec, mode: UpgradeMode) -> bool {
         let requires_metadata = mode == UpgradeMode::LastState;
         let path = match mode {
@@ -570,7 +569,7 @@ impl Sim {
             job_id: self.status.job_status.job_id.clone().unwrap(),
             path,
         });
-        // A recovery finds them, and leaves them.
+        // A recovery finds and keeps them.
         if spec.mode == Some(DeploymentMode::Standalone) && self.workers.is_none() {
             let uid = self.id();
             self.workers = Some(Workers::new(uid, spec.image.clone().unwrap_or_default()));
@@ -580,7 +579,7 @@ impl Sim {
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
     }
 
-    /// A JobManager that is lost is made again, without the generation of its spec.
+    /// Recreates a lost JobManager, without the generation of its spec.
     fn java_recover(&mut self, last: &ReconciledSpec) {
         let state = self.status.job_status.state;
         let is_lost = self.status.job_manager_deployment_status
@@ -596,14 +595,14 @@ impl Sim {
     }
 }
 
-/// How many lines of a log tell that the Java operator did each of these.
+/// Counts the log lines for each of these actions of the Java operator.
 pub(crate) fn count_deeds<const N: usize>(done: &mut [usize; N], log: &[String], deeds: [&str; N]) {
     for (count, deed) in done.iter_mut().zip(deeds) {
         *count += log.iter().filter(|line| line.contains("Java: ") && line.contains(deed)).count();
     }
 }
 
-/// A deletion that one of the two began and the other ends.
+/// One operator begins a deletion and the other one completes it.
 #[test]
 fn a_spell_of_the_java_operator_does_not_keep_a_deleted_resource() {
     for seed in seeds(22) {
@@ -638,7 +637,7 @@ fn a_spell_of_the_java_operator_does_not_keep_a_deleted_resource() {
     }
 }
 
-/// What it does in some spell.
+/// Actions that must occur in some run.
 const DEEDS: [&str; 6] = [
     "Upgrading last-state",
     "Upgrading savepoint",

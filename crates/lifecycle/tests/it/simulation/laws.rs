@@ -18,7 +18,7 @@ fn a_new_job_becomes_stable_and_is_then_left_alone() {
     }
 }
 
-/// A job runs on whatever its user asks for, as long as a trial tells that it would not start.
+/// A job keeps running whatever its user requests, while a trial shows that it would not start.
 #[test]
 fn a_spec_that_does_not_pass_its_trial_stops_nothing() {
     let (mut refused, mut upgraded) = (0, 0);
@@ -196,14 +196,14 @@ fn savepoints_come_and_go_and_none_that_is_needed_is_disposed_of() {
                 sim.pass(crash_at);
             }
             sim.heal();
-            // Savepoints come by the clock for ever.
+            // Periodic savepoints never end.
             sim.edit(|r| {
                 let options = &mut r.spec.flink_configuration.0;
                 options.shift_remove("kubernetes.operator.periodic.savepoint.interval");
             });
             sim.settle();
             sim.checkpoint();
-            // Longer than they are kept.
+            // Longer than their maximum age.
             (0..45).for_each(|_| sim.tick());
             sim.assert_comes_to_rest();
         });

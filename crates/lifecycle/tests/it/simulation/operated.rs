@@ -1,9 +1,9 @@
-//! What the operator decides in the world of a deployment, sees of it and does to it.
+//! What the operator decides in the world of a deployment, observes of it and does to it.
 
 use super::*;
 
 impl Sim {
-    /// One pass that dies before step `crash_at`, or after the last one without writing status.
+    /// Makes one pass that dies before step `crash_at`, or after the last step without writing the status.
     pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
         let plan = self.plan();
         self.decided(&plan.status);
@@ -30,7 +30,7 @@ impl Sim {
         plan
     }
 
-    /// The status that a pass ends with is written.
+    /// Writes the status at the end of a pass.
     pub(super) fn conclude(&mut self, plan: &Plan) {
         let mut end = (*plan.status).clone();
         self.upheaval.note_unfinished(&mut end);
@@ -81,12 +81,12 @@ impl Sim {
         self.job_manager.as_ref().is_some_and(|jm| jm.available_replicas > 0 && !jm.is_deleting)
     }
 
-    /// Whether its REST API does.
+    /// Whether the JobManager's REST API answers.
     pub(super) fn answers(&self) -> bool {
         self.is_up() && self.haze.silent == 0
     }
 
-    /// Its Deployment as the API server shows it.
+    /// Returns its Deployment as the API server shows it.
     pub(super) fn seen_job_manager(&self) -> Option<JobManager> {
         let is_unready = self.haze.unready > 0;
         self.job_manager.clone().map(|seen| JobManager {
@@ -253,7 +253,7 @@ impl Sim {
         });
     }
 
-    /// Whether Flink would miss the state: it will start from it, or may, or names it as its newest.
+    /// Whether Flink needs the state: it will or may start from it, or names it as its newest.
     pub(super) fn is_in_use(&self, path: &str) -> bool {
         let submitted = self.submission.as_ref().and_then(|(_, path)| path.as_deref());
         let may_run_again = self.job_manager.is_some()
@@ -262,7 +262,7 @@ impl Sim {
         may_run_again || self.is_newest(path)
     }
 
-    /// A savepoint of the running job, which goes on.
+    /// Takes a savepoint of the running job, which continues.
     pub(super) fn flink_savepoint(&mut self, name: &str) -> Option<String> {
         let is_up = self.answers();
         let job = self.job.as_mut().filter(|job| is_up && job.state == JobStatusState::Running)?;
@@ -273,7 +273,7 @@ impl Sim {
         Some(path)
     }
 
-    /// Whether to go on with the next step.
+    /// Carries out a step; returns whether to continue with the next one.
     pub(super) fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
@@ -333,13 +333,13 @@ impl Sim {
             Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {
-                // One in two is refused.
+                // Every other one is rejected.
                 let is_taken = self.answers() && self.now.as_second() % 2 == 1;
                 let job = self.job.as_mut().filter(|job| is_taken && job.id == *job_id);
                 let Some(job) = job else { return false };
                 job.parallelism = bounds[VERTEX].upper;
                 if self.is_high_availability_on {
-                    // It is kept with the job graph.
+                    // It is stored with the job graph.
                     self.submitted_parallelism = job.parallelism;
                 }
                 self.scaled += 1;
@@ -401,7 +401,7 @@ impl Sim {
         let is_new = self.triggers.insert(trigger_id.to_owned(), path).is_none();
         if is_new && std::mem::take(&mut self.fails_while_stopping) {
             self.unstopped.insert(trigger_id.to_owned());
-            // Flink restarts a job from what it was to stop with.
+            // Flink restarts a job from the savepoint that it was to stop with.
             if self.is_high_availability_on {
                 self.ha.insert(job_id.to_owned(), Some(job.records));
                 self.states.insert(path_in_metadata(job_id, job.records), job.records);
@@ -433,7 +433,7 @@ impl Sim {
         }
     }
 
-    /// The savepoint of the stop that is under way fails, and the job goes on.
+    /// The savepoint of the stop in progress fails, and the job continues.
     pub(super) fn fail_savepoint(&mut self) {
         self.unsaved.extend(self.stopping.take());
     }
@@ -443,13 +443,13 @@ impl Sim {
         self.end_process();
     }
 
-    /// Somebody deletes its Deployment.
+    /// Someone deletes its Deployment.
     pub(super) fn lose_deployment(&mut self) {
         self.doubt.hide();
         self.lose_job_manager();
     }
 
-    /// A job that goes on by HA metadata does so from its checkpoints, whatever savepoints there are.
+    /// A job that continues from HA metadata uses its checkpoints, whatever savepoints there are.
     pub(super) fn go_back_to_checkpoints(&mut self) {
         let runs = self.job.as_ref().is_some_and(|job| !job.state.is_globally_terminal());
         if self.is_high_availability_on && runs {
@@ -479,7 +479,7 @@ impl Sim {
         self.end_process();
     }
 
-    /// Kubernetes may end TaskManagers before the JobManager, whose job then uses up its restarts.
+    /// Kubernetes may end TaskManagers before the JobManager, whose job then exhausts its restarts.
     pub(super) fn delete_job_manager(&mut self) {
         let was_stopped = self.job_manager.as_ref().is_some_and(|jm| jm.is_stopped);
         let lingers = self.pods_linger;
@@ -533,7 +533,7 @@ impl Sim {
         self.finish(objects);
     }
 
-    /// There is a Deployment, whose JobManager will start the job.
+    /// Creates a Deployment, whose JobManager will start the job.
     pub(super) fn launch(&mut self, launch: Launch) {
         let Launch { generation, image, parallelism, overrides, job_id, path } = launch;
         self.is_image_broken = image == BROKEN_IMAGE;

@@ -1,4 +1,4 @@
-//! Session clusters in the same kind of world: no job of their own, and jobs of others in them.
+//! Session clusters in the same kind of world: without a job of their own, but with session jobs.
 
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
@@ -47,21 +47,21 @@ pub(crate) struct Session {
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
     starts_in: u64,
-    /// States of the jobs that others submitted.
+    /// States of the submitted session jobs.
     pub(crate) jobs: Vec<JobStatusState>,
     /// Names of the session jobs that refer to the cluster. The first jobs are theirs.
     pub(crate) referring: Vec<String>,
-    /// Those of them that are being stopped.
+    /// Those that are being stopped.
     pub(crate) stopping: Vec<String>,
     has_ha_metadata: bool,
     metadata_unreadable: bool,
-    /// JobManagers made so far.
+    /// Number of created JobManagers.
     pub(crate) made: u64,
-    /// Times that an Ingress was put in place while the cluster ran.
+    /// How often an Ingress was applied while the cluster ran.
     ingresses_moved: u64,
-    /// Options that the JobManager was made with.
+    /// Options that the JobManager was created with.
     made_with: FlinkConfig,
-    /// `$internal.flink.version` of it.
+    /// Its `$internal.flink.version`.
     made_version: Option<String>,
     upheaval: Upheaval,
     trial: Trial,
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// One that is rolled back soon.
+    /// Returns a cluster with an early rollback.
     fn with_rollback() -> Self {
         let mut sim = Self::new("native");
         for (key, value) in
@@ -285,7 +285,7 @@ impl Session {
         is_there.then_some(pod).into_iter().collect()
     }
 
-    /// Whether to go on with the next step.
+    /// Carries out a step; returns whether to continue with the next one.
     fn take(&mut self, step: &Step) -> bool {
         match step {
             Step::AddFinalizer => {
@@ -402,7 +402,7 @@ impl Session {
         self.finish(objects);
     }
 
-    /// Jobs of a JobManager that sees its TaskManagers go fail for good, and are not run again.
+    /// Jobs fail for good if the JobManager sees its TaskManagers go, and are not run again.
     fn delete_job_manager(&mut self) {
         if self.job_manager.take_if(|jm| jm.is_stopped).is_none() {
             self.assert_ends_no_job();
@@ -423,7 +423,7 @@ impl Session {
         }
     }
 
-    /// A second passes.
+    /// Advances the clock by a second.
     pub(crate) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.upheaval.tick();
@@ -449,7 +449,7 @@ impl Session {
             0 => self.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned())),
             1 | 2 => self.edit(|r| r.spec.image = Some("flink:1.20".to_owned())),
             3 => self.edit(|r| r.spec.restart_nonce = Some(r.spec.restart_nonce.unwrap_or(0) + 1)),
-            // Edits that cannot work.
+            // Invalid edits.
             4 => self.edit(|r| r.spec.service_account = None),
             5 => self.edit(|r| r.spec.job = Some(api::job::JobSpec::default())),
             6 if self.job_manager.is_some() => self.lose_job_manager(),
@@ -489,7 +489,7 @@ impl Session {
         panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
     }
 
-    /// The law: left alone for long enough, the operator writes nothing any more.
+    /// The law: left alone for long enough, the operator writes nothing more.
     fn assert_comes_to_rest(&mut self) {
         for second in 0..COMES_TO_REST + RESTS_FOR * 3 {
             self.tick();

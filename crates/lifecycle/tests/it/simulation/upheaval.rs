@@ -1,12 +1,12 @@
-//! What changes around a resource: an API server that refuses what is written, other defaults of the
-//! operator, and a clock of the operator that is minutes off.
+//! Changes around a resource: an API server that rejects writes, other defaults of the operator, and an operator clock
+//! that is off by minutes.
 
 use config::FlinkConfig;
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 
 use super::*;
 
-/// What the API server says of an object that it refuses.
+/// The API server's reason for rejecting an object.
 const REFUSAL: &str = "Service `orders-rest` cannot be made: `bad key!` is no annotation";
 
 /// High availability by default.
@@ -20,14 +20,14 @@ const BOLDNESS: [&str; 4] = [
     "kubernetes.operator.deployment.rollback.enabled",
 ];
 
-/// What the API server refuses.
+/// What the API server rejects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refused {
     /// The JobManager's Deployment.
     JobManager,
-    /// What belongs beside it; standalone TaskManagers are among that.
+    /// Objects beside it, including standalone TaskManagers.
     Beside,
-    /// Each write of the resource's status.
+    /// All writes of the resource's status.
     Status,
     /// Revisions and snapshots, which only show state.
     Records,
@@ -36,13 +36,13 @@ pub(crate) enum Refused {
 #[derive(Clone, Default)]
 pub(crate) struct Upheaval {
     refused: Option<Refused>,
-    /// Seconds for which it is.
+    /// Remaining seconds of the rejection.
     refused_for: u64,
-    /// A dry run tells it, too. A quota is not always used up when it is asked.
+    /// Whether a dry run is rejected too. A quota may not be exhausted yet at the time of the dry run.
     is_foretold: bool,
-    /// What the last plan stopped at.
+    /// Why the last plan stopped.
     pub(crate) stopped_at: Option<String>,
-    /// The JobManager's Deployment beside which something was refused in this pass.
+    /// The JobManager's Deployment beside which something was rejected in this pass.
     unfinished: Option<String>,
     /// How far the operator's clock is ahead of those of Flink and Kubernetes.
     pub(crate) skew: SignedDuration,
@@ -53,7 +53,7 @@ impl Upheaval {
         self.refused == Some(what)
     }
 
-    /// Whether the plan stops here, as this is refused.
+    /// Whether the plan stops here because this is rejected.
     pub(crate) fn stops_at(&mut self, what: Refused) -> bool {
         let stops = self.is_refused(what);
         if stops {
@@ -62,13 +62,13 @@ impl Upheaval {
         stops
     }
 
-    /// What a dry run says.
+    /// Returns the rejection from a dry run.
     pub(super) fn foretold(&self) -> Option<String> {
         let is_object = matches!(self.refused, Some(Refused::JobManager | Refused::Beside));
         (is_object && self.is_foretold).then(|| REFUSAL.to_owned())
     }
 
-    /// Whether what belongs beside this JobManager is refused.
+    /// Whether the objects beside this JobManager are rejected.
     pub(super) fn leaves_unfinished(&mut self, job_manager: &JobManager) -> bool {
         let is_refused = self.is_refused(Refused::Beside);
         if is_refused {
@@ -77,7 +77,7 @@ impl Upheaval {
         is_refused
     }
 
-    /// As the operator notes it in the status that a pass ends with.
+    /// Notes it like the operator in the status at the end of a pass.
     pub(super) fn note_unfinished(&mut self, end: &mut DeploymentStatus) {
         self.stopped_at = None;
         if let Some(uid) = self.unfinished.take() {
@@ -86,12 +86,12 @@ impl Upheaval {
         }
     }
 
-    /// The operator's process dies, and the next one knows nothing of it.
+    /// The operator's process dies, and the next one does not know of it.
     pub(crate) fn forget(&mut self) {
         (self.stopped_at, self.unfinished) = (None, None);
     }
 
-    /// All that it is, but for seconds that make no difference.
+    /// Serializes it without seconds that make no difference.
     pub(crate) fn text(&self) -> String {
         let Self { refused, refused_for, is_foretold, stopped_at, unfinished, skew } = self;
         let refused = refused.map(|what| (what, *refused_for > 1, is_foretold));
@@ -104,16 +104,16 @@ impl Upheaval {
     }
 }
 
-/// What changes around a world that is explored.
+/// A change around an explored world.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Change {
-    /// The API server refuses it for a moment, and no dry run tells.
+    /// The API server rejects it for a moment, without a dry run showing that.
     Refused(Refused),
-    /// It refuses it for good, and a dry run tells.
+    /// It rejects it for good, and a dry run shows that.
     RefusedForGood(Refused),
     /// Whether high availability is on by default.
     HighAvailability(bool),
-    /// Whether the operator may do by default what a cautious user does not let it.
+    /// Whether the operator's defaults allow what a cautious user does not.
     Boldness(bool),
     /// Seconds that the operator's clock is ahead.
     Clock(i64),
@@ -121,12 +121,12 @@ pub(crate) enum Change {
 
 /// A world around which much changes.
 pub(crate) trait Upheaved {
-    /// What of its writes the API server may refuse.
+    /// Writes that the API server may reject.
     const REFUSABLE: &'static [Refused];
 
     fn upheaval(&mut self) -> &mut Upheaval;
 
-    /// The defaults that the operator has from now on.
+    /// Sets the operator's defaults from now on.
     fn set_defaults(&mut self, defaults: FlinkConfig);
 
     fn tell(&mut self, line: String);
@@ -182,7 +182,7 @@ pub(crate) trait Upheaved {
         }
     }
 
-    /// All is as it was.
+    /// Restores the original conditions.
     fn end_upheaval(&mut self) {
         self.upheaval().refused = None;
         self.upheaval().skew = SignedDuration::ZERO;
@@ -198,7 +198,7 @@ impl Upheaved for Sim {
         &mut self.upheaval
     }
 
-    /// Without high availability by default, what HA metadata alone leads to is out of sight.
+    /// Without high availability by default, state that only HA metadata refers to is out of sight.
     fn set_defaults(&mut self, defaults: FlinkConfig) {
         const KEY: &str = "high-availability.type";
         let is_kept =
@@ -215,7 +215,7 @@ impl Upheaved for Sim {
 }
 
 impl Sim {
-    /// Makes what belongs beside the JobManager.
+    /// Creates the objects beside the JobManager.
     pub(super) fn finish(&mut self, objects: &Objects) {
         let Some(job_manager) = &self.job_manager else { return };
         if !self.upheaval.leaves_unfinished(job_manager) {

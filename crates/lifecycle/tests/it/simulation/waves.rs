@@ -1,4 +1,4 @@
-//! A fleet whose upgrades share a budget: each resource in a world of its own, and one operator for all.
+//! A fleet whose upgrades share a budget: each resource in its own world, with one operator for all.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,12 +30,12 @@ impl Sim {
 
     pub(super) fn decided(&self, status: &DeploymentStatus) {
         if let Some(Seat { of, limits, budget }) = &self.seat {
-            // Who is woken asks within a second anyway.
+            // A resource that is woken would ask within a second anyway.
             let _woken = budget.borrow_mut().decided(of, status, limits, self.now);
         }
     }
 
-    /// The watch shows what is stored.
+    /// Shows the stored state through the watch.
     fn show(&self) {
         let Some(Seat { of, limits, budget }) = &self.seat else { return };
         let (generation, standing) =
@@ -47,7 +47,7 @@ impl Sim {
 struct Fleet {
     sims: Vec<Sim>,
     budget: Rc<RefCell<UpgradeBudget>>,
-    /// Another process follows once in so many seconds.
+    /// The process is replaced once in this many seconds.
     restarts: u64,
 }
 
@@ -74,7 +74,7 @@ impl Fleet {
         }
     }
 
-    /// A second of all of them, with a crash now and then.
+    /// Advances all of them by a second, with occasional crashes.
     fn tick(&mut self, choices: &mut Choices) {
         for sim in &mut self.sims {
             sim.tick();
@@ -87,7 +87,7 @@ impl Fleet {
         }
     }
 
-    /// Another process, which knows what is stored.
+    /// Starts another process, which knows what is stored.
     fn restart(&self) {
         *self.budget.borrow_mut() = UpgradeBudget::default();
         for sim in &self.sims {
@@ -114,7 +114,7 @@ impl Fleet {
     }
 }
 
-/// The law: of a fleet that is edited at once, never more are down than are allowed, whenever the operator dies.
+/// The law: if a whole fleet is edited at once, never more resources are down than allowed, whenever the operator dies.
 #[test]
 fn a_fleet_is_upgraded_in_waves() {
     let mut waited = 0;
@@ -142,7 +142,7 @@ fn a_fleet_is_upgraded_in_waves() {
     assert!(waited > 1000, "{waited}");
 }
 
-/// The law: what does not start stops the wave, and the jobs that were to follow run on.
+/// The law: a failing start stops the wave, and the remaining jobs keep running.
 #[test]
 fn an_image_that_does_not_start_goes_no_further_than_it_may() {
     let limits = Limits { failures: Some(2), ..LIMITS };
@@ -153,7 +153,7 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
             sim.sees_broken_images = seed % 2 == 0;
             sim
         });
-        // It counts what failed while it lives.
+        // It counts failures for its lifetime only.
         fleet.restarts = 250;
         fleet.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let first: Vec<usize> = fleet.sims.iter().map(|sim| sim.starts).collect();
@@ -164,7 +164,7 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
             fleet.sims.iter().zip(&first).filter(|(sim, first)| sim.starts > **first).count();
         let told = |sim: &Sim| Told::of(&sim.status).is_some_and(|told| told.is_paused);
         let paused = fleet.sims.iter().filter(|sim| told(sim)).count();
-        // Those beside the second that failed were under way already.
+        // Those beside the second failure were already in progress.
         assert!(touched <= 4 && paused >= 2, "seed {seed}: {touched} touched, {paused} wait");
         fleet.edit(|r| r.spec.image = Some("flink:1.20.1".to_owned()));
         for second in 0.. {
@@ -177,7 +177,7 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
     }
 }
 
-/// The law: a fleet that waits for its turns loses no record, and suspends wait for nobody.
+/// The law: a fleet that waits for its turns loses no record, and suspends do not wait.
 #[test]
 fn random_lives_in_waves_lose_no_record() {
     for seed in seeds(8) {

@@ -1,4 +1,4 @@
-//! Stores a status as a pass does: its phase must be one that the phase before may lead to.
+//! Stores a status as a pass does, and checks that its phase may follow the previous one.
 
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;

@@ -14,16 +14,16 @@ use render::preflight::Preflight;
 use testing::choices::Choices;
 use validation::extension::FailurePolicy;
 
-/// As many as the real history keeps.
+/// Number of revisions kept, as in the real history.
 pub(crate) const REVISIONS_KEPT: usize = 10;
-/// Seconds in which a resource that has settled comes to rest, and thirds of those that it is seen to.
+/// Seconds within which a settled resource becomes idle, and a third of those for which it must stay so.
 pub(crate) const COMES_TO_REST: usize = 20;
 pub(crate) const RESTS_FOR: usize = 7;
 pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 /// The one vertex of the job.
 pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
 
-/// The state that statistics name as the last one: of the same records it is the savepoint.
+/// Returns the state that statistics name as the last one: the savepoint if both have the same records.
 pub(crate) fn newest<'a>(
     checkpoint: Option<&'a (u64, String)>,
     savepoint: Option<&'a (u64, String)>,
@@ -31,19 +31,19 @@ pub(crate) fn newest<'a>(
     checkpoint.into_iter().chain(savepoint).max_by_key(|(records, _)| *records)
 }
 
-/// A nonce that asks for the same once more; a user may have set it to anything.
+/// Returns a nonce that requests the same once more; a user may have set it to anything.
 pub(crate) fn asked_again(nonce: Option<i64>) -> i64 {
     nonce.unwrap_or(0).wrapping_add(1)
 }
 
-/// Seconds for which parts of a JobManager that runs cannot be seen.
+/// Seconds for which parts of a running JobManager are invisible.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Haze {
-    /// Its pod is ready and REST does not answer.
+    /// Its pod is ready, but REST does not answer.
     pub(crate) silent: u64,
-    /// Its pod is not ready and REST answers.
+    /// Its pod is not ready, but REST answers.
     pub(crate) unready: u64,
-    /// It lists its jobs and fails to tell their checkpoints.
+    /// It lists its jobs, but fails to report their checkpoints.
     pub(crate) unread: u64,
 }
 
@@ -88,7 +88,7 @@ impl Workers {
         Self { fact, image, lingers: 3 }
     }
 
-    /// A second passes; whether it is still there.
+    /// Advances by a second; returns whether it still exists.
     pub(crate) fn tick(&mut self) -> bool {
         self.lingers -= u64::from(self.fact.is_deleting);
         self.lingers > 0
@@ -101,7 +101,7 @@ pub(crate) struct Trial {
     pub(crate) pods: Vec<PreflightPod>,
     /// Seconds until they are done.
     done_in: u64,
-    /// They do not start.
+    /// Whether they fail to start.
     is_broken: bool,
 }
 
@@ -110,7 +110,7 @@ impl Trial {
         PreflightPods { pods: self.pods.clone(), refusal: None }
     }
 
-    /// Some take longer than others, and of some there is no room.
+    /// Creates the pods; some take longer than others, and some cannot be scheduled.
     pub(crate) fn make(&mut self, preflight: &Preflight, now: Timestamp, is_broken: bool) {
         let moods = if is_broken { 3 } else { 4 };
         let mood = now.as_second().unsigned_abs() % moods;
@@ -141,7 +141,7 @@ impl Trial {
         self.pods.clear();
     }
 
-    /// A second passes.
+    /// Advances by a second.
     pub(crate) fn tick(&mut self) {
         self.done_in = self.done_in.saturating_sub(1);
         if self.done_in > 0 {
@@ -168,7 +168,7 @@ pub(crate) fn image_of(pod: &serde_json::Value) -> String {
     main["image"].as_str().unwrap().to_owned()
 }
 
-/// What a validator says that is late or away most of the time.
+/// Returns the verdict of a validator that is slow or unavailable most of the time.
 pub(crate) fn moody_verdict(now: Timestamp) -> Verdict {
     let opinion = |answer| Opinion {
         validator: "policy".to_owned(),
@@ -183,7 +183,7 @@ pub(crate) fn moody_verdict(now: Timestamp) -> Verdict {
     }
 }
 
-/// Who beside the job refers to each savepoint of its history: somebody to the one that is `foreign`.
+/// Returns the references to each savepoint of the job's history from elsewhere: someone refers to the `foreign` one.
 pub(crate) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<String, Vec<String>> {
     let history = job.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
     let paths = history.filter_map(|savepoint| savepoint.location.clone());
@@ -198,26 +198,26 @@ pub(crate) fn referred_to(job: &JobStatus, foreign: Option<&str>) -> BTreeMap<St
 pub(crate) trait KeepsState {
     fn snapshots(&mut self) -> &mut Vec<KnownSnapshot>;
 
-    /// Whether the job runs, and its JobManager can be told what to dispose of.
+    /// Whether the job runs and its JobManager can dispose of savepoints.
     fn is_job_asked(&self) -> bool;
 
     /// Whether statistics name it as the last state of a job.
     fn is_newest(&self, path: &str) -> bool;
 
-    /// What is on record of the resource, without its history.
+    /// Returns what is recorded of the resource, without its history.
     fn written(&self) -> serde_json::Value;
 
-    /// What revisions and another job name.
+    /// Returns the paths that revisions and another job name.
     fn named_elsewhere(&self) -> Vec<&str>;
 
-    /// Whether a start from the state may be asked for, by anybody.
+    /// Whether anything may request a start from the state.
     fn is_referred_to(&self, path: &str) -> bool {
         names_state(&self.written(), path) || self.named_elsewhere().contains(&path)
     }
 
     fn dispose(&mut self, path: &str);
 
-    /// One that is the newest state of its job goes after the next.
+    /// Deletes a snapshot; one that is the newest state of its job waits for the next one.
     fn delete_snapshot(&mut self, name: &str) {
         let at = self.snapshots().iter().position(|snapshot| snapshot.name == name).unwrap();
         let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots()[at].clone();
@@ -231,7 +231,7 @@ pub(crate) trait KeepsState {
         self.snapshots().remove(at);
     }
 
-    /// The controller of snapshots asks again who needs what it was to dispose of.
+    /// The controller of snapshots checks again whether anything needs the state to be disposed of.
     fn go_on_deleting_snapshots(&mut self) {
         if !self.is_job_asked() {
             return;
@@ -248,7 +248,7 @@ pub(crate) trait KeepsState {
     }
 }
 
-/// Without the history, which a savepoint leaves when it is disposed of.
+/// Returns the status without the history, which a savepoint leaves when it is disposed of.
 pub(crate) fn without_history(job: &JobStatus) -> JobStatus {
     let mut job = job.clone();
     if let Some(info) = &mut job.savepoint_info {
@@ -257,26 +257,26 @@ pub(crate) fn without_history(job: &JobStatus) -> JobStatus {
     job
 }
 
-/// Whether the path is written anywhere in it, also in a text within a text. It is no law's to ask the
-/// code under test which fields there are.
+/// Whether the path appears anywhere in the object, including text within text. A law must not ask the code under test
+/// which fields there are.
 pub(crate) fn names_state(object: &serde_json::Value, path: &str) -> bool {
     let text = object.to_string().replace('\\', "");
     text.contains(&format!("\"{path}\""))
 }
 
-/// The savepoint that goes first from the history.
+/// Returns the savepoint that is removed from the history first.
 pub(crate) fn oldest(job: &JobStatus) -> Option<String> {
     job.savepoint_info.as_ref()?.savepoint_history.first()?.location.clone()
 }
 
-/// What an override asks for.
+/// Returns the parallelism that an override requests.
 pub(crate) fn parallelism(overrides: Option<&str>) -> u32 {
     overrides
         .and_then(|text| text.strip_prefix(VERTEX)?.strip_prefix(':')?.parse().ok())
         .unwrap_or(1)
 }
 
-/// What Flink says of the stop that is on record: what each trigger saved, and those whose jobs went on.
+/// Returns what Flink reports of the recorded stop: what each trigger saved, and which jobs continued.
 pub(crate) fn stop_on_record(
     job: &JobStatus,
     triggers: &BTreeMap<String, String>,
@@ -293,7 +293,7 @@ pub(crate) fn stop_on_record(
     Stop::Completed { path }
 }
 
-/// What a status keeps of a spec and its job.
+/// Returns what a status keeps of a spec and its job.
 pub(crate) fn recorded(
     reconciliation: &ReconciliationStatus,
     job: &JobStatus,
@@ -307,8 +307,8 @@ pub(crate) fn recorded(
     })
 }
 
-/// How a change stands: what is carried out, how the job is stopped for it or was started, what the job
-/// does, and whether a stop is under way.
+/// Describes the progress of a change: what is carried out, how the job is stopped for it or was started, its state,
+/// and whether a stop is in progress.
 pub(crate) fn phase(reconciliation: &ReconciliationStatus, job: &JobStatus) -> String {
     let last = reconciliation.last_reconciled_spec.as_deref().unwrap_or("null");
     let last: serde_json::Value = serde_json::from_str(last).unwrap();
@@ -325,7 +325,7 @@ pub(crate) fn fact<T>(is_up: bool, value: impl FnOnce() -> T) -> Fact<T> {
     if is_up { Fact::Known(value()) } else { Fact::Unknown("no answer".to_owned()) }
 }
 
-/// Before which step of which pass the operator crashes.
+/// The step and pass before which the operator crashes.
 #[derive(Clone, Copy)]
 pub(crate) struct Crash {
     pub(crate) pass: usize,
@@ -342,8 +342,8 @@ impl Crash {
     }
 }
 
-/// Every crash in the first `passes`: before each step, and before the last status. The scenario
-/// says how many steps the pass had.
+/// Tries every crash in the first `passes`: before each step, and before the last status. The scenario returns the
+/// number of steps in the pass.
 pub(crate) fn crashes(passes: usize, mut scenario: impl FnMut(Crash) -> usize) {
     for pass in 0..passes {
         let mut step = 0;
@@ -353,19 +353,19 @@ pub(crate) fn crashes(passes: usize, mut scenario: impl FnMut(Crash) -> usize) {
     }
 }
 
-/// What a simulation was made to do.
+/// What a simulation did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deeds {
-    /// Edits and faults.
+    /// Number of edits and faults.
     pub(crate) users: u64,
-    /// Seconds that passed.
+    /// Number of seconds.
     pub(crate) world: u64,
-    /// Passes of the operator, and steps of them that were carried out.
+    /// Number of the operator's passes, and of the steps carried out.
     pub(crate) passes: u64,
     pub(crate) steps: u64,
 }
 
-/// Prints how much of each a minute has room for, on one core.
+/// Prints how much of each fits into a minute on one core.
 pub(crate) fn tell_pace<S: Clone>(
     what: &str,
     start: &S,
@@ -396,9 +396,9 @@ pub(crate) fn tell_pace<S: Clone>(
     assert!(all.steps > 0);
 }
 
-/// Prints what a decision allocates, with its questions and the answers to them.
+/// Prints what a decision allocates, including its questions and their answers.
 pub(crate) fn tell_allocations(what: &str, mut decide: impl FnMut()) {
-    // What is made once and kept is no pass's.
+    // The first call creates what is cached, which is not part of a pass.
     decide();
     let info = allocation_counter::measure(decide);
     println!(
@@ -410,15 +410,15 @@ pub(crate) fn tell_allocations(what: &str, mut decide: impl FnMut()) {
 
 /// Seconds of one walk.
 const WALK: u64 = 200;
-/// Long enough to be the same the next time.
+/// Long enough for reproducible results.
 const MEASURED: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// A simulation that tells what it has done.
+/// A simulation with a log.
 pub(crate) trait Logged {
     fn log(&self) -> &[String];
 }
 
-/// Runs `scenario` and shows what led to a failure.
+/// Runs `scenario`, and prints the log if it fails.
 pub(crate) fn show_on_failure<S: Logged>(seed: u64, sim: &mut S, scenario: impl FnOnce(&mut S)) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scenario(sim)));
     if let Err(panic) = result {

@@ -55,7 +55,7 @@ fn flink_38858_a_submission_whose_answer_was_lost_runs_one_job() {
     let mut sim = Sim::new("savepoint", false);
     while sim.used.is_empty() {
         sim.tick();
-        // Flink has it, and the operator ends before it can say so.
+        // Flink has it, and the operator ends before it can record that.
         sim.pass(Some(usize::MAX));
     }
     sim.settle();
@@ -63,7 +63,7 @@ fn flink_38858_a_submission_whose_answer_was_lost_runs_one_job() {
     assert_eq!(sim.jobs.len(), 1);
 }
 
-/// Parallelism in the stored spec.
+/// Returns the parallelism in the stored spec.
 fn stored(plan: &lifecycle::plan::Plan) -> Option<i32> {
     let text = plan.status.reconciliation_status.last_reconciled_spec.as_deref()?;
     ReconciledSpec::parse(text).unwrap().spec.job?.parallelism
@@ -76,7 +76,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
         .upgrading(UpgradeMode::Savepoint)
         .path(SAVEPOINT);
     scene.status.observed_generation = Some(2);
-    // Generation 2 was deployed, and before anybody saw that, its user wrote generation 3.
+    // Generation 2 was deployed, and before that was observed its user wrote generation 3.
     scene.facts.job_manager = Fact::Known(Some(JobManager {
         generation: Some(2),
         available_replicas: 0,
@@ -87,7 +87,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
     assert_eq!(stored(&adopted), Some(4));
     assert_eq!(adopted.status.observed_generation, Some(2));
-    // Generation 3 is brought about like any other change.
+    // Generation 3 is carried out like any other change.
     scene = scene.after(&adopted);
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));

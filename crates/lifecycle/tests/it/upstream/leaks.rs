@@ -24,10 +24,10 @@ const STORE_PATH: &str = "job-result-store.storage-path";
 fn flink_27569_the_result_of_a_job_outlives_its_end() {
     for mode in [UpgradeMode::Stateless, UpgradeMode::Savepoint, UpgradeMode::LastState] {
         let plan = Scene::running("savepoint").path(SAVEPOINT).upgrading(mode).plan();
-        // A JobManager that comes back after the end would else run the job again.
+        // Otherwise a JobManager that comes back after the end would run the job again.
         let is_removed = created(&plan, "job-result-store.delete-on-commit");
         assert_eq!(is_removed.as_deref(), Some("false"), "{}", told(&plan));
-        // And one that ends with its job would be started anew by its Deployment.
+        // And one that ends with its job would be restarted by its Deployment.
         let ends = created(&plan, "execution.shutdown-on-application-finish");
         assert_eq!(ends.as_deref(), Some("false"));
     }
@@ -51,8 +51,8 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
             scene = scene.after(&plan);
         }
     }
-    // Without high availability there is no result to find: what runs then is not taken for the job
-    // that has ended, and nothing follows from it.
+    // Without high availability there is no result to find: a job that runs then is not taken for the ended one, and
+    // nothing follows from it.
     let mut again = ended().option("high-availability.type", "NONE").without_metadata();
     let mut jobs = job(JobStatusState::Running);
     jobs[0].start_time = ago(120).as_millisecond();
@@ -100,7 +100,7 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
         assert!(step_names(&plan).is_empty(), "{}", told(&plan));
         assert!(plan.look_again.is_some());
     }
-    // That of the TaskManagers as well, where they have one.
+    // The same for that of the TaskManagers, if they have one.
     let standalone = |task_managers| {
         let mut scene = Scene::running("savepoint");
         scene.resource.spec.mode = Some(DeploymentMode::Standalone);
@@ -116,7 +116,7 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
         deleting_since: Some(ago(5)),
     }));
     assert!(step_names(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
-    // The simulation fails on a start beside TaskManagers that go, or that are of another spec.
+    // The simulation fails on a start beside TaskManagers that are being deleted, or that have another spec.
     let mut sim = Sim::new("savepoint").standalone();
     sim.settle();
     sim.edit(|resource| resource.spec.restart_nonce = Some(1));
@@ -211,7 +211,7 @@ fn flink_40384_a_snapshot_under_way_is_not_too_old() {
     let first = || snapshot("first", 600, SnapshotState::Completed);
     for state in [SnapshotState::TriggerPending, SnapshotState::InProgress] {
         assert_eq!(deleted(vec![first(), snapshot("next", 120, state)]), [""; 0], "{state:?}");
-        // Not so one whose tries cannot all have taken as long.
+        // Not one whose retries cannot all have taken that long.
         let stuck = snapshot("next", 7_200, state);
         assert_eq!(deleted(vec![stuck, first()]), ["next"], "{state:?}");
     }

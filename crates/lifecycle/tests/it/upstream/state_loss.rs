@@ -12,7 +12,7 @@ use testing::scene::{
 use crate::simulation::Sim;
 use crate::simulation::session::Session;
 
-/// The JobManager Deployment is there, and its JobManager gives no answer.
+/// The JobManager's Deployment exists, but the JobManager does not answer.
 fn slow(mut scene: Scene) -> Scene {
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     scene.facts.jobs = Fact::Unknown("timeout".to_owned());
@@ -20,7 +20,7 @@ fn slow(mut scene: Scene) -> Scene {
     scene
 }
 
-/// The next pass, once the JobManager that the last one deleted is gone.
+/// Returns the scene of the next pass, once the deleted JobManager is gone.
 fn once_down(scene: &Scene) -> Scene {
     let mut down = scene.clone().after(&scene.plan());
     down.facts.job_manager = Fact::Known(None);
@@ -63,7 +63,7 @@ fn flink_27594_a_lost_job_manager_is_not_recovered_without_ha_metadata() {
 
 #[test]
 fn flink_33011_ha_metadata_of_an_ended_job_stays_where_the_next_start_reads_it() {
-    // Its JobManager came back, and could not say that the job has ended.
+    // Its JobManager came back, and could not report that the job has ended.
     let mut stopped = Scene::running("last-state")
         .edit_job(|job| job.parallelism = Some(4))
         .upgrading(UpgradeMode::LastState)
@@ -96,7 +96,7 @@ fn flink_35857_a_failed_job_without_a_checkpoint_is_restarted_from_its_savepoint
         let down = once_down(&scene);
         assert_eq!(restored(&down.plan()).as_deref(), Some(SAVEPOINT), "{}", told(&down.plan()));
     }
-    // Where no savepoint is on record either, it does not start over empty.
+    // If no savepoint is recorded either, it does not start over empty.
     let plan = failed(None).plan();
     assert!(step_names(&plan).is_empty(), "{}", told(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));

@@ -1,4 +1,4 @@
-//! Something waited for ever, or went round in a circle.
+//! Something waited forever, or went round in circles.
 
 use api::job::JobState;
 use api::status::{
@@ -15,7 +15,7 @@ use crate::decisions::care::unhealthy;
 use crate::session_job_simulation::Sim as SessionJob;
 use crate::simulation::session::Session;
 
-/// Half a minute of a session cluster.
+/// Runs a session cluster for half a minute.
 fn wait(cluster: &mut Session) {
     for _ in 0..30 {
         cluster.tick();
@@ -57,12 +57,12 @@ fn flink_37320_a_job_that_finished_stays_so_without_its_job_manager() {
     }
 }
 
-/// A session job whose deletion was asked for.
+/// Marks a session job for deletion.
 fn deleted(job: &mut SessionJob) {
     job.resource.metadata.deletion_timestamp = Some(Time(job.now));
 }
 
-/// So many seconds of a session job.
+/// Runs a session job for this many seconds.
 fn pass_for(job: &mut SessionJob, seconds: u32) {
     for _ in 0..seconds {
         job.tick();
@@ -124,7 +124,7 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     mark(&mut lost, JobManagerDeploymentStatus::Missing);
     lost.pass(None);
     assert!(is_gone(&lost));
-    // A JobManager that is there and never answers is waited for, so long and no longer.
+    // A JobManager that exists but never answers is waited for, for a limited time.
     let mut silent = SessionJob::new("savepoint", false);
     silent.settle();
     deleted(&mut silent);
@@ -133,8 +133,8 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     assert!(!is_gone(&silent));
     pass_for(&mut silent, 200);
     assert!(is_gone(&silent));
-    // With high availability the job would come back, whenever that is. The resource stays, says why
-    // and what helps, and goes at once when its user does that.
+    // With high availability the job would come back, whenever that is. The resource stays, says why and what helps,
+    // and is deleted at once when its user does that.
     let mut never = SessionJob::new("savepoint", true);
     never.settle();
     deleted(&mut never);
@@ -151,11 +151,11 @@ fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
     let_go.cluster.metadata.deletion_timestamp = Some(Time(let_go.now));
     let_go.pass(None);
     assert!(is_gone(&let_go));
-    // One that is only deleted will not come back either, and is waited for so long and no longer.
+    // A cluster that is being deleted will not come back either, and is waited for a limited time.
     never.cluster.metadata.deletion_timestamp = Some(Time(never.now));
     pass_for(&mut never, 400);
     assert!(is_gone(&never));
-    // With it the job comes back, and is cancelled then.
+    // With the cluster the job comes back, and is then cancelled.
     let mut kept = SessionJob::new("savepoint", true);
     kept.settle();
     deleted(&mut kept);
@@ -213,7 +213,7 @@ impl Both {
         (self.cluster.is_gone(), is_gone(&self.job))
     }
 
-    /// So many seconds, or fewer where both are gone.
+    /// Runs both for this many seconds, or until both are gone.
     fn pass_for(&mut self, seconds: u32) {
         let Self { cluster, job } = self;
         for _ in 0..seconds {
@@ -262,7 +262,7 @@ fn flink_39618_a_session_cluster_and_its_job_are_deleted_together() {
         let jobs = &both.job.jobs;
         assert!(jobs.iter().all(|job| job.state == JobStatusState::Canceled), "it was cancelled");
     }
-    // Where the JobManager went as well nobody can cancel the job, and nobody makes another to ask.
+    // If the JobManager is gone too, the job cannot be cancelled, and no JobManager is created to ask.
     let mut both = Both::settled();
     both.cluster.mark_for_deletion();
     both.cluster.lose_job_manager();
@@ -283,7 +283,7 @@ fn flink_38290_a_job_that_has_ended_stays_so_with_a_job_manager_that_lists_none(
             assert_eq!(plan.status.job_status.state, Some(state));
             assert_eq!(plan.status.error, error);
             assert!(!told(&plan).contains("Missing: "), "{}", told(&plan));
-            // One that somebody else cancelled is started again, from what it left.
+            // A job that someone else cancelled is started again from the state it left.
             let rests = state != JobStatusState::Canceled;
             assert_eq!(plan.steps.is_empty(), rests, "{state:?}: {}", told(&plan));
             scene = scene.after(&plan);
@@ -291,13 +291,13 @@ fn flink_38290_a_job_that_has_ended_stays_so_with_a_job_manager_that_lists_none(
         if state == JobStatusState::Canceled {
             continue;
         }
-        // What its user wants next is done all the same.
+        // The user's next change is carried out all the same.
         let plan = scene.edit_job(|job| job.parallelism = Some(4)).plan();
         assert!(step_names(&plan).contains(&"delete-job-manager"), "{state:?}: {}", told(&plan));
     }
 }
 
-/// The job ended with a checkpoint in the memory of its JobManager, which nobody can start from.
+/// The job ended with a checkpoint in the memory of its JobManager, from which nothing can start.
 #[test]
 fn flink_40162_an_end_without_a_usable_checkpoint_is_seen_and_starts_nothing_empty() {
     for state in [JobStatusState::Finished, JobStatusState::Failed] {
@@ -334,7 +334,7 @@ fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_does_not_stay
     stateless.facts.pods = Fact::Known(vec![]);
     let plan = stateless.plan();
     assert_eq!(plan.status.lifecycle_state, Some(LifecycleState::Suspended), "{}", told(&plan));
-    // With state it is told what helps, and nothing goes before somebody has found the state.
+    // With state the error says what helps, and nothing is deleted before someone has found the state.
     let mut stateful = suspended("last-state");
     for _ in 0..3 {
         let plan = stateful.plan();

@@ -1,4 +1,4 @@
-//! What comes after a stop, an end or a loss, T20 to T35.
+//! What follows a stop, an end or a loss, T20 to T35.
 
 use expect_test::expect;
 
@@ -43,7 +43,7 @@ fn t20_a_suspended_job_is_stable() {
 #[test]
 fn t21_a_resumed_job_starts_as_it_was_stopped() {
     let savepoint = Scene::running("last-state").path(SAVEPOINT);
-    // The mode of now does not count, but for stateless.
+    // The current mode does not apply, except stateless.
     check(
         &savepoint.suspended(UpgradeMode::Savepoint),
         expect![[r#"
@@ -176,7 +176,7 @@ fn t26_an_ended_job_is_replaced_from_what_it_left() {
             .edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
         assert_eq!(step_names(&plan), ["record-revision", "write-status", "delete-job-manager"]);
-        // Q2: what has failed is not told as finished.
+        // Q2: a failed job is not reported as finished.
         assert_eq!(plan.status.job_status.state, Some(state));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(CHECKPOINT));
@@ -297,8 +297,7 @@ fn redeploy(scene: Scene) -> Scene {
     })
 }
 
-/// As in Java. A nonce that is stored counts as followed: it must not be stored with a start from
-/// something else.
+/// As in Java. A stored nonce is taken as followed: it must not be stored with a start from something else.
 #[test]
 fn a_redeploy_that_comes_during_an_upgrade_is_not_forgotten() {
     let saved = Scene::running("savepoint").path("s3://lake/sp/new");
@@ -363,7 +362,7 @@ fn a_redeploy_of_a_suspended_job_leaves_its_savepoint_in_the_history() {
     assert_eq!(path, Some(SAVEPOINT), "what the job starts from");
 }
 
-/// The event would be sent to the API server in each pass, which refuses it as known.
+/// Otherwise the event would be sent to the API server in each pass, which rejects it as a duplicate.
 #[test]
 fn a_resume_that_is_refused_is_told_once() {
     let suspended = Scene::running("last-state").suspended(UpgradeMode::LastState);
@@ -403,7 +402,7 @@ fn t33_a_nonce_that_is_taken_away_asks_for_nothing() {
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
-/// A job that can be scaled, with another override.
+/// Returns a job that can be scaled, with another override.
 fn scaled() -> Scene {
     let mut scene = Scene::running("last-state")
         .option("jobmanager.scheduler", "adaptive")
@@ -437,7 +436,7 @@ fn t34_a_change_of_overrides_is_made_in_place() {
         _ => None,
     });
     assert_eq!(bounds, Some(Bounds { lower: 1, upper: 2 }));
-    // It is stable when the job is seen running with it.
+    // It is stable once the job is seen running with it.
     let mut next = scene.clone().after(&plan);
     let wide = Bounds { lower: 1, upper: 2 };
     let one = Bounds { lower: 1, upper: 1 };

@@ -37,7 +37,7 @@ fn t14_savepoint_stops_the_job_with_one() {
           stop-with-savepoint
     "#]],
     );
-    // Java asks and waits in one call. Here the trigger is on record first, and its outcome later.
+    // Java asks and waits in one call. Here the trigger is recorded first, and its outcome later.
     let mut stopping = scene.clone().after(&scene.plan());
     stopping.facts.stop = Fact::Known(Stop::Pending);
     check(
@@ -106,14 +106,14 @@ fn t14_a_savepoint_that_fails_is_tried_again_after_a_pause() {
     let invalid = second.clone().edit_job(|job| job.parallelism = Some(-1));
     assert!(!error(&invalid.plan()).contains("disk full"), "of another spec");
 
-    // Another spec is tried at once; the one that runs needs no stop.
+    // Another spec is tried at once; the running one needs no stop.
     let edited = failed.clone().edit_job(|job| job.parallelism = Some(3));
     assert!(step_names(&edited.plan()).contains(&"stop-with-savepoint"));
     let back = failed.edit_job(|job| job.parallelism = Some(2));
     assert_eq!(back.plan().status.error, None);
 }
 
-/// The last stop failed so many seconds ago.
+/// The last stop failed this many seconds ago.
 pub(crate) fn failed_before(mut scene: Scene, seconds: i64) -> Scene {
     let now: Timestamp = NOW.parse().unwrap();
     let [now, then] = [now, ago(seconds)].map(|at| format!("\"last\":{}", at.as_millisecond()));
@@ -135,7 +135,7 @@ fn t14_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
     for part in [SAVEPOINT, "the sink is gone"] {
         assert!(error(&plan).contains(part), "{}", error(&plan));
     }
-    // It is stopped anew, or is decided about by what became of it.
+    // It is stopped again, or its outcome decides.
     let after = failed_before(stopping.after(&plan), 10);
     assert!(step_names(&after.plan()).contains(&"stop-with-savepoint"), "{}", told(&after.plan()));
 }
@@ -272,11 +272,11 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
         assert!(plan.because.contains("or another job id"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
-        // Under its own it is found.
+        // It is found under its own id.
         let plan = fixed(scene, JOB_ID).plan();
         assert_eq!(restored(&plan).as_deref(), Some("KUBERNETES_OPERATOR_LAST_STATE"));
     }
-    // What is on record already, too.
+    // So is what is already recorded.
     let plan = upgrading().option("$internal.pipeline.job-id", &other).plan();
     assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
     assert!(error(&plan).contains("or another job id"), "{}", error(&plan));
@@ -344,13 +344,13 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     let next = plan.status.job_status.job_id.clone().unwrap();
     assert_eq!(removed(&plan).unwrap(), [JOB_ID, &next], "{}", told(&plan));
     assert_eq!(former(&plan.status), None, "they are gone by then");
-    // ZooKeeper did not answer: what was intended is all that is on record.
+    // ZooKeeper did not answer: only the intent is recorded.
     let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
     assert_eq!(former(intent).as_deref(), Some(JOB_ID));
     scene.status = (**intent).clone();
     scene.facts.ha_metadata = Fact::Known(HaMetadata::default());
     assert_eq!(removed(&scene.plan()).unwrap(), [JOB_ID, &next]);
-    // Others may write the status, and what is there becomes paths.
+    // Others may write the status, and its content becomes paths.
     scene.status.cluster_info.insert("FormerJobs".to_owned(), ",../x,,a/b".to_owned());
     assert_eq!(removed(&scene.plan()).unwrap(), [next]);
     let resumed = Scene::running("last-state").upgrading(UpgradeMode::LastState);
@@ -358,7 +358,7 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     let first = Scene::new("savepoint").plan();
     let id = first.status.job_status.job_id.clone().unwrap();
     assert_eq!(removed(&first).unwrap(), [id], "none of what an earlier resource has left");
-    // Where they are in ConfigMaps, the namespace tells whose they are.
+    // If they are in ConfigMaps, the namespace determines the owner.
     let plan = Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT).plan();
     assert!(plan.steps.iter().all(|step| match step {
         Step::WriteStatus(status) => former(status).is_none(),
@@ -366,7 +366,7 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     }));
 }
 
-/// A JobManager that was given no replicas, so that its TaskManagers outlive it.
+/// A JobManager scaled to zero, so that its TaskManagers outlive it.
 fn stopped(scene: &Scene) -> Scene {
     let mut scene = scene.clone().after(&scene.plan());
     let stopped = JobManager { is_deleting: true, is_stopped: true, ..job_manager() };
@@ -467,7 +467,7 @@ fn t16_a_cancel_that_never_arrived_is_sent_again() {
     );
 }
 
-/// What was noted of the job's state is as old as the request.
+/// What is recorded of the job's state is as old as the request.
 #[test]
 fn t16_a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
     let mut scene = cancelling();

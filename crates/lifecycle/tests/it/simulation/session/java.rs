@@ -1,5 +1,5 @@
-//! A spell of the Java operator in between, as in [`super::super::java`]. What is known to end jobs there it does not
-//! do here: a change beneath jobs that nothing keeps, or that cannot be read afterwards.
+//! The Java operator takes over for a while, as in [`super::super::java`]. What is known to end jobs there is left out:
+//! a change under jobs that nothing keeps, or that cannot be read afterwards.
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
@@ -11,7 +11,7 @@ use super::*;
 use crate::simulation::java::{count_deeds, error, last, lifecycle, store};
 
 impl Session {
-    /// The Java operator makes some passes, and then another process of this one goes on.
+    /// The Java operator makes some passes, then another process of this one continues.
     fn leave_to_java(&mut self, choices: &mut Choices) {
         self.log.push(format!("{} the Java operator", self.now));
         for _ in 0..=choices.below(15) {
@@ -26,7 +26,7 @@ impl Session {
             self.log.push(format!("{} Java: {state:?} {job_manager:?}", self.now));
         }
         if choices.below(2) == 0 {
-            // Early versions replace what they do not know.
+            // Early versions replace unknown fields.
             self.status.cluster_info = [("flink-version".to_owned(), "1.20.1".to_owned())].into();
         }
         self.upheaval = Upheaval::default();
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// The cluster goes, and when it is gone the next one comes.
+    /// Deletes the cluster, and creates the next one when it is gone.
     fn java_replace(&mut self, spec: &FlinkDeploymentSpec) {
         if self.java_would_end_jobs(spec) || self.java_removes() {
             return;
@@ -151,7 +151,7 @@ impl Session {
         self.has_running_jobs() && !(self.has_ha_metadata && is_read)
     }
 
-    /// Whether it has to wait for what goes.
+    /// Removes the JobManager; returns whether it still has to wait.
     fn java_removes(&mut self) -> bool {
         if self.job_manager.is_some() {
             self.lose_job_manager();
@@ -204,7 +204,7 @@ impl Session {
     }
 }
 
-/// What it does in some spell.
+/// Actions that must occur in some run.
 const DEEDS: [&str; 3] = ["Deployed Missing", "Deployed Deploying", "Deployed Ready"];
 
 #[test]

@@ -78,7 +78,7 @@ fn a_bad_edit_leaves_the_session_cluster_alone() {
     assert_eq!(condition.reason.as_deref(), Some("JobManagerReady"));
 }
 
-/// The Java operator stumbles over the job that there is not.
+/// The Java operator fails because there is no job.
 #[test]
 fn q04_an_invalid_edit_does_not_stop_the_upgrade_of_a_session_cluster() {
     for mode in ["native", "standalone"] {
@@ -104,7 +104,7 @@ fn q04_an_invalid_edit_does_not_stop_the_upgrade_of_a_session_cluster() {
     }
 }
 
-/// The Java operator asks for HA metadata of a job here too.
+/// The Java operator requires HA metadata of a job here too.
 #[test]
 fn q07_a_session_cluster_is_rolled_back_without_metadata_of_a_job() {
     let mut sim = Session::with_rollback();
@@ -212,7 +212,7 @@ fn jobs_of_a_job_manager_that_is_away_keep_the_cluster_for_a_while() {
     assert!(sim.has_ha_metadata, "all that leads to its job's state is kept");
 }
 
-/// One that sees its TaskManagers go fails jobs that have no restarts left, with their HA metadata.
+/// A JobManager that sees its TaskManagers go fails jobs without restarts left, along with their HA metadata.
 #[test]
 fn a_job_manager_that_never_answers_ends_before_its_task_managers() {
     for mode in ["native", "standalone"] {
@@ -236,7 +236,7 @@ fn a_job_manager_that_never_answers_ends_before_its_task_managers() {
     }
 }
 
-/// Nothing of Kubernetes ends the pods: the resource goes all the same.
+/// Nothing in Kubernetes ends the pods; the resource is deleted all the same.
 #[test]
 fn a_job_manager_that_never_ends_does_not_keep_the_resource_for_ever() {
     let mut sim = Session::new("native");
@@ -283,7 +283,7 @@ fn jobs_of_a_cluster_without_a_process_keep_their_metadata_when_it_is_deleted() 
         sim.settle();
         sim.jobs = vec![JobStatusState::Running];
         if is_missing {
-            // Lost, and nobody looked before the deletion.
+            // Lost, and not observed before the deletion.
             sim.lose_job_manager();
         } else {
             let job_manager = sim.job_manager.as_mut().unwrap();
@@ -340,7 +340,7 @@ fn an_upgrade_under_way_does_not_move_the_metadata_of_jobs() {
             "{}",
             sim.message()
         );
-        // It is taken back, and goes on.
+        // The change is reverted, and the cluster continues.
         edit(&mut sim, "high-availability.type", "kubernetes");
         sim.heal();
         sim.settle();
@@ -373,7 +373,7 @@ fn a_cluster_with_jobs_does_not_move_their_metadata() {
     assert_eq!(sim.made, 2, "{}", sim.message());
 }
 
-/// Flink 2 looks for graphs of jobs elsewhere than Flink 1, and no version promises to read another's.
+/// Flink 2 looks for job graphs elsewhere than Flink 1, and no version promises to read another's.
 #[test]
 fn a_cluster_with_jobs_keeps_its_flink_version() {
     for to in [FlinkVersion::V2_1, FlinkVersion::V1_19] {
@@ -468,7 +468,7 @@ fn an_upgrade_under_way_does_not_change_the_flink_version_under_jobs() {
     sim.settle();
     assert_eq!(sim.made, 2, "it is taken back, and goes on");
 
-    // While what is rolled back is removed.
+    // While the rolled back JobManager is removed.
     let mut sim = Session::with_rollback();
     sim.settle();
     sim.jobs = vec![JobStatusState::Running];
@@ -519,7 +519,7 @@ fn a_flink_version_that_does_not_come_up_can_be_taken_back() {
     sim.settle();
 }
 
-/// A default that moved since would have them looked for in another place than the cluster's own.
+/// With a default that has changed since, they would be looked for in another place than the cluster's own.
 #[test]
 fn metadata_that_are_not_found_where_the_cluster_never_kept_any_say_nothing_of_its_jobs() {
     let mut sim = Session::new("native");
@@ -640,7 +640,7 @@ fn deletion_of_a_session_cluster_ends_whatever_its_state() {
                 sim.pass(None);
             }
             sim.mark_for_deletion();
-            // A JobManager that is away is waited for, five minutes.
+            // An unavailable JobManager is waited for, for five minutes.
             for _ in 0..400 {
                 sim.tick();
                 let crash_at = choices.crash(4, 4);

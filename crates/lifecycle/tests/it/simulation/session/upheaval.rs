@@ -1,5 +1,4 @@
-//! What changes around a session cluster, with jobs of others in it, and the version of Flink that it is
-//! to have.
+//! Changes around a session cluster with session jobs, and of its Flink version.
 
 use config::cluster::{high_availability_of, is_metadata_shared};
 
@@ -22,7 +21,7 @@ impl Upheaved for Session {
 }
 
 impl Session {
-    /// Makes what belongs beside the JobManager.
+    /// Creates the objects beside the JobManager.
     pub(super) fn finish(&mut self, objects: &Objects) {
         let Some(job_manager) = &self.job_manager else { return };
         if !self.upheaval.leaves_unfinished(job_manager) {
@@ -34,8 +33,8 @@ impl Session {
         self.jobs.iter().any(|state| !state.is_globally_terminal())
     }
 
-    /// The law: a JobManager with high availability finds the jobs that have not ended, and can read
-    /// them. Without it they end, and what is left of them is another story.
+    /// The law: a JobManager with high availability finds the jobs that have not ended, and can read them. Without it
+    /// they end, which other laws cover.
     pub(super) fn recover_jobs(&mut self, config: &FlinkConfig) {
         let version = config.get_text("$internal.flink.version").map(str::to_owned);
         let before = std::mem::replace(&mut self.made_with, high_availability_of(config));
@@ -59,14 +58,14 @@ impl Session {
         assert!(!loses || is_deleting || may_lose, "jobs end that nobody saved");
     }
 
-    /// The law: jobs that high availability keeps do not end with TaskManagers that go first.
+    /// The law: jobs that high availability keeps do not end because TaskManagers go first.
     pub(super) fn assert_ends_no_job(&self) {
         let keeps_jobs = is_high_availability_on(&self.made_with) && self.has_running_jobs();
         let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
         assert!(!keeps_jobs || !self.is_up() || is_deleting, "jobs end that are kept");
     }
 
-    /// Its user wants another version of Flink, and others run jobs in it.
+    /// Its user changes the Flink version, and others run jobs in it.
     pub(super) fn stir(&mut self, choices: &mut Choices) {
         let versions = [FlinkVersion::V1_19, FlinkVersion::V1_20, FlinkVersion::V2_1];
         match choices.below(5) {
@@ -86,7 +85,7 @@ impl Session {
         }
     }
 
-    /// A person takes back the version that is refused while jobs run.
+    /// A person reverts the version that is rejected while jobs run.
     pub(super) fn take_version_back(&mut self) {
         let runs = self.made_version.as_deref();
         let runs = runs.and_then(|version| serde_json::from_value(json!(version)).ok());
