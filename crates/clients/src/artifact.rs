@@ -38,26 +38,26 @@ use self::cache::Cache;
 use self::sink::Sink;
 use self::uri::Scheme;
 
-/// The answer of a source to a request for a jar.
+/// The response of a source to a request for a jar.
 enum Opened {
-    /// The copy with the validator that was named is still current.
+    /// The cached copy with the given validator is still current.
     NotModified,
     Body(Body),
 }
 
-/// A jar that is on its way.
+/// A jar being downloaded.
 struct Body {
     stream: BoxStream<'static, Result<Bytes, Error>>,
-    /// Where the source says so.
+    /// If the source reports it.
     size_bytes: Option<u64>,
-    /// A mark of this version of the jar, such as an `ETag`; a later request names it.
+    /// Identifies this version of the jar, such as an `ETag`; a later request sends it.
     validator: Option<String>,
 }
 
-/// Fetches the jar into a temporary file.
+/// Downloads the jar into a temporary file.
 ///
 /// # Errors
-/// See [`Error`]; whatever was written is removed.
+/// See [`Error`]; anything already written is removed.
 pub async fn fetch(request: &Request) -> Result<Fetched, Error> {
     let scheme = request.scheme()?;
     let within = request.limits.time_max;

@@ -6,8 +6,8 @@ use super::{List, MapList, TextMap};
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, PullPolicy, ServiceExposedType};
 
-// These options are read at each look at a cluster. If one could not be read, the operator would
-// lose sight of all clusters.
+// These options are read each time a cluster is observed. If one could not be parsed, the operator could no longer
+// observe any cluster.
 options! {
     OF_EACH_LOOK =>
     /// Port of Flink's REST API.

@@ -1,5 +1,5 @@
-//! The options `kubernetes.operator.node-notice.*`: what is done for a job before a node that it runs
-//! on goes. Options of this operator's own.
+//! The options `kubernetes.operator.node-notice.*`: what is done for a job before its node is removed. The Java
+//! operator has no such options.
 
 use std::time::Duration;
 
