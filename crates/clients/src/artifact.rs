@@ -1,16 +1,16 @@
-//! Job jars from where a user put them: http(s), S3, GCS, Azure, HDFS or a file of the operator.
+//! Downloads of job jars: from http(s), S3, GCS, Azure, HDFS or a file of the operator.
 //!
-//! [`fetch`] streams a jar into a temporary file that goes with its [`Fetched`]. Everything is
-//! bounded: size, time, redirects, disk. What a user may make the operator reach is the
-//! administrator's choice (schemes, private addresses), and the operator's own credentials go only
-//! where the operator's own configuration points. No credential is part of an [`Error`].
+//! [`fetch`] streams a jar into a temporary file that is removed with its [`Fetched`]. Everything is limited: size, time,
+//! redirects, disk. The administrator decides what a user may make the operator reach (schemes, private addresses), and
+//! the operator's own credentials are sent only where the operator's own configuration points. An [`Error`] never
+//! contains a credential.
 //!
 //! ```text
 //! Request::from_config(uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>
 //!     operator: what administrators set for the namespace, `OperatorConfig::defaults(..)`
 //!     job:      the effective configuration of the session job
 //! fetch(&Request) -> Result<Fetched, Error>
-//! Fetched::path() -> &Path, .file_name, .size_bytes, .sha256      the file goes when it is dropped
+//! Fetched::path() -> &Path, .file_name, .size_bytes, .sha256      the file is removed on drop
 //! Error::is_transient(), Error::reason()
 //! ```
 
