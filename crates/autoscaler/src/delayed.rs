@@ -62,7 +62,7 @@ impl Delayed {
         while queue.front().is_some_and(|first| first.at < window_start) {
             queue.pop_front();
         }
-        // Without an earlier one, the present recommendation is in the queue.
+        // The queue contains at least the present recommendation.
         Answer::Now(queue.front().copied().unwrap_or(recommended))
     }
 

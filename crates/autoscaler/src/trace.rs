@@ -149,7 +149,7 @@ impl<'a> Tracer<'a> {
         self.parallelism = now;
     }
 
-    /// Records a decision once, even if it is repeated, as while scaling is disabled.
+    /// Records a decision; only once if it is repeated, as while scaling is disabled.
     fn note_decision(&mut self, at: Timestamp, cycle: &Cycle) {
         let is_decision = matches!(
             cycle.outcome,

@@ -1,9 +1,9 @@
 //! Downloads of job jars: from http(s), S3, GCS, Azure, HDFS or a file of the operator.
 //!
-//! [`fetch`] streams a jar into a temporary file that is removed with its [`Fetched`]. Everything is limited: size, time,
-//! redirects, disk. The administrator decides what a user may make the operator reach (schemes, private addresses), and
-//! the operator's own credentials are sent only where the operator's own configuration points. An [`Error`] never
-//! contains a credential.
+//! [`fetch`] streams a jar into a temporary file that is removed with its [`Fetched`]. Everything is limited: size,
+//! time, redirects, disk. The administrator decides what a user may make the operator reach (schemes, private
+//! addresses), and the operator's own credentials are sent only where the operator's own configuration points. An
+//! [`Error`] never contains a credential.
 //!
 //! ```text
 //! Request::from_config(uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>

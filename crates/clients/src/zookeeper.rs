@@ -113,9 +113,9 @@ pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
     .await
 }
 
-/// Removes what Flink stores of the cluster: everything, or only the metadata of `jobs` if they are given. Other jobs
-/// may have been stopped with nothing but their metadata, and belong to a cluster of this name in another namespace.
-/// All graphs are removed, because no JobManager may start those jobs.
+/// Removes what Flink stores of the cluster: everything, or nothing of other jobs if `jobs` are given. Those may have
+/// been stopped with nothing but their metadata, and belong to a cluster of this name in another namespace. All graphs
+/// are removed even so, because no JobManager may start the jobs.
 ///
 /// # Errors
 /// The next attempt removes what is left.

@@ -50,7 +50,7 @@ pub fn effective(layers: &[Layer]) -> Vec<Effective> {
     all
 }
 
-/// Returns `None` for an option that has no effect and is not set.
+/// Returns the effective value of an option; `None` if it has no effect here and is not set.
 fn of_known(known: &Known, merged: &BTreeMap<&str, (&str, &str)>) -> Option<Effective> {
     let set = known.keys().find_map(|key| merged.get(key).map(|found| (key, *found)));
     if set.is_none() && known.effect == Effect::Nowhere {

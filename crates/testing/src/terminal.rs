@@ -1,4 +1,4 @@
-//! A terminal for programs that ask for one.
+//! A terminal for programs that require one.
 
 use std::os::fd::OwnedFd;
 

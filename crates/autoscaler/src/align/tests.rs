@@ -6,7 +6,7 @@ const OFF: Alignment = Alignment::Mode(AlignmentMode::Off);
 const LEGACY_EVENLY: Alignment = Alignment::Legacy(AdjustMode::EvenlySpread);
 const LEGACY_MAX: Alignment = Alignment::Legacy(AdjustMode::MaximizeUtilisation);
 
-/// No limits but those of the job.
+/// No limits except those of the job.
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
 fn target(current: u32, target: u32, parts: u32) -> Target {

@@ -33,7 +33,7 @@ pub enum Error {
     PrivateAddress { uri: String, host: String, address: IpAddr },
     #[error("jar `{uri}` cannot be fetched: host `{host}` cannot be resolved: {problem}")]
     Unresolved { uri: String, host: String, problem: String },
-    /// Nothing answered.
+    /// Nothing responded.
     #[error("jar `{uri}` cannot be fetched: {problem}")]
     Unreachable { uri: String, problem: String },
     /// The transfer began but did not complete.
@@ -65,7 +65,7 @@ pub enum Error {
     /// For example a login page.
     #[error("`{uri}` is not a jar: it begins with `{beginning}`; correct `spec.job.jarURI`")]
     NotAJar { uri: String, beginning: String },
-    /// The operator's own disk.
+    /// The operator's own disk is unusable.
     #[error("the operator cannot use its folder `{path}` for jars: {problem}; `{}` sets another", options::USER_ARTIFACTS_BASE_DIR.key())]
     Disk { path: String, problem: String },
 }

@@ -107,7 +107,7 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
     Ok(headers)
 }
 
-/// Returns where the response redirects to, or an error if that is not allowed.
+/// Returns where the response redirects to, if it does; an error if that is not allowed.
 fn next_hop(url: &Url, response: &Response, request: &Request) -> Result<Option<Url>, Error> {
     let status = response.status();
     if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {

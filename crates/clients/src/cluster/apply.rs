@@ -229,7 +229,7 @@ pub enum Propagation {
     Foreground,
     /// They are deleted later.
     Background,
-    /// They stay.
+    /// They are kept.
     Orphan,
 }
 

@@ -18,10 +18,10 @@ use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use state::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
 
-/// Label that Flink and the operator put on what belongs to a cluster.
+/// Labels that Flink and the operator set on the ConfigMaps of a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";
-/// Keys of what a JobManager runs when it starts: jobs of Flink 1.x and of 2.x, and since 2.3 the
-/// applications that were submitted to a session cluster, of which it runs `main()` again.
+/// Prefixes of keys under which a JobManager finds what to run when it starts: jobs of Flink 1.x and of 2.x, and since
+/// 2.3 the applications that were submitted to a session cluster, whose `main()` it runs again.
 const RECOVERED: [&str; 3] = ["jobGraph-", "executionPlan-", "application-"];
 pub(super) const AUTOSCALER_MAPS: &str = "app,component=autoscaler";
 

@@ -23,7 +23,7 @@ use state::garbage::ClusterName;
 use state::garbage::storage::{References, names_in};
 use state::references::claims;
 
-/// Prefix of the ConfigMap from which a JobManager reads its configuration.
+/// Prefix of the name of the ConfigMap from which a JobManager reads its configuration.
 const CONFIG_MAP: &str = "flink-config-";
 /// Flink versions that restore in mode LEGACY.
 const WITHOUT_MODES: [&str; 2] = ["v1_13", "v1_14"];

@@ -42,7 +42,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// so that the next reconcile reaches the current pod.
 const POOL_IDLE: Duration = Duration::from_secs(10);
 
-/// The way that requests take.
+/// How requests reach a JobManager.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Access {
     /// By Service DNS inside the cluster, otherwise through the API server.

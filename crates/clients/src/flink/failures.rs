@@ -124,7 +124,7 @@ struct ResultBody {
     job_execution_result: Option<JobResult>,
 }
 
-/// The state of something asynchronous: `IN_PROGRESS` or `COMPLETED`.
+/// The status of an asynchronous operation: `IN_PROGRESS` or `COMPLETED`.
 #[derive(Deserialize)]
 pub(super) struct StatusId {
     pub(super) id: String,

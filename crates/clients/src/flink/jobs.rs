@@ -198,7 +198,7 @@ pub struct PlanInput {
 /// Flink's response to a cancellation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CancelAnswer {
-    /// The job is being cancelled; it is `CANCELED` some time later.
+    /// The job is being cancelled; it becomes `CANCELED` some time later.
     Accepted,
     /// It had already ended; contains the state if Flink names it.
     AlreadyTerminal(Option<JobState>),

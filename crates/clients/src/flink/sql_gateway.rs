@@ -1,16 +1,16 @@
 //! Flink's SQL gateway: sessions, the statements in them, and their results page by page.
 //!
 //! ```text
-//! Gateway::connect(Client) -> Gateway                    asks for the versions of the protocol
+//! Gateway::connect(Client) -> Gateway                    requests the versions of the protocol
 //! Gateway::open(name) -> Session
-//! Session::execute(statement) -> Operation               the gateway goes on by itself
+//! Session::execute(statement) -> Operation               the gateway runs it by itself
 //! Session::fetch(&Operation, token, RowFormat) -> Fetched    NotReady | Page { rows, next, .. }
 //! Session::cancel(&Operation), close_operation(&Operation), heartbeat(), options(), close()
 //! ```
 //!
-//! The gateway keeps the page that was asked for last: asking again with the same token, after an
-//! answer that was lost, gives the same rows. A statement is sent once. What went wrong in it is an
-//! [`Error::Refused`] with a Java stack trace, of which [`cause`] finds the line that says something.
+//! The gateway keeps the last requested page: requesting it again with the same token, after a lost response, returns
+//! the same rows. A statement is sent only once. If it fails, the error is [`Error::Refused`] with a Java stack trace,
+//! in which [`cause`] finds the meaningful line.
 
 pub mod cause;
 
@@ -143,7 +143,7 @@ impl Gateway {
         })
     }
 
-    /// Opens a session under a name that shows in the gateway's log.
+    /// Opens a session with a name that appears in the gateway's log.
     pub async fn open(&self, name: &str) -> Result<Session, Error> {
         #[derive(Deserialize)]
         struct Opened {

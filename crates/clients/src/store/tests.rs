@@ -36,7 +36,7 @@ async fn what_is_written_is_read(store: &dyn Store) {
     assert_eq!(store.write(&one, &kept(0, &values), at(0)).await.unwrap(), 1);
     assert_eq!(store.write(&other, &kept(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
     assert_eq!(store.read(&one).await.unwrap(), kept(1, &values));
-    // A key that is no longer given is removed.
+    // A key that is left out is removed.
     let fewer = [("parallelismOverrides", "a:1,b:2")];
     assert_eq!(store.write(&one, &kept(1, &fewer), at(1)).await.unwrap(), 2);
     assert_eq!(store.read(&one).await.unwrap(), kept(2, &fewer));

@@ -51,7 +51,7 @@ async fn entries(
     while let Some(entry) = listing.next().await {
         match entry {
             Ok(entry) => entries.push(entry),
-            // Otherwise it was removed while it was listed.
+            // A missing folder is empty; one removed while it was listed is an error.
             Err(HdfsError::FileNotFound(_)) if entries.is_empty() => return Ok(Vec::new()),
             Err(error) => return Err(Error::of(failure(request, &error))),
         }
