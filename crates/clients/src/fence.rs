@@ -121,8 +121,8 @@ impl Fence {
         Self { gate, outer: Some(Arc::clone(&self.gate)), parts: None }
     }
 
-    /// Replaces a gate that was closed for good by one that is shut until it is opened, for when this process holds the
-    /// part again. Writes that began earlier stay behind the former gate.
+    /// Closes the gate of a part for good and replaces it by one that is shut until it is opened, for when this process
+    /// holds the part again. Writes that began earlier stay behind the former gate.
     pub fn renew_part(&self, number: u16) {
         let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));
         if let Some(slot) = slot {

@@ -48,7 +48,7 @@ pub(super) struct Instance {
     pub(super) images: Vec<(String, String)>,
 }
 
-/// The extent of the Kubernetes.
+/// How complete the Kubernetes is.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub(super) enum Kind {

@@ -182,7 +182,7 @@ impl<S: Explored> Exploration<S> {
         self.came_by.entry(phase.to_owned()).or_default().insert(action.to_owned());
     }
 
-    /// Asserts that the operator, left alone from `state`, ends where it writes nothing any more.
+    /// Asserts that the operator, left alone from `state`, ends in a state in which it writes nothing.
     fn come_to_rest(&mut self, at: usize, state: &S) {
         let mut state = state.clone();
         state.leave_alone();
