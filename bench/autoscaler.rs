@@ -1,5 +1,5 @@
-//! CPU time and memory of the autoscaler's cycles for a whole fleet, from Flink's REST answers to the
-//! decision, without the network between.
+//! CPU time and memory of the autoscaler's cycles for a whole fleet, from Flink's REST responses to the decision,
+//! without the network in between.
 
 use std::fs;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-/// Goals: CPU seconds for each minute of the fleet's life, and MB resident.
+/// Goals: CPU seconds per minute of the fleet's life, and MB resident.
 const CPU_MAX: f64 = 2.0;
 const RSS_MAX: f64 = 150.0;
 
 /// Start of every job: 2026-01-01, in seconds.
 const START: i64 = 1_767_225_600;
 
-/// Makes the cycles of so many jobs over so many minutes, and tells what that takes.
+/// Runs the cycles of this many jobs over this many minutes, and returns what that takes.
 pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value> {
     let config = FlinkConfig::from_iter([
         ("job.autoscaler.stabilization.interval", "1 min"),
@@ -39,7 +39,7 @@ pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value>
     let idle = usage()?;
     let (mut cpu, mut decided) = (Vec::new(), 0_usize);
     for minute in 0..minutes {
-        // The stand-in for Flink makes its answers before the clock starts.
+        // The stand-in for Flink prepares its responses before the clock starts.
         let answers = Answers::new(vertices, minute)?;
         let before = usage()?;
         for (number, state) in fleet.iter_mut().enumerate() {
@@ -48,7 +48,7 @@ pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value>
         }
         cpu.push(usage()?.0 - before.0);
     }
-    // Only minutes with a full metrics window count: the first ones have little to evaluate.
+    // Use only minutes with a full metrics window: the first ones have little to evaluate.
     let full = cpu.get(minutes.min(17)..).filter(|rest| !rest.is_empty()).unwrap_or(&cpu);
     let cpu_a_minute = full.iter().sum::<f64>() / full.len() as f64;
     let (_, rss, peak) = usage()?;
@@ -65,10 +65,10 @@ pub(crate) fn run(jobs: usize, vertices: usize, minutes: usize) -> Result<Value>
     }))
 }
 
-/// The REST answers about one job at one minute; all jobs of the fleet get the same ones.
+/// The REST responses about one job at one minute; all jobs of the fleet get the same ones.
 struct Answers {
     job: String,
-    /// Of each vertex, in the order of the graph.
+    /// One per vertex, in the order of the graph.
     names: Vec<String>,
     metrics: Vec<String>,
     task_managers: String,
@@ -163,7 +163,7 @@ impl Answers {
         })
     }
 
-    /// One cycle of one job: everything is read, measured and judged.
+    /// Runs one cycle of one job, from reading its metrics to the decision.
     fn cycle(
         &self,
         state: &mut State,
@@ -222,7 +222,7 @@ impl Answers {
     }
 }
 
-/// CPU seconds, MB resident and the most there were, of this process.
+/// Returns CPU seconds, MB resident and the peak of this process.
 fn usage() -> Result<(f64, f64, f64)> {
     let schedule = fs::read_to_string("/proc/self/schedstat")?;
     let nanos: f64 = schedule.split_whitespace().next().context("no time")?.parse()?;

@@ -1,4 +1,4 @@
-//! Charts as SVG, light enough to be read in a diff.
+//! Charts as SVG, small enough to read in a diff.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const PANEL_HEIGHT: f64 = 190.0;
 /// Length of the longest bar.
 const BAR: f64 = 230.0;
 
-/// A line of the chart. Writing to a string does not fail.
+/// Writes a line of the chart. Writing to a string cannot fail.
 macro_rules! write_to {
     ($($line:tt)*) => {
         let _ = writeln!($($line)*);
@@ -40,7 +40,7 @@ fn head(width: f64, height: f64, title: &str) -> String {
     )
 }
 
-/// Four panels of bars, this operator's above the Java operator's, on a logarithmic scale.
+/// Returns four panels of bars, this operator's above the Java operator's, on a logarithmic scale.
 pub(crate) fn bars(measured: &[(Value, Value)]) -> String {
     let (width, height) = (2.0 * PANEL_WIDTH + 20.0, 2.0 * PANEL_HEIGHT + 50.0);
     let mut out =
@@ -57,7 +57,7 @@ pub(crate) fn bars(measured: &[(Value, Value)]) -> String {
         let of = |figures: &Value| figures.pointer(at).and_then(Value::as_f64);
         let all = || measured.iter().flat_map(|(this, java)| [of(this), of(java)]).flatten();
         let most = all().fold(f64::MIN_POSITIVE, f64::max);
-        // A bar for the smallest figure, too.
+        // The scale begins below the smallest figure, so that it has a bar too.
         let least = all().fold(most, f64::min) / 2.0;
         for (number, (count, (this, java))) in COUNTS.iter().zip(measured).enumerate() {
             let y = top + 14.0 + 48.0 * number as f64;
@@ -81,7 +81,7 @@ pub(crate) fn bars(measured: &[(Value, Value)]) -> String {
     out
 }
 
-/// Resident memory, descriptors and tasks over the time of a soak, each on a scale from zero.
+/// Returns resident memory, descriptors and tasks over the time of a soak, each on a scale from zero.
 pub(crate) fn lines(soak: &Value) -> String {
     const WIDTH: f64 = 700.0;
     const HEIGHT: f64 = 120.0;

@@ -1,6 +1,6 @@
 //! How long a person waits for the console of a large fleet, and what its server takes.
 //!
-//! The API server is a stand-in in this process, as for the commands that look.
+//! The API server is a stand-in in this process, as for the commands that only read.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -21,13 +21,13 @@ use tokio::sync::broadcast;
 
 use crate::looking::{deployment, memory, write_kubeconfig};
 
-/// Deployments of the fleet.
+/// Number of deployments of the fleet.
 const FLEET: usize = 10_000;
-/// Pages that are asked for, and changes that are made.
+/// Number of page requests, and of changes.
 const TURNS: usize = 20;
-/// Whatever takes longer is stuck.
+/// Anything that takes longer is stuck.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Between two changes, so that none waits for the one before it.
+/// Pause between two changes, so that none waits for the one before it.
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// Measures `program`: pages, changes, and memory.
@@ -111,7 +111,7 @@ fn median(mut times: Vec<Duration>) -> Result<Duration> {
     times.get(times.len() / 2).copied().context("nothing was measured")
 }
 
-/// Lists that were made before, and changes as they are made.
+/// Prepared lists, and changes as they are made.
 struct Cluster {
     all: Vec<Value>,
     changes: broadcast::Sender<Bytes>,
@@ -124,7 +124,7 @@ impl Cluster {
         Self { all: (0..FLEET).map(deployment).collect(), changes, version: Mutex::new(10) }
     }
 
-    /// The first deployment gets an error with the turn in it.
+    /// Gives the first deployment an error that contains the turn.
     fn change(&self, turn: usize) {
         let mut object = self.all.first().cloned().unwrap_or_default();
         let mut version = self.version.lock().expect("nobody panics with it");
@@ -132,7 +132,7 @@ impl Cluster {
         object["metadata"]["resourceVersion"] = json!(version.to_string());
         object["status"]["error"] = json!(format!("error of turn {turn}"));
         let line = json!({"type": "MODIFIED", "object": object}).to_string() + "\n";
-        // Without a watch nobody hears of it, and the bench ends by its limit.
+        // Without a watch the change reaches no one, and the time limit ends the bench.
         drop(self.changes.send(line.into()));
     }
 }

@@ -1,4 +1,4 @@
-//! Two replicas, one of which leads: how long a change waits when the leader goes.
+//! Two replicas, one of which leads: how long a change waits when the leader stops.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::phases::{Bench, name, seconds};
 use crate::process::Operator;
 
 const LEASE: &str = "bench-operator";
-/// A replica that was started stands by after this time.
+/// Time after which a started replica is on standby.
 const STAND_BY: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Bench {
-    /// What happens to a change that is made in the moment in which the leader ends, and in which it is
-    /// killed. No other operator runs. Returns the figures and the operator that leads at the end.
+    /// Measures a change that is made at the moment the leader stops, and one at the moment it is killed. No other
+    /// operator runs. Returns the figures and the operator that leads at the end.
     pub(crate) async fn fail_over(&self) -> Result<(Operator, Value)> {
         let before = self.ground.calls().await?;
         let first = self.replica("first")?;
@@ -37,7 +37,7 @@ impl Bench {
         self.until_all_asked().await?;
         let all_observed = start.elapsed();
 
-        // What somebody else had begun must not be done again by who comes after.
+        // The successor must not repeat what the former leader had begun.
         sleep(STAND_BY).await;
         let made = self.ground.calls().await?.clusters - before.clusters;
         let figures = json!({

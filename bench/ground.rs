@@ -14,28 +14,28 @@ use kube::{Api, Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Requests in flight at once.
+/// Maximum number of requests in flight.
 const WRITERS: usize = 8;
-/// A run of minutes does not end at one request that an overloaded server dropped.
+/// Number of attempts: one request dropped by an overloaded server must not end a run of minutes.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Counts of requests to the API server, other than watches.
+/// Numbers of requests to the API server, other than watches.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Calls {
     pub(crate) all: f64,
-    /// By anybody: what the recorded runs of the Java operator count.
+    /// From all clients, as in the recorded runs of the Java operator.
     pub(crate) writes: f64,
-    /// Without those of this program, of flinkworld and of the API server itself.
+    /// Excluding those of this program, of `flinkworld` and of the API server itself.
     pub(crate) operator_writes: f64,
-    /// Deployments that were created.
+    /// Number of created Deployments.
     pub(crate) clusters: f64,
-    /// Statuses of `FlinkDeployment`s that were written.
+    /// Number of written `FlinkDeployment` statuses.
     pub(crate) statuses: f64,
 }
 
 impl Calls {
-    /// Puts what was called since `before`.
+    /// Adds the numbers of calls since `before` to the figures.
     pub(crate) fn note(&self, before: &Self, suffix: &str, figures: &mut Value) {
         figures[format!("api_calls{suffix}")] = json!(self.all - before.all);
         figures[format!("api_writes{suffix}")] = json!(self.writes - before.writes);
@@ -94,7 +94,7 @@ impl Ground {
         }))?;
         patient(async || {
             match self.deployments.create(&PostParams::default(), &object).await {
-                // What was dropped may have been its answer alone.
+                // Perhaps only the response to the first attempt was lost.
                 Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
                 other => Ok(other.map(drop)?),
             }
@@ -136,13 +136,13 @@ impl Ground {
         patient(async || Ok(lifecycle(&self.deployments.get(name).await?))).await
     }
 
-    /// How many deployments are in each lifecycle state.
+    /// Returns the number of deployments in each lifecycle state.
     pub(crate) async fn states(&self) -> Result<BTreeMap<String, usize>> {
         Ok(count(&self.lifecycles().await?))
     }
 
-    /// Name and lifecycle state of each deployment. As a table, which is the least load: what is
-    /// measured shares the API server with this.
+    /// Returns name and lifecycle state of each deployment, as a table, which is the least load: the measured operator
+    /// shares the API server with this program.
     pub(crate) async fn lifecycles(&self) -> Result<Vec<(String, String)>> {
         let path = format!("{}?includeObject=None", self.deployments.resource_url());
         let table: Value = patient(async || {
@@ -164,7 +164,7 @@ impl Ground {
         Ok(rows.map(|row| (text(&row["cells"][name]), text(&row["cells"][state]))).collect())
     }
 
-    /// Counted by the API server since its start.
+    /// Returns the API server's counts since its start.
     pub(crate) async fn calls(&self) -> Result<Calls> {
         let mut calls = Calls::default();
         for line in self.metrics().await?.lines() {
@@ -198,7 +198,7 @@ impl Ground {
         Ok(calls)
     }
 
-    /// Seconds that the API server has worked on requests, by verb and resource, with their number.
+    /// Returns the seconds that the API server has spent on requests, by verb and resource, with their number.
     pub(crate) async fn server_seconds(&self) -> Result<BTreeMap<String, (f64, f64)>> {
         let mut seconds: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for line in self.metrics().await?.lines() {
@@ -237,22 +237,22 @@ impl Ground {
         .await
     }
 
-    /// Calls of Flink so far, by method and route.
+    /// Returns the calls to Flink so far, by method and route.
     pub(crate) async fn flink_calls(&self) -> Result<BTreeMap<String, u64>> {
         self.get("_stats").await
     }
 
-    /// Forgets which clusters were asked anything.
+    /// Resets the record of clusters that received a request.
     pub(crate) async fn forget_asked(&self) -> Result<()> {
         self.post("_asked").await
     }
 
-    /// How many clusters were asked anything since then.
+    /// Returns how many clusters have received a request since then.
     pub(crate) async fn asked(&self) -> Result<usize> {
         self.get("_asked").await
     }
 
-    /// Clusters whose names come before `below` accept connections and never answer.
+    /// Makes clusters whose names come before `below` accept connections and never respond.
     pub(crate) async fn stall(&self, below: &str) -> Result<()> {
         self.post(&format!("_stall?below={below}")).await
     }
@@ -275,7 +275,7 @@ impl Ground {
     }
 }
 
-/// How many are in each state.
+/// Returns the number of deployments in each state.
 pub(crate) fn count(lifecycles: &[(String, String)]) -> BTreeMap<String, usize> {
     let mut states = BTreeMap::new();
     for (_, state) in lifecycles {
@@ -284,7 +284,7 @@ pub(crate) fn count(lifecycles: &[(String, String)]) -> BTreeMap<String, usize> 
     states
 }
 
-/// Tries a request that may be made twice some more times.
+/// Retries a request that may be made twice.
 async fn patient<T>(request: impl AsyncFn() -> Result<T>) -> Result<T> {
     let pauses = ConstantBuilder::default().with_delay(PAUSE).with_max_times(TRIES);
     (|| request())

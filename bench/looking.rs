@@ -1,7 +1,7 @@
-//! How long a person waits for the commands that look: start-up, completion, and lists of a fleet.
+//! How long a person waits for commands that only read: start-up, completion, and lists of a fleet.
 //!
-//! The API server is a stand-in in this process that answers with a prepared fleet, so that the figures are
-//! those of the program and that one command is enough; with a kubeconfig they are those of a real one.
+//! The API server is a stand-in in this process with a prepared fleet, so the figures are those of the program and one
+//! command is enough; with a kubeconfig they are those of a real API server.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -17,16 +17,16 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Deployments of the fleet.
+/// Number of deployments of the fleet.
 const FLEET: usize = 5_000;
-/// Objects of a page, as the program asks for them.
+/// Number of objects per page, as the program requests them.
 const PAGE: usize = 500;
-/// Pause between two looks at the memory of a program.
+/// Interval at which a program's memory is sampled.
 const LOOK: Duration = Duration::from_millis(1);
 /// A program that takes longer is stuck.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What is measured: name, arguments, runs, most milliseconds, most MB.
+/// A measurement: name, arguments, runs, maximum milliseconds, maximum MB.
 struct Trial {
     what: &'static str,
     args: &'static [&'static str],
@@ -106,7 +106,7 @@ pub(crate) async fn run(program: &Path, kubeconfig: Option<&Path>) -> Result<()>
     Ok(())
 }
 
-/// Leads to a stand-in at this address.
+/// Writes a kubeconfig for a stand-in at this address.
 pub(crate) fn write_kubeconfig(path: &Path, address: std::net::SocketAddr) -> Result<()> {
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "bench",
         "clusters": [{"name": "bench", "cluster": {"server": format!("http://{address}")}}],
@@ -115,7 +115,7 @@ pub(crate) fn write_kubeconfig(path: &Path, address: std::net::SocketAddr) -> Re
     Ok(std::fs::write(path, config.to_string())?)
 }
 
-/// Runs it once: milliseconds, and the most memory that it was seen to have, in MB.
+/// Runs it once; returns milliseconds and the observed peak of its memory in MB.
 async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, f64)> {
     let start = Instant::now();
     let mut child = Command::new(program)
@@ -149,7 +149,7 @@ async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, 
     Ok((milliseconds, peak))
 }
 
-/// What the kernel tells of a process's memory under a name such as `VmHWM:`, the most that it had so far, in MB.
+/// Returns the kernel's figure for a process's memory in MB under a name such as `VmHWM:`, its peak so far.
 pub(crate) fn memory(status: &str, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
@@ -157,7 +157,7 @@ pub(crate) fn memory(status: &str, name: &str) -> Option<f64> {
     Some(kilobytes / 1024.0)
 }
 
-/// Answers made before anything is measured.
+/// Responses prepared before anything is measured.
 struct Fleet {
     /// Pages of deployments.
     whole: Vec<Bytes>,
@@ -165,7 +165,7 @@ struct Fleet {
     names: Bytes,
 }
 
-/// Starts the stand-in and says where.
+/// Starts the stand-in and returns its address.
 async fn serve() -> Result<std::net::SocketAddr> {
     let all: Vec<Value> = (0..FLEET).map(deployment).collect();
     let pages = FLEET.div_ceil(PAGE);
@@ -209,7 +209,7 @@ async fn answer(State(fleet): State<Arc<Fleet>>, request: Request) -> Response {
     }
 }
 
-/// As large as those of real jobs: with what the API server and the operator keep in it.
+/// Returns a deployment as large as that of a real job, with what the API server and the operator store in it.
 pub(crate) fn deployment(index: usize) -> Value {
     let spec = json!({"image": "registry.example/team/orders:1.20.1-7", "flinkVersion": "v1_20", "serviceAccount": "flink",
         "flinkConfiguration": (0..20).map(|it| (format!("some.option.of.flink.{it}"), json!(format!("value-{it}"))))

@@ -1,8 +1,8 @@
-//! How fast and how big an operator is, measured on a real API server with `flinkworld` in the place of
-//! Flink. `bench/run.sh` and `bench/soak.sh` lay the ground and start this.
+//! How fast and how big an operator is, measured on a real API server with `flinkworld` instead of Flink.
+//! `bench/run.sh` and `bench/soak.sh` prepare the ground and start this.
 //!
-//! The steps and the names of the figures are those of `baseline-java-*.json`, so that the two can be
-//! read side by side; what the Java operator was not measured in is beside them.
+//! The steps and the names of the figures are those of `baseline-java-*.json`, so that the two can be compared; figures
+//! that were not measured for the Java operator are listed as well.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -85,7 +85,7 @@ async fn main() -> Result<()> {
             _ => bail!(USAGE),
         })
     };
-    // What is dropped takes the operator with it that it started.
+    // Dropping the other future also stops the operator that it started.
     let figures = tokio::select! {
         figures = measured => figures?,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
@@ -95,7 +95,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Also after each phase: a long run that is cut short keeps what it has found out.
+/// Also after each phase, so that a long run keeps its results if it is cut short.
 fn save(output: &Path, figures: &serde_json::Value) -> Result<()> {
     Ok(fs::write(output, format!("{figures:#}\n"))?)
 }

@@ -1,4 +1,4 @@
-//! What is measured with a number of deployments, one after the other.
+//! The measurements with a number of deployments, one after the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,28 +13,28 @@ use crate::ground::{Calls, Ground, count};
 use crate::process::{Operator, others, round};
 use crate::save;
 
-/// How long all deployments may take to become STABLE: a minute, and what a slow machine needs for each.
+/// How long all deployments may take to become STABLE: a minute, plus what a slow machine needs for each.
 const STABLE_LIMIT: Duration = Duration::from_mins(1);
 const STABLE_LIMIT_EACH: Duration = Duration::from_millis(300);
 const STABLE: &str = "STABLE";
-/// How many of those that are not are named.
+/// How many of those that are not STABLE are named.
 const NAMED: usize = 5;
-/// Statuses that are written of a deployment until it is STABLE.
+/// Number of status writes until a deployment is STABLE.
 const STATUSES_TO_STABLE: usize = 2;
 /// Time after start in which an operator loads what it needs; its size then is its idle size.
 const IDLE_AFTER: Duration = Duration::from_secs(12);
-/// Shortest pause between two looks at the API server's counts, which are a large text for it to write.
+/// Minimum pause between two reads of the API server's counts, which are a large text to produce.
 const COUNTED_EVERY_MIN: Duration = Duration::from_millis(200);
-/// A pause is this part of the time that the rest will take at the pace so far.
+/// A pause is this fraction of the expected remaining time at the pace so far.
 const LOOKS_UNTIL_THEN: f64 = 4.0;
 const SETTLE: Duration = Duration::from_secs(15);
 const MINUTE: Duration = Duration::from_mins(1);
-/// Edits whose reaction is timed.
+/// Number of edits whose reaction is timed.
 const EDITS: usize = 10;
-/// Every JobManager has been asked again after this time, so that all that hang are known to.
+/// By this time every JobManager has been asked again, so all that hang are known.
 const ALL_ASKED_AGAIN: Duration = Duration::from_secs(75);
 
-/// Upgrades at a time in the phase of the waves, and its configuration.
+/// Maximum number of concurrent upgrades in the phase of the waves, and its configuration.
 const WAVE: u32 = 20;
 const WAVES: &str = "\
 kubernetes.operator.upgrade.max-concurrent: 20
@@ -50,17 +50,17 @@ const BROKEN_FOR: Duration = Duration::from_mins(1);
 pub(crate) enum Phase {
     /// A minute in which nothing happens.
     Rest,
-    /// Changes of one deployment, one after the other.
+    /// One deployment at a time is changed.
     One,
-    /// The operator starts with all deployments there.
+    /// The operator starts while all deployments exist.
     Restart,
-    /// A tenth of the JobManagers accept connections and never answer.
+    /// A tenth of the JobManagers accept connections and never respond.
     Hanging,
     /// All deployments are changed at once.
     All,
-    /// All deployments are changed at once under a budget, and to an image that never starts.
+    /// All deployments are changed at once under a budget, also to an image that never starts.
     Waves,
-    /// Two replicas, the leading one of which ends, and is killed.
+    /// Two replicas, of which the leading one is stopped, then killed.
     Failover,
 }
 
@@ -88,15 +88,15 @@ enum Until {
     Elapsed(Duration),
 }
 
-/// What came of a wave.
+/// The result of a wave.
 struct Wave {
     upgrading_at_most: usize,
-    /// JobManagers.
+    /// Number of JobManagers created.
     made: f64,
     took: Duration,
 }
 
-/// What is measured, and with what.
+/// What is measured, and with which programs.
 pub(crate) struct Bench {
     pub(crate) ground: Ground,
     pub(crate) count: usize,
@@ -104,7 +104,7 @@ pub(crate) struct Bench {
     pub(crate) log: PathBuf,
 }
 
-/// Creates the deployments and goes through the phases.
+/// Creates the deployments and runs the phases.
 pub(crate) async fn run(bench: &Bench, phases: &[Phase], output: &Path) -> Result<Value> {
     let mut figures = json!({ "n": bench.count });
     let mut operator = bench.start(&mut figures).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn run(bench: &Bench, phases: &[Phase], output: &Path) -> Resul
             Phase::Rest => figures["steady_60s"] = bench.rest(&operator).await?,
             Phase::One => figures["upgrade_redeploy_s"] = bench.reaction(2).await?,
             Phase::Restart => {
-                // What is still under way would be counted as work of the restart.
+                // Work still in progress would be attributed to the restart.
                 bench.until_stable(Instant::now(), &mut json!({})).await?;
                 operator.stop()?;
                 let (started, restart) = bench.restart().await?;
@@ -146,7 +146,7 @@ pub(crate) async fn run(bench: &Bench, phases: &[Phase], output: &Path) -> Resul
 }
 
 impl Bench {
-    /// Starts the operator; its time to a first status, and its size when it has nothing to do.
+    /// Starts the operator; records its time to a first status, and its idle size.
     pub(crate) async fn start(&self, figures: &mut Value) -> Result<Operator> {
         let start = Instant::now();
         let operator = Operator::start(&self.command, &self.log)?;
@@ -163,7 +163,7 @@ impl Bench {
         Ok(operator)
     }
 
-    /// All deployments at once, until they are STABLE.
+    /// Creates all deployments at once, and waits until they are STABLE.
     pub(crate) async fn create(&self, operator: &Operator, figures: &mut Value) -> Result<()> {
         let (calls, idle) = (self.ground.calls().await?, operator.usage()?);
         let worked = self.ground.server_seconds().await?;
@@ -185,7 +185,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many requests of each kind the API server answered since `before`, and in how many seconds.
+    /// Returns the number of requests of each kind since `before`, and the seconds they took the API server.
     async fn worked_since(&self, before: &BTreeMap<String, (f64, f64)>) -> Result<Value> {
         let mut server = json!({});
         for (request, (seconds, count)) in self.ground.server_seconds().await? {
@@ -198,9 +198,8 @@ impl Bench {
         Ok(server)
     }
 
-    /// Waits until so many statuses were written since `before` that all new deployments can be
-    /// STABLE. Whether they are, a list tells; of 10,000 it is a second's work for the API server,
-    /// which would be taken from what is measured.
+    /// Waits until enough statuses were written since `before` for all new deployments to be STABLE. Only a list shows
+    /// whether they are, but one of 10,000 takes the API server a second, at the expense of the measurement.
     async fn until_written(&self, before: &Calls, start: Instant) -> Result<()> {
         let wanted = before.statuses + (self.count * STATUSES_TO_STABLE) as f64;
         while start.elapsed() < self.limit()? {
@@ -221,8 +220,8 @@ impl Bench {
         Ok(STABLE_LIMIT + STABLE_LIMIT_EACH.saturating_mul(u32::try_from(self.count)?))
     }
 
-    /// Waits until all deployments are STABLE, and notes since `start` when they were. One that does
-    /// not become so in time is a failure, and no figure that is missing.
+    /// Waits until all deployments are STABLE, and records when they were, from `start`. One that does not become
+    /// STABLE in time is a failure, not a missing figure.
     async fn until_stable(&self, start: Instant, figures: &mut Value) -> Result<()> {
         let wanted = self.count + 1;
         let limit = self.limit()?;
@@ -246,12 +245,12 @@ impl Bench {
                     self.log.with_extension("").display()
                 );
             }
-            // The list is load, too.
+            // The list causes load, too.
             sleep(Duration::from_millis(100.max(self.count as u64 / 2))).await;
         }
     }
 
-    /// What the operator does in a minute in which nothing happens.
+    /// Measures what the operator does in a minute in which nothing happens.
     async fn rest(&self, operator: &Operator) -> Result<Value> {
         sleep(SETTLE).await;
         let before = (self.ground.calls().await?, operator.usage()?);
@@ -272,7 +271,7 @@ impl Bench {
         Ok(figures)
     }
 
-    /// From a changed spec to the new JobManager Deployment, one after the other.
+    /// Measures the time from a changed spec to the new JobManager Deployment, for one deployment after the other.
     async fn reaction(&self, parallelism: usize) -> Result<Value> {
         let mut took = Vec::new();
         for name in (self.count.saturating_sub(EDITS)..self.count).map(name) {
@@ -285,7 +284,7 @@ impl Bench {
         Ok(json!({ "p50": seconds(*median), "max": seconds(*longest) }))
     }
 
-    /// From a changed spec to the new JobManager Deployment.
+    /// Measures the time from a changed spec to the new JobManager Deployment.
     pub(crate) async fn react(&self, name: &str, parallelism: usize) -> Result<Duration> {
         let before = self.ground.job_managers.get(name).await?.metadata.uid;
         let start = Instant::now();
@@ -302,7 +301,7 @@ impl Bench {
         }
     }
 
-    /// The operator starts anew: until every JobManager was asked, and what was written meanwhile.
+    /// Restarts the operator; measures the time until every JobManager was asked, and what was written meanwhile.
     async fn restart(&self) -> Result<(Operator, Value)> {
         let mut figures = json!({});
         self.ground.forget_asked().await?;
@@ -329,8 +328,8 @@ impl Bench {
         Ok((operator, figures))
     }
 
-    /// How fast the operator reacts to the change of a healthy job while a tenth of the JobManagers
-    /// accept connections and never answer.
+    /// Measures how fast the operator reacts to the change of a healthy job while a tenth of the JobManagers accept
+    /// connections and never respond.
     async fn hanging(&self, operator: &Operator) -> Result<Value> {
         let without = self.reaction(3).await?;
         sleep(SETTLE).await;
@@ -364,8 +363,8 @@ impl Bench {
         Ok(figures)
     }
 
-    /// All deployments are changed at once: never more than the budget allows are UPGRADING, and an image that does
-    /// not start goes no further than its first failures.
+    /// Changes all deployments at once: never more than the budget allows are UPGRADING, and an image that does not
+    /// start stops at its first failures.
     async fn waves(&self) -> Result<(Operator, Value)> {
         let config = self.log.with_file_name("waves.yaml");
         fs::write(&config, WAVES)?;
@@ -389,7 +388,7 @@ impl Bench {
         Ok((operator, figures))
     }
 
-    /// Changes all deployments at once, and looks at them until then.
+    /// Changes all deployments at once, and watches them until the condition is met.
     async fn wave(&self, spec: &Value, until: Until) -> Result<Wave> {
         let (before, start) = (self.ground.calls().await?.clusters, Instant::now());
         self.ground.edit_all((0..self.count).map(name), spec).await?;
@@ -415,7 +414,7 @@ impl Bench {
         }
     }
 
-    /// All deployments are changed at once, until all have new JobManagers and are STABLE again.
+    /// Changes all deployments at once, and waits until all have new JobManagers and are STABLE again.
     async fn change_all(&self, operator: &Operator) -> Result<Value> {
         let mut figures = json!({});
         let (before, usage) = (self.ground.calls().await?, operator.usage()?);

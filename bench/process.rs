@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Ticks a second in `/proc/PID/stat`: the same on every Linux that Rust runs on.
+/// Ticks per second in `/proc/PID/stat`: the same on every Linux that Rust supports.
 const TICKS: f64 = 100.0;
 
 pub(crate) struct Operator {
@@ -33,7 +33,7 @@ impl Operator {
     pub(crate) fn usage(&self) -> Result<Usage> {
         let process = PathBuf::from(format!("/proc/{}", self.child.id()));
         let stat = fs::read_to_string(process.join("stat"))?;
-        // Fields are counted from behind the command, which may hold blanks.
+        // Fields are counted from after the command, which may contain blanks.
         let (_, fields) = stat.rsplit_once(')').context("no command in /proc/PID/stat")?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok());
@@ -53,33 +53,33 @@ impl Operator {
         })
     }
 
-    /// Tasks of the asynchronous runtime, as the operator last logged them.
+    /// Returns the number of tasks of the asynchronous runtime, as last logged by the operator.
     pub(crate) fn tasks(&self) -> Result<Option<u64>> {
         let log = fs::read_to_string(&self.log)?;
         let line = log.lines().rev().find_map(|line| line.split_once("alive_tasks="));
         Ok(line.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok()))
     }
 
-    /// As Ctrl-C does, until it has left.
+    /// Interrupts the operator like Ctrl-C, and waits until it has exited.
     pub(crate) fn stop(self) -> Result<()> {
         self.interrupt()?;
         self.wait()
     }
 
-    /// As Ctrl-C does.
+    /// Interrupts the operator like Ctrl-C.
     pub(crate) fn interrupt(&self) -> Result<()> {
         let id = i32::try_from(self.child.id())?;
         let id = rustix::process::Pid::from_raw(id).context("process id 0")?;
         Ok(rustix::process::kill_process(id, rustix::process::Signal::INT)?)
     }
 
-    /// Waits until it has left.
+    /// Waits until it has exited.
     pub(crate) fn wait(mut self) -> Result<()> {
         self.child.wait()?;
         Ok(())
     }
 
-    /// As a lost node does.
+    /// Kills the operator, as if its node were lost.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.wait()
@@ -88,7 +88,7 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // After `stop` there is nothing to kill, and on an early error nobody reads why it failed.
+        // After `stop` there is nothing to kill, and after an early error the reason does not matter.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -115,7 +115,7 @@ impl Usage {
     }
 }
 
-/// CPU seconds of the processes that share the machine with the operator: the sandbox `instance`, the
+/// Returns the CPU seconds of the processes that share the machine with the operator: the sandbox `instance`, the
 /// stand-in for Flink and this program, by name.
 pub(crate) fn others(instance: &str) -> BTreeMap<String, f64> {
     let mut seconds = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The figures beside the Java operator's and beside the goals.
+//! Compares the figures with the Java operator's and with the goals.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::chart;
 
-/// A figure: its title, where it stands in the JSON, and the most it may be with so many deployments.
+/// A figure: its title, its path in the JSON, and its maximum by number of deployments.
 struct Row {
     title: &'static str,
     at: &'static str,
@@ -64,14 +64,14 @@ const ROWS: &[Row] = &[
     row("  user actions", "/actions", &[]),
 ];
 
-/// How many times better than the Java operator: title, where, the least it should be with 1,000.
+/// How many times better than the Java operator: title, path, and the minimum with 1,000 deployments.
 const TIMES: &[(&str, &str, f64)] = &[
     ("times faster to STABLE than Java", "/all_stable_s", 8.0),
     ("times less CPU than Java", "/cpu_s_to_stable", 15.0),
     ("times less memory than Java", "/at_stable/rss_mb", 15.0),
 ];
 
-/// The Java operator's figures were taken with so many deployments.
+/// Numbers of deployments for which the Java operator was measured.
 const BASELINES: &[(u64, &str)] = &[
     (200, "baseline-java-1.14-200.json"),
     (1_000, "baseline-java-1.14-1000-xmx1g.json"),
@@ -88,7 +88,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Figures of `bench/`, nothing where there are none.
+/// Returns figures of `bench/`; null if there are none.
 fn stored(file: &str) -> Result<Value> {
     match fs::read_to_string(root().join("bench").join(file)) {
         Ok(text) => Ok(serde_json::from_str(&text)?),
@@ -105,7 +105,7 @@ fn is_soak(figures: &Value) -> bool {
     figures.get("minutes").is_some()
 }
 
-/// What is counted in all and shown for each deployment.
+/// Returns whether a figure is a total that is shown per deployment.
 fn is_for_each(at: &str) -> bool {
     at.ends_with("_writes_to_stable")
         || at == "/steady_60s/flink_rest"
@@ -123,14 +123,14 @@ fn cell(row: &Row, figures: &Value) -> String {
     }
 }
 
-/// A phase that was gone through and has not come to the figure.
+/// Returns whether a phase was run but has not produced the figure.
 fn is_missed(row: &Row, figures: &Value) -> bool {
     let phase = row.at.trim_start_matches('/').split_once('/').map(|(phase, _)| phase);
     phase.is_some_and(|phase| figures[phase].is_object())
         && figures.pointer(row.at).is_none_or(Value::is_null)
 }
 
-/// The goal, and whether it was met.
+/// Returns the goal, and whether it was met.
 fn goal(row: &Row, figures: &Value) -> String {
     // Soaks are measured with any number.
     let count = if is_soak(figures) { Some(0) } else { figures["n"].as_u64() };
@@ -141,7 +141,7 @@ fn goal(row: &Row, figures: &Value) -> String {
         return String::new();
     };
     if is_for_each(row.at) {
-        // The first deployment, which is made beside those that are counted, still writes.
+        // The first deployment, which is not among those counted, still writes.
         figure = (figure / figures["n"].as_f64().unwrap_or(1.0) * 10.0).round() / 10.0;
     }
     format!("<= {most} {}", if figure <= *most { "met" } else { "NOT MET" })
@@ -161,7 +161,7 @@ fn times(figures: &Value, java: &Value) -> Vec<(&'static str, f64, String)> {
         .collect()
 }
 
-/// One line per figure of what was measured. Of phases that were not asked for there is none.
+/// Returns one line per measured figure, and none for phases that were not requested.
 pub(crate) fn table(figures: &Value) -> Result<String> {
     let count = figures["n"].as_u64().context("no `n` in the figures")?;
     let java = if is_soak(figures) { Value::Null } else { baseline(count)? };

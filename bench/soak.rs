@@ -1,4 +1,4 @@
-//! Churn for a long time: whether the operator grows.
+//! Churn for a long time: whether the operator's resource use grows.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::save;
 /// Pause between two actions of the user.
 const PAUSE: Duration = Duration::from_millis(400);
 const SAMPLE_EVERY: Duration = Duration::from_secs(10);
-/// Before it, caches and pools fill: the slope is of what comes after.
+/// Caches and pools fill in this time, so the slope is computed from later samples.
 const WARM_UP: Duration = Duration::from_mins(10);
 /// Long enough for the slowest of all actions.
 const CALM_DOWN: Duration = Duration::from_mins(2);
 
-/// Where one deployment is in its life.
+/// The state of one deployment.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Life {
     Runs,
@@ -29,7 +29,7 @@ enum Life {
     Absent,
 }
 
-/// Creates, edits, suspends, resumes and deletes deployments for so many minutes.
+/// Creates, edits, suspends, resumes and deletes deployments for this many minutes.
 pub(crate) async fn run(bench: &Bench, minutes: u64, output: &Path) -> Result<Value> {
     let mut figures = json!({ "n": bench.count, "minutes": minutes });
     let operator = bench.start(&mut figures).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn run(bench: &Bench, minutes: u64, output: &Path) -> Result<Va
     let (start, length) = (Instant::now(), Duration::from_mins(1) * u32::try_from(minutes)?);
     let (mut actions, mut random, mut next_sample) = (0_u64, 1_u64, Duration::ZERO);
     while start.elapsed() < length {
-        // Knuth's generator: the same life in every run.
+        // Knuth's generator: the same actions in every run.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let index = usize::try_from(random >> 33)? % lives.len();
         lives[index] = act(&bench.ground, index, lives[index], random >> 20, actions).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn run(bench: &Bench, minutes: u64, output: &Path) -> Result<Va
     Ok(figures)
 }
 
-/// What the user does next with a deployment. While it is being deleted the new one waits.
+/// Runs the user's next action on a deployment. While it is being deleted, the new one waits.
 async fn act(ground: &Ground, index: usize, life: Life, dice: u64, nth: u64) -> Result<Life> {
     let name = name(index);
     match (life, dice % 4) {
@@ -108,7 +108,7 @@ fn sample(operator: &Operator, at: Duration) -> Result<Value> {
     }))
 }
 
-/// By how much the figure grows in an hour: least squares over the samples after the warm-up.
+/// Returns the growth of the figure per hour: least squares over the samples after the warm-up.
 fn slope(samples: &[Value], of: &str, warm_up: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = samples
         .iter()

@@ -1,8 +1,7 @@
-//! How long the admission webhook takes to answer on loopback, over TLS, at a steady rate. There is no API
-//! server, and nothing is looked up.
+//! How long the admission webhook takes to respond on loopback, over TLS, at a steady rate. There is no API server, and
+//! nothing is looked up.
 //!
-//! A request counts from when it was due, so that a pause of the webhook is in the figures of all whom
-//! it kept waiting.
+//! A request is timed from when it was due, so a pause of the webhook shows in all requests that it delayed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +29,16 @@ use tokio::time::{Instant, sleep_until};
 use tokio_rustls::TlsConnector;
 
 const HOST: &str = "127.0.0.1";
-/// As many as an API server keeps when several reviews are under way.
+/// As many as an API server keeps when several reviews are in progress.
 const CONNECTIONS: usize = 16;
-/// Not counted: connections are made, and memory is asked for.
+/// Not measured: connections are opened, and memory is allocated.
 const WARM_UP: Duration = Duration::from_secs(1);
 const RATE_MAX: u32 = 100_000;
 const SECONDS_MAX: u64 = 3600;
 
 type Connection = SendRequest<Full<Bytes>>;
 
-/// Asks `rate` times a second.
+/// Sends `rate` requests per second.
 pub(crate) async fn run(rate: u32, seconds: u64) -> Result<Value> {
     ensure!((1..=RATE_MAX).contains(&rate), "a rate is 1 to {RATE_MAX} a second");
     ensure!((1..=SECONDS_MAX).contains(&seconds), "it takes 1 to {SECONDS_MAX} seconds");
@@ -48,7 +47,7 @@ pub(crate) async fn run(rate: u32, seconds: u64) -> Result<Value> {
     let pair = make(&names, Timestamp::now(), &none)?;
     let sound = check(&pair, &names, Timestamp::now()).context("the certificate that was made")?;
     let (_tls, receiver) = watch::channel(Some(sound.config));
-    // Nothing listens there: reviews of deployments need no look at the cluster.
+    // Nothing listens there: reviews of deployments need no request to the cluster.
     let nowhere = kube::Config::new("http://127.0.0.1:9".parse()?);
     let client = kube::Client::try_from(nowhere)?;
     let live = Arc::new(Live::new(OperatorConfig::new(FlinkConfig::new())));
@@ -107,7 +106,7 @@ pub(crate) async fn run(rate: u32, seconds: u64) -> Result<Value> {
     }))
 }
 
-/// A connection that trusts nobody but the authority of `pair`.
+/// Opens a connection that trusts only the authority of `pair`.
 async fn connect(port: u16, pair: &Pair) -> Result<Connection> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pair.authority) {
@@ -122,7 +121,7 @@ async fn connect(port: u16, pair: &Pair) -> Result<Connection> {
     Ok(sender)
 }
 
-/// Sends a review. True if it was answered, and the resource let pass.
+/// Sends a review. Returns whether it was answered and the resource was admitted.
 async fn ask(connection: &mut Connection, body: Bytes) -> Result<bool> {
     connection.ready().await?;
     let request = http::Request::post("/validate?timeout=10s").header("host", HOST);

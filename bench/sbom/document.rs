@@ -1,18 +1,17 @@
-//! From what Cargo says of the packages to a bill of materials.
+//! Turns Cargo's metadata into a bill of materials.
 //!
-//! The same packages make the same text: it has no time and no number of its own. What only tests
-//! need is not in it.
+//! The same packages give the same text: it contains no time and no serial number. What only tests need is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-/// The version of `CycloneDX` that is written.
+/// The version of `CycloneDX`.
 const SPEC: &str = "1.5";
 
-/// The bill of the package that `metadata` is about; `lock` is the text of Cargo.lock, which has the
-/// sums.
+/// Returns the bill of the package that `metadata` is about; `lock` is the text of Cargo.lock, which contains the
+/// checksums.
 pub(crate) fn of(metadata: &Value, lock: &str) -> anyhow::Result<Value> {
     let root = text(&metadata["resolve"]["root"]).context("there is no root package")?;
     let packages: BTreeMap<&str, &Value> =
@@ -56,7 +55,7 @@ pub(crate) fn of(metadata: &Value, lock: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// What goes into the package: what its tests need does not.
+/// Returns the dependencies that go into the package, without those of its tests.
 fn needs(node: &Value) -> BTreeSet<&str> {
     let is_in = |kind: &Value| kind["kind"].is_null() || kind["kind"] == "build";
     list(&node["deps"])
@@ -73,7 +72,7 @@ fn component(package: &Value, kind: &str, sums: &BTreeMap<(&str, &str), &str>) -
         "type": kind, "bom-ref": address, "name": name, "version": version, "purl": address,
     });
     if let Some(license) = text(&package["license"]) {
-        // An older way to write it.
+        // An older notation for OR.
         let expression = license.replace('/', " OR ");
         component["licenses"] = json!([{"expression": expression}]);
     }
@@ -86,13 +85,13 @@ fn component(package: &Value, kind: &str, sums: &BTreeMap<(&str, &str), &str>) -
     component
 }
 
-/// As package URLs name it.
+/// Returns the package URL.
 fn address(package: &Value) -> String {
     let part = |name| text(&package[name]).unwrap_or_default().replace('+', "%2B");
     format!("pkg:cargo/{}@{}", part("name"), part("version"))
 }
 
-/// SHA-256 sums of packages, by name and version.
+/// Returns SHA-256 sums of packages, by name and version.
 fn sums(lock: &str) -> BTreeMap<(&str, &str), &str> {
     let mut sums = BTreeMap::new();
     for block in lock.split("[[package]]") {

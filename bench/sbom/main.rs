@@ -1,4 +1,4 @@
-//! Writes what the program is made of, in the form of `CycloneDX`: `make sbom`.
+//! Writes the program's bill of materials as `CycloneDX`: `make sbom`.
 #![allow(clippy::disallowed_methods, reason = "a program of its own, which reads and writes files")]
 
 mod document;

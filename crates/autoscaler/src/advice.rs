@@ -1,7 +1,7 @@
-//! Where `job.autoscaler.advice.first-window` is true, a job whose autoscaler is new is not scaled at
-//! once: over its first window, what would be decided is told and not done.
+//! If `job.autoscaler.advice.first-window` is true, a job that is new to the autoscaler is not scaled at once: over its
+//! first window, decisions are reported but not carried out.
 //!
-//! A job that comes with stored history, as from the Java operator, is not new.
+//! A job with stored history, such as one from the Java operator, is not new.
 
 use std::time::Duration;
 
@@ -11,22 +11,21 @@ use super::settings::Settings;
 use super::state::Data;
 use super::window::later;
 
-/// Key in the stored state, which the Java operator passes over.
+/// Key in the stored state, which the Java operator ignores.
 pub const KEY: &str = "adviceUntil";
 
-/// Until when a job is advised whose autoscaler begins now: one window for the first figures, and
-/// one in which they are told.
+/// Returns until when a job that is new now is only advised: one window for the first figures, and one in which
+/// decisions are reported.
 pub fn begin(now: Timestamp, settings: &Settings) -> Option<Timestamp> {
     let windows = settings.metrics_window.saturating_mul(2);
     let until = || later(now, settings.stabilization.saturating_add(windows));
     settings.is_first_window_advised.then(until)
 }
 
-/// Until when the job is advised, as stored; absent where it is scaled. A time that cannot be
-/// understood is none.
+/// Returns until when the job is only advised, as stored; `None` if it is scaled. An invalid time is ignored.
 pub fn until(kept: &Data, now: Timestamp) -> Option<Timestamp> {
     let until: Timestamp = kept.get(KEY)?.parse().ok()?;
-    // A time later than any window allows was not written by this program.
+    // A time beyond any window was not written by this program.
     let longest = Duration::from_hours(24 * 365);
     (now < until && until <= later(now, longest)).then_some(until)
 }

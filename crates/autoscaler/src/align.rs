@@ -1,19 +1,19 @@
-//! Fits a parallelism to key groups or partitions, so that no subtask has one more than others.
+//! Aligns a parallelism with key groups or partitions, so that no subtask has more of them than others.
 
 use config::options::autoscaler::{AdjustMode, AlignmentMode};
 
 use super::settings::Alignment;
 
-/// The numbers that an alignment works with. None of them is zero.
+/// The input of an alignment. No number is zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub current: u32,
-    /// Within all limits, and not the current one.
+    /// Within all limits, and different from the current one.
     pub target: u32,
-    /// Key groups, or partitions where they are known.
+    /// Number of key groups, or of partitions if they are known.
     pub parts: u32,
     pub max_parallelism: u32,
-    /// Limits from the options, widened so that the current one is within.
+    /// Limits from the options, widened so that the current parallelism is within them.
     pub lower: u32,
     pub upper: u32,
 }
@@ -22,11 +22,11 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Aligned {
     pub parallelism: u32,
-    /// The deprecated modes tell when they decide otherwise.
+    /// Whether a deprecated mode decided otherwise, which it reports.
     pub is_limited: bool,
 }
 
-/// Aligns the target; it may come out as the current parallelism.
+/// Aligns the target; the result may be the current parallelism.
 pub fn align(target: &Target, alignment: Alignment) -> Aligned {
     let kept = |parallelism| Aligned { parallelism, is_limited: false };
     let (is_load_reducing, is_legacy) = match alignment {
@@ -48,12 +48,12 @@ impl Target {
         self.target > self.current
     }
 
-    /// The most subtasks that have something to do, within the limits.
+    /// Returns the maximum number of subtasks that have something to do, within the limits.
     fn cap(&self) -> u32 {
         self.parts.min(self.max_parallelism).min(self.upper)
     }
 
-    /// The first from the target on that divides the parts, or under which each has less.
+    /// Returns the first value from the target upwards that divides the parts, or with which each subtask has fewer.
     fn first_above(&self, is_load_reducing: bool) -> Option<u32> {
         let end = if self.is_up() { self.cap() } else { self.cap().min(self.current) };
         let most = self.parts / self.target;
@@ -63,8 +63,8 @@ impl Target {
         })
     }
 
-    /// The last below the target under which none has more, unless that turns the direction round.
-    /// Of a vertex with idle subtasks, it does not: these go whatever the rate is.
+    /// Returns the last value below the target with which no subtask has more parts, unless that reverses the
+    /// direction. For a vertex with idle subtasks it does not: these are removed whatever the rate is.
     fn first_below(&self) -> Aligned {
         let most = self.parts / self.target;
         let mut parallelism = self.target;

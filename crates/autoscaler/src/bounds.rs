@@ -1,22 +1,21 @@
-//! The bounds of its vertices' parallelism that a running job is asked to keep to, where nobody
-//! writes a spec: Flink's adaptive scheduler follows them in place.
+//! The parallelism bounds to request for the vertices of a running job if its spec is not written: Flink's adaptive
+//! scheduler follows them in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::topology::VertexId;
 
-/// Smallest and largest parallelism of a vertex.
+/// Minimum and maximum parallelism of a vertex.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bounds {
-    /// Zero where it was never set.
+    /// Zero if it was never set.
     pub lower: u32,
     pub upper: u32,
 }
 
-/// Returns the bounds to ask Flink for, with all vertices of the job. Returns nothing if the job
-/// keeps to the decision already. As in the Java operator's standalone autoscaler, a vertex that is
-/// moved gets 1 as its lower bound: with too few slots the job runs with fewer subtasks rather than
-/// not at all.
+/// Returns the bounds to request from Flink, for all vertices of the job; `None` if the job already follows the
+/// decision. As in the Java operator's standalone autoscaler, a vertex that changes gets 1 as its lower bound: with too
+/// few slots the job runs with fewer subtasks rather than not at all.
 pub fn wanted(
     current: &BTreeMap<VertexId, Bounds>,
     decided: &BTreeMap<VertexId, u32>,
@@ -26,7 +25,7 @@ pub fn wanted(
         let upper = decided.get(id).copied().filter(|upper| *upper > 0 && !excluded.contains(id));
         let bounds = match upper {
             Some(upper) if upper != bounds.upper => Bounds { lower: 1, upper },
-            // Flink tells zero for a bound that was never set, and takes no zero.
+            // Flink reports zero for a bound that was never set, but does not accept zero.
             _ => Bounds { lower: bounds.lower.clamp(1, bounds.upper.max(1)), ..*bounds },
         };
         (id.clone(), bounds)

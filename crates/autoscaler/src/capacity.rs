@@ -1,8 +1,8 @@
-//! Whether the nodes of a cluster have room for the TaskManagers of a scale-up: a trial on paper, by
-//! what nodes can take and what the pods on them request.
+//! Whether the nodes of a cluster have room for the TaskManagers of a scale-up, computed from the allocatable resources
+//! of nodes and the requests of the pods on them.
 //!
-//! It places by first fit, as the Java operator does, and is no scheduler: tolerations, affinity and
-//! volumes do not count.
+//! It places pods by first fit, as the Java operator does, and is no scheduler: it ignores tolerations, affinity and
+//! volumes.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use config::memory::MemorySize;
 
 use super::cost::Pod;
 
-/// Nodes that may still come which are counted at most, of all groups together.
+/// Maximum number of future nodes considered, of all groups together.
 const FUTURE_MAX: usize = 5_000;
 
 /// A node that pods can be scheduled to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Node {
-    /// Name of the group that a cluster autoscaler grows.
+    /// Name of the node group that a cluster autoscaler scales.
     pub group: Option<String>,
     pub allocatable: Pod,
-    /// Requests of the pods on it, and those of decisions that were made since.
+    /// Requests of the pods on it, and of the decisions made since.
     pub used: Pod,
 }
 
@@ -47,7 +47,7 @@ pub enum NoRoom {
 }
 
 impl TaskManagers {
-    /// True if there are more or larger ones than before.
+    /// Returns whether there are more or larger ones than before.
     pub fn exceed(&self, before: &Self) -> bool {
         self.count > before.count
             || self.each.cpu_millis > before.each.cpu_millis
@@ -66,8 +66,8 @@ impl Node {
 }
 
 impl Capacity {
-    /// The nodes, and for each group as many empty ones like its first as may still come. `sizes` are
-    /// the most nodes that each group may have.
+    /// Adds, for each group, empty nodes like its first up to the group's maximum size. `sizes` has the maximum number
+    /// of nodes of each group.
     #[must_use]
     pub fn with_future_nodes(mut self, sizes: &BTreeMap<String, usize>) -> Self {
         let mut future = Vec::new();
@@ -83,11 +83,10 @@ impl Capacity {
         self
     }
 
-    /// Takes the TaskManagers of a job away and places those that it is to have. Returns what is used
-    /// then.
+    /// Removes a job's present TaskManagers and places the future ones. Returns the resulting usage.
     ///
     /// # Errors
-    /// Where they do not all fit.
+    /// If they do not all fit.
     pub fn place(&self, before: &TaskManagers, after: &TaskManagers) -> Result<Self, NoRoom> {
         let mut nodes = self.clone();
         let mut left = before.count;
@@ -111,7 +110,7 @@ impl Capacity {
     }
 }
 
-/// How often one pod's requests are within others.
+/// Returns how often one pod's requests fit into others.
 fn times(within: &Pod, each: &Pod) -> u64 {
     let of = |all: u64, one: u64| all.checked_div(one).unwrap_or(u64::MAX);
     of(within.cpu_millis, each.cpu_millis).min(of(within.memory.bytes(), each.memory.bytes()))
@@ -125,8 +124,8 @@ fn with(used: &Pod, each: &Pod, count: u64, change: fn(u64, u64) -> u64) -> Pod 
     }
 }
 
-/// The most nodes of each group, from the status that the Kubernetes cluster autoscaler writes: the text
-/// of before 1.30, with `Name:` and `maxSize=`, or the YAML since, with `- name:` and `maxSize:`.
+/// Returns the maximum number of nodes of each group, from the status that the Kubernetes cluster autoscaler writes:
+/// the text format before 1.30, with `Name:` and `maxSize=`, or the YAML since, with `- name:` and `maxSize:`.
 pub fn group_sizes(status: &str) -> BTreeMap<String, usize> {
     let mut sizes = BTreeMap::new();
     let mut group: Option<&str> = None;
@@ -138,7 +137,7 @@ pub fn group_sizes(status: &str) -> BTreeMap<String, usize> {
         let Some((_, size)) = line.split_once("maxSize") else { continue };
         let size = size.trim_start_matches(['=', ':', ' ']);
         let digits = size.split(|letter: char| !letter.is_ascii_digit()).next();
-        // What comes before the first group is about the whole cluster.
+        // Lines before the first group describe the whole cluster.
         if let (Some(group), Some(Ok(size))) = (group.take(), digits.map(str::parse)) {
             sizes.insert(group.to_owned(), size);
         }

@@ -1,9 +1,8 @@
-//! The cost of a decision: the requests of a job's pods before and after it, and their price where
-//! prices are known.
+//! The cost of a decision: the requests of a job's pods before and after it, and their price if prices are known.
 //!
-//! TaskManagers are counted as Flink needs them: for each slot sharing group as many slots as its
-//! widest vertex has subtasks. What others in a cluster take, and nodes that stay half empty, are not
-//! known here. Whole numbers saturate, and money is never NaN.
+//! TaskManagers are counted as Flink needs them: for each slot sharing group, as many slots as its widest vertex has
+//! subtasks. Other workloads of the cluster, and nodes that stay half empty, are not known here. Whole numbers
+//! saturate, and money is never NaN.
 
 use std::fmt;
 
@@ -18,26 +17,26 @@ use config::{FlinkConfig, process_memory};
 use super::state::Data;
 use super::topology::{Topology, VertexId};
 
-/// Key in the stored state, which the Java operator passes over.
+/// Key in the stored state, which the Java operator ignores.
 pub const KEY: &str = "costEstimate";
-/// A text that is longer was not written by this program.
+/// A longer text was not written by this program.
 const TEXT_MAX: usize = 4096;
 const GIB: f64 = 1_073_741_824.0;
 
-/// Prices of what pods request, in whichever currency.
+/// Prices of the resources that pods request, in any currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prices {
-    /// Of a CPU for an hour.
+    /// Of one CPU per hour.
     pub cpu_hour: Option<f64>,
-    /// Of a GiB of memory for an hour.
+    /// Of one GiB of memory per hour.
     pub gib_hour: Option<f64>,
 }
 
 impl Prices {
-    /// Reads them; there are no defaults.
+    /// Reads the prices; there are no defaults.
     ///
     /// # Errors
-    /// For a price that is no number, or below zero.
+    /// If a price is negative or not a number.
     pub fn read(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let price = |option: &ConfigOption<f64>| {
             let price = config.find(option)?;
@@ -54,7 +53,7 @@ impl Prices {
         })
     }
 
-    /// A resource without a price costs nothing. Without any price the cost is unknown.
+    /// Returns the cost per hour. A resource without a price costs nothing. Without any price the cost is unknown.
     fn per_hour(self, cpu_millis: u64, memory: MemorySize) -> Option<f64> {
         if self == Self::default() {
             return None;
@@ -79,13 +78,12 @@ pub struct Pods {
     pub task_manager: Pod,
     pub slots_per_task_manager: u32,
     pub job_manager: Pod,
-    /// None of a session job, whose JobManager is there for others as well.
+    /// Zero for a session job, because its JobManager also serves other jobs.
     pub job_managers: u32,
 }
 
 impl Pods {
-    /// Reads the requests from the effective configuration. Returns nothing if it does not state
-    /// them.
+    /// Reads the requests from the effective configuration; `None` if it does not contain them.
     pub fn of(config: &FlinkConfig, is_session_job: bool) -> Option<Self> {
         let slots = u32::try_from(config.get(&TASK_SLOTS).ok()?).ok().filter(|slots| *slots > 0)?;
         let cpu = config.find(&TASK_MANAGER_CPU).ok()?.filter(|cpu| *cpu > 0.0);
@@ -105,14 +103,14 @@ impl Pods {
         Some(Self { task_manager, slots_per_task_manager: slots, job_manager, job_managers })
     }
 
-    /// With TaskManagers of another size.
+    /// Returns the pods with TaskManagers of another memory size.
     #[must_use]
     pub fn with_memory(mut self, memory: Option<MemorySize>) -> Self {
         self.task_manager.memory = memory.unwrap_or(self.task_manager.memory);
         self
     }
 
-    /// The requests of all pods if the job takes this number of slots.
+    /// Returns the requests of all pods if the job takes this number of slots.
     pub fn request(&self, slots: u64, prices: Prices) -> Requested {
         let task_managers = slots.div_ceil(u64::from(self.slots_per_task_manager.max(1)));
         let sum = |of: fn(&Pod) -> u64| {
@@ -127,14 +125,14 @@ impl Pods {
     }
 }
 
-/// Thousandths of a CPU; a float cast saturates, and makes nothing of what is no number.
+/// Returns thousandths of a CPU; a float cast saturates, and turns NaN into zero.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn millis(cpu: f64) -> u64 {
     (cpu * 1000.0).round() as u64
 }
 
-/// Slots that a job takes with this parallelism. Where Flink does not tell slot sharing groups, all
-/// vertices share.
+/// Returns the number of slots that a job takes with this parallelism. If Flink does not report slot sharing groups,
+/// all vertices share.
 pub fn slots(topology: &Topology, parallelism: impl Fn(&VertexId, u32) -> u32) -> u64 {
     let of =
         |id: &VertexId| topology.get(id).map_or(0, |vertex| parallelism(id, vertex.parallelism));
@@ -146,7 +144,7 @@ pub fn slots(topology: &Topology, parallelism: impl Fn(&VertexId, u32) -> u32) -
     widest.map(u64::from).fold(0, u64::saturating_add)
 }
 
-/// The requests of all pods of a job, added up.
+/// The total requests of all pods of a job.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requested {
@@ -154,7 +152,7 @@ pub struct Requested {
     /// Of all pods.
     pub cpu_millis: u64,
     pub memory_bytes: u64,
-    /// Money for an hour, where there are prices.
+    /// Cost per hour, if there are prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<f64>,
 }
@@ -167,19 +165,19 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// As it is stored.
+    /// Returns the form in which it is stored.
     pub fn text(&self) -> String {
-        // Numbers have a form: nothing here fails to be written.
+        // Serialization cannot fail: the numbers are finite and keys are texts.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads the stored cost of the last decision. A text that cannot be read counts as none.
+    /// Reads the stored cost of the last decision; `None` if the text is invalid.
     pub fn stored(kept: &Data) -> Option<Self> {
         let text = kept.get(KEY).filter(|text| text.len() <= TEXT_MAX)?;
         serde_json::from_str(text).ok()
     }
 
-    /// TaskManagers, CPU, memory and money, each as a text.
+    /// Returns TaskManagers, CPU, memory and money, each as text.
     pub fn columns(&self) -> [String; 4] {
         let Self { before, after } = self;
         let money = match (before.per_hour, after.per_hour) {
@@ -218,7 +216,7 @@ fn gib(bytes: u64) -> String {
     shortest(bytes as f64 / GIB, 2)
 }
 
-/// A thousandth counts: small jobs cost cents.
+/// Three decimals, because small jobs cost cents.
 fn money(amount: f64) -> String {
     shortest(amount, 3)
 }

@@ -1,4 +1,4 @@
-//! One cycle of a job: a sample, an evaluation, decisions, and what is to be stored and told.
+//! One cycle of a job: a sample, an evaluation, decisions, and what to store and report.
 
 mod approval;
 
@@ -36,7 +36,7 @@ pub struct State {
     pub samples: Samples,
     pub scaling_history: ScalingHistory,
     pub restarts: Restarts,
-    /// Parallelism by vertex, as decided; it is in force until it is decided otherwise.
+    /// Parallelism by vertex, as decided; in force until the next decision.
     pub overrides: BTreeMap<VertexId, u32>,
     pub config: ConfigChanges,
     pub delayed: Delayed,
@@ -50,29 +50,29 @@ pub struct ConfigChanges {
 }
 
 impl ConfigChanges {
-    /// The size of a TaskManager, where it is tuned.
+    /// Returns the memory of a TaskManager if it is tuned.
     fn task_manager_memory(&self) -> Option<MemorySize> {
         MemorySize::parse(self.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key())?)
     }
 }
 
-/// The facts that a cycle works with.
+/// The input of a cycle.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub now: Timestamp,
-    /// Of excluded periods.
+    /// Time zone of excluded periods.
     pub zone: &'a TimeZone,
     pub settings: &'a Settings,
-    /// The user's configuration, without what was decided before.
+    /// The user's configuration, without earlier decisions.
     pub config: &'a FlinkConfig,
     pub topology: &'a Topology,
-    /// Since when the job runs, as Flink says.
+    /// Since when the job has been running, according to Flink.
     pub running_since: Timestamp,
     pub reading: &'a Reading,
     pub task_manager: TaskManager,
-    /// The requests of the job's pods, where they are known.
+    /// The requests of the job's pods, if they are known.
     pub pods: Option<Pods>,
-    /// The room that the cluster's nodes have, or why it is not known; absent where nobody asks.
+    /// The free resources of the cluster's nodes, or why they are unknown; `None` if they are not checked.
     pub capacity: Option<&'a Result<Capacity, String>>,
     /// For the rules that the settings name.
     pub asking: Asking<'a>,
@@ -93,7 +93,7 @@ pub enum Outcome {
         have: usize,
     },
     Unmeasured(Unmeasured),
-    /// There are figures, for nothing but looking at them.
+    /// There are figures, but only for display.
     WindowNotFull {
         until: Timestamp,
     },
@@ -101,25 +101,25 @@ pub enum Outcome {
     HeapUsage(f64),
     /// No vertex needs another parallelism.
     Balanced,
-    /// Some would do with another one, but none is outside of its bounds.
+    /// Some vertices would be better with another parallelism, but none is outside of its bounds.
     WithinBounds,
     Disabled(Disabled),
-    /// An option of Flink's, which tuning depends on.
+    /// A Flink option that tuning depends on is invalid.
     Invalid(InvalidValue),
     Quota(Exceeded),
     NoRoom(NoRoom),
-    /// A rule has to be asked first: then this is no cycle yet.
+    /// A rule must answer first: this is not a complete cycle yet.
     Asks(Box<Question>),
     Unanswered(Unanswered),
-    /// By an executor, with its reason where it has one.
+    /// By an executor, with its reason if it gives one.
     Vetoed(Id, Option<String>),
-    /// This decision was made before, and the job does not run with it yet.
+    /// This decision was made before, but the job does not run with it yet.
     AlreadyDecided,
     Scaled,
 }
 
 impl Outcome {
-    /// True if a decision was due, and nothing was changed.
+    /// Returns whether a decision was due and nothing was changed.
     pub fn is_balanced(&self) -> bool {
         match self {
             Self::GcPressure(_)
@@ -199,18 +199,17 @@ pub struct Cycle {
     pub decisions: BTreeMap<VertexId, VertexDecision>,
     /// The vertices that this cycle scales.
     pub scalings: BTreeMap<VertexId, Scaling>,
-    /// Vertices whose parallelism stays the user's.
+    /// Vertices that keep the parallelism of the user.
     pub excluded: BTreeSet<VertexId>,
-    /// The cost of the change that is due, even if it is not carried out.
+    /// The cost of the change, even if it is not carried out.
     pub cost: Option<Cost>,
-    /// The room that is left when this cycle takes some.
+    /// The remaining free resources, if this cycle takes some.
     pub capacity: Option<Capacity>,
     pub events: Vec<Event>,
     pub discarded: Option<Discarded>,
 }
 
-/// Makes a cycle of a job that runs and whose autoscaler is on. Where it ends with a question, it is to
-/// be made anew with the answer.
+/// Runs a cycle of a running job whose autoscaler is on. If it ends with a question, run it again with the answer.
 pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
     let mut cycle = Cycle {
         state,
@@ -231,8 +230,8 @@ pub fn run(state: State, facts: &Facts<'_>) -> Cycle {
     cycle
 }
 
-/// The user's overrides with those that were decided. Of a vertex that is excluded, the user's own
-/// one wins where there is one.
+/// Returns the user's overrides combined with the decided ones. For an excluded vertex, the user's own override wins if
+/// there is one.
 pub fn overrides_in_force(
     users: &BTreeMap<String, String>,
     decided: &BTreeMap<VertexId, u32>,
@@ -248,7 +247,7 @@ pub fn overrides_in_force(
 }
 
 impl Cycle {
-    /// Adds a sample and evaluates; an error is why there is no decision yet.
+    /// Adds a sample and evaluates; the error says why there is no decision yet.
     fn collect(&mut self, facts: &Facts<'_>) -> Result<BTreeMap<VertexId, Unscaled>, Outcome> {
         let Facts { now, settings, topology, running_since, .. } = *facts;
         let samples = std::mem::take(&mut self.state.samples);
@@ -380,7 +379,7 @@ impl Cycle {
         let is_decided =
             |(id, to): (&VertexId, &Scaling)| self.state.overrides.get(id) == Some(&to.new);
         if scalings.iter().all(is_decided) {
-            // A second record of it would push out what was learnt before.
+            // Recording it again would push out what was learnt before.
             return Outcome::AlreadyDecided;
         }
         match self.place(facts, &config) {
@@ -396,8 +395,8 @@ impl Cycle {
         Outcome::Scaled
     }
 
-    /// Compares the requests of the pods before and after a change. `tuned` is the configuration
-    /// that comes into force with it.
+    /// Compares the requests of the pods before and after a change. `tuned` is the configuration that takes effect with
+    /// it.
     fn cost(
         &self,
         facts: &Facts<'_>,
@@ -416,8 +415,8 @@ impl Cycle {
         })
     }
 
-    /// Tries the TaskManagers of a change on the cluster's nodes. Returns the room that is left, where
-    /// some is taken. `tuned` is the configuration that comes into force with it.
+    /// Places the TaskManagers of a change on the cluster's nodes. Returns the remaining free resources if some are
+    /// taken. `tuned` is the configuration that takes effect with it.
     fn place(&self, facts: &Facts<'_>, tuned: &ConfigChanges) -> Result<Option<Capacity>, NoRoom> {
         let (Some(capacity), Some(pods), Some(cost)) = (facts.capacity, facts.pods, self.cost)
         else {
@@ -436,8 +435,8 @@ impl Cycle {
         capacity.place(&before, &after).map(Some)
     }
 
-    /// Tunes the configuration with this decision, and returns it with the size that a TaskManager
-    /// then has. Recommendations are reported even if they are not carried out.
+    /// Tunes the configuration for this decision, and returns it with the resulting memory of a TaskManager.
+    /// Recommendations are reported even if they are not carried out.
     fn tune(
         &mut self,
         facts: &Facts<'_>,
@@ -465,7 +464,7 @@ impl Cycle {
     ) -> Result<(), Halt> {
         let Facts { settings, topology, .. } = *facts;
         let State { scaling_history, restarts, delayed: noted, .. } = &mut self.state;
-        // What is learnt of some vertices counts when all are decided about.
+        // What is learnt of single vertices is kept only if all are decided.
         let mut delayed = noted.clone();
         let teller = facts.teller(evaluation.is_backlog);
         let restart_time = scaling_history::restart_time(restarts, settings);

@@ -1,5 +1,5 @@
-//! Scaling down waits until a lower parallelism was enough for some time, and then takes the highest
-//! of what was recommended in it.
+//! Scaling down waits until a lower parallelism has been enough for some time, and then uses the highest one
+//! recommended in that time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::window::{earlier, later};
 pub struct Recommended {
     pub at: Timestamp,
     pub parallelism: u32,
-    /// The rate was outside of its bounds then.
+    /// Whether the rate was then outside of its bounds.
     pub is_outside: bool,
 }
 
@@ -22,7 +22,7 @@ pub struct Recommended {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Waiting {
     pub since: Timestamp,
-    /// By time, each lower than the one before it: the first is the highest of all.
+    /// By time, each lower than the one before it: the first is the highest.
     pub recommended: VecDeque<Recommended>,
 }
 
@@ -30,7 +30,7 @@ pub struct Waiting {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Delayed(pub BTreeMap<VertexId, Waiting>);
 
-/// Says if a vertex is scaled down now, or when.
+/// Whether a vertex is scaled down now, or when.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
     Until(Timestamp),
@@ -38,7 +38,7 @@ pub enum Answer {
 }
 
 impl Delayed {
-    /// Adds a recommendation and asks whether it is time.
+    /// Adds a recommendation and returns whether it is time to scale down.
     pub fn recommend(
         &mut self,
         vertex: &VertexId,
@@ -62,11 +62,11 @@ impl Delayed {
         while queue.front().is_some_and(|first| first.at < window_start) {
             queue.pop_front();
         }
-        // The recommendation of now is there, if no other one is.
+        // The queue contains at least the present recommendation.
         Answer::Now(queue.front().copied().unwrap_or(recommended))
     }
 
-    /// The vertex needs what it has, or more.
+    /// Ends the wait of a vertex that needs its present parallelism or more.
     pub fn cancel(&mut self, vertex: &VertexId) {
         self.0.remove(vertex);
     }

@@ -1,7 +1,7 @@
-//! Puts decisions into the spec of a job: in memory, and never into the user's resource.
+//! Applies decisions to the spec of a job: in memory, never in the user's resource.
 //!
-//! A decision that changes nothing leaves the text of the spec as it is, so that nothing is
-//! restarted for it. If the decision in force is unknown, the job keeps what it runs with.
+//! A decision that changes nothing leaves the text of the spec as it is, so that nothing is restarted for it. If the
+//! decision in force is unknown, the job keeps what it runs with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use config::options::{PARALLELISM_OVERRIDES, TASK_MANAGER_PROCESS_MEMORY};
 use super::cycle::{ConfigChanges, overrides_in_force};
 use super::topology::VertexId;
 
-/// Below it are all options that memory tuning sets.
+/// Prefix of all options that memory tuning sets.
 const MEMORY: &str = "taskmanager.memory.";
 
 /// The decision in force for a job.
@@ -24,19 +24,19 @@ const MEMORY: &str = "taskmanager.memory.";
 pub enum InForce<'a> {
     Known {
         decided: &'a BTreeMap<VertexId, u32>,
-        /// Vertices whose parallelism stays the user's.
+        /// Vertices that keep the parallelism of the user.
         excluded: &'a BTreeSet<VertexId>,
         config: &'a ConfigChanges,
     },
-    /// The stored decision cannot be understood.
+    /// The stored decision cannot be parsed.
     Unknown,
 }
 
-/// The job's options with the parallelism in force. `effective` is what the user's configuration
-/// comes to with all defaults; `running` are the options that the job was started with.
+/// Returns the job's options with the parallelism in force. `effective` is the user's configuration with all defaults;
+/// `running` are the options that the job was started with.
 ///
 /// # Errors
-/// For overrides of the user's that cannot be read.
+/// If the user's overrides cannot be parsed.
 pub fn with_parallelism(
     own: &FlinkConfiguration,
     effective: &FlinkConfig,
@@ -66,9 +66,9 @@ pub fn with_parallelism(
     Ok(wanted)
 }
 
-/// Vertices whose parallelism stays the user's: those `named` by the user, and those that the last
-/// cycle could not scale. But what runs as was decided goes on with that: the user's parallelism
-/// would cost a restart, and another one when the vertex can be scaled again.
+/// Returns the vertices that keep the parallelism of the user: those `named` by the user, and those that the last cycle
+/// could not scale. But a vertex that already runs as decided keeps that: the user's parallelism would cost a restart,
+/// and another one when the vertex can be scaled again.
 pub fn excluded(
     mut named: BTreeSet<VertexId>,
     unscaled: &BTreeSet<VertexId>,
@@ -85,7 +85,7 @@ pub fn excluded(
     named
 }
 
-/// Gives the TaskManagers of an application the memory that was tuned, where it was.
+/// Gives the TaskManagers of an application the tuned memory, if there is any.
 pub fn tune_memory(
     spec: &mut FlinkDeploymentSpec,
     running: Option<&FlinkDeploymentSpec>,
@@ -123,8 +123,7 @@ pub fn tune_memory(
     }
 }
 
-/// Where the resource says how much memory a TaskManager has, it is to say so much; a limit beyond
-/// the request stays so many times as large.
+/// Sets the memory of the TaskManager resource if it has one; a limit above the request keeps its ratio to it.
 fn set_memory(task_manager: &mut TaskManagerSpec, total: u64) {
     let text = || Quantity::Text(total.to_string());
     let of = |quantity: &Quantity| StatedMemory::parse(&quantity.to_string());

@@ -1,4 +1,4 @@
-//! Decides if a job may be measured and scaled now.
+//! Decides whether a job may be measured and scaled now.
 
 use api::job::{JobSpec, JobState};
 use api::status::{
@@ -8,7 +8,7 @@ use api::status::{
 /// The parts of a resource that decide about its eligibility.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Of the spec.
+    /// From the spec.
     pub job: Option<&'a JobSpec>,
     pub status: &'a JobStatus,
     pub reconciliation: &'a ReconciliationStatus,
@@ -37,10 +37,10 @@ pub enum Ineligible {
     NotStable,
 }
 
-/// The id of the job to measure.
+/// Returns the id of the job to measure.
 ///
 /// # Errors
-/// Why it is left alone.
+/// Why it is not measured.
 pub fn job_to_measure<'a>(candidate: &Candidate<'a>) -> Result<&'a str, Ineligible> {
     let Candidate { job, status, reconciliation, lifecycle, .. } = *candidate;
     let Some(job) = job else { return Err(Ineligible::NoJob) };
@@ -66,7 +66,7 @@ pub fn job_to_measure<'a>(candidate: &Candidate<'a>) -> Result<&'a str, Ineligib
 mod tests {
     use super::*;
 
-    /// A job that is to be measured, but for the change.
+    /// Checks a measurable job after the change.
     fn check(
         change: impl FnOnce(&mut JobSpec, &mut JobStatus, &mut ReconciliationStatus),
     ) -> Option<Ineligible> {

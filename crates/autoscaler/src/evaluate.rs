@@ -1,4 +1,4 @@
-//! From the samples of a window to the figures that a decision is made of.
+//! Turns the samples of a window into the figures that decisions are based on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::window::{Samples, average, rate, seconds};
 pub struct Evaluation {
     pub vertices: BTreeMap<VertexId, Figures>,
     pub job: Figures,
-    /// A source is so far behind that its lag rules.
+    /// Whether a source is so far behind that its lag decides.
     pub is_backlog: bool,
-    /// Figures of vertices that an evaluator set, and not what was measured.
+    /// Figures of vertices that an evaluator set instead of the measured ones.
     pub set: BTreeMap<VertexId, Vec<(Metric, f64)>>,
 }
 
@@ -36,7 +36,7 @@ pub enum Unmeasured {
 /// Evaluates the samples.
 ///
 /// # Errors
-/// When a source has no rate: nothing after it could be told apart from idle.
+/// If a source has no rate: everything after it would look idle.
 pub fn evaluate(
     samples: &Samples,
     topology: &Topology,
@@ -46,11 +46,11 @@ pub fn evaluate(
     evaluate_with(samples, topology, settings, restart_time, |_, _, _| Ok(Vec::new()))
 }
 
-/// Evaluates the samples, where `evaluator` may set figures of each vertex. Those after it are
-/// evaluated with them.
+/// Evaluates the samples, with figures of each vertex that `evaluator` may set. Vertices after it are evaluated with
+/// them.
 ///
 /// # Errors
-/// As [`evaluate`], and as the evaluator has them.
+/// Those of [`evaluate`] and of the evaluator.
 pub(super) fn evaluate_with<E: From<Unmeasured>>(
     samples: &Samples,
     topology: &Topology,
@@ -74,7 +74,7 @@ pub(super) fn evaluate_with<E: From<Unmeasured>>(
         let set = evaluator((id, vertex), &figures, &evaluation)?;
         if !set.is_empty() {
             figures.merge(&set);
-            // Where it is scaled follows from the rates, unless the evaluator says it itself.
+            // The thresholds follow from the rates, unless the evaluator sets them itself.
             thresholds(&mut figures);
             figures.merge(&set);
             let number = |of: &Evaluated| if of.average.is_nan() { of.current } else { of.average };
@@ -86,8 +86,8 @@ pub(super) fn evaluate_with<E: From<Unmeasured>>(
     Ok(evaluation)
 }
 
-/// The rate that a vertex has to reach at a utilization. Nothing if a rate is unknown. With the
-/// time of a restart, it includes the records that pile up in that time.
+/// Returns the rate that a vertex must reach at a utilization; `None` if a rate is unknown. With the time of a restart,
+/// it includes the records that pile up in that time.
 pub fn capacity(
     figures: &Figures,
     utilization: f64,
@@ -130,7 +130,7 @@ impl View<'_> {
     fn is_backlog(&self) -> bool {
         let max = seconds(self.settings.backlog_lag);
         self.topology.vertices().iter().filter(|(_, vertex)| vertex.is_source()).any(|(id, _)| {
-            // Not a number where a rate is unknown, or nothing waits and nothing comes.
+            // NaN if a rate is unknown, or if nothing is pending and nothing arrives.
             let lag = self.latest(id, Metric::Lag).unwrap_or(0.0);
             lag / self.rate(id, Metric::NumRecordsIn) > max
         })
@@ -186,10 +186,10 @@ impl View<'_> {
         Ok(figures)
     }
 
-    /// The rates below and above which a vertex is scaled.
+    /// Sets the rates below and above which a vertex is scaled.
     fn set_thresholds(&self, figures: &mut Figures, is_backlog: bool, restart_time: Duration) {
         let (up, down) = if is_backlog {
-            // All of it may be used, and nothing is taken away, until the backlog is gone.
+            // Use the full capacity, and scale nothing down, until the backlog is gone.
             (1.0, 0.0)
         } else {
             (self.settings.utilization_max, self.settings.utilization_min)
@@ -203,7 +203,7 @@ impl View<'_> {
         figures.set(Metric::ScaleDownRateThreshold, down);
     }
 
-    /// Target and catch-up rate of a source.
+    /// Returns the target and catch-up rate of a source.
     fn of_source(&self, id: &VertexId) -> Result<(f64, f64), Unmeasured> {
         let coming_in = self.rate(id, Metric::NumRecordsIn) + self.rate(id, Metric::Lag);
         if !coming_in.is_finite() {
@@ -216,7 +216,7 @@ impl View<'_> {
         Ok((coming_in.max(0.0), catch_up))
     }
 
-    /// Target and catch-up rate of what reads from other vertices.
+    /// Returns the target and catch-up rate of a vertex that reads from other vertices.
     fn of_inputs(
         &self,
         id: &VertexId,
@@ -233,7 +233,7 @@ impl View<'_> {
         (target, catch_up)
     }
 
-    /// Records that go from one vertex to another, for each that comes in.
+    /// Returns the number of records that go from one vertex to another for each that arrives.
     fn output_ratio(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
         let coming_in = self.rate(from, Metric::NumRecordsIn);
         if coming_in > 0.0 {
@@ -245,8 +245,8 @@ impl View<'_> {
         0.0
     }
 
-    /// Flink counts what a vertex sends to all others together, so that the rate of one edge is what
-    /// the other end receives, without what it gets from elsewhere.
+    /// Flink counts everything a vertex sends together, so the rate of one edge is what the other end receives, minus
+    /// what it receives from elsewhere.
     fn edge_rate(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
         if vertex.inputs.len() == 1 {
             return self.rate(to, Metric::NumRecordsIn);
@@ -265,7 +265,7 @@ impl View<'_> {
         self.rate(to, Metric::NumRecordsIn) - from_others
     }
 
-    /// Milliseconds per second.
+    /// Returns the busy time in milliseconds per second.
     fn busy(&self, id: &VertexId, vertex: &Vertex) -> f64 {
         match self.settings.busy_time {
             BusyTimeAggregator::Avg => {
@@ -277,7 +277,7 @@ impl View<'_> {
         }
     }
 
-    /// Records that come in, counted over the same time as the busy time is.
+    /// Returns the rate of arriving records, over the same time as the busy time.
     fn rate_for_busy(&self, id: &VertexId) -> f64 {
         let counted = || self.rate(id, Metric::NumRecordsIn);
         match self.settings.busy_time {
@@ -289,7 +289,7 @@ impl View<'_> {
         }
     }
 
-    /// The rate that the vertex would reach if it were busy all the time.
+    /// Returns the rate that the vertex would reach if it were always busy.
     fn true_rate(&self, id: &VertexId, busy: f64) -> f64 {
         let coming_in = self.rate_for_busy(id);
         let by_busy_time =

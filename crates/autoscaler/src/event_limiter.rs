@@ -1,4 +1,4 @@
-//! Limits how often an event is repeated: its cause may be found again in each cycle.
+//! Limits how often an event is repeated: each cycle may find its cause again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::window::earlier;
 
-/// Events of a job whose times are remembered.
+/// Maximum number of events remembered per job.
 const EVENTS_MAX: usize = 64;
 
 /// The times of the last events of a job, by their keys.
@@ -15,8 +15,8 @@ const EVENTS_MAX: usize = 64;
 pub struct EventLimiter(BTreeMap<String, (Timestamp, Option<u32>)>);
 
 impl EventLimiter {
-    /// Returns `true` if the event was sent within the interval, with the same parallelism. Otherwise it
-    /// is noted as sent now.
+    /// Returns `true` if the event was sent within the interval, with the same parallelism. Otherwise records it as
+    /// sent now.
     pub fn is_suppressed(
         &mut self,
         key: &str,

@@ -24,8 +24,8 @@ use super::vertex_scaler::Limited;
 /// Reason of the event that reports a decision, carried out or advised.
 pub const ADVISED: &str = "ScalingReport";
 
-/// The changes of parallelism that a report advises: vertex, from, to. Nothing where it is no report, or
-/// one of what is carried out.
+/// Returns the changes of parallelism that a report advises: vertex, from, to. `None` if it is not a report, or reports
+/// a decision that is carried out.
 pub fn advised(message: &str) -> Option<Vec<(String, u32, u32)>> {
     let (head, _) = message.split_once('{')?;
     if !head.starts_with("Scaling execution disabled") {
@@ -46,11 +46,11 @@ pub struct Event {
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
-    /// Stands for the message where repeated events are to fold into one.
+    /// Used instead of the message to fold repeated events into one.
     pub key: String,
-    /// Within it, an event with this key is not repeated. Absent, the event is always sent.
+    /// An event with this key is not repeated within this time; `None` to always send it.
     pub interval: Option<Duration>,
-    /// With it, the interval holds only as long as this is the same.
+    /// If set, the interval applies only while this value stays the same.
     pub parallelism: Option<u32>,
 }
 
@@ -63,7 +63,7 @@ pub enum Disabled {
     Period(String),
     /// The job is new to the autoscaler.
     Advice(Timestamp),
-    /// The job cannot follow, and nobody restarts it.
+    /// The job cannot follow the decision, and nothing restarts it.
     Fixed(String),
 }
 
@@ -77,7 +77,7 @@ impl Event {
         Self { is_warning: true, ..self }
     }
 
-    /// The vertices that are scaled, or would be.
+    /// Returns the report of the vertices that are scaled, or would be.
     pub fn report(
         scalings: &BTreeMap<VertexId, Scaling>,
         disabled: Option<&Disabled>,
@@ -117,7 +117,7 @@ impl Event {
             );
         }
         if let Some(cost) = cost {
-            // After what tools read.
+            // At the end, after the part that tools parse.
             let _written = write!(message, " Requested by the pods: {cost}");
         }
         let mut event = Self::new(ADVISED, message, "ScalingExecutor".to_owned(), settings);
@@ -215,7 +215,7 @@ impl Event {
     }
 }
 
-/// Tells one set of changes from another, as the label `parallelismMap` of an event does.
+/// Distinguishes sets of changes, as the label `parallelismMap` of an event does.
 pub fn parallelism_hash(scalings: &BTreeMap<VertexId, Scaling>) -> u32 {
     let entries = scalings.iter().map(|(id, scaling)| {
         let change = format!("Parallelism {} -> {}", scaling.current, scaling.new);
@@ -224,7 +224,7 @@ pub fn parallelism_hash(scalings: &BTreeMap<VertexId, Scaling>) -> u32 {
     entries.fold(0_u32, u32::wrapping_add) & 0x7fff_ffff
 }
 
-/// `String.hashCode` of Java.
+/// Computes Java's `String.hashCode`.
 fn java_hash(text: &str) -> u32 {
     text.encode_utf16()
         .fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))

@@ -1,19 +1,19 @@
-//! Learns from earlier scalings: if they helped, and how well the vertex scales.
+//! Learns from earlier scalings: whether they helped, and how well the vertex scales.
 
 use super::metric::Metric;
 use super::scaling_history::VertexHistory;
 use super::settings::Settings;
 
-/// A scale-up that brought less than it should have.
+/// A scale-up that gained less than expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ineffective {
-    /// Records per second that it should have added.
+    /// Expected gain in records per second.
     pub expected: f64,
     pub actual: f64,
 }
 
-/// Returns the shortfall of the last scaling of a vertex, if it was one up to `current` and brought
-/// too little. A gain that cannot be compared counts as too little.
+/// Returns the shortfall of the last scaling of a vertex, if that was a scale-up to `current` with too little gain. A
+/// gain that cannot be compared is treated as too little.
 pub fn ineffective(
     history: &VertexHistory,
     current: u32,
@@ -31,8 +31,8 @@ pub fn ineffective(
     (!is_effective).then_some(Ineffective { expected, actual })
 }
 
-/// How much of a linear growth the vertex was seen to reach, from the smallest coefficient that is
-/// believed up to 1; 1 as long as too little was seen.
+/// Returns how much of a linear growth the vertex has reached, between the configured minimum and 1; 1 while there are
+/// too few observations.
 pub fn scaling_coefficient(history: &VertexHistory, min: f64, observations: u32) -> f64 {
     const LINEAR: f64 = 1.0;
     if history.is_empty() || u32::try_from(history.len()).unwrap_or(u32::MAX) < observations {
@@ -44,7 +44,7 @@ pub fn scaling_coefficient(history: &VertexHistory, min: f64, observations: u32)
             (f64::from(scaling.current), rate)
         })
     };
-    // The smallest parallelism, and of several the newest.
+    // The smallest parallelism, and of equal ones the newest.
     let smallest = seen().rev().fold(None, |smallest: Option<(f64, f64)>, one| match smallest {
         Some(smallest) if smallest.0 <= one.0 => Some(smallest),
         Some(_) | None => Some(one),
@@ -57,14 +57,14 @@ pub fn scaling_coefficient(history: &VertexHistory, min: f64, observations: u32)
         squares += parallelism * parallelism;
     }
     let alpha = sum / (squares * baseline);
-    // An infinite or missing rate teaches nothing.
+    // An infinite or missing rate shows nothing.
     if squares == 0.0 || alpha.is_nan() {
         return LINEAR;
     }
     ceil2(alpha.min(LINEAR).max(min))
 }
 
-/// Up at the second decimal of the shortest decimal text; for numbers up to 1.
+/// Rounds up at the second decimal of the shortest decimal text; for numbers up to 1.
 fn ceil2(number: f64) -> f64 {
     let text = number.to_string();
     match text.split_once('.') {

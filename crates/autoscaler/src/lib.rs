@@ -1,10 +1,9 @@
-//! The autoscaler: what a job measured goes in; parallelism, and the reason for each number, comes
-//! out.
+//! The autoscaler: from the measurements of a job it computes parallelism, with the reason for each number.
 //!
-//! One [`cycle`] takes a sample, evaluates the samples of a window, decides about each vertex and says
-//! what is to be stored. Rules and numbers are those of the Java operator's autoscaler, whose stored
-//! history is read and written ([`state`]). Where a figure is missing or absurd there is no decision,
-//! and the cycle says why: [`rate::Rate`] is never NaN, and decisions are made of nothing else.
+//! One [`cycle`] takes a sample, evaluates the samples of a window, decides about each vertex and returns what to
+//! store. Rules and numbers are those of the Java operator's autoscaler, whose stored history is read and written
+//! ([`state`]). If a figure is missing or absurd there is no decision, and the cycle says why: [`rate::Rate`] is never
+//! NaN, and decisions are based on nothing else.
 
 pub mod advice;
 pub mod align;

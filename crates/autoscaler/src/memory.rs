@@ -1,4 +1,4 @@
-//! Memory tuning: a configuration that gives TaskManagers memory according to what they used.
+//! Memory tuning: a configuration that sizes TaskManagers by the memory they have used.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::scaling_history::Scaling;
 use super::settings::Settings;
 use super::topology::{ShipStrategy, Topology, VertexId};
 
-/// The facts that tuning works with.
+/// The input of tuning.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning<'a> {
-    /// The user's configuration, without what was tuned before.
+    /// The user's configuration, without earlier tuning.
     pub config: &'a FlinkConfig,
     pub settings: &'a Settings,
     pub topology: &'a Topology,
@@ -39,7 +39,7 @@ impl Budget {
     }
 }
 
-/// Sizes that are enough.
+/// Sufficient sizes.
 struct Sizes {
     network: u64,
     metaspace: u64,
@@ -64,23 +64,23 @@ const SIZES: [Tuned; 5] = [
 const MANAGED_FRACTION: &ConfigOption<f64> = &options::TASK_MANAGER_MANAGED_FRACTION;
 const OVERHEAD_FRACTION: &ConfigOption<f64> = &options::TASK_MANAGER_OVERHEAD_FRACTION;
 
-/// The options that it removes, by all their names, as they would speak against those that it sets.
+/// The options that it removes, under all their names, because they would contradict those that it sets.
 const REMOVED: [&ConfigOption<MemorySize>; 3] = [
     &options::TASK_MANAGER_FLINK_MEMORY,
     &options::TASK_MANAGER_TASK_HEAP,
     &options::TASK_MANAGER_MANAGED_MEMORY,
 ];
 
-/// Longest value of an option that is tuned.
+/// Maximum length of the value of a tuned option.
 const VALUE_MAX: usize = 500;
-/// Most characters of a key in a message.
+/// Maximum length of a key in a message, in characters.
 const TOLD_MAX: usize = 200;
 
-/// Recommends memory; nothing where Flink could not split the one that there is, or where it was not
-/// measured: a TaskManager without metaspace does not start.
+/// Recommends memory; `None` if Flink could not divide the present memory, or if usage was not measured: a TaskManager
+/// without metaspace does not start.
 ///
 /// # Errors
-/// For an option of Flink that cannot be read.
+/// If an option of Flink cannot be parsed.
 pub fn tune(of: &Tuning<'_>) -> Result<Option<ConfigChanges>, InvalidValue> {
     let Some(spec) = task_manager_memory(of.config) else { return Ok(None) };
     let is_measured = |metric| of.evaluation.job.average(metric).is_finite();
@@ -118,7 +118,7 @@ impl Tuning<'_> {
         Sizes { network, metaspace, heap, managed, total }
     }
 
-    /// Whole bytes, on average.
+    /// Returns the average, in whole bytes.
     fn used(&self, metric: Metric) -> u64 {
         scaled(1, self.evaluation.job.average(metric))
     }
@@ -127,7 +127,7 @@ impl Tuning<'_> {
         scaled(self.used(metric), 1.0 + self.settings.memory_tuning.overhead)
     }
 
-    /// By how much fewer TaskManagers have more to do each.
+    /// Returns how much more each TaskManager has to do because there are fewer of them.
     fn compensation(&self) -> f64 {
         let used = to_int(self.evaluation.job.current(Metric::NumTaskSlotsUsed));
         let used = u32::try_from(used).unwrap_or(0);
@@ -152,7 +152,7 @@ impl Tuning<'_> {
         self.scalings.get(id).map_or_else(now, |scaling| scaling.new)
     }
 
-    /// Buffers of all edges, at both of their ends, for each slot.
+    /// Returns the memory for the buffers of all edges, at both of their ends, for each slot.
     fn network(&self) -> Result<u64, InvalidValue> {
         let per_channel = u64::from(self.config.get(&options::NETWORK_BUFFERS_PER_CHANNEL)?);
         let floating = u64::from(self.config.get(&options::NETWORK_FLOATING_BUFFERS)?);
@@ -171,7 +171,7 @@ impl Tuning<'_> {
     }
 }
 
-/// Subtasks at the other end that one subtask is connected with.
+/// Returns the number of subtasks at the other end that one subtask is connected to.
 fn channels(own: u32, other: u32, ship: ShipStrategy) -> u64 {
     u64::from(match ship {
         ShipStrategy::Forward | ShipStrategy::Rescale => other.div_ceil(own.max(1)),
@@ -211,11 +211,11 @@ fn removed() -> impl Iterator<Item = &'static str> {
     REMOVED.into_iter().flat_map(ConfigOption::keys)
 }
 
-/// Refuses changes that tuning never makes. Code of a job may write the ConfigMap in which they are
-/// stored, and must not reach the options that its resource decides: its state, image and account.
+/// Rejects changes that tuning never makes. Code of a job may write the ConfigMap that stores them, and must not reach
+/// the options that its resource controls: its state, image and account.
 ///
 /// # Errors
-/// With the key. Values are not told: one that does not belong here may be a secret.
+/// Contains the key. Values are not shown: one that does not belong here may be a secret.
 pub fn check(changes: &ConfigChanges) -> Result<(), String> {
     let ConfigChanges { overrides, removals } = changes;
     let untuned = |key: &str| {
@@ -242,7 +242,7 @@ pub fn check(changes: &ConfigChanges) -> Result<(), String> {
         .map_or(Ok(()), |key| Err(untuned(key)))
 }
 
-/// Up at the third decimal; nothing for a share of nothing.
+/// Rounds up at the third decimal; `None` for a share of nothing.
 #[allow(clippy::cast_precision_loss, reason = "a share is not exact")]
 fn fraction(part: u64, whole: i128) -> Option<String> {
     if whole <= 0 {
@@ -259,7 +259,7 @@ fn fraction(part: u64, whole: i128) -> Option<String> {
     Some(if text.ends_with('.') { format!("{text}0") } else { text.to_owned() })
 }
 
-/// Whole bytes; none for what is not a number.
+/// Returns whole bytes; zero for NaN.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

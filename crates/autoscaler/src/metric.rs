@@ -81,7 +81,7 @@ impl PartialEq for Evaluated {
     }
 }
 
-/// Figures of a vertex that are told to others, and whether each has an average.
+/// Figures of a vertex that are exported, and whether each has an average.
 pub const TOLD: [(Metric, bool); 12] = [
     (Metric::Load, true),
     (Metric::TrueProcessingRate, true),
@@ -114,7 +114,7 @@ impl Figures {
         self.0.insert(metric, evaluated);
     }
 
-    /// Sets those of the others that are numbers.
+    /// Sets those of the other figures that are numbers.
     pub fn merge(&mut self, others: &[(Metric, Evaluated)]) {
         let or = |new: f64, old: f64| if new.is_nan() { old } else { new };
         for (metric, new) in others {
@@ -125,8 +125,8 @@ impl Figures {
     }
 }
 
-/// The measured figures of one vertex, or of the job, at one time. One that is not there was not
-/// measured. Thousands of samples are kept: each takes a word for a figure.
+/// The measured figures of one vertex, or of the job, at one time. A missing one was not measured. Compact, because
+/// thousands of samples are kept: each figure takes one word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     /// A bit for each metric that was measured, in the order of [`Metric`].
@@ -138,7 +138,7 @@ pub struct Values {
 const _: () = assert!(Metric::ALL.len() <= u32::BITS as usize, "a bit for each metric");
 
 impl Values {
-    /// Its bit, and how many of those that were measured come before it.
+    /// Returns the metric's bit, and the number of measured ones before it.
     fn place(&self, metric: Metric) -> (u32, usize) {
         let bit = 1_u32 << (metric as u32);
         (bit, (self.measured & (bit - 1)).count_ones() as usize)
@@ -149,7 +149,7 @@ impl Values {
         if self.measured & bit == 0 { None } else { self.figures.get(at).copied() }
     }
 
-    /// Sets a figure; NaN is none.
+    /// Sets a figure; NaN removes it.
     pub fn set(&mut self, metric: Metric, value: f64) {
         let (bit, at) = self.place(metric);
         let mut figures = std::mem::take(&mut self.figures).into_vec();

@@ -31,28 +31,28 @@ impl Figure {
     }
 }
 
-/// A figure without which a vertex cannot be scaled; just after a start it may not be there yet.
+/// A figure that is required to scale a vertex; just after a start it may be missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("there is no metric for {0:?}")]
 pub struct Missing(pub Figure);
 
-/// The figures that are needed of a source.
+/// The figures required of a source.
 const OF_SOURCE: &[Figure] =
     &[Figure::Busy, Figure::Backpressure, Figure::SourceInPerSecond, Figure::SourceIn];
-/// The figures that are needed of a vertex that reads from others.
+/// The figures required of a vertex that reads from others.
 const OF_OTHERS: &[Figure] = &[Figure::Busy];
 
-/// Metrics to read of a vertex, and what each stands for.
+/// Metrics to read of a vertex, and the meaning of each.
 pub type Wanted = BTreeMap<String, Figure>;
 
-/// Most metrics that are read of a vertex; they have to fit into one request.
+/// Maximum number of metrics read of a vertex; they must fit into one request.
 pub const WANTED_MAX: usize = 100;
 
-/// Chooses from the names of a vertex's metrics. One of each figure is enough, but for the records
-/// that wait: a vertex may read from several sources.
+/// Chooses from the names of a vertex's metrics. One of each figure is enough, except for pending records: a vertex may
+/// read from several sources.
 ///
 /// # Errors
-/// When a figure that is needed has no metric.
+/// If a required figure has no metric.
 pub fn wanted(names: &[String], is_source: bool) -> Result<Wanted, Missing> {
     let mut wanted = Wanted::new();
     let first = |figure: Figure| names.iter().filter(move |name| figure.is_named(name)).min();
@@ -76,7 +76,7 @@ pub fn wanted(names: &[String], is_source: bool) -> Result<Wanted, Missing> {
     Ok(wanted)
 }
 
-/// Sorts the values that were read by the figures that they stand for.
+/// Groups the values by the figures that they stand for.
 pub fn reading(
     wanted: &Wanted,
     metrics: impl IntoIterator<Item = (String, Aggregate)>,
@@ -98,7 +98,7 @@ pub fn reading(
     reading
 }
 
-/// How many partitions of Kafka or Pulsar a source reads, as far as its metrics are named after them.
+/// Returns how many partitions of Kafka or Pulsar a source reads, as far as its metrics are named after them.
 pub fn partitions(names: &[String]) -> Option<u32> {
     let partitions: BTreeSet<_> =
         names.iter().filter_map(|name| kafka(name).or_else(|| pulsar(name))).collect();
@@ -108,7 +108,7 @@ pub fn partitions(names: &[String]) -> Option<u32> {
 /// Cluster, topic and number of a partition.
 type Partition<'a> = (Option<&'a str>, &'a str, &'a str);
 
-/// `….KafkaSourceReader.topic.TOPIC.partition.NUMBER.currentOffset`, with the cluster before it.
+/// Parses `….KafkaSourceReader.topic.TOPIC.partition.NUMBER.currentOffset`, with the cluster before it.
 fn kafka(name: &str) -> Option<Partition<'_>> {
     const READER: &str = ".KafkaSourceReader.topic.";
     const CLUSTER: &str = ".kafkaCluster.";
@@ -124,7 +124,7 @@ fn kafka(name: &str) -> Option<Partition<'_>> {
     (is_number(number) && !topic.is_empty()).then_some((cluster, topic, number))
 }
 
-/// `….PulsarConsumer.TOPIC-partition-NUMBER.….numMsgsReceived`.
+/// Parses `….PulsarConsumer.TOPIC-partition-NUMBER.….numMsgsReceived`.
 fn pulsar(name: &str) -> Option<Partition<'_>> {
     let rest = name.strip_suffix(".numMsgsReceived")?;
     let (_, rest) = rest.rsplit_once(".PulsarConsumer.")?;

@@ -1,10 +1,9 @@
-//! Rules of an installation that have a say in decisions, where the Java operator has classes: an
-//! evaluator sets figures (FLIP-514), an executor changes or refuses a decision (FLIP-575), and an
-//! alignment mode fits a parallelism (FLIP-586).
+//! Rules of an installation that influence decisions, instead of the Java operator's classes: an evaluator sets figures
+//! (FLIP-514), an executor changes or refuses a decision (FLIP-575), and an alignment mode aligns a parallelism
+//! (FLIP-586).
 //!
-//! A job names them, and the operator's configuration says what they are ([`rules`]). A cycle stops
-//! with a [`Question`] and is made again with the answer, which is a fact like any other. Without an
-//! answer, or with one that cannot be, nothing is decided.
+//! A job names them, and the operator's configuration defines them ([`rules`]). A cycle stops with a [`Question`] and
+//! is run again with the answer as part of its input. Without a valid answer, there is no decision.
 
 mod answer;
 pub mod rules;
@@ -28,7 +27,7 @@ use super::topology::VertexId;
 pub use answer::Verdict;
 pub use teller::{Teller, told_with_figures};
 
-/// What a rule has a say in.
+/// What a rule influences.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     Evaluator,
@@ -39,7 +38,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 3] = [Self::Evaluator, Self::Alignment, Self::Executor];
 
-    /// Part of the names of the options that define it.
+    /// Returns the part of the names of the options that define it.
     pub fn group(self) -> &'static str {
         match self {
             Self::Evaluator => "evaluators",
@@ -48,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The variables that its expression may look at.
+    /// Returns the variables that its expression may use.
     fn variables(self) -> &'static [&'static str] {
         match self {
             Self::Evaluator => &["job", "parameters", "vertex", "metrics", "inputs"],
@@ -57,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The option with which a job names one.
+    /// Returns the option with which a job names one.
     fn option(self) -> &'static str {
         match self {
             Self::Evaluator => options::CUSTOM_EVALUATORS.key(),
@@ -66,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Before the name of a rule and a parameter that a job gives it.
+    /// Returns the prefix of a parameter that a job sets for a rule.
     fn parameters(self) -> &'static str {
         match self {
             Self::Evaluator => options::EVALUATOR_PARAMETERS,
@@ -76,7 +75,7 @@ impl Kind {
     }
 }
 
-/// Which rule.
+/// Identifies a rule.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Id {
     pub kind: Kind,
@@ -104,7 +103,7 @@ impl fmt::Display for Id {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     pub id: Id,
-    /// Options that the job gives it, which may be secret.
+    /// Options that the job sets for it, which may be secret.
     parameters: BTreeMap<String, String>,
 }
 
@@ -125,10 +124,10 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    /// Reads them from a job's options.
+    /// Reads the rules from a job's options.
     ///
     /// # Errors
-    /// For more than one evaluator: the Java operator asks one of them.
+    /// If there is more than one evaluator: the Java operator asks only one of them.
     pub fn read(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let evaluators = names(&config.get(&options::CUSTOM_EVALUATORS)?);
         if evaluators.len() > 1 {
@@ -145,19 +144,19 @@ impl Plugins {
         })
     }
 
-    /// With an alignment mode that is not built in.
+    /// Returns the rules with an alignment mode that is not built in.
     #[must_use]
     pub fn aligned_by(self, config: &FlinkConfig, name: &str) -> Self {
         Self { alignment: Some(Named::new(config, Kind::Alignment, name)), ..self }
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn iter(&self) -> impl Iterator<Item = &Named> {
         self.evaluator.iter().chain(&self.alignment).chain(&self.executors)
     }
 }
 
-/// Each name once, where it stands first.
+/// Returns each name once, at its first position.
 fn names(stated: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let names = stated.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
@@ -174,19 +173,19 @@ pub struct Job {
     pub id: Option<String>,
 }
 
-/// What a rule is asked.
+/// A question to a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub of: Id,
-    /// The vertex that it is about; absent where it is about all.
+    /// The vertex it is about; `None` if it is about all.
     pub vertex: Option<VertexId>,
     /// Values of the variables of its kind, in their order.
     pub facts: Vec<Value>,
 }
 
-/// Tells the questions of a cycle apart.
+/// Identifies a question within a cycle.
 pub type Key = (Id, Option<VertexId>);
-/// The answers of a cycle; an error is why there is none.
+/// The answers of a cycle; an error says why there is none.
 pub type Answers = BTreeMap<Key, Result<Value, String>>;
 
 impl Question {
@@ -194,7 +193,7 @@ impl Question {
         (self.of.clone(), self.vertex.clone())
     }
 
-    /// The request that leaves this process, without values that may be secret.
+    /// Returns the request to send to an address, without values that may be secret.
     pub fn request(&self) -> Value {
         let kind = match self.of.kind {
             Kind::Evaluator => "evaluator",
@@ -216,15 +215,15 @@ impl Question {
     }
 }
 
-/// The rules' part in the facts of a cycle.
+/// The rules' part of the input of a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asking<'a> {
     pub job: Option<&'a Job>,
-    /// What was answered so far.
+    /// The answers so far.
     pub answers: Option<&'a Answers>,
 }
 
-/// A rule that gave no answer that can be used.
+/// A rule that gave no usable answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unanswered {
     pub of: Id,
@@ -242,7 +241,7 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// Why a cycle cannot go on for now.
+/// Why a cycle cannot continue for now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Halt {
     Asks(Box<Question>),

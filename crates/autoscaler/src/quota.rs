@@ -17,7 +17,7 @@ pub struct TaskManager {
 /// Parallelism of the vertices that change, before and after.
 pub type Changes = BTreeMap<VertexId, (u32, u32)>;
 
-/// Which quota does not admit a change.
+/// Which quota a change exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Exceeded {
     #[error("{needed} CPUs are more than `job.autoscaler.quota.cpu`, which is {quota}")]
@@ -32,9 +32,8 @@ pub enum Exceeded {
     UnknownMemory,
 }
 
-/// Returns the quota that the changes exceed, if there is one. As in the Java operator, vertices
-/// that do not change are left out, and only full TaskManagers count. If Flink does not report slot
-/// sharing groups, nothing is compared.
+/// Returns the quota that the changes exceed, if there is one. As in the Java operator, vertices that do not change are
+/// left out, and only full TaskManagers are counted. If Flink does not report slot sharing groups, nothing is compared.
 pub fn exceeded(
     changes: &Changes,
     topology: &Topology,

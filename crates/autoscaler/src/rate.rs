@@ -1,14 +1,13 @@
-//! Numbers as the Java operator computes them, and the type of those that may decide.
+//! Arithmetic as the Java operator does it, and the type of rates that decisions use.
 
-/// A rate that may decide: neither NaN nor negative. It may be infinite, as the rate of a vertex that
-/// has nothing to do is.
+/// A rate that decisions may use: neither NaN nor negative. It may be infinite, as for a vertex that has nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
 impl Rate {
-    /// The number, unless it is none or negative: counters that went backwards make such rates.
+    /// Returns the rate; `None` if it is NaN or negative, as after counters that went backwards.
     pub fn new(number: f64) -> Option<Self> {
-        // A sum with zero has no negative zero.
+        // Adding zero turns a negative zero into zero.
         (number >= 0.0).then_some(Self(number + 0.0))
     }
 
@@ -23,13 +22,13 @@ impl std::fmt::Display for Rate {
     }
 }
 
-/// Half up at the third decimal; what would become zero stays as it is.
+/// Rounds half up at the third decimal; a number that would become zero stays as it is.
 pub fn round3(number: f64) -> f64 {
     let rounded = round_decimals(number, 3);
     if rounded == 0.0 { number } else { rounded }
 }
 
-/// With two decimals, as Java formats numbers for people.
+/// Formats a number with two decimals, as Java does for people.
 pub fn two_decimals(number: f64) -> String {
     if number.is_nan() {
         "NaN".to_owned()
@@ -40,7 +39,7 @@ pub fn two_decimals(number: f64) -> String {
     }
 }
 
-/// Half up at a decimal of the shortest decimal text.
+/// Rounds half up at a decimal of the shortest decimal text.
 fn round_decimals(number: f64, decimals: usize) -> f64 {
     if !number.is_finite() {
         return number;
@@ -79,7 +78,7 @@ fn increment(digits: &mut Vec<u8>) {
     digits.insert(0, b'1');
 }
 
-/// To the nearest whole number, halves up, within the range of 64 bits.
+/// Rounds to the nearest whole number, halves up, within the range of 64 bits.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -87,18 +86,18 @@ fn increment(digits: &mut Vec<u8>) {
 )]
 pub fn round_half_up(number: f64) -> f64 {
     let floor = number.floor();
-    // Exact, where `number + 0.5` may not be.
+    // Exact, unlike `number + 0.5`.
     let rounded = if number - floor >= 0.5 { floor + 1.0 } else { floor };
     rounded as i64 as f64
 }
 
-/// Towards zero, within the range of 32 bits; zero for NaN.
+/// Rounds towards zero, within the range of 32 bits; zero for NaN.
 #[allow(clippy::cast_possible_truncation, reason = "a float cast saturates, as in Java")]
 pub fn to_int(number: f64) -> i32 {
     number as i32
 }
 
-/// A parallelism as a figure says it; nothing for what is none.
+/// Returns the parallelism that a figure stands for; `None` if it is not positive.
 pub fn to_parallelism(number: f64) -> Option<u32> {
     u32::try_from(to_int(number)).ok().filter(|parallelism| *parallelism > 0)
 }
@@ -114,7 +113,7 @@ mod tests {
             (0.000_5, 0.001),
             (1.000_5, 1.001),
             (2.345_500_000_000_000_4, 2.346),
-            // Nearer to 1.004 in binary; its text decides.
+            // The binary value is nearer to 1.004, but the decimal text decides.
             (1.004_5, 1.005),
             (999.999_9, 1000.0),
             (9.999_95, 10.0),

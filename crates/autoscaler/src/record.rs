@@ -1,8 +1,8 @@
-//! Measurements of a job over some time, as a file that can be replayed: JSON, one object a line.
+//! Measurements of a job over time, as a file that can be replayed: one JSON object per line.
 //!
-//! The first line says what was recorded, each other one what was read at one moment, or why nothing
-//! was. A file of a newer version is refused: it may mean something else by the same words. What was
-//! cut off while it was written is left out, and said so.
+//! The first line describes the recording; each further line is a measurement, or the reason why there is none. A file
+//! of a newer version is rejected, because its fields may have another meaning. An incomplete last line is left out and
+//! reported.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ use super::quota::TaskManager;
 use super::sample::Reading;
 use super::topology::{Topology, Vertex, VertexId};
 
-/// The name of the format, which stands in the first line.
+/// The name of the format, in the first line.
 pub const FORMAT: &str = "kubectl-flink autoscaler record";
-/// Raised when an older reader would misunderstand what is written.
+/// Raised if an older reader would misunderstand the file.
 pub const VERSION: u32 = 1;
-/// Longest line; a measurement of a thousand vertices takes a quarter of it.
+/// Maximum length of a line in bytes; a measurement of a thousand vertices takes a quarter of it.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
-/// Largest file.
+/// Maximum size of a file in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Most measurements of a file: a week of one each ten seconds, and more.
+/// Maximum number of measurements in a file: more than a week with one every ten seconds.
 pub const ENTRIES_MAX: usize = 100_000;
 
-/// Options that decisions depend on begin with one of these; no others are recorded.
+/// Prefixes of the options that decisions depend on; no others are recorded.
 const OPTIONS: [&str; 11] = [
     "job.autoscaler.",
     "kubernetes.operator.job.autoscaler.",
@@ -57,7 +57,7 @@ pub struct Header {
     pub recorded_at: Timestamp,
     /// The job's options, as far as decisions depend on them.
     pub options: BTreeMap<String, String>,
-    /// Its JobManager is there for others as well.
+    /// Whether its JobManager also serves other jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_session_job: bool,
     pub task_manager_cpu: Option<f64>,
@@ -100,7 +100,7 @@ impl Header {
     }
 }
 
-/// The readings of a job at one moment.
+/// The measurement of a job at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub running_since: Timestamp,
@@ -115,12 +115,12 @@ pub struct Entry {
     pub measured: Result<Measurement, String>,
 }
 
-/// A file that was read.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub header: Header,
     pub entries: Vec<Entry>,
-    /// The last line was cut off, and is left out.
+    /// Whether the last line was incomplete and is left out.
     pub is_cut: bool,
 }
 
@@ -162,12 +162,12 @@ struct MeasuredText {
     reading: Reading,
 }
 
-/// The first line of a file, without its end.
+/// Returns the first line of a file, without its line ending.
 pub fn header_line(header: &Header) -> String {
     text(header)
 }
 
-/// One more line of a file, without its end.
+/// Returns a further line of a file, without its line ending.
 pub fn entry_line(entry: &Entry) -> String {
     let Entry { at, measured } = entry;
     text(&match measured {
@@ -184,15 +184,15 @@ pub fn entry_line(entry: &Entry) -> String {
     })
 }
 
-/// Keys are texts and numbers have a form: nothing here fails to be written.
+/// Serialization cannot fail: keys are texts, and all numbers can be represented.
 fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Reads a whole file.
+/// Parses a whole file.
 ///
 /// # Errors
-/// For a file that was not written by [`header_line`] and [`entry_line`], with the line to blame.
+/// If the file was not written by [`header_line`] and [`entry_line`]; names the invalid line.
 pub fn read(file: &str) -> Result<Record, Unreadable> {
     let mut lines = file.lines().enumerate();
     let Some((_, first)) = lines.next() else {

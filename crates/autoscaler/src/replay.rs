@@ -1,7 +1,7 @@
-//! A record made into decisions again, with its own options or with others.
+//! Replays the decisions for a recording, with its own options or with others.
 //!
-//! Each measurement goes through the same cycle as that of a job that runs, at the time when it was
-//! taken. The job of the record does not follow what is decided now: it goes on as it was recorded.
+//! Each measurement goes through the same cycle as that of a running job, at its own time. The recorded job does not
+//! follow the new decisions: it continues as it was recorded.
 
 use jiff::tz::TimeZone;
 
@@ -15,7 +15,7 @@ use super::record::Record;
 use super::settings::Settings;
 use super::trace::{Trace, Tracer};
 
-/// Replays a record under these options.
+/// Replays a recording with these options.
 pub fn replay(record: &Record, settings: &Settings, config: &FlinkConfig, rules: &Rules) -> Trace {
     let mut tracer = Tracer::new(rules);
     let job = Job { name: record.header.job_name.clone(), ..Job::default() };

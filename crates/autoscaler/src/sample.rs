@@ -1,4 +1,4 @@
-//! One sample: what Flink answered, turned into the figures that are kept.
+//! One sample: Flink's measurements, turned into the figures that are kept.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,7 @@ use super::settings::Settings;
 use super::topology::{Counters, Topology, Vertex, VertexId};
 use super::window::{Samples, average, seconds};
 
-/// A metric over the subtasks of a vertex, or over all TaskManagers; nothing where Flink has no
-/// number.
+/// A metric over the subtasks of a vertex, or over all TaskManagers; fields are `None` if Flink has no number.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,7 +25,7 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Two metrics that stand for one. Their average is not known: it would need their weights.
+    /// Merges two metrics that stand for one. The average is unknown, because that would need their weights.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         let both = |one: Option<f64>, other: Option<f64>, merge: fn(f64, f64) -> f64| {
@@ -75,7 +74,7 @@ pub struct ProcessReading {
 /// The readings for one sample.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Reading {
-    /// Of all vertices that have not finished.
+    /// All vertices that have not finished.
     pub vertices: BTreeMap<VertexId, VertexReading>,
     pub processes: ProcessReading,
 }
@@ -91,14 +90,14 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Unscaled {
     Finished,
-    /// Flink has no busy time of it, as of sources that predate it.
+    /// Flink reports no busy time for it, as for sources of the old API.
     NoBusyTime,
 }
 
-/// Turns answers into a sample; also tells which vertices cannot be scaled now.
+/// Turns readings into a sample; also returns which vertices cannot be scaled now.
 ///
 /// # Errors
-/// The vertex that nothing was read of.
+/// The vertex that has no reading.
 pub fn sample(
     reading: &Reading,
     topology: &Topology,
@@ -126,13 +125,13 @@ pub fn sample(
         if values.get(Metric::Load).is_none() {
             unscaled.insert(id.clone(), Unscaled::NoBusyTime);
         }
-        // Thousands of samples are kept: they share their ids.
+        // Thousands of samples are kept, so they share their ids.
         let last = earlier.last_key_value();
         let kept = last.and_then(|(_, sample)| sample.vertices.get_key_value(id));
         let id = kept.map_or(id, |(id, _)| id);
         vertices.push((id.clone(), values));
     }
-    // Made of all at once a map has no room to spare.
+    // A map built at once has no spare capacity.
     let vertices = vertices.into_iter().collect();
     Ok((Sample { vertices, job: of_processes(&reading.processes) }, unscaled))
 }
@@ -155,7 +154,7 @@ fn of_vertex(
     if let Some(busy) = busy.filter(|busy| busy.is_finite()) {
         set(Metric::Load, busy.max(0.0) / 1000.0);
     }
-    // The earlier work of a vertex that has finished does not count.
+    // The earlier work of a finished vertex is ignored.
     let counters = if vertex.is_finished { Counters::default() } else { vertex.counters };
     set(Metric::AccumulatedBusyTime, counters.busy);
     set(Metric::NumRecordsOut, counters.records_out);
@@ -168,7 +167,7 @@ fn of_vertex(
     }
     let lag = sum(reading.pending).unwrap_or(0.0);
     set(Metric::Lag, lag);
-    // Counters of the task stay at zero where a source counts for itself.
+    // Counters of the task stay at zero if a source has counters of its own.
     let mut records_in = counters.records_in;
     for of_source in [reading.source_in, reading.source_out] {
         if records_in == 0.0 {
@@ -182,7 +181,7 @@ fn of_vertex(
     values
 }
 
-/// The rate that a source reached while it caught up. Infinite if nothing came in.
+/// Returns the rate that a source reached while it caught up; infinite if nothing arrived.
 fn observed(
     id: &VertexId,
     rate: f64,

@@ -1,4 +1,4 @@
-//! The scaling history of a job: what was scaled before, and how long the restarts took.
+//! The scaling history of a job: earlier scalings, and how long the restarts took.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::topology::{Topology, VertexId};
 use super::window::earlier;
 
-/// One vertex that was scaled, with its figures at that time.
+/// One scaling of a vertex, with its figures at that time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     pub current: u32,
@@ -30,11 +30,11 @@ pub type VertexHistory = BTreeMap<Timestamp, Scaling>;
 /// Scalings by vertex.
 pub type ScalingHistory = BTreeMap<VertexId, VertexHistory>;
 
-/// When the job was scaled, and how long it took to run again, where that is known.
+/// When the job was scaled, and how long it took to run again, if that is known.
 pub type Restarts = BTreeMap<Timestamp, Option<SignedDuration>>;
 
-/// Forgets what is too old or too much. Vertices that the job has no more keep their history until it
-/// is too old: the graph may come back.
+/// Drops entries that are too old or too many. Vertices that the job no longer has keep their history until it is too
+/// old: the graph may come back.
 pub fn trim(history: &mut ScalingHistory, now: Timestamp, settings: &Settings) {
     let from = earlier(now, settings.history_max_age);
     history.retain(|_, of_vertex| {
@@ -44,7 +44,7 @@ pub fn trim(history: &mut ScalingHistory, now: Timestamp, settings: &Settings) {
     });
 }
 
-/// Forgets restarts that are too old or too many. The last one always stays.
+/// Drops restarts that are too old or too many. The last one always stays.
 pub fn trim_restarts(restarts: &mut Restarts, now: Timestamp, settings: &Settings) {
     let last = restarts.last_key_value().map(|(time, took)| (*time, *took));
     *restarts = restarts.split_off(&earlier(now, settings.history_max_age));
@@ -58,8 +58,7 @@ fn keep_newest<T>(entries: &mut BTreeMap<Timestamp, T>, max: u32) {
     }
 }
 
-/// Notes how long the last scaling took, once the job runs as it asked. It counts up to when the job
-/// ran, and not to when that was seen.
+/// Records how long the last scaling took, once the job runs as decided: until the job ran, not until that was noticed.
 pub fn note_restart(
     restarts: &mut Restarts,
     history: &ScalingHistory,
@@ -80,8 +79,7 @@ pub fn note_restart(
     }
 }
 
-/// How long a restart is expected to take: as long as the longest that was measured, where they
-/// count.
+/// Returns the expected duration of a restart: the longest measured one, if measurements are used.
 pub fn restart_time(restarts: &Restarts, settings: &Settings) -> Duration {
     let longest = restarts.values().flatten().max().and_then(|took| took.as_secs().try_into().ok());
     match (settings.tracked_restart_max, longest) {

@@ -1,4 +1,4 @@
-//! The options `job.autoscaler.*`, read once for a cycle.
+//! The options `job.autoscaler.*`, read once per cycle.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::cost::Prices;
 use super::plugin::Plugins;
 use super::topology::VertexId;
 
-/// How a computed parallelism is fitted to key groups or partitions.
+/// How a computed parallelism is aligned with key groups or partitions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Alignment {
     Mode(AlignmentMode),
-    /// As before there were modes: set by the deprecated option, and by nothing else.
+    /// The behaviour before there were modes, set only by the deprecated option.
     Legacy(AdjustMode),
 }
 
@@ -32,11 +32,11 @@ pub enum Alignment {
 pub struct Settings {
     pub is_enabled: bool,
     pub is_scaling_enabled: bool,
-    /// Of a job that is new to the autoscaler, decisions are told and not carried out at first.
+    /// Whether decisions of a job that is new to the autoscaler are at first reported but not carried out.
     pub is_first_window_advised: bool,
-    /// Decisions before are told and not carried out.
+    /// Until then, decisions are reported but not carried out.
     pub advised_until: Option<Timestamp>,
-    /// Why the job cannot follow a decision; decisions are then told and not carried out.
+    /// Why the job cannot follow a decision; decisions are then reported but not carried out.
     pub fixed_by: Option<String>,
     pub metrics_window: Duration,
     pub stabilization: Duration,
@@ -52,14 +52,14 @@ pub struct Settings {
     pub scale_up_max_factor: f64,
     pub catch_up: Duration,
     pub restart_time: Duration,
-    /// The longest restart that is believed, where they are measured.
+    /// The longest plausible restart, if restarts are measured.
     pub tracked_restart_max: Option<Duration>,
     pub backlog_lag: Duration,
     pub observed_lag: Duration,
     pub observed_switch: f64,
     pub observed_min: u32,
     pub busy_time: BusyTimeAggregator,
-    /// Unless a rule aligns.
+    /// Used unless a rule aligns.
     pub alignment: Alignment,
     /// The rules that the job names.
     pub plugins: Plugins,
@@ -67,7 +67,7 @@ pub struct Settings {
     pub effectiveness: f64,
     pub gc_pressure_max: f64,
     pub heap_usage_max: f64,
-    /// The smallest coefficient, and how many observations it takes, where it is used.
+    /// The minimum coefficient and the required number of observations, if it is enabled.
     pub observed_scalability: Option<(f64, u32)>,
     pub history_max_count: u32,
     pub history_max_age: Duration,
@@ -89,11 +89,10 @@ pub struct MemoryTuning {
 }
 
 impl Settings {
-    /// Reads them from the effective configuration of a job, whose ranges `validation` checks.
+    /// Reads the settings from the effective configuration of a job; `validation` checks their ranges.
     ///
     /// # Errors
-    /// For a value that cannot be read. Whether there are the rules that it names,
-    /// [`super::plugin::rules::Rules::check`] says.
+    /// If a value cannot be parsed. [`super::plugin::rules::Rules::check`] checks that the named rules exist.
     pub fn read(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let (alignment, plugins) = alignment(config, Plugins::read(config)?)?;
         let target = config.get(&options::UTILIZATION_TARGET)?;
@@ -164,17 +163,16 @@ impl Settings {
     }
 }
 
-/// How long a call to Flink may take: as the autoscaler's own option says, else as the operator's.
+/// Returns the timeout of a call to Flink: the autoscaler's own option, otherwise the operator's.
 ///
 /// # Errors
-/// For a value that cannot be read.
+/// If a value cannot be parsed.
 pub fn rest_timeout(config: &FlinkConfig, operators: Duration) -> Result<Duration, InvalidValue> {
     let option = &options::REST_CLIENT_TIMEOUT;
     if config.is_set(option) { config.get(option) } else { Ok(operators) }
 }
 
-/// Sets options, under whichever of their names: what stands under an older one does not win over
-/// them.
+/// Sets options, under any of their names: values under an older name do not win over them.
 pub fn set_over<'a>(
     config: &mut FlinkConfig,
     options: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -221,7 +219,7 @@ fn slots(config: &FlinkConfig) -> Result<u32, InvalidValue> {
 pub(super) mod tests {
     use super::*;
 
-    /// Settings of a job with these options beside the defaults; keys without `job.autoscaler.`.
+    /// Returns the settings of a job with these options besides the defaults; keys without `job.autoscaler.`.
     pub(crate) fn settings(options: &[(&str, &str)]) -> Settings {
         Settings::read(&config(options)).unwrap()
     }

@@ -1,9 +1,8 @@
-//! A job that exists on paper only, and what the autoscaler would make of it.
+//! A simulated job, and what the autoscaler would do with it.
 //!
-//! Subtasks of a vertex share its records evenly and manage so many per second each; sources read
-//! what comes in and what has piled up, as fast as the narrowest vertex after them lets them. When a
-//! decision is made the job stands still for the time of a restart and then runs with what was
-//! decided. Time is virtual, so that a day takes less than a second.
+//! Subtasks of a vertex share its records evenly and process a fixed number per second each; sources read what arrives
+//! and what is pending, as fast as the narrowest vertex after them allows. After a decision the job stops for the time
+//! of a restart and then runs as decided. Time is virtual, so a day takes less than a second.
 
 pub mod model;
 
@@ -27,7 +26,7 @@ use super::trace::{Trace, Tracer};
 use super::window::later;
 use model::{Model, VertexModel};
 
-/// Share of a second in which a vertex counts as busy when it has something to do in all of it.
+/// Busy time in milliseconds per second of a vertex that always has something to do.
 const BUSY_MAX: f64 = 1000.0;
 
 /// The result of a simulation.
@@ -41,7 +40,7 @@ pub struct Simulated {
 /// Simulates the job from `start` on.
 ///
 /// # Errors
-/// When the graph of the model is none.
+/// If the graph of the model is invalid.
 pub fn simulate(
     model: &Model,
     settings: &Settings,
@@ -62,7 +61,7 @@ pub fn simulate(
     Ok(Simulated { trace: tracer.finish(), entries })
 }
 
-/// The work of a vertex since its job started, and since the last look at it.
+/// The work of a vertex since its job started, and since the last measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     records_in: f64,
@@ -79,7 +78,7 @@ struct Job<'a> {
     told: plugin::Job,
     /// In the order in which records flow.
     order: Vec<VertexId>,
-    /// For each source, the vertices that its records get to, and how many for each that is read.
+    /// For each source, the vertices that its records reach, and how many records for each one read.
     reach: BTreeMap<VertexId, BTreeMap<VertexId, f64>>,
     parallelism: BTreeMap<VertexId, u32>,
     running_since: Timestamp,
@@ -190,7 +189,7 @@ impl<'a> Job<'a> {
         Ok(Entry { at: now, measured: Ok(Measurement { running_since, topology, reading }) })
     }
 
-    /// The readings that Flink would return now.
+    /// Returns the readings that Flink would return now.
     fn reading(&self) -> Reading {
         let seconds = self.seconds_since_look.max(1.0);
         let vertex = |(id, of): (&VertexId, &VertexModel)| {
@@ -216,7 +215,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Records come in, and are processed if the job runs.
+    /// Simulates one second: records arrive, and are processed if the job runs.
     fn pass_second(&mut self, second: u64, now: Timestamp) {
         let rate = self.model.rate_at(second);
         for (id, lag) in &mut self.lag {
@@ -232,7 +231,7 @@ impl<'a> Job<'a> {
             let each = model.vertices.get(id).map_or(0.0, |of| of.records_per_subtask);
             each * f64::from(parallelism.get(id).copied().unwrap_or(1))
         };
-        // The records that each vertex would get if its sources read everything that waits.
+        // The records that each vertex would get if its sources read everything that is pending.
         let mut wanted: BTreeMap<&VertexId, f64> = BTreeMap::new();
         for (source, reached) in &self.reach {
             let waiting = self.lag.get(source).copied().unwrap_or_default();
@@ -253,7 +252,7 @@ impl<'a> Job<'a> {
             for (id, records) in reached {
                 *received.entry(id.clone()).or_default() += read * records;
             }
-            // It waits for others when it could do more than they let it.
+            // It is backpressured if it could process more than other vertices allow.
             let busy = BUSY_MAX * (read / capacity(source)).min(1.0);
             if let_through < 1.0 {
                 let progress = self.progress.entry(source.clone()).or_default();
@@ -276,13 +275,13 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A figure that each subtask has.
+/// Returns a figure that each subtask has.
 fn of_each(value: f64) -> Aggregate {
     let value = Some(value);
     Aggregate { min: value, max: value, average: value, sum: value }
 }
 
-/// A figure of all subtasks together.
+/// Returns a figure of all subtasks together.
 fn of_all(sum: f64) -> Aggregate {
     Aggregate { sum: Some(sum), ..Aggregate::default() }
 }

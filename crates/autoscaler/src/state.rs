@@ -1,8 +1,7 @@
 //! A job's state as the Java operator stores it: the ConfigMap `autoscaler-NAME`, key by key.
 //!
-//! Data that cannot be understood is set aside under another key with a reason. It is never
-//! dropped, because a newer operator may have written it. Parallelism in force is not guessed: if
-//! it cannot be read, nothing is.
+//! Data that cannot be parsed is set aside under another key with a reason. It is never dropped, because a newer
+//! operator may have written it. The parallelism in force is not guessed: if it cannot be parsed, nothing is.
 
 mod read;
 mod text;
@@ -16,10 +15,10 @@ use super::cycle::State;
 use super::settings::Settings;
 use super::window::later;
 
-/// Most characters of all values together; the API server takes 1 MiB.
+/// Maximum length of all values together, in characters; the API server accepts 1 MiB.
 pub const LENGTH_MAX: usize = 1_000_000;
 
-/// Largest text that a compressed value may stand for.
+/// Maximum decompressed size of a value.
 const TEXT_MAX: u64 = 20 << 20;
 
 const HISTORY: &str = "scalingHistory";
@@ -29,17 +28,16 @@ const PARALLELISM: &str = "parallelismOverrides";
 const CONFIG: &str = "configOverrides";
 const DELAYED: &str = "delayedScaleDown";
 
-/// The suffix of the key under which a value is set aside.
+/// Suffix of the key under which a value is set aside.
 const ASIDE: &str = ".unreadable";
 
-/// Samples alone are stored when so large a part of a window has passed since the last time: each of
-/// them would be a write for every job and minute.
+/// Samples alone are stored this often per window: storing each of them would mean a write per job and minute.
 const STORES_PER_WINDOW: u32 = 5;
 
 /// Data of a ConfigMap.
 pub type Data = BTreeMap<String, String>;
 
-/// A value that could not be understood, and where it is now.
+/// A value that could not be parsed, and where it is now.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SetAside {
     pub key: &'static str,
@@ -47,16 +45,16 @@ pub struct SetAside {
     pub reason: String,
 }
 
-/// A state, with what else is stored beside it.
+/// A state, with everything else that is stored beside it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
     pub state: State,
     pub set_aside: Vec<SetAside>,
-    /// Written back as it is.
+    /// Written back unchanged.
     pub kept: Data,
 }
 
-/// Why a stored state is not to be worked with.
+/// Why a stored state cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     #[error(
@@ -77,7 +75,7 @@ pub enum Unreadable {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Written {
     pub data: Data,
-    /// The oldest samples that there was no room for.
+    /// Number of the oldest samples that did not fit.
     pub dropped_samples: usize,
 }
 
@@ -88,8 +86,8 @@ pub struct TooLarge {
     pub length: usize,
 }
 
-/// True if a state has to be stored now. Anything that decisions are made of is stored at once.
-/// Samples are stored from time to time, because they are measured anew if they are lost.
+/// Returns whether a state must be stored now. Everything that decisions depend on is stored at once. Samples are
+/// stored only from time to time, because they can be measured again if they are lost.
 pub fn is_due(
     before: &State,
     after: &State,
@@ -108,17 +106,17 @@ pub fn is_due(
 /// Reads the data of a ConfigMap.
 ///
 /// # Errors
-/// When there can be no decision before somebody has looked at it.
+/// If no decision is possible until someone has checked the data.
 pub fn read(data: &Data) -> Result<Stored, Unreadable> {
     read_damaged(data, &Data::new())
 }
 
-/// Reads data of which some is known not to be as it was written: why, by key.
+/// Reads data of which some is known to be damaged: the reason, by key.
 ///
 /// # Errors
-/// When there can be no decision before somebody has looked at it.
+/// If no decision is possible until someone has checked the data.
 pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
-    // Of what is set aside, nothing is made; all else that is damaged may say what is in force.
+    // Damage in values that can be set aside is harmless; any other damaged value may say what is in force.
     let is_aside = |key: &str| [HISTORY, TRACKING, SAMPLES, DELAYED].contains(&key);
     let in_force = damaged.iter().find(|(key, _)| !is_aside(key) && !key.ends_with(ASIDE));
     if let Some((key, reason)) = in_force {
@@ -166,12 +164,11 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
     Ok(stored)
 }
 
-/// Reads what the Java program keeps of a job in a database, for a job of which nothing else is kept.
-/// Nothing is set aside, as its table stays; tuned configuration is left out, as nobody restarts the
-/// job.
+/// Reads what the Java program stores of a job in a database, if nothing else is stored of the job. Nothing is set
+/// aside, because its table stays; tuned configuration is left out, because nothing restarts the job.
 ///
 /// # Errors
-/// When there can be no decision before somebody has looked at it.
+/// If no decision is possible until someone has checked the data.
 pub fn take_over(data: &Data) -> Result<Stored, Unreadable> {
     let wanted = [HISTORY, TRACKING, SAMPLES, PARALLELISM, DELAYED];
     let data = data.iter().filter(|(key, _)| wanted.contains(&key.as_str()));
@@ -181,10 +178,10 @@ pub fn take_over(data: &Data) -> Result<Stored, Unreadable> {
     Ok(stored)
 }
 
-/// Writes the data of a ConfigMap, with as many of the newest samples as there is room for.
+/// Writes the data of a ConfigMap, with as many of the newest samples as fit.
 ///
 /// # Errors
-/// When the rest alone is too large; then what is stored is better left as it is.
+/// If the rest alone is too large; then leave the stored data as it is.
 pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
     let State { samples, scaling_history, restarts, overrides, config, delayed } = &stored.state;
     let mut data = stored.kept.clone();
@@ -206,7 +203,7 @@ pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
             data.insert(SAMPLES.to_owned(), text);
             break;
         }
-        // As many as are surely too many, and one.
+        // Skip only as many as are certainly too many, and at least one.
         let left = samples.len() - skipped;
         skipped += (left - left * room / text.len()).div_ceil(2).max(1);
     }

@@ -42,7 +42,7 @@ impl fmt::Display for VertexId {
     }
 }
 
-/// How records are spread over the subtasks of the next vertex.
+/// How records are distributed over the subtasks of the next vertex.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ShipStrategy {
@@ -81,17 +81,17 @@ pub struct Counters {
     pub records_in: f64,
     #[serde(deserialize_with = "null_as_nan")]
     pub records_out: f64,
-    /// Milliseconds, of all subtasks together; NaN where Flink has no number.
+    /// Milliseconds, of all subtasks together; NaN if Flink has no number.
     #[serde(deserialize_with = "null_as_nan")]
     pub busy: f64,
 }
 
-/// JSON has no NaN: null stands for it.
+/// JSON has no NaN, so null stands for it.
 fn null_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
-/// One vertex, as the job runs it.
+/// One vertex of the running job.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +100,7 @@ pub struct Vertex {
     pub max_parallelism: u32,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<VertexId, ShipStrategy>,
-    /// Partitions that a source reads, where they can be counted.
+    /// Number of partitions that a source reads, if they can be counted.
     pub partitions: Option<u32>,
     pub slot_sharing_group: Option<String>,
     #[serde(default)]
@@ -113,13 +113,13 @@ impl Vertex {
         self.inputs.is_empty()
     }
 
-    /// True if records are spread by key, or read from partitions.
+    /// Returns whether records are distributed by key, or read from partitions.
     pub fn is_partitioned(&self) -> bool {
         self.partitions.is_some() || self.inputs.values().any(|ship| *ship == ShipStrategy::Hash)
     }
 }
 
-/// Why a graph cannot be worked with.
+/// Why a graph is unusable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unusable {
     #[error("the job's plan has no vertices yet")]
@@ -141,8 +141,10 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// Builds the graph.
+    ///
     /// # Errors
-    /// When this is no graph of a job that runs.
+    /// If this is not the graph of a running job.
     pub fn new(vertices: BTreeMap<VertexId, Vertex>) -> Result<Self, Unusable> {
         if vertices.is_empty() {
             return Err(Unusable::Empty);
@@ -170,7 +172,7 @@ impl Topology {
         &self.vertices
     }
 
-    /// Each vertex after all of its inputs.
+    /// Returns each vertex after all of its inputs.
     pub fn in_order(&self) -> impl Iterator<Item = (&VertexId, &Vertex)> {
         self.order.iter().filter_map(|id| self.vertices.get_key_value(id))
     }
@@ -179,12 +181,12 @@ impl Topology {
         self.vertices.get(id)
     }
 
-    /// Where the records of a vertex go.
+    /// Returns where the records of a vertex go.
     pub fn outputs(&self, id: &VertexId) -> impl Iterator<Item = (&VertexId, ShipStrategy)> {
         self.outputs.get(id).into_iter().flatten().map(|(to, ship)| (to, *ship))
     }
 
-    /// Vertices by slot sharing group, of those whose group is known.
+    /// Returns vertices by slot sharing group, if their group is known.
     pub fn slot_sharing_groups(&self) -> BTreeMap<&str, BTreeSet<&VertexId>> {
         let mut groups: BTreeMap<&str, BTreeSet<&VertexId>> = BTreeMap::new();
         for (id, vertex) in &self.vertices {

@@ -1,4 +1,4 @@
-//! The decisions about a job over some time, cycle by cycle, beside the parallelism it ran with.
+//! The decisions about a job over time, cycle by cycle, beside the parallelism it ran with.
 
 use std::collections::BTreeMap;
 
@@ -21,29 +21,29 @@ pub struct Moment {
     pub parallelism: BTreeMap<VertexId, u32>,
     /// The decisions so far, if there are any.
     pub decided: BTreeMap<VertexId, u32>,
-    /// Records that wait in front of all sources.
+    /// Records pending at all sources.
     pub lag: Option<f64>,
-    /// Records that came in per second, since the moment before.
+    /// Records that arrived per second since the previous moment.
     pub coming_in: Option<f64>,
-    /// Records that the sources read per second, since the moment before.
+    /// Records that the sources read per second since the previous moment.
     pub processed: Option<f64>,
 }
 
-/// A change of parallelism, with all that led to it.
+/// A change of parallelism, with the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub at: Timestamp,
-    /// Says if the decision is carried out, or why not.
+    /// Whether the decision is carried out, or why not.
     pub outcome: Outcome,
-    /// Of the vertices that change.
+    /// The vertices that change.
     pub changes: BTreeMap<VertexId, VertexDecision>,
     /// Memory that was tuned with it.
     pub config: BTreeMap<String, String>,
-    /// The cost of the change, where the requests of the pods are known.
+    /// The cost of the change, if the requests of the pods are known.
     pub cost: Option<Cost>,
 }
 
-/// A change of parallelism that the job was seen to make.
+/// An observed change of the job's parallelism.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Change {
     pub at: Timestamp,
@@ -61,7 +61,7 @@ pub struct Trace {
     pub changes: Vec<Change>,
 }
 
-/// The records that sources had read, and that waited for them, at one time.
+/// The records that sources had read, and those pending, at one time.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     at: Timestamp,
@@ -70,10 +70,10 @@ struct Counted {
     lag: f64,
 }
 
-/// Makes one cycle after the other, and notes what comes of it.
+/// Runs one cycle after the other, and records the results.
 #[derive(Debug)]
 pub struct Tracer<'a> {
-    /// Those that the settings name.
+    /// The rules that the settings name.
     rules: &'a Rules,
     state: State,
     before: Option<Counted>,
@@ -92,7 +92,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A moment at which the job could not be measured.
+    /// Records a moment at which the job could not be measured.
     pub fn skip(&mut self, at: Timestamp, why: &str) {
         let moment = Moment {
             at,
@@ -106,7 +106,7 @@ impl<'a> Tracer<'a> {
         self.trace.moments.push(moment);
     }
 
-    /// Makes a cycle, and answers what is decided by now.
+    /// Runs a cycle, and returns what has been decided by now.
     pub fn step(&mut self, facts: &Facts<'_>) -> &BTreeMap<VertexId, u32> {
         let cycle = self.rules.cycle(std::mem::take(&mut self.state), facts);
         self.note_changes(facts);
@@ -149,7 +149,7 @@ impl<'a> Tracer<'a> {
         self.parallelism = now;
     }
 
-    /// A decision that is repeated, as while scaling is switched off, counts once.
+    /// Records a decision; only once if it is repeated, as while scaling is disabled.
     fn note_decision(&mut self, at: Timestamp, cycle: &Cycle) {
         let is_decision = matches!(
             cycle.outcome,
@@ -199,7 +199,7 @@ fn counted(cycle: &Cycle, facts: &Facts<'_>) -> Option<Counted> {
     Some(Counted { at: facts.now, running_since: facts.running_since, read, lag })
 }
 
-/// Records per second that came in, and that were read; nothing for counters that went back.
+/// Returns the records per second that arrived and that were read; `None` if counters went backwards.
 fn rates(before: Counted, now: Counted) -> Option<(f64, f64)> {
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let processed = (now.read - before.read) / seconds;
@@ -210,8 +210,8 @@ fn rates(before: Counted, now: Counted) -> Option<(f64, f64)> {
     Some((coming_in.max(0.0), processed))
 }
 
-/// Hours of subtasks between the first and the last moment: of what the job ran with, and of what it
-/// would have run with, had each decision been carried out at once.
+/// Returns the hours of subtasks between the first and the last moment: for the parallelism that the job ran with, and
+/// for what it would have run with if each decision had been carried out at once.
 pub fn subtask_hours(trace: &Trace) -> (f64, f64) {
     let (mut ran, mut decided) = (0.0, 0.0);
     for pair in trace.moments.windows(2) {
@@ -225,7 +225,7 @@ pub fn subtask_hours(trace: &Trace) -> (f64, f64) {
     (ran, decided)
 }
 
-/// How often vertices were first moved one way and then the other.
+/// Returns how often vertices were scaled one way and then the other.
 pub fn reversals(trace: &Trace) -> usize {
     let mut directions: BTreeMap<&VertexId, Vec<bool>> = BTreeMap::new();
     let scaled = trace.decisions.iter().filter(|decision| decision.outcome == Outcome::Scaled);

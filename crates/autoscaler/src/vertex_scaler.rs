@@ -1,5 +1,5 @@
-//! Computes the parallelism of one vertex, as `JobVertexScaler` of the Java operator does, and keeps
-//! each rule that was applied with the number that it made.
+//! Computes the parallelism of one vertex, as `JobVertexScaler` of the Java operator does, and records each rule that
+//! was applied with its result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,34 +27,34 @@ pub enum Rule {
     /// `vertex.exclude.ids` names it.
     Excluded,
     Unscaled(Unscaled),
-    /// Its true processing rate is not known.
+    /// Its true processing rate is unknown.
     NoProcessingRate,
-    /// The rate that it has to reach is not known.
+    /// The rate that it must reach is unknown.
     NoTargetRate,
-    /// Both rates are, but they have no ratio.
+    /// Both rates are known, but they have no ratio.
     NoFactor,
-    /// The rate that it has to manage.
+    /// The rate that it must be able to process.
     Capacity,
-    /// The rate that it could manage now.
+    /// The rate that it can process now.
     ProcessingRate,
     /// How well it scales.
     ScalingCoefficient,
-    /// By how much its parallelism is to change.
+    /// The factor by which its parallelism changes.
     Factor,
     ScaleDownMaxFactor,
     ScaleUpMaxFactor,
-    /// The parallelism that this makes.
+    /// The resulting parallelism.
     Computed,
     MinParallelism,
     MaxParallelism,
-    /// The job was started with so many key groups.
+    /// The job was started with this many key groups.
     JobMaxParallelism,
     Alignment,
-    /// The last scale-up brought too little for another one.
+    /// The last scale-up gained too little for another one.
     Ineffective,
-    /// It has to be enough for longer.
+    /// The lower parallelism must be enough for longer.
     ScaleDownInterval,
-    /// The highest that was recommended in that time.
+    /// The highest parallelism recommended in that time.
     ScaleDownMaximum,
     /// An alignment mode of the installation.
     AlignmentMode(Arc<str>),
@@ -92,7 +92,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that was applied, and the number that it made: a rate, a factor or a parallelism.
+/// A rule that was applied, with its result: a rate, a factor or a parallelism.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub rule: Rule,
@@ -113,17 +113,17 @@ pub struct Limited {
 #[derive(Clone, Debug, PartialEq)]
 pub struct VertexDecision {
     pub current: u32,
-    /// The current one where nothing changes.
+    /// The current one if nothing changes.
     pub new: u32,
-    /// Its rate is so far off that the job is to be scaled for it.
+    /// Whether its rate is far enough off to scale the job.
     pub is_outside: bool,
-    /// The rate that it is expected to manage then.
+    /// The expected processing rate after the change.
     pub expected_rate: Option<f64>,
     /// In the order of the rules; the last one decided.
     pub steps: Vec<Step>,
     pub ineffective: Option<Ineffective>,
     pub limited: Option<Limited>,
-    /// When a lower parallelism can come into force.
+    /// When a lower parallelism can take effect.
     pub waits_until: Option<Timestamp>,
 }
 
@@ -132,12 +132,12 @@ impl VertexDecision {
         self.new != self.current
     }
 
-    /// The rule that decided, and its number.
+    /// Returns the rule that decided, and its result.
     pub fn decider(&self) -> Option<Step> {
         self.steps.last().cloned()
     }
 
-    /// An executor gives the vertex this parallelism.
+    /// Sets the parallelism that an executor gives the vertex.
     pub fn change(&mut self, by: &Arc<str>, new: u32) {
         if let Some(rate) = &mut self.expected_rate {
             *rate = *rate / f64::from(self.new) * f64::from(new);
@@ -163,14 +163,14 @@ impl VertexDecision {
         self.steps.push(Step { rule, number });
     }
 
-    /// Notes a rule that keeps the vertex as it is.
+    /// Records a rule that keeps the vertex as it is.
     fn keep(mut self, rule: Rule) -> Self {
         self.note(rule, f64::from(self.current));
         self
     }
 }
 
-/// The facts that a decision about one vertex is made of.
+/// The input of a decision about one vertex.
 #[derive(Clone, Copy, Debug)]
 pub struct VertexInput<'a> {
     pub id: &'a VertexId,
@@ -189,7 +189,7 @@ pub struct VertexInput<'a> {
 /// Decides the parallelism of a vertex.
 ///
 /// # Errors
-/// Where an alignment mode has to be asked, or gives no answer.
+/// If an alignment mode must be asked first, or gives no answer.
 pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> Result<VertexDecision, Halt> {
     let VertexInput { id, vertex, figures, settings, .. } = *input;
     let current = vertex.parallelism;
@@ -239,7 +239,7 @@ pub fn decide(input: &VertexInput<'_>, delayed: &mut Delayed) -> Result<VertexDe
     Ok(input.scale_down(recommended, delayed, decision))
 }
 
-/// From the options, widened so that the vertex is never moved by them alone.
+/// Returns the limits of the options, widened so that they alone never change the vertex.
 pub(super) fn limits(vertex: &Vertex, settings: &Settings) -> (u32, u32) {
     let Settings { min_parallelism, max_parallelism, .. } = *settings;
     let current = vertex.parallelism;
@@ -247,7 +247,7 @@ pub(super) fn limits(vertex: &Vertex, settings: &Settings) -> (u32, u32) {
 }
 
 impl VertexInput<'_> {
-    /// By how much the parallelism is to change; nothing for two rates without a ratio.
+    /// Returns the factor by which the parallelism changes; `None` for two rates without a ratio.
     fn factor(&self, needed: Rate, rate: Rate, decision: &mut VertexDecision) -> Option<Rate> {
         let mut factor = needed.get() / rate.get();
         if let Some((min, observations)) = self.settings.observed_scalability {
@@ -346,7 +346,7 @@ impl VertexInput<'_> {
             }
         };
         if chosen.parallelism >= decision.current {
-            // Recommended when the vertex had more than now: this is no reason to give it more.
+            // It was recommended when the vertex had a higher parallelism, which is no reason to raise it now.
             return decision.keep(Rule::ScaleDownMaximum);
         }
         if chosen != recommended {

@@ -1,4 +1,4 @@
-//! The samples of a job, and what rates and averages they give.
+//! The samples of a job, and the rates and averages computed from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::topology::{Topology, VertexId};
 /// Samples by the time when they were taken.
 pub type Samples = BTreeMap<Timestamp, Sample>;
 
-/// Most samples that are kept of a job, whatever the options: a day of one each minute, and a bit.
+/// Maximum number of samples kept of a job, whatever the options: slightly more than a day of one per minute.
 pub const SAMPLES_MAX: usize = 1500;
 
-/// Why samples were set aside.
+/// Why samples were discarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Discarded {
     /// The job started again after the first of them.
     Restarted,
     /// They are of other vertices.
     OtherVertices,
-    /// They claim to be of later than now.
+    /// They are from the future.
     ClockWentBack,
 }
 
@@ -52,13 +52,13 @@ pub fn comparable(
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     pub samples: Samples,
-    /// When samples of a whole window will be there; at the latest now, if they are.
+    /// When samples of a whole window are or will be complete; not later than now if they are.
     pub full_at: Timestamp,
     pub is_stabilizing: bool,
 }
 
-/// Adds the sample of `now`, and drops what is older than a full window, but for the sample before this one: rates take
-/// two, and where a window is as long as the interval between samples the former one is a moment too old each time.
+/// Adds the sample of `now`, and drops those older than a full window, except the sample before this one: rates need
+/// two, and if a window is as long as the interval between samples, the previous one is always a moment too old.
 pub fn add(
     mut samples: Samples,
     sample: Sample,
@@ -83,7 +83,7 @@ pub fn add(
     Window { samples, full_at, is_stabilizing: now < stable_at }
 }
 
-/// Change per second between the first and the last value there is; NaN without two of them.
+/// Returns the change per second between the first and the last existing value; NaN without two of them.
 pub fn rate(samples: &Samples, vertex: &VertexId, metric: Metric) -> f64 {
     let mut values = samples
         .iter()
@@ -95,8 +95,8 @@ pub fn rate(samples: &Samples, vertex: &VertexId, metric: Metric) -> f64 {
     1000.0 * (last - first) / millis
 }
 
-/// Mean of the finite values of a vertex, or of the job; without any, infinite if one is, else NaN;
-/// NaN for fewer than `min`.
+/// Returns the mean of the finite values of a vertex, or of the job. Without any, it is infinite if one value is,
+/// otherwise NaN; NaN also for fewer than `min` values.
 pub fn average(samples: &Samples, vertex: Option<&VertexId>, metric: Metric, min: u32) -> f64 {
     let (mut sum, mut count, mut is_any_infinite) = (0.0, 0_u32, false);
     for sample in samples.values() {
@@ -120,19 +120,19 @@ pub fn average(samples: &Samples, vertex: Option<&VertexId>, metric: Metric, min
     }
 }
 
-/// Whole seconds.
+/// Returns whole seconds as a float.
 #[allow(clippy::cast_precision_loss, reason = "no option is as long as 2^53 seconds")]
 pub fn seconds(duration: Duration) -> f64 {
     duration.as_secs() as f64
 }
 
-/// As far as time can be told.
+/// Adds a duration, limited to the range of times.
 pub fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// As far as time can be told.
+/// Subtracts a duration, limited to the range of times.
 pub fn earlier(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_sub(by).unwrap_or(Timestamp::MIN)

@@ -1,16 +1,16 @@
-//! Job jars from where a user put them: http(s), S3, GCS, Azure, HDFS or a file of the operator.
+//! Downloads of job jars: from http(s), S3, GCS, Azure, HDFS or a file of the operator.
 //!
-//! [`fetch`] streams a jar into a temporary file that goes with its [`Fetched`]. Everything is
-//! bounded: size, time, redirects, disk. What a user may make the operator reach is the
-//! administrator's choice (schemes, private addresses), and the operator's own credentials go only
-//! where the operator's own configuration points. No credential is part of an [`Error`].
+//! [`fetch`] streams a jar into a temporary file that is removed with its [`Fetched`]. Everything is limited: size,
+//! time, redirects, disk. The administrator decides what a user may make the operator reach (schemes, private
+//! addresses), and the operator's own credentials are sent only where the operator's own configuration points. An
+//! [`Error`] never contains a credential.
 //!
 //! ```text
 //! Request::from_config(uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>
 //!     operator: what administrators set for the namespace, `OperatorConfig::defaults(..)`
 //!     job:      the effective configuration of the session job
 //! fetch(&Request) -> Result<Fetched, Error>
-//! Fetched::path() -> &Path, .file_name, .size_bytes, .sha256      the file goes when it is dropped
+//! Fetched::path() -> &Path, .file_name, .size_bytes, .sha256      the file is removed on drop
 //! Error::is_transient(), Error::reason()
 //! ```
 
@@ -38,26 +38,26 @@ use self::cache::Cache;
 use self::sink::Sink;
 use self::uri::Scheme;
 
-/// The answer of a source to a request for a jar.
+/// The response of a source to a request for a jar.
 enum Opened {
-    /// The copy with the validator that was named is still current.
+    /// The cached copy with the given validator is still current.
     NotModified,
     Body(Body),
 }
 
-/// A jar that is on its way.
+/// A jar being downloaded.
 struct Body {
     stream: BoxStream<'static, Result<Bytes, Error>>,
-    /// Where the source says so.
+    /// If the source reports it.
     size_bytes: Option<u64>,
-    /// A mark of this version of the jar, such as an `ETag`; a later request names it.
+    /// Identifies this version of the jar, such as an `ETag`; a later request sends it.
     validator: Option<String>,
 }
 
-/// Fetches the jar into a temporary file.
+/// Downloads the jar into a temporary file.
 ///
 /// # Errors
-/// See [`Error`]; whatever was written is removed.
+/// See [`Error`]; anything already written is removed.
 pub async fn fetch(request: &Request) -> Result<Fetched, Error> {
     let scheme = request.scheme()?;
     let within = request.limits.time_max;

@@ -1,6 +1,6 @@
 //! The Kubernetes API: apply, read, events, revisions, pods and logs as functions over a client.
 //!
-//! No policy here. What the API server said becomes an [`Error`] that callers can branch on, or a
+//! This module contains no policy. Responses of the API server become an [`Error`] that callers can branch on, or a
 //! line that a person can act on.
 
 pub mod access;
@@ -29,32 +29,32 @@ use kube::core::Status;
 
 use crate::fence::Closed;
 
-/// A field that another manager owns, or that the API server refuses.
+/// A field that another manager owns, or that the API server rejects.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FieldCause {
-    /// Path such as `spec.job.parallelism`; empty when the whole object is meant.
+    /// Path such as `spec.job.parallelism`; empty for the whole object.
     pub field: String,
     /// The API server's own message.
     pub message: String,
 }
 
-/// A call to the Kubernetes API that did not give an answer to decide on.
+/// A call to the Kubernetes API that returned nothing to decide on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// RBAC says no.
+    /// RBAC does not allow it.
     #[error("forbidden: {}", lacking(user, verb, resource, namespace.as_deref()))]
     Forbidden {
         user: String,
         verb: String,
         /// With its API group, such as `flinkdeployments.flink.apache.org`.
         resource: String,
-        /// Absent: at the cluster scope.
+        /// `None` at the cluster scope.
         namespace: Option<String>,
     },
     /// The credentials are unknown or have expired.
     #[error("the API server does not accept the credentials: {message}")]
     Unauthorized { message: String },
-    /// Credentials could not be made, for example by an exec plugin.
+    /// Credentials could not be obtained, for example from an exec plugin.
     #[error("cannot log in to the cluster: {message}")]
     Credentials { message: String },
     #[error("{resource} `{name}` not found")]
@@ -64,34 +64,34 @@ pub enum Error {
     KindMissing { message: String },
     #[error("{resource} `{name}` already exists")]
     AlreadyExists { resource: String, name: String },
-    /// Somebody else wrote in between.
+    /// Another client wrote in between.
     #[error("the object was changed in the meantime: {message}")]
     Conflict { message: String },
     /// Server-side apply would take fields from their owners.
     #[error("other field managers own {}", fields(causes))]
     FieldConflict { causes: Vec<FieldCause> },
-    /// The schema or a validation rule refuses the object.
+    /// The schema or a validation rule rejects the object.
     #[error("the API server rejected the object: {message}")]
     Invalid { message: String, causes: Vec<FieldCause> },
-    /// An admission webhook, quota or policy refuses the request.
+    /// An admission webhook, quota or policy rejects the request.
     #[error("rejected by admission: {message}")]
     Rejected { message: String },
     /// The resource version is too old to continue from.
     #[error("the resource version is gone: {message}")]
     Expired { message: String },
-    /// The API server is there and cannot serve now.
+    /// The API server is reachable but cannot serve requests now.
     #[error("the API server answered {status}: {message}")]
     Unavailable { status: u16, message: String },
-    /// No answer at all.
+    /// No response at all.
     #[error("the API server did not answer: {message}")]
     Unreachable { message: String },
-    /// The answer is not what was asked for.
+    /// The response does not have the requested form.
     #[error("the API server's answer cannot be read")]
     Unreadable { source: kube::Error },
-    /// This process leads no more.
+    /// This process is no longer the leader.
     #[error(transparent)]
     Deposed(#[from] Closed),
-    /// Any other refusal.
+    /// Any other error response.
     #[error("the API server answered {status}: {message}")]
     Refused { status: u16, message: String },
 }
@@ -100,7 +100,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// True if the same call may succeed later, unchanged.
+    /// Returns whether the same call, unchanged, may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ impl Error {
         )
     }
 
-    /// True if a write may have been stored although this error came back.
+    /// Returns whether a write may have been stored although it returned this error.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Unavailable { status, .. } => !matches!(status, 403 | 429 | 503),
@@ -121,12 +121,12 @@ impl Error {
         }
     }
 
-    /// True if the object is not there. A missing kind is not a missing object.
+    /// Returns whether the object does not exist. A missing kind is not a missing object.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Stable name: the metric label and the Kubernetes event reason.
+    /// Stable name, used as the metric label and the reason of Kubernetes events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Forbidden { .. } => "Forbidden",
@@ -158,7 +158,7 @@ impl From<kube::Error> for Error {
                 if let Some(closed) = error.downcast_ref::<Closed>() {
                     return Self::Deposed(*closed);
                 }
-                // An authentication layer fails inside the service stack.
+                // An authentication layer failed inside the service stack.
                 match error.downcast::<kube::Error>() {
                     Ok(inner) => Self::from(*inner),
                     Err(error) => Self::Unreachable { message: root_cause(&*error) },
@@ -171,10 +171,10 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// The message of admission while an API server does not know its namespaces and accounts yet.
+/// Admission's message while the API server does not know its namespaces and accounts yet.
 const NOT_READY: &str = "not yet ready to handle request";
 
-/// Sorts an answer of the API server by what a caller can do about it.
+/// Classifies a response of the API server by what a caller can do about it.
 fn from_status(status: Status) -> Error {
     let Status { code, message, reason, details, .. } = status;
     let (resource, name, causes) = details.map_or_else(Default::default, |details| {
@@ -189,7 +189,7 @@ fn from_status(status: Status) -> Error {
     }
     match (code, reason.as_str()) {
         (401, _) => Error::Unauthorized { message },
-        // One that begins says so for a moment.
+        // An API server that is starting returns this for a moment.
         (403, _) if message.contains(NOT_READY) => Error::Unavailable { status: code, message },
         (403, _) => forbidden(&message).unwrap_or(Error::Rejected { message }),
         (404, _) if name.is_empty() => Error::KindMissing { message },
@@ -201,7 +201,7 @@ fn from_status(status: Status) -> Error {
         }
         (409, _) => Error::Conflict { message },
         (410, _) => Error::Expired { message },
-        // A patch that names the uid of an earlier incarnation.
+        // The patch names the uid of an earlier incarnation.
         (422, _) if causes.iter().any(|cause| cause.field == "metadata.uid") => {
             Error::Conflict { message }
         }
@@ -211,7 +211,7 @@ fn from_status(status: Status) -> Error {
     }
 }
 
-/// `User "u" cannot patch resource "r" in API group "g" in the namespace "n"`, taken apart.
+/// Parses `User "u" cannot patch resource "r" in API group "g" in the namespace "n"`.
 fn forbidden(message: &str) -> Option<Error> {
     let (_, rest) = message.split_once("User ")?;
     let (user, rest) = quoted(rest)?;
@@ -235,12 +235,12 @@ fn forbidden(message: &str) -> Option<Error> {
     })
 }
 
-/// The text in the double quotes that open `text`, and what follows.
+/// Returns the text in the double quotes that open `text`, and what follows it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('"')?.split_once('"')
 }
 
-/// `resource.group`, or only the resource in the core group.
+/// Returns `resource.group`, or only the resource in the core group.
 fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
@@ -261,7 +261,7 @@ fn fields(causes: &[FieldCause]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The innermost cause, which names what happened: `connection refused`.
+/// Returns the innermost cause, which names what happened: `connection refused`.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -270,7 +270,7 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     cause.to_string()
 }
 
-/// The error and its causes on one line.
+/// Returns the error and its causes on one line.
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

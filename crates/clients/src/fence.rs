@@ -1,8 +1,8 @@
 //! The fence around writes: open while this process leads, and closed for good once it may not.
 //!
-//! Two processes that operate the same resources would undo each other's upgrades. So each write,
-//! to the API server, Flink or ZooKeeper, is [guarded](Fence::guard) where it leaves the process:
-//! whatever a pass is at, a deposed leader writes nothing.
+//! Two processes that operate the same resources would undo each other's upgrades. So each write to the API server,
+//! Flink or ZooKeeper is [guarded](Fence::guard) where it leaves the process: whatever a pass is doing, a deposed
+//! leader writes nothing.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,42 +12,42 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts the time in which the machine sleeps too: others count it.
+/// Includes the time the machine sleeps, as it does for other processes.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: ClockId = ClockId::Boottime;
-/// Elsewhere this one does not stop.
+/// On other systems, this clock does not stop.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Until when writes are allowed, for a process that needs no leave.
+/// Value of `until` for a process that needs no permission to write.
 const ALWAYS: u64 = u64::MAX;
-/// Closed for good.
+/// Value of `until` when closed for good.
 const NEVER: u64 = 0;
-/// Not opened yet: earlier than any time that the clock shows.
+/// Value of `until` before it is first opened: earlier than any time of the clock.
 const NOT_YET: u64 = 1;
-/// How often it is looked whether everything that was begun has ended.
+/// How often to check whether all started writes have ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
 
-/// Time since the machine was started, sleep included. It never jumps, whoever sets the clock.
+/// Returns the time since the machine was started, sleep included. It never jumps when the clock is set.
 pub fn now() -> Duration {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// This process does not lead, or no longer: another one may.
+/// This process is not the leader, or no longer: another one may be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("this operator is no longer the leader: another one may be, so it writes nothing")]
 pub struct Closed;
 
-/// Until when something may be written, and what is being written.
+/// Until when writes are allowed, and how many are running.
 #[derive(Debug)]
 struct Gate {
     /// Milliseconds of [`now`], or one of the constants.
     until: AtomicU64,
-    /// Writes that have begun and not ended.
+    /// Number of writes in progress.
     writing: AtomicUsize,
-    /// Nothing more is begun.
+    /// No new writes may begin.
     is_draining: AtomicBool,
 }
 
@@ -63,44 +63,44 @@ impl Gate {
     }
 }
 
-/// Parts of the work, each with a gate that is made anew when it was closed for good.
+/// The shards of the work, each with a gate that is replaced after it was closed for good.
 #[derive(Debug)]
 struct Parts {
     gates: Vec<Mutex<Arc<Gate>>>,
-    /// Which part a namespace is in, of so many.
+    /// Returns which of this many parts a namespace is in.
     part_of: fn(&str, u16) -> u16,
 }
 
-/// Shared by everything in the process that writes.
+/// Permission to write, shared by everything in the process that writes.
 #[derive(Clone, Debug)]
 pub struct Fence {
     gate: Arc<Gate>,
-    /// Has to be open as well.
+    /// Must be open as well.
     outer: Option<Arc<Gate>>,
     parts: Option<Arc<Parts>>,
 }
 
 impl Default for Fence {
-    /// Open for ever, for a process that is alone.
+    /// Open forever, for a process that runs alone.
     fn default() -> Self {
         Self { gate: Gate::new(ALWAYS), outer: None, parts: None }
     }
 }
 
 impl Fence {
-    /// Closed until it is opened.
+    /// Returns a fence that is closed until it is opened.
     pub fn shut() -> Self {
         Self { gate: Gate::new(NOT_YET), outer: None, parts: None }
     }
 
-    /// Closed until it is opened, for work in `count` parts. A write in a namespace also needs the
-    /// gate of its part to be open. `part_of` returns numbers below `count`.
+    /// Returns a fence that is closed until it is opened, for work in `count` parts. A write in a namespace also needs
+    /// the gate of its part to be open. `part_of` returns numbers below `count`.
     pub fn shut_in_parts(count: u16, part_of: fn(&str, u16) -> u16) -> Self {
         let gates = (0..count).map(|_| Mutex::new(Gate::new(NOT_YET))).collect();
         Self { parts: Some(Arc::new(Parts { gates, part_of })), ..Self::shut() }
     }
 
-    /// The fence for writes in this namespace, as long as the present holding of its part lasts.
+    /// Returns the fence for writes in this namespace, valid while this process holds its part without interruption.
     #[must_use]
     pub fn of(&self, namespace: &str) -> Self {
         match &self.parts {
@@ -112,8 +112,8 @@ impl Fence {
         }
     }
 
-    /// The fence for this part, as long as the present holding of it lasts. The fence of a part
-    /// that does not exist is closed for good.
+    /// Returns the fence for this part, valid while this process holds the part without interruption. The fence of a
+    /// part that does not exist is closed for good.
     #[must_use]
     pub fn part(&self, number: u16) -> Self {
         let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));
@@ -121,8 +121,8 @@ impl Fence {
         Self { gate, outer: Some(Arc::clone(&self.gate)), parts: None }
     }
 
-    /// A gate that was closed for good has a successor, shut, for who may hold the part again. What
-    /// began before stays behind the former one.
+    /// Closes the gate of a part for good and replaces it by one that is shut until it is opened, for when this process
+    /// holds the part again. Writes that began earlier stay behind the former gate.
     pub fn renew_part(&self, number: u16) {
         let slot = self.parts.as_ref().and_then(|parts| parts.gates.get(usize::from(number)));
         if let Some(slot) = slot {
@@ -132,7 +132,7 @@ impl Fence {
         }
     }
 
-    /// Open until this time of [`now`], unless it was closed.
+    /// Opens the fence until this time of [`now`], unless it was closed.
     pub fn open_until(&self, time: Duration) {
         let time = u64::try_from(time.as_millis()).unwrap_or(ALWAYS).max(NOT_YET);
         let until = &self.gate.until;
@@ -141,7 +141,7 @@ impl Fence {
         });
     }
 
-    /// Closed for good.
+    /// Closes the fence for good.
     pub fn close(&self) {
         self.gate.until.store(NEVER, Ordering::SeqCst);
     }
@@ -150,8 +150,8 @@ impl Fence {
         self.gate.is_open() && self.outer.as_ref().is_none_or(|outer| outer.is_open())
     }
 
-    /// Has nothing more begin, waits `within` for what has begun, and closes for good. Answers whether
-    /// all of it came to its end: else something may be on its way still.
+    /// Lets no new writes begin, waits up to `within` for those in progress, and closes for good. Returns whether all
+    /// of them ended; otherwise a write may still be in progress.
     pub async fn drain(&self, within: Duration) -> bool {
         self.gate.is_draining.store(true, Ordering::SeqCst);
         let end = now() + within;
@@ -162,22 +162,22 @@ impl Fence {
         self.gate.writing.load(Ordering::SeqCst) == 0
     }
 
-    /// Something begins to be written, and does until the answer is dropped.
+    /// Begins a write, which lasts until the returned entry is dropped.
     pub fn enter(&self) -> Result<Entry, Closed> {
-        // Counted first: who drains sees it, or it sees that it is drained.
+        // Count first: then either `drain` sees this write, or this write sees the drain.
         self.gate.writing.fetch_add(1, Ordering::SeqCst);
         let entry = Entry(self.clone());
         let is_draining = self.gate.is_draining.load(Ordering::SeqCst);
         if is_draining || !self.is_open() { Err(Closed) } else { Ok(entry) }
     }
 
-    /// Does `work` while this is open: it is not begun, and not gone on with, afterwards.
+    /// Runs `work` while the fence is open: it neither begins nor continues afterwards.
     pub async fn guard<W: Future>(&self, work: W) -> Result<W::Output, Closed> {
         self.enter()?.guard(work).await
     }
 }
 
-/// Something that is being written.
+/// A write in progress.
 #[derive(Debug)]
 pub struct Entry(Fence);
 
@@ -188,7 +188,7 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// Goes on with `work` while the fence is open.
+    /// Continues `work` while the fence is open.
     pub async fn guard<W: Future>(self, work: W) -> Result<W::Output, Closed> {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(Fence::default().guard(async { 7 }).await, Ok(7));
     }
 
-    /// Of two parts: what begins with `a`, and the rest.
+    /// Returns a fence of two parts: names that begin with `a`, and all others.
     fn in_two() -> Fence {
         Fence::shut_in_parts(2, |namespace, _| u16::from(!namespace.starts_with('a')))
     }

@@ -1,9 +1,8 @@
 //! Flink's REST API, as an operator and a kubectl plugin use it.
 //!
-//! [`Client`] talks to one JobManager and is cheap to clone; [`access::Connector`] makes clients and
-//! holds the one connection pool of the process. What could not be learnt is an [`Error`], never
-//! an absence: only an answer that Flink itself gave says that a job, a trigger or a jar is not
-//! there, and an answer that was lost says [`Effect::Unknown`].
+//! [`Client`] talks to one JobManager and is cheap to clone; [`access::Connector`] creates clients and holds the
+//! process's only connection pool. What could not be found out is an [`Error`], never an absence: only a response of
+//! Flink itself says that a job, a trigger or a jar does not exist, and a lost response is [`Effect::Unknown`].
 //!
 //! ```text
 //! Connector::new(&Options, Option<&kube::Config>) -> Result<Connector, Error>
@@ -20,13 +19,13 @@
 //! savepoint_status(job_id, trigger_id) -> SavepointStatus
 //!     InProgress | Completed { location } | CompletedButStopFailed { location, cause } | Failed(cause) | TriggerLost
 //! await_savepoint(job_id, trigger_id) -> SavepointStatus              polls until its end
-//! find_stop(job_id, trigger_id) -> StopOutcome                        after a lost answer
+//! find_stop(job_id, trigger_id) -> StopOutcome                        after a lost response
 //!     Known(SavepointStatus) | FinishedWith { location, .. } | NotStopped(state) | Unknown { state }
 //! dispose_savepoint(location) -> String, disposal_status, await_disposal -> DisposalStatus
 //! checkpoints(job_id) -> Checkpoints         Disabled | Statistics(CheckpointStatistics)
-//!                                           up to 3 s old; what is decided by them, ask with:
+//!                                           up to 3 s old; for decisions, use one of:
 //! current_checkpoints(job_id) -> Checkpoints of a job that may run: the newest state is not discarded
-//! final_checkpoints(job_id) -> Checkpoints   waits until the answer is of after the job's end
+//! final_checkpoints(job_id) -> Checkpoints   waits until the response is from after the job's end
 //! CheckpointStatistics::last_state() -> LastState   None | At(StatePoint) | NotAddressable | Discarded
 //! trigger_checkpoint(job_id, CheckpointKind, trigger_id) -> String, checkpoint_status, checkpoint
 //! job(job_id) -> JobDetails, exceptions(job_id, limit) -> JobExceptions
@@ -38,9 +37,9 @@
 //! resource_requirements(job_id), set_resource_requirements(job_id, &ResourceRequirements)
 //! ```
 //!
-//! All return `Result<_, flink::Error>`, except `is_up`. A GET is repeated inside its deadline
-//! while the failure is transient; another call is repeated only where it cannot have reached
-//! Flink, or where Flink said that it has no leader. Rules are those of Flink 1.15 to 2.x.
+//! All return `Result<_, flink::Error>`, except `is_up`. A GET is retried within its deadline while the failure is
+//! transient; any other call is retried only if it cannot have reached Flink, or if Flink said that it has no leader.
+//! The rules are those of Flink 1.15 to 2.x.
 
 pub mod access;
 pub mod checkpoints;

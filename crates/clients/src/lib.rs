@@ -1,7 +1,7 @@
-//! Clients of everything outside of the process: a module for each system, and no policy.
+//! Clients of everything outside of the process: one module per system, and no policy.
 //!
-//! Modules do not use each other, but for [`fence`]; `tests/it/layers.rs` holds them to it, and reads
-//! their names from here.
+//! Modules do not use each other, except for [`fence`]. `tests/it/layers.rs` enforces this and reads their names from
+//! here.
 
 #![allow(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "shell")]
 

@@ -1,10 +1,8 @@
-//! Where an autoscaler that runs by itself keeps what it knows of its jobs: in memory, or in a
-//! database.
+//! Where a standalone autoscaler stores what it knows of its jobs: in memory or in a database.
 //!
-//! A store knows keys and values and nothing of their meaning. Each job has a revision, so that two
-//! processes that share a database never write over each other, and each value is stored with its
-//! length and the version of its form: what is not as it was written is told apart from what is
-//! ([`Kept::damaged`]). Values are bounded, and every call has a deadline.
+//! A store knows keys and values, not their meaning. Each job has a revision, so that two processes that share a
+//! database never overwrite each other. Each value is stored with its length and the version of its format, which
+//! reveals damage ([`Kept::damaged`]). Values are bounded, and every call has a deadline.
 
 mod memory;
 mod place;
@@ -21,13 +19,13 @@ pub use memory::Memory;
 pub use place::{InvalidPlace, Place};
 pub use sql::Sql;
 
-/// Longest key of a job, and of one of its values, in bytes.
+/// Maximum length in bytes of a job's key and of the key of a value.
 pub const KEY_BYTES_MAX: usize = 191;
-/// Most bytes of a job's values together.
+/// Maximum size in bytes of all values of a job.
 pub const VALUE_BYTES_MAX: usize = 2 << 20;
-/// Most values of a job.
+/// Maximum number of values of a job.
 pub const VALUES_MAX: usize = 32;
-/// How long one call may take, from asking for a connection to the answer.
+/// Maximum duration of a call, from requesting a connection to the result.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Values by key.
@@ -36,10 +34,10 @@ pub type Data = BTreeMap<String, String>;
 /// The stored data of one job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Kept {
-    /// Zero where nothing is stored yet.
+    /// Zero if nothing is stored yet.
     pub revision: i64,
     pub data: Data,
-    /// Why a value is not as it was written, by its key; it stands in `data` as it was found.
+    /// Why a value differs from what was written, by its key; `data` contains it as it was found.
     pub damaged: Data,
 }
 
@@ -49,7 +47,7 @@ impl Kept {
     }
 }
 
-/// Why a store did not do what it was asked to. No message names a password.
+/// Why a call to a store failed. No message contains a password.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{store}: {problem}")]
@@ -67,24 +65,24 @@ pub enum Error {
     TooLarge { job: String, problem: String },
 }
 
-/// A store of what is known of jobs.
+/// A store for the data of jobs.
 pub trait Store: Send + Sync + 'static {
-    /// For people; without secrets.
+    /// A name for people, without secrets.
     fn name(&self) -> &str;
 
     /// Reads the data of a job. It is empty if nothing is stored.
     fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>>;
 
-    /// The values that the Java program keeps of a job, by its id, where its table is in the same
-    /// database. It is only ever read.
+    /// Reads the values that the Java program stores of a job, by its id, if its table is in the same database. That
+    /// table is never written.
     fn read_java<'a>(&'a self, _job_id: &'a str) -> BoxFuture<'a, Result<Data, Error>> {
         Box::pin(async { Ok(Data::new()) })
     }
 
-    /// Keeps exactly these values of a job; answers its new revision.
+    /// Stores exactly these values of a job; returns its new revision.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where the revision is not that of `kept` any more; nothing is changed then.
+    /// [`Error::Conflict`] if the revision is no longer that of `kept`; nothing is changed then.
     fn write<'a>(
         &'a self,
         job: &'a str,
@@ -92,17 +90,17 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<i64, Error>>;
 
-    /// Keeps nothing of a job any more.
+    /// Removes everything stored of a job.
     fn remove<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Removes the jobs that were not written since `before`, some at a time; answers their keys.
+    /// Removes a limited number of jobs that were not written since `before`; returns their keys.
     fn trim(&self, before: Timestamp) -> BoxFuture<'_, Result<Vec<String>, Error>>;
 }
 
-/// Opens the store at this place, and makes its tables where there are none.
+/// Opens the store at this place and creates missing tables.
 ///
 /// # Errors
-/// Where it cannot be reached, and where a newer version made its tables.
+/// If the store cannot be reached, or if a newer version created its tables.
 pub async fn open(place: &Place) -> Result<Arc<dyn Store>, Error> {
     match place {
         Place::Memory => Ok(Arc::new(Memory::default())),

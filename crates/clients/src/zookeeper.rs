@@ -1,10 +1,9 @@
-//! HA metadata that Flink keeps in ZooKeeper: what is there, and its removal.
+//! HA metadata that Flink keeps in ZooKeeper: reading and removing it.
 //!
-//! Under `<path.root>/<cluster-id>` Flink has `jobs/<job id>/checkpoints/<checkpoint>`, the graphs
-//! of jobs to recover, and `leader` with a node of each JobManager that lives. What cannot be read
-//! is an [`Error`], never an absence: a read is preceded by a `sync`, so that a server that lags
-//! behind does not hide what was written. Nothing is removed beside a JobManager that still has
-//! its node, nor what a job has there that is not known to be the cluster's.
+//! Under `<path.root>/<cluster-id>` Flink has `jobs/<job id>/checkpoints/<checkpoint>`, the graphs of jobs to recover,
+//! and `leader` with a node of each live JobManager. What cannot be read is an [`Error`], never an absence: a `sync`
+//! precedes each read, so that a server that lags behind does not hide what was written. Nothing is removed while a
+//! JobManager still has its node, nor any metadata of a job that is not known to be the cluster's.
 
 mod clusters;
 mod ensemble;
@@ -19,19 +18,19 @@ pub use ensemble::Ensemble;
 use config::option::InvalidValue;
 use lifecycle::world::HaMetadata;
 
-/// Longest time of one operation, with everything that it does.
+/// Maximum time of one call, with all its requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Nodes that one removal takes at most: a cluster has some dozens.
+/// Maximum number of nodes removed at once: a cluster has some dozens.
 const NODES_MAX: usize = 10_000;
-/// Levels below the cluster's node; Flink uses six.
+/// Maximum depth below the cluster's node; Flink uses six levels.
 const DEPTH_MAX: usize = 16;
 
-/// A question to ZooKeeper that has no answer, or a removal that was not done.
+/// A read from ZooKeeper without a result, or a removal that was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Option(#[from] InvalidValue),
-    /// The way in is one that this operator does not know.
+    /// A kind of access that this operator does not support.
     #[error("cannot query ZooKeeper: {0}")]
     Unsupported(String),
     #[error("ZooKeeper at `{quorum}` does not answer: {problem}")]
@@ -57,7 +56,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if the same call may succeed later, unchanged.
+    /// Returns whether the same call, unchanged, may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::InUse { .. } => true,
@@ -80,10 +79,10 @@ impl Error {
     }
 }
 
-/// Metadata of the job with this id, or of any job where the id is not known.
+/// Returns the metadata of the job with this id, or of any job if the id is unknown.
 ///
 /// # Errors
-/// Nothing may be concluded then.
+/// Then nothing may be concluded.
 pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMetadata, Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -102,10 +101,10 @@ pub async fn metadata(ensemble: &Ensemble, job_id: Option<&str>) -> Result<HaMet
     .await
 }
 
-/// True if a JobManager, of whichever version, would find a job or an application to run.
+/// Returns whether a JobManager of any version would find a job or an application to run.
 ///
 /// # Errors
-/// Nothing may be concluded then.
+/// Then nothing may be concluded.
 pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -114,12 +113,12 @@ pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
     .await
 }
 
-/// Removes what Flink keeps of the cluster: everything, or, where jobs are named, nothing of others.
-/// Those may have been stopped with nothing but their metadata, and belong to a cluster of this name in
-/// another namespace. No JobManager may start them, so that all graphs go.
+/// Removes what Flink stores of the cluster: everything, or nothing of other jobs if `jobs` are given. Those may have
+/// been stopped with nothing but their metadata, and belong to a cluster of this name in another namespace. All graphs
+/// are removed even so, because no JobManager may start the jobs.
 ///
 /// # Errors
-/// The next try removes what is left.
+/// The next attempt removes what is left.
 pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -139,11 +138,11 @@ pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), 
     .await
 }
 
-/// Removes the stored graphs, of which a JobManager would start the old jobs. One that runs would end a
-/// job whose graph is removed: beside it only those of `jobs` go.
+/// Removes the stored graphs, from which a JobManager would start the old jobs. A running JobManager would end a job
+/// whose graph is removed: while one runs, only the graphs of `jobs` are removed.
 ///
 /// # Errors
-/// The next try removes what is left.
+/// The next attempt removes what is left.
 pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -157,7 +156,7 @@ pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(
     .await
 }
 
-/// Flink names a checkpoint by its number, with leading zeros.
+/// Parses the name of a checkpoint's node: its number with leading zeros.
 fn checkpoint(node: &str) -> Option<u64> {
     node.bytes().all(|byte| byte.is_ascii_digit()).then(|| node.parse().ok())?
 }
@@ -172,7 +171,7 @@ async fn in_time<T>(
     }
 }
 
-/// A connection, which ends when it is dropped.
+/// A connection that ends when it is dropped.
 struct Session<'a> {
     client: Client,
     ensemble: &'a Ensemble,
@@ -196,7 +195,7 @@ impl<'a> Session<'a> {
         self.client.sync(path).await.map_err(|failure| self.ensemble.failure(path, &failure))
     }
 
-    /// None of a node that is not there.
+    /// Returns the node's children; empty if the node does not exist.
     async fn children(&self, path: &str) -> Result<Vec<String>, Error> {
         match self.client.list_children(path).await {
             Ok(children) => Ok(children),
@@ -211,7 +210,7 @@ impl<'a> Session<'a> {
         Ok(stat.is_some_and(|stat| stat.ephemeral_owner != 0))
     }
 
-    /// The node and all below it, each before those in it.
+    /// Returns the node and all nodes below it, parents first.
     async fn nodes_below(&self, path: &str) -> Result<Vec<String>, Error> {
         let too_many = || Error::TooMany { path: path.to_owned() };
         let mut nodes = vec![path.to_owned()];
@@ -234,7 +233,7 @@ impl<'a> Session<'a> {
         Err(too_many())
     }
 
-    /// The nodes of the stored graphs and applications.
+    /// Returns the nodes of the stored graphs and applications.
     async fn job_graphs(&self) -> Result<Vec<String>, Error> {
         let mut graphs = Vec::new();
         for folder in self.ensemble.job_graphs() {

@@ -1,29 +1,28 @@
-//! The operator's own options as a table: what each is when nobody sets it, how its value is read,
-//! and when a change of it takes effect.
+//! The operator's own options as a table: the default of each, how its value is parsed, and when a change takes effect.
 
 use super::FlinkConfig;
 use super::option::{ConfigOption, InvalidValue, OptionValue};
 use super::options as o;
 use super::secret::is_secret;
 
-/// Below it are defaults for resources, by namespace or Flink version.
+/// Prefix of defaults for resources, by namespace or Flink version.
 const DEFAULTS: &str = "kubernetes.operator.default-configuration.";
 
-/// When a new value counts.
+/// When a new value takes effect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// With the next pass over each resource.
     Live,
-    /// When the cluster of a resource is started the next time.
+    /// When the cluster of a resource is next started.
     AtDeploy,
-    /// When the operator is started again.
+    /// When the operator is restarted.
     AtStart,
-    /// Never: an option of the Java operator that means nothing here.
+    /// Never: an option of the Java operator that has no effect here.
     Nowhere,
 }
 
 impl Effect {
-    /// In a word or two, for people.
+    /// Returns a short text for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -38,20 +37,20 @@ impl Effect {
 #[derive(Debug)]
 pub struct Known {
     pub key: &'static str,
-    /// Older names, which count as long as the key itself is not set.
+    /// Older names, which are used unless the key itself is set.
     pub former_keys: &'static [&'static str],
     pub default: Option<&'static str>,
     pub effect: Effect,
     /// A description in one line.
     pub description: &'static str,
-    /// The form of a value.
+    /// The format of a value.
     pub expected: &'static str,
-    /// Checks that its value in a configuration can be read.
+    /// Checks that its value in a configuration can be parsed.
     pub check: fn(&FlinkConfig) -> Result<(), InvalidValue>,
 }
 
 impl Known {
-    /// `check` reads the same option.
+    /// Returns the entry of an option; `check` reads the same option.
     pub const fn new<T: OptionValue>(
         option: &ConfigOption<T>,
         effect: Effect,
@@ -69,13 +68,13 @@ impl Known {
         }
     }
 
-    /// Every name of the option, the current one first.
+    /// Returns every name of the option, the current one first.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.key).chain(self.former_keys.iter().copied())
     }
 }
 
-/// Every option of the operator and of its autoscaler that has a type.
+/// Returns every typed option of the operator and its autoscaler.
 pub fn all() -> impl Iterator<Item = &'static Known> {
     let tables = [
         o::OF_RESOURCES,
@@ -89,7 +88,7 @@ pub fn all() -> impl Iterator<Item = &'static Known> {
     tables.into_iter().flatten()
 }
 
-/// The option that has this name, now or formerly.
+/// Returns the option with this name, current or former.
 pub fn find(key: &str) -> Option<&'static Known> {
     named(all(), key)
 }
@@ -98,13 +97,13 @@ fn named(mut options: impl Iterator<Item = &'static Known>, key: &str) -> Option
     options.find(|known| known.keys().any(|name| name == key))
 }
 
-/// The key without what makes it a default of a namespace or Flink version.
+/// Returns the key without the part that makes it a default of a namespace or Flink version.
 pub(super) fn plain(key: &str) -> &str {
     let Some(below) = key.strip_prefix(DEFAULTS) else { return key };
     below.splitn(3, '.').nth(2).unwrap_or(key)
 }
 
-/// Options of the Java operator that are set and mean nothing here, with what they are there.
+/// Returns options of the Java operator that are set but have no effect here, and what they do there.
 pub fn without_effect(config: &FlinkConfig) -> Vec<(&str, &'static str)> {
     let what = |key| {
         let known = named(all(), plain(key))?;
@@ -113,7 +112,7 @@ pub fn without_effect(config: &FlinkConfig) -> Vec<(&str, &'static str)> {
     config.iter().filter_map(|(key, _)| what(key)).collect()
 }
 
-/// Values that are not of their option's type, as defaults of a namespace or version too.
+/// Returns values that do not have their option's type, including defaults of a namespace or version.
 pub fn wrong_values(config: &FlinkConfig) -> Vec<InvalidValue> {
     let mut found = Vec::new();
     for (key, text) in config.iter() {

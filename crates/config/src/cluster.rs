@@ -1,7 +1,7 @@
-//! The configuration of one cluster: layers, and the values that follow from its spec.
+//! The configuration of one cluster: layers, and the values derived from its spec.
 //!
-//! "Forced" values win over every layer and under every name of their option; "default" values
-//! count only when no layer sets them.
+//! "Forced" values win over every layer and every name of their option; "default" values are used only if no layer sets
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,10 @@ use super::memory::{self, StatedMemory};
 use super::option::{ConfigOption, InvalidValue, OptionValue};
 use super::{FlinkConfig, OperatorConfig, options, quantity, structure};
 
-/// Checkpoint interval of a last-state job whose user states none: without checkpoints there would
-/// be no last state.
+/// Checkpoint interval of a last-state job whose user sets none: without checkpoints there would be no last state.
 const DEFAULT_CHECKPOINT_INTERVAL: &str = "5 min";
 
-/// Which resource a configuration is for.
+/// The resource that a configuration is for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ResourceId {
     pub namespace: String,
@@ -28,11 +27,11 @@ pub struct ResourceId {
     pub uid: String,
 }
 
-/// The configuration that a cluster is submitted with.
+/// Returns the configuration that a cluster is submitted with.
 ///
-/// `upgrade_mode` is what the user asks for in the current spec. It decides on the default
-/// checkpoint interval, and is given apart from `spec` because a recovered job is built from a
-/// stored spec whose mode says how it was last restored, not what it needs from now on.
+/// `upgrade_mode` is that of the user's current spec. It determines the default checkpoint interval, and is separate
+/// from `spec` because a recovered job is built from a stored spec whose mode says how it was last restored, not what
+/// it needs from now on.
 pub fn deploy_config(
     operator: &OperatorConfig,
     id: &ResourceId,
@@ -49,9 +48,8 @@ pub fn deploy_config(
     Ok(config)
 }
 
-/// The configuration that a running cluster is looked at with: the deployed spec's, with the
-/// operator's and autoscaler's options and the savepoint directory of the current one, so that
-/// those take effect without a redeploy.
+/// Returns the configuration for observing a running cluster: the deployed spec's, with the operator's and autoscaler's
+/// options and the savepoint directory of the current spec, so that those take effect without a redeploy.
 pub fn observe_config(
     operator: &OperatorConfig,
     id: &ResourceId,
@@ -73,12 +71,12 @@ pub fn observe_config(
     Ok(config)
 }
 
-/// True if a key steers the operator or its autoscaler and never reaches Flink.
+/// Returns whether a key controls the operator or its autoscaler and never reaches Flink.
 pub fn is_for_operator(key: &str) -> bool {
     key.starts_with(OPERATOR_PREFIX) || key.starts_with(AUTOSCALER_PREFIX)
 }
 
-/// True if Flink keeps metadata about its jobs outside of the JobManager.
+/// Returns whether Flink keeps metadata about its jobs outside of the JobManager.
 pub fn is_high_availability_on(config: &FlinkConfig) -> bool {
     config
         .text_of(&options::HA_TYPE)
@@ -86,18 +84,18 @@ pub fn is_high_availability_on(config: &FlinkConfig) -> bool {
         .is_some_and(|kind| !kind.is_empty() && !kind.eq_ignore_ascii_case("none"))
 }
 
-/// True if a key is about high availability, under any name that it has had.
+/// Returns whether a key is about high availability, under any name that it has had.
 pub fn is_of_high_availability(key: &str) -> bool {
     key == "high-availability"
         || key.starts_with("high-availability.")
         || key.starts_with("recovery.")
 }
 
-/// The options that say whether there is such metadata, and where. Nothing of it is secret.
+/// The options that say whether there is HA metadata, and where. None of them is secret.
 pub const HIGH_AVAILABILITY: [&ConfigOption<String>; 3] =
     [&options::HA_TYPE, &options::ZOOKEEPER_QUORUM, &options::ZOOKEEPER_ROOT];
 
-/// The options of high availability that are set, under their current names.
+/// Returns the options of high availability that are set, under their current names.
 pub fn high_availability_of(config: &FlinkConfig) -> FlinkConfig {
     let stated = HIGH_AVAILABILITY.into_iter().filter_map(|option| {
         let text = config.text_of(option)?;
@@ -106,7 +104,7 @@ pub fn high_availability_of(config: &FlinkConfig) -> FlinkConfig {
     stated.collect()
 }
 
-/// True if the metadata is in ConfigMaps of the cluster's namespace.
+/// Returns whether the metadata is in ConfigMaps of the cluster's namespace.
 pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {
         let kind = kind.trim();
@@ -115,7 +113,7 @@ pub fn is_kubernetes_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
-/// True if the metadata is in `ZooKeeper`.
+/// Returns whether the metadata is in `ZooKeeper`.
 pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
     config.text_of(&options::HA_TYPE).is_some_and(|kind| {
         let kind = kind.trim();
@@ -125,8 +123,8 @@ pub fn is_zookeeper_high_availability_on(config: &FlinkConfig) -> bool {
     })
 }
 
-/// True if a cluster with the one configuration finds the HA metadata that it left with the other,
-/// under the same namespace and id. False if there is no metadata.
+/// Returns whether a cluster with one configuration finds the HA metadata that it left with the other, under the same
+/// namespace and id. `false` if there is no metadata.
 pub fn is_metadata_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     if is_kubernetes_high_availability_on(one) {
         return is_kubernetes_high_availability_on(other);
@@ -139,7 +137,7 @@ pub fn is_metadata_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
             == other.text_of(&options::HA_TYPE).map(str::trim)
 }
 
-/// An ensemble that gets or loses servers stays the same.
+/// An ensemble that gains or loses servers stays the same ensemble.
 fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     let servers = |config: &FlinkConfig| -> Vec<String> {
         let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default();
@@ -154,8 +152,8 @@ fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     servers(one).iter().any(|server| others.contains(server)) && root(one) == root(other)
 }
 
-/// Why the operator cannot reach the ZooKeeper that keeps the metadata. Kerberos and TLS are set up in
-/// the JVM and the pods of Flink; the operator has neither the ticket nor the key.
+/// Returns why the operator cannot reach the ZooKeeper with the metadata. Kerberos and TLS are set up in the JVM and
+/// the pods of Flink; the operator has neither the ticket nor the key.
 pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
     let acl = config.text_of(&options::ZOOKEEPER_ACL);
     let is_creator = acl.is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
@@ -181,7 +179,7 @@ pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
     })
 }
 
-/// True if the operator can look for the metadata and remove it.
+/// Returns whether the operator can read the metadata and remove it.
 pub fn is_high_availability_readable(config: &FlinkConfig) -> bool {
     is_kubernetes_high_availability_on(config) || is_zookeeper_high_availability_on(config)
 }
@@ -210,7 +208,7 @@ fn derive_for_any_cluster(
 ) -> Result<(), InvalidValue> {
     config.set_default(&options::REST_SERVICE_EXPOSED_TYPE, "ClusterIP");
     config.set_default(&options::WEB_CANCEL_ENABLE, "false");
-    // What Flink does not heed must not be heeded here: REST would be taken for one with TLS.
+    // What Flink ignores must be ignored here too: otherwise the REST endpoint would seem to have TLS.
     if spec.flink_version.is_some_and(|version| version >= FlinkVersion::V2_0) {
         config.retain(|key| !options::GONE_IN_FLINK_2.contains(&key));
     }
@@ -221,7 +219,7 @@ fn derive_for_any_cluster(
         force_versioned(config, &options::CONTAINER_IMAGE, image, is_legacy);
     }
     if let Some(policy) = stated(spec.image_pull_policy.as_ref()) {
-        // Upstream compares the case here, unlike for the Flink option.
+        // Upstream compares case-sensitively here, unlike for the Flink option.
         if !["IfNotPresent", "Always", "Never"].contains(&policy) {
             let expected = "`IfNotPresent`, `Always` or `Never`";
             return Err(InvalidValue::new("spec.imagePullPolicy", policy, expected));
@@ -299,12 +297,12 @@ fn derive_task_manager(
     Ok(())
 }
 
-/// TaskManager replicas that count, that is, more than none.
+/// Returns the TaskManager replicas if they are more than zero.
 fn stated_replicas(spec: &FlinkDeploymentSpec) -> Option<i32> {
     spec.task_manager.as_ref()?.replicas.filter(|replicas| *replicas > 0)
 }
 
-/// Where the resources of one role go.
+/// The options for the resources of one role.
 struct ResourceKeys {
     path: &'static str,
     memory: &'static str,
@@ -358,7 +356,7 @@ fn derive_requirements(
         config.set(keys.memory, stated.config_text());
     }
     if let (Some(request), Some(limit)) = (requested, limited) {
-        // Both sides by the same rule, so that `2048m` and `4Gi` make a factor of 2.
+        // Both sides by the same rule, so that `2048m` and `4Gi` give a factor of 2.
         force_factor(config, keys.memory_limit_factor, in_bytes(request), in_bytes(limit));
     }
     let requested = cpu(&resources.requests, "requests")?;
@@ -433,7 +431,7 @@ pub(super) fn derive_for_any_job(
     config.force(&options::APPLICATION_ARGS, structure::join_list(&job.args));
 }
 
-/// The parallelism of an application; nothing when neither replicas nor parallelism are given.
+/// Returns the parallelism of an application; `None` if neither replicas nor parallelism are set.
 fn parallelism(
     config: &FlinkConfig,
     spec: &FlinkDeploymentSpec,
@@ -484,8 +482,8 @@ fn is_standalone(spec: &FlinkDeploymentSpec) -> bool {
     spec.mode == Some(DeploymentMode::Standalone)
 }
 
-/// Forces an option under the name that the cluster's Flink knows: before 1.17 the older one, for
-/// the image alone, for CPU beside the current one.
+/// Forces an option under the name that the cluster's Flink knows: before 1.17 the older one, alone for the image, and
+/// beside the current one for CPU.
 fn force_versioned<T: OptionValue>(
     config: &mut FlinkConfig,
     option: &ConfigOption<T>,
@@ -504,7 +502,7 @@ fn force_versioned<T: OptionValue>(
     }
 }
 
-/// A number as Java writes a double: `1.0`, `0.25`.
+/// Formats a number as Java writes a double: `1.0`, `0.25`.
 fn decimal(number: f64) -> String {
     format!("{number:?}")
 }
@@ -513,7 +511,7 @@ fn stated(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.trim().is_empty())
 }
 
-/// Where savepoints go, when the user says so.
+/// Returns the directory for savepoints, if the user sets one.
 pub fn savepoint_directory(config: &FlinkConfig) -> Option<String> {
     config
         .text_of(&options::SAVEPOINT_DIRECTORY)

@@ -1,10 +1,10 @@
-//! Durations in Flink's syntax: `<integer>[ ]<unit>`, without unit milliseconds.
+//! Durations in Flink's syntax: `<integer>[ ]<unit>`, in milliseconds without a unit.
 //!
 //! The rule is Flink's `TimeUtils.parseDuration`: no fractions, no sign, no ISO-8601.
 
 use std::time::Duration;
 
-/// The form of a duration, for messages.
+/// The format of a duration, for messages.
 pub const EXPECTED: &str = "a whole number and one of d, h, min, s, ms, us or ns, such as `30 s`";
 
 const NANOS_PER_MICRO: u128 = 1_000;
@@ -25,12 +25,12 @@ const WRITTEN_UNITS: [(&str, u128); 7] = [
     ("ns", 1),
 ];
 
-/// The duration that `text` means, or nothing when it is not Flink's syntax.
+/// Parses a duration; `None` if `text` is not in Flink's syntax.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(digits_end);
-    // Flink counts in a signed 64-bit number and refuses what does not fit.
+    // Flink uses a signed 64-bit number and rejects what does not fit.
     let count = i64::try_from(digits.parse::<u64>().ok()?).ok()?;
     let nanos = u128::try_from(count).ok()?.checked_mul(nanos_per(unit.trim())?)?;
     let seconds = u64::try_from(nanos / NANOS_PER_SECOND).ok()?;
@@ -45,7 +45,7 @@ fn nanos_per(unit: &str) -> Option<u128> {
         "m" | "min" | "minute" | "minutes" => NANOS_PER_MINUTE,
         "s" | "sec" | "secs" | "second" | "seconds" => NANOS_PER_SECOND,
         "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => NANOS_PER_MILLI,
-        // Both the micro sign and the Greek letter, which lower-casing keeps apart.
+        // Both the micro sign and the Greek letter, which lower-casing does not unify.
         "us" | "µs" | "μs" | "micro" | "micros" | "microsecond" | "microseconds" => {
             NANOS_PER_MICRO
         }
@@ -54,7 +54,7 @@ fn nanos_per(unit: &str) -> Option<u128> {
     })
 }
 
-/// The duration in the largest unit that divides it, such as `5 min`.
+/// Returns the duration in the largest unit that divides it, such as `5 min`.
 pub fn render(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     if nanos == 0 {

@@ -7,18 +7,18 @@ use super::FlinkConfig;
 use super::flink_config::key_in;
 use super::structure::list_text;
 
-/// Nodes that YAML aliases may stand for: a few lines of aliases of aliases stand for millions.
+/// Maximum number of nodes that YAML aliases may expand to: a few lines of nested aliases can expand to millions.
 const REPLAYED_MAX: usize = 10_000;
 
-/// A file that cannot be read as standard YAML.
+/// Why a file is not valid standard YAML.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ParseError {
-    /// Says where, with the line.
+    /// Contains the position, with the line.
     pub message: String,
 }
 
-/// A key that is also the beginning of another one, which nested YAML cannot hold.
+/// A key that is also the prefix of another one, which nested YAML cannot represent.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{key}` and `{longer}` cannot both be set: in config.yaml a key is a value or a group")]
 pub struct KeyConflict {
@@ -26,25 +26,25 @@ pub struct KeyConflict {
     pub longer: String,
 }
 
-/// Reads the old format as Flink does: `#` starts a comment anywhere, the first `: ` separates, and
-/// a line without a pair is skipped (see [`skipped_lines`]).
+/// Parses the old format as Flink does: `#` starts a comment anywhere, the first `: ` separates, and a line without a
+/// pair is skipped (see [`skipped_lines`]).
 pub fn parse_flink_conf(text: &str) -> FlinkConfig {
     let text = with_plain_line_ends(text);
     text.lines().filter_map(|line| pair(line).ok().flatten()).collect()
 }
 
-/// Flink ends a line at a lone carriage return as well.
+/// Flink also ends a line at a lone carriage return.
 fn with_plain_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// True if a value comes back from `flink-conf.yaml` as it was written. The format has no escapes,
-/// so a comment sign or a line break cuts the value.
+/// Returns whether a value survives a round trip through `flink-conf.yaml`. The format has no escapes, so a comment
+/// sign or a line break cuts the value.
 pub fn survives_flink_conf(value: &str) -> bool {
     !value.contains(['#', '\n', '\r'])
 }
 
-/// Numbers of the lines, from 1, that hold something but no `key: value`.
+/// Returns the numbers, from 1, of non-empty lines without a `key: value`.
 pub fn skipped_lines(text: &str) -> Vec<usize> {
     with_plain_line_ends(text)
         .lines()
@@ -54,7 +54,7 @@ pub fn skipped_lines(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Nothing for a blank line, an error for one without a pair.
+/// Returns `None` for a blank line, an error for one without a pair.
 fn pair(line: &str) -> Result<Option<(&str, &str)>, ()> {
     let content = line.split('#').next().unwrap_or_default().trim();
     if content.is_empty() {
@@ -65,9 +65,8 @@ fn pair(line: &str) -> Result<Option<(&str, &str)>, ()> {
     if key.is_empty() || value.is_empty() { Err(()) } else { Ok(Some((key, value))) }
 }
 
-/// Reads standard YAML and flattens it; a list becomes `a;b`, which every version of Flink reads, and
-/// a key without value is unset. Only `true` and `false` are booleans, so that `yes` and `on` stay
-/// text.
+/// Parses standard YAML and flattens it; a list becomes `a;b`, which every version of Flink reads, and a key without a
+/// value is unset. Only `true` and `false` are booleans, so `yes` and `on` stay text.
 pub fn parse_config_yaml(text: &str) -> Result<FlinkConfig, ParseError> {
     let options = serde_yaml::options! {
         strict_booleans: true,
@@ -87,14 +86,14 @@ fn flatten(flat: &mut FlinkConfig, group: Option<&str>, entries: &Map<String, Va
             Value::Null => {}
             Value::Object(inner) => flatten(flat, Some(&key), inner),
             Value::String(text) => flat.set(key, text),
-            // Flink 1 knows no other form in flink-conf.yaml.
+            // Flink 1 accepts no other form in `flink-conf.yaml`.
             Value::Array(items) => flat.set(key, list_text(items)),
             Value::Bool(_) | Value::Number(_) => flat.set(key, value.to_string()),
         }
     }
 }
 
-/// The nested form of flat options, every value a text.
+/// Returns the nested form of flat options, with every value as text.
 pub fn nest(config: &FlinkConfig) -> Result<Map<String, Value>, KeyConflict> {
     let mut root = Map::new();
     for (key, text) in config.iter() {
@@ -109,7 +108,7 @@ pub fn nest(config: &FlinkConfig) -> Result<Map<String, Value>, KeyConflict> {
             })?;
         }
         if level.contains_key(last) {
-            // Keys come in order, but `a-b` stands between `a` and `a.b`.
+            // Keys are in order, but `a-b` is between `a` and `a.b`.
             let longer = config.iter().find(|(k, _)| k.starts_with(&format!("{key}.")));
             return Err(KeyConflict {
                 key: key.to_owned(),

@@ -1,4 +1,4 @@
-//! A Flink configuration: keys and texts, in the order of the keys.
+//! A Flink configuration: keys and texts, ordered by key.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use api::deployment::FlinkConfiguration;
 use super::option::{ConfigOption, InvalidValue, OptionValue};
 use super::structure::join_map;
 
-/// Keys with this prefix steer the operator and never reach Flink.
+/// Prefix of keys that control the operator and never reach Flink.
 pub(super) const OPERATOR_PREFIX: &str = "kubernetes.operator.";
-/// Keys with this prefix steer the autoscaler and never reach Flink.
+/// Prefix of keys that control the autoscaler and never reach Flink.
 pub(super) const AUTOSCALER_PREFIX: &str = "job.autoscaler.";
 
-/// Flat options. Every value is text, as Flink keeps it.
+/// Flat options. Every value is text, as in Flink.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FlinkConfig(BTreeMap<String, String>);
 
@@ -23,8 +23,8 @@ impl FlinkConfig {
         Self::default()
     }
 
-    /// Flattens what a user wrote: path parts joined with dots, lists with `;`. An empty list gives
-    /// no key; a later key overwrites an earlier one that flattens to the same.
+    /// Flattens what a user wrote: path parts joined with dots, lists with `;`. An empty list gives no key; a later key
+    /// overwrites an earlier one that flattens to the same.
     pub fn flatten(configuration: &FlinkConfiguration) -> Self {
         let mut flat = Self::new();
         flat.flatten_into(None, &configuration.0);
@@ -47,7 +47,7 @@ impl FlinkConfig {
         }
     }
 
-    /// The text under exactly this key.
+    /// Returns the text of exactly this key.
     pub fn get_text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -64,7 +64,7 @@ impl FlinkConfig {
         self.0.contains_key(key)
     }
 
-    /// Keys and texts, in the order of the keys.
+    /// Returns keys and texts, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -77,7 +77,7 @@ impl FlinkConfig {
         self.0.is_empty()
     }
 
-    /// Lays `other` over this configuration, key by key.
+    /// Overwrites entries of this configuration with those of `other`.
     pub fn overlay(&mut self, other: &Self) {
         for (key, value) in other.iter() {
             self.set(key, value);
@@ -89,19 +89,19 @@ impl FlinkConfig {
         self.0.retain(|key, _| keep(key));
     }
 
-    /// Entries below `prefix`, which must end in a dot, without it.
+    /// Returns the entries below `prefix`, which must end in a dot, without the prefix.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.iter().filter_map(move |(key, value)| {
             key.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(|rest| (rest, value))
         })
     }
 
-    /// True if the option is set under any of its names, even to an empty text.
+    /// Returns whether the option is set under any of its names, even to an empty text.
     pub fn is_set<T: OptionValue>(&self, option: &ConfigOption<T>) -> bool {
         self.find_entry(option).is_some() || self.find_map(option).is_some()
     }
 
-    /// The option's text, under whichever of its names it is set; the current name wins.
+    /// Returns the option's text, under whichever of its names it is set; the current name wins.
     pub fn text_of<T: OptionValue>(&self, option: &ConfigOption<T>) -> Option<&str> {
         self.find_entry(option).map(|(_, text)| text)
     }
@@ -110,14 +110,14 @@ impl FlinkConfig {
         option.keys().find_map(|key| self.get_text(key).map(|text| (key, text)))
     }
 
-    /// The entries below a map's own key, which Flink reads as well where that key is not set.
+    /// Returns the entries below a map's own key, which Flink also reads if that key is not set.
     fn find_map<T: OptionValue>(&self, option: &ConfigOption<T>) -> Option<(&'static str, String)> {
         let text = |key| join_map(self.below(&format!("{key}.")));
         let mut maps = option.keys().filter(|_| T::IS_MAP).map(|key| (key, text(key)));
         maps.find(|(_, text)| !text.is_empty())
     }
 
-    /// The option's value, or its default when it is not set.
+    /// Returns the option's value, or its default if it is not set.
     pub fn find<T: OptionValue>(
         &self,
         option: &ConfigOption<T>,
@@ -131,15 +131,14 @@ impl FlinkConfig {
         option.default_text().map(|default| option.parse(option.key(), default)).transpose()
     }
 
-    /// The option's value or its default; an option without either is an error that asks for it.
+    /// Returns the option's value or its default; without either, an error that asks for a value.
     pub fn get<T: OptionValue>(&self, option: &ConfigOption<T>) -> Result<T, InvalidValue> {
         self.find(option)?.ok_or_else(|| {
             InvalidValue::new(option.key(), "", format!("{}, and it has no default", T::EXPECTED))
         })
     }
 
-    /// Sets the option under its current name and forgets its older names, so that nothing else
-    /// can win over the value.
+    /// Sets the option under its current name and removes its older names, so that no other value can win.
     pub fn force<T: OptionValue>(&mut self, option: &ConfigOption<T>, value: impl Into<String>) {
         self.unset(option);
         self.set(option.key(), value);
@@ -156,7 +155,7 @@ impl FlinkConfig {
         }
     }
 
-    /// Forgets the option under all of its names.
+    /// Removes the option under all of its names.
     pub fn unset<T: OptionValue>(&mut self, option: &ConfigOption<T>) {
         for key in option.keys() {
             let _previous = self.remove(key);
@@ -174,8 +173,8 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for FlinkConfig {
     }
 }
 
-/// The flat key of `name` in a group: a name may be empty in Flink's reader too, so that `.a` is the
-/// entry `a` of the group with the empty name.
+/// Returns the flat key of `name` in a group. In Flink's reader a name may be empty too, so `.a` is the entry `a` of
+/// the group with the empty name.
 pub(super) fn key_in(group: Option<&str>, name: &str) -> String {
     group.map_or_else(|| name.to_owned(), |group| format!("{group}.{name}"))
 }

@@ -1,12 +1,12 @@
-//! Which options of the operator there are, to point out one that there is not: an option with a
-//! slip in its name has no effect, and nobody notices.
+//! The known option names of the operator, to report unknown ones: an option with a misspelled name silently has no
+//! effect.
 
 use super::FlinkConfig;
 use super::catalogue::{self, Known};
 use super::flink_config::{AUTOSCALER_PREFIX, OPERATOR_PREFIX};
 use super::options::autoscaler::is_parameter;
 
-/// Below these, names are chosen by others.
+/// Prefixes below which others choose the names.
 const OPEN: [&str; 4] = [
     "kubernetes.operator.default-configuration.",
     "kubernetes.operator.metrics.",
@@ -14,22 +14,22 @@ const OPEN: [&str; 4] = [
     "kubernetes.operator.user.artifacts.http.header.",
 ];
 
-/// Names that look less like one that there is are not guessed.
+/// Minimum similarity for suggesting a known name.
 const LIKENESS_MIN: f64 = 0.75;
-/// So many names are guessed at most: who gets more than that wrong has another file in mind.
+/// Maximum number of suggestions: with more wrong names than that, it is another kind of file.
 const GUESSES_MAX: usize = 20;
 
-/// Every option that is read, those of the Java operator that have no effect here and deprecated names
-/// included.
+/// Returns every option that is read, including deprecated names and those of the Java operator that have no effect
+/// here.
 fn names() -> impl Iterator<Item = &'static str> {
     catalogue::all().flat_map(Known::keys)
 }
 
-/// An option that there is not, or that nobody reads where it is.
+/// An option that does not exist, or that is not read from where it is set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unknown {
     pub key: String,
-    /// The one that may be meant.
+    /// The known option with the most similar name.
     pub nearest: Option<String>,
 }
 
@@ -43,8 +43,7 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// The options of the operator and its autoscaler that nobody knows, as defaults of a namespace or
-/// version too.
+/// Returns the unknown options of the operator and its autoscaler, including defaults of a namespace or version.
 pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
     let mut all = Vec::new();
     for (key, _) in config.iter() {
@@ -64,20 +63,20 @@ pub fn unknown_options(config: &FlinkConfig) -> Vec<Unknown> {
 
 fn nearest(name: &str) -> Option<&'static str> {
     let name = stem(name);
-    // Two of very different length are not alike: a long name, which anybody may send to the webhook,
-    // is compared with few or none.
+    // Names of very different lengths are not similar: a long name, which anyone may send to the webhook, is compared
+    // with few or none.
     let may_be_alike = |known: &&str| {
         let (one, other) = (name.len(), stem(known).len());
         one.min(other) * 2 >= one.max(other)
     };
     let likeness = |known| (strsim::normalized_damerau_levenshtein(name, stem(known)), known);
     let all = names().filter(may_be_alike).map(likeness);
-    // Of two that are equal the first: older names come later.
+    // Of equal ones the first: older names come later.
     let (likeness, best) = all.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     (likeness >= LIKENESS_MIN).then_some(best)
 }
 
-/// The part of a key that tells options of the same prefix apart.
+/// Returns the part of a key that distinguishes options of the same prefix.
 fn stem(key: &str) -> &str {
     let key = key.strip_prefix(OPERATOR_PREFIX).unwrap_or(key);
     key.strip_prefix(AUTOSCALER_PREFIX).unwrap_or(key)

@@ -1,13 +1,13 @@
-//! Labels of errors: regular expressions, and what an error that matches one is called.
+//! Labels of errors: regular expressions, and the label of an error that matches one.
 
 use regex::{Regex, RegexBuilder};
 
 use super::option::OptionValue;
 use super::structure::split_map;
 
-/// Most labels of one text.
+/// Maximum number of labels in one text.
 const ENTRIES_MAX: usize = 100;
-/// Bytes that one expression may take when it is put together.
+/// Maximum size of one compiled expression in bytes.
 const SIZE_MAX: usize = 256 * 1024;
 
 /// A label for each expression, in the order of the expressions.
@@ -15,7 +15,7 @@ const SIZE_MAX: usize = 256 * 1024;
 pub struct LabelMapper(Vec<(Regex, String)>);
 
 impl LabelMapper {
-    /// The labels of an error with these messages.
+    /// Returns the labels of an error with these messages.
     pub fn labels<'a>(&'a self, messages: &[&str]) -> Vec<&'a str> {
         let is_in = |expression: &Regex| messages.iter().any(|text| expression.is_match(text));
         let found = self.0.iter().filter(|(expression, _)| is_in(expression));

@@ -1,6 +1,6 @@
-//! Label selectors as `kubectl -l` takes them, for who has to tell without asking the API server.
+//! Label selectors in the syntax of `kubectl -l`, evaluated without the API server.
 //!
-//! The watches hand the text to the API server as it is; what is told here has to be the same.
+//! The watches pass the text on to the API server unchanged, so the result here must be the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,15 +14,15 @@ pub struct LabelSelector(Vec<Requirement>);
 enum Requirement {
     Exists(String),
     Absent(String),
-    /// It has one of these values.
+    /// The label has one of these values.
     In(String, Vec<String>),
-    /// It has none of these values, or is not there.
+    /// The label has none of these values, or does not exist.
     NotIn(String, Vec<String>),
     GreaterThan(String, i64),
     LessThan(String, i64),
 }
 
-/// A text that is no label selector.
+/// A text that is not a valid label selector.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "invalid label selector `{text}`: expected `key`, `!key`, `key=value`, `key!=value`, `key in \
@@ -34,15 +34,17 @@ pub struct InvalidSelector {
 }
 
 impl InvalidSelector {
-    /// Returns the first part of it that means nothing.
+    /// Returns the first invalid part.
     pub fn part(&self) -> &str {
         &self.part
     }
 }
 
 impl LabelSelector {
+    /// Parses a selector.
+    ///
     /// # Errors
-    /// When the API server would not take it either.
+    /// If the API server would not accept it either.
     pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         let invalid = |part: &str| InvalidSelector { text: text.to_owned(), part: part.to_owned() };
         let parts = parts(text).map(str::trim).filter(|part| !part.is_empty());
@@ -56,13 +58,13 @@ impl LabelSelector {
         self.is_met_by(|key| labels.get(key).map(AsRef::as_ref))
     }
 
-    /// Whether labels meet all of it, of which `label` gives the value by key.
+    /// Returns whether labels meet all requirements; `label` returns the value of a key.
     pub fn is_met_by<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(&label))
     }
 }
 
-/// At the commas that are not in parentheses.
+/// Splits at the commas that are not in parentheses.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |c| {
@@ -80,7 +82,7 @@ impl Requirement {
         if let Some(key) = text.strip_prefix('!') {
             return Some(Self::Absent(name(key)?));
         }
-        // The longer signs first: each has the shorter one in it.
+        // The longer signs first, because each contains the shorter one.
         for (sign, is_equal) in [("!=", false), ("==", true), ("=", true)] {
             if let Some((key, value)) = text.split_once(sign) {
                 let (key, values) = (name(key)?, vec![label_value(value)?]);
@@ -127,7 +129,7 @@ impl Requirement {
     }
 }
 
-/// A label's key: a name, maybe below a domain.
+/// Parses a label's key: a name, optionally prefixed by a domain.
 fn name(text: &str) -> Option<String> {
     let text = text.trim();
     let is_name = !text.is_empty() && text.chars().all(|c| is_word(c) || c == '/');

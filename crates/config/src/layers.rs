@@ -6,7 +6,7 @@ use super::FlinkConfig;
 use super::catalogue::{self, Effect, Known};
 use super::secret;
 
-/// Where an option is from that nobody sets.
+/// The layer of options that are not set.
 pub const DEFAULT: &str = "default";
 
 /// One layer, with a name for people.
@@ -16,21 +16,21 @@ pub struct Layer {
     pub config: FlinkConfig,
 }
 
-/// The value that is in force for one option.
+/// The effective value of one option.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Effective {
     pub option: String,
-    /// Without secrets; absent for an option that has no default.
+    /// Without secrets; `None` for an option that is not set and has no default.
     pub value: Option<String>,
     /// Name of the layer.
     pub from: String,
     /// The older name under which it is set.
     pub set_as: Option<String>,
-    /// Absent for options that are Flink's, or whose names others choose.
+    /// `None` for options that are Flink's, or whose names others choose.
     pub effect: Option<Effect>,
 }
 
-/// Each option of the operator, and whatever else is set, by name; a later layer wins.
+/// Returns each option of the operator, and all other set options, by name; a later layer wins.
 pub fn effective(layers: &[Layer]) -> Vec<Effective> {
     let mut merged: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for Layer { name, config } in layers {
@@ -50,7 +50,7 @@ pub fn effective(layers: &[Layer]) -> Vec<Effective> {
     all
 }
 
-/// Nothing for one that has no effect and is not set.
+/// Returns the effective value of an option; `None` if it has no effect here and is not set.
 fn of_known(known: &Known, merged: &BTreeMap<&str, (&str, &str)>) -> Option<Effective> {
     let set = known.keys().find_map(|key| merged.get(key).map(|found| (key, *found)));
     if set.is_none() && known.effect == Effect::Nowhere {

@@ -1,7 +1,7 @@
 //! Flink's and the operator's configuration: keys, defaults, value syntax, files and layers.
 //!
-//! Everything here is text in and text out, in exactly Flink's syntax. A value that cannot be read
-//! is an [`option::InvalidValue`] that names its key; nothing here panics or falls back silently.
+//! Everything here is text in and text out, in exactly Flink's syntax. A value that cannot be parsed is an
+//! [`option::InvalidValue`] that names its key; nothing here panics or falls back silently.
 
 pub mod catalogue;
 pub mod cluster;

@@ -1,12 +1,12 @@
-//! The levels of the operator's own log: one for the operator, and others for its modules.
+//! The levels of the operator's own log: one for the operator, and separate ones for its modules.
 
 use strum::EnumString;
 
 use super::option::{OptionValue, values_from_str};
 
-/// The operator's own lines.
+/// Target of the operator's own lines.
 const OWN: &str = "kubectl_flink";
-/// Most entries of one text.
+/// Maximum number of entries in one text.
 const ENTRIES_MAX: usize = 100;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -15,7 +15,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 pub struct LogLevels(Vec<(String, &'static str)>);
 
 impl LogLevels {
-    /// As `KUBECTL_FLINK_LOG` has them.
+    /// Returns the directives in the format of `KUBECTL_FLINK_LOG`.
     pub fn directives(&self) -> String {
         let each = self.0.iter().map(|(module, level)| format!("{module}={level}"));
         each.collect::<Vec<_>>().join(",")
@@ -41,7 +41,7 @@ impl OptionValue for LogLevels {
     }
 }
 
-/// Form of a log line.
+/// Format of a log line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum LogForm {

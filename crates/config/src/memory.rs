@@ -1,11 +1,11 @@
 //! Memory sizes: Flink's syntax first, Kubernetes' as a fallback.
 //!
-//! Flink's units are always binary (`2g` and `2G` are 2 GiB, `2048m` is 2 GiB), so that
-//! `requests.memory: 2048m` does not mean 2048 thousandths of a byte.
+//! Flink's units are always binary (`2g` and `2G` are 2 GiB, `2048m` is 2 GiB), so `requests.memory: 2048m` does not
+//! mean 2048 thousandths of a byte.
 
 use super::quantity;
 
-/// The form of a memory size, for messages.
+/// The format of a memory size, for messages.
 pub const EXPECTED: &str =
     "a whole number and one of b, kb, mb, gb or tb, such as `2048 mb`, or a quantity such as `2Gi`";
 
@@ -19,7 +19,7 @@ const TIB: u64 = 1 << 40;
 pub struct MemorySize(pub u64);
 
 impl MemorySize {
-    /// Reads Flink's syntax only, as Flink's `MemorySize.parse` does.
+    /// Parses Flink's syntax only, as Flink's `MemorySize.parse` does.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -36,14 +36,14 @@ impl MemorySize {
         self.0
     }
 
-    /// Whole MiB, rounded down, as pods request memory.
+    /// Returns whole MiB, rounded down, as pods request memory.
     pub fn mebibytes(self) -> u64 {
         self.0 / MIB
     }
 }
 
 impl std::fmt::Display for MemorySize {
-    /// The largest unit that divides the size, such as `2 gb`, as Flink writes it.
+    /// Writes the size as Flink does, in the largest unit that divides it, such as `2 gb`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let units = [("tb", TIB), ("gb", GIB), ("mb", MIB), ("kb", KIB)];
         let (unit, size) = units
@@ -65,7 +65,7 @@ fn bytes_per(unit: &str) -> Option<u64> {
     })
 }
 
-/// Memory as a resource states it.
+/// Memory as a resource specifies it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatedMemory {
     /// Written in Flink's syntax.
@@ -75,8 +75,8 @@ pub enum StatedMemory {
 }
 
 impl StatedMemory {
-    /// Reads Flink's syntax, else a whole number of bytes as a Kubernetes quantity, in which blanks
-    /// and the case of letters do not count. Fractions such as `1.5Gi` are refused, as upstream.
+    /// Parses Flink's syntax, otherwise a whole number of bytes as a Kubernetes quantity, ignoring blanks and the case
+    /// of letters. Fractions such as `1.5Gi` are rejected, as upstream.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(size) = MemorySize::parse(text) {
             return Some(Self::Flink(size));
@@ -101,8 +101,7 @@ impl StatedMemory {
         }
     }
 
-    /// The size as it goes into the Flink configuration: Flink's form keeps a unit, a quantity
-    /// becomes plain bytes.
+    /// Returns the size for the Flink configuration: Flink's form keeps its unit, a quantity becomes plain bytes.
     pub fn config_text(self) -> String {
         match self {
             Self::Flink(size) => size.to_string(),

@@ -1,10 +1,10 @@
-//! The namespaces that are operated, as the configuration and the environment name them.
+//! The namespaces to operate, as the configuration and the environment name them.
 
 use std::collections::BTreeSet;
 
 use super::option::OptionValue;
 
-/// Stands for the whole cluster.
+/// Means the whole cluster.
 const ALL: &str = "JOSDK_ALL_NAMESPACES";
 const NAME_LENGTH_MAX: usize = 63;
 
@@ -23,7 +23,7 @@ impl OptionValue for Namespaces {
         let names: BTreeSet<String> =
             text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect();
         if names.contains(ALL) {
-            // Beside it, a name says that somebody meant something else.
+            // A name beside it means that the author wanted something else.
             return (names.len() == 1).then_some(Self::All);
         }
         let is_right = !names.is_empty() && names.iter().all(|name| is_name(name));
@@ -31,7 +31,7 @@ impl OptionValue for Namespaces {
     }
 }
 
-/// True if a namespace can have this name.
+/// Returns whether this is a valid name of a namespace.
 fn is_name(name: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.len() <= NAME_LENGTH_MAX

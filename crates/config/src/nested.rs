@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 use super::FlinkConfig;
 use api::deployment::FlinkConfiguration;
 
-/// Sets an option however it was written, flat or nested.
+/// Sets an option, replacing it whether it was written flat or nested.
 pub fn set_option(configuration: &mut Map<String, Value>, key: &str, text: &str) {
     remove_option(configuration, key);
     configuration.insert(key.to_owned(), Value::from(text));
 }
 
-/// Takes an option away, and what was nested for its sake alone.
+/// Removes an option, and the groups that this leaves empty.
 pub fn remove_option(configuration: &mut Map<String, Value>, key: &str) {
     configuration.retain(|name, value| {
         if name == key {
@@ -25,7 +25,7 @@ pub fn remove_option(configuration: &mut Map<String, Value>, key: &str) {
     });
 }
 
-/// Takes all options below a prefix away, which ends in a dot.
+/// Removes all options below a prefix, which must end in a dot.
 pub fn remove_below(configuration: &mut Map<String, Value>, prefix: &str) {
     let flat = FlinkConfig::flatten(&FlinkConfiguration(configuration.clone()));
     for (key, _) in flat.below(prefix) {

@@ -5,7 +5,7 @@ use api::version::FlinkVersion;
 use super::FlinkConfig;
 use super::layers::Layer;
 
-/// Packages of `java.base` and others that Flink reaches into. A Flink image opens them in its own
+/// Packages of `java.base` and others that Flink accesses by reflection. A Flink image opens them in its own
 /// configuration file, which the cluster's ConfigMap hides: without them no job starts on Java 17.
 const JAVA_MODULE_OPTIONS: [&str; 15] = [
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
@@ -38,10 +38,9 @@ impl OperatorConfig {
         Self { base }
     }
 
-    /// The configuration of a resource before its own: what every cluster of the version needs, the
-    /// base, then the namespace's defaults, then those of every `vX_Y+` up to `version`, oldest
-    /// first, then those of exactly `version`.
-    /// Defaults are read from the base alone; the prefixed keys themselves stay in the result.
+    /// Returns the configuration of a resource before its own: what every cluster of the version needs, the base, then
+    /// the namespace's defaults, then those of every `vX_Y+` up to `version`, oldest first, then those of exactly
+    /// `version`. Defaults are read from the base alone; the prefixed keys themselves stay in the result.
     pub fn defaults(&self, namespace: &str, version: Option<FlinkVersion>) -> FlinkConfig {
         let mut config = built_in(version);
         config.overlay(&self.base);
@@ -53,8 +52,8 @@ impl OperatorConfig {
         config
     }
 
-    /// The layers that make [`Self::defaults`], each laid over those before it. `base` has the
-    /// layers of the base.
+    /// Returns the layers of [`Self::defaults`], each of which overrides those before it. `base` has the layers of the
+    /// base.
     pub fn layers(
         &self,
         base: Vec<Layer>,
@@ -72,7 +71,7 @@ impl OperatorConfig {
         layers
     }
 
-    /// Keys with defaults for a Flink version that nobody knows: they have no effect.
+    /// Returns keys with defaults for an unknown Flink version: they have no effect.
     pub fn unknown_version_keys(&self) -> Vec<&str> {
         let prefix = format!("{DEFAULTS}flink-version.");
         self.base
@@ -89,7 +88,7 @@ impl OperatorConfig {
     }
 }
 
-/// The prefixes of the defaults of a resource, in the order in which they count.
+/// Returns the prefixes of the defaults of a resource, by increasing priority.
 fn prefixes(
     namespace: Option<&str>,
     version: Option<FlinkVersion>,
@@ -101,8 +100,8 @@ fn prefixes(
     of_namespace.into_iter().chain(up_to).chain(exact)
 }
 
-/// The defaults that an installation of the Java operator brings in its configuration file. Flink
-/// before 1.18 does not run on Java 17; 1.19 has a key that leaves the user's own options alone.
+/// Returns the defaults from the configuration file of the Java operator. Flink before 1.18 does not run on Java 17;
+/// 1.19 has a key that leaves the user's own options alone.
 fn built_in(version: Option<FlinkVersion>) -> FlinkConfig {
     let key = match version {
         Some(version) if version >= FlinkVersion::V1_19 => "env.java.default-opts.all",

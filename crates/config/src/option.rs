@@ -1,4 +1,4 @@
-//! One typed option: its key, the names it had before, its default, and how its value is read.
+//! One typed option: its key, its former names, its default, and how its value is parsed.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -11,14 +11,14 @@ use api::status::{CheckpointType, SavepointFormatType};
 use super::memory::MemorySize;
 use super::{duration, memory, structure};
 
-/// A value that is not of its option's type.
+/// A value that does not have its option's type.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("invalid value `{value}` of `{key}`: expected {expected}")]
 pub struct InvalidValue {
     /// The key as the user wrote it.
     pub key: String,
     pub value: String,
-    /// Describes a right value.
+    /// Describes a valid value.
     pub expected: String,
 }
 
@@ -40,12 +40,12 @@ impl InvalidValue {
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {
-    /// The form of a value, for messages.
+    /// The format of a value, for messages.
     const EXPECTED: &str;
-    /// True if the value may also be written as keys below the option's own, as a map of YAML is.
+    /// Whether the value may also be written as keys below the option's own, as a YAML map is.
     const IS_MAP: bool = false;
 
-    /// Reads a value in Flink's syntax.
+    /// Parses a value in Flink's syntax.
     fn parse(text: &str) -> Option<Self>;
 }
 
@@ -53,15 +53,15 @@ pub trait OptionValue: Sized {
 #[derive(Debug)]
 pub struct ConfigOption<T> {
     key: &'static str,
-    /// Older names; they count as long as the key itself is not set.
+    /// Older names, which are used unless the key itself is set.
     former_keys: &'static [&'static str],
-    /// In Flink's syntax; a test reads every one.
+    /// In Flink's syntax; a test parses every one.
     default: Option<&'static str>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: OptionValue> ConfigOption<T> {
-    /// An option without default.
+    /// Creates an option without a default.
     pub const fn new(key: &'static str) -> Self {
         Self { key, former_keys: &[], default: None, value: PhantomData }
     }
@@ -82,22 +82,22 @@ impl<T: OptionValue> ConfigOption<T> {
         self.key
     }
 
-    /// The default in Flink's syntax.
+    /// Returns the default in Flink's syntax.
     pub const fn default_text(&self) -> Option<&'static str> {
         self.default
     }
 
-    /// Older names, which count as long as the current one is not set.
+    /// Returns the older names, which are used unless the current one is set.
     pub const fn former_keys(&self) -> &'static [&'static str] {
         self.former_keys
     }
 
-    /// Every name of the option, the current one first.
+    /// Returns every name of the option, the current one first.
     pub fn keys(&self) -> impl Iterator<Item = &'static str> + use<T> {
         std::iter::once(self.key).chain(self.former_keys.iter().copied())
     }
 
-    /// Reads a value that stood under `key`, one of the option's names.
+    /// Parses a value that was set under `key`, one of the option's names.
     pub fn parse(&self, key: &str, text: &str) -> Result<T, InvalidValue> {
         T::parse(text).ok_or_else(|| InvalidValue::new(key, text, T::EXPECTED))
     }
@@ -123,7 +123,7 @@ impl OptionValue for bool {
     }
 }
 
-/// Types whose `FromStr` reads a value, with the form of one.
+/// Types whose `FromStr` parses a value, with its format.
 macro_rules! values_from_str {
     ($($type:ty: $expected:expr;)*) => {$(
         impl $crate::option::OptionValue for $type {
@@ -199,7 +199,7 @@ impl OptionValue for Vec<BTreeMap<String, String>> {
     }
 }
 
-/// How dependents of a deleted Deployment are treated.
+/// What happens to the dependents of a deleted Deployment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum DeletionPropagation {
@@ -208,7 +208,7 @@ pub enum DeletionPropagation {
     Orphan,
 }
 
-/// When kubelet pulls an image.
+/// When the kubelet pulls an image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr, EnumString)]
 #[strum(ascii_case_insensitive, const_into_str)]
 pub enum PullPolicy {
@@ -217,18 +217,18 @@ pub enum PullPolicy {
     Never,
 }
 
-/// What is tried of a changed spec before a running job is stopped for it.
+/// What is tested of a changed spec before a running job is stopped for it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum Preflight {
     None,
-    /// Whether the API server takes the objects of the new cluster.
+    /// Whether the API server accepts the objects of the new cluster.
     Objects,
     /// Also whether pods of the new spec start.
     Pods,
 }
 
-/// How the REST service is reached.
+/// How the REST service is exposed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum ServiceExposedType {
@@ -242,10 +242,10 @@ pub enum ServiceExposedType {
 /// A Gateway of the Gateway API, or one of its listeners.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GatewayName {
-    /// Absent: that of the resource.
+    /// `None` for the namespace of the resource.
     pub namespace: Option<String>,
     pub name: String,
-    /// Name of the listener; absent: all that fit.
+    /// Name of the listener; `None` for all that match.
     pub listener: Option<String>,
 }
 
@@ -271,7 +271,7 @@ impl OptionValue for GatewayName {
     }
 }
 
-/// As Kubernetes names objects.
+/// Returns whether this is a valid name of a Kubernetes object.
 fn is_object_name(text: &str) -> bool {
     let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     text.len() <= 253

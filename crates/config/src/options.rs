@@ -1,9 +1,8 @@
 //! Every option that this operator reads or writes: its own (`kubernetes.operator.*`) and Flink's.
 //!
-//! An entry of a table is all that there is to say of an option; its constant is named by its key
-//! without the operator's prefix. Names, types and defaults are those of the Java operator and of
-//! Flink; names after `formerly` are deprecated ones that still count. From the tables are made the
-//! constants, [`crate::catalogue`], [`crate::known`] and `docs/options.md`.
+//! A table entry is the only definition of an option; its constant is named after its key without the operator's
+//! prefix. Names, types and defaults are those of the Java operator and of Flink; names after `formerly` are deprecated
+//! but still used. The tables generate the constants, [`crate::catalogue`], [`crate::known`] and `docs/options.md`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ macro_rules! former_keys {
     ($key:literal [$($former:literal),+ $(,)?]) => { &[$($former),+] };
 }
 
-/// A constant of each option.
+/// Defines a constant for each option.
 macro_rules! constants {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $key:literal
         $(or $default:literal)? $(formerly $former:tt)?;)*) => { $(
@@ -29,8 +28,8 @@ macro_rules! constants {
     )* };
 }
 
-/// Constants, and a table of them by which they are found, checked and described. Each option begins
-/// with when a change of it counts, a variant of [`crate::catalogue::Effect`].
+/// Defines constants, and a table to find, check and describe the options. Each option begins with when a change takes
+/// effect, a variant of [`crate::catalogue::Effect`].
 macro_rules! options {
     ($table:ident => $($(#[doc = $doc:literal])+ $effect:ident $name:ident: $type:ty = $key:literal
         $(or $default:literal)? $(formerly $former:tt)?;)*) => {
@@ -38,7 +37,7 @@ macro_rules! options {
             $(#[doc = $doc])+ $name: $type = $key $(or $default)? $(formerly $former)?;
         )* }
 
-        /// Each option of this module that the operator knows by more than its constant.
+        /// Each option of this module that is more than a constant to the operator.
         pub const $table: &[crate::catalogue::Known] = &[$(crate::catalogue::Known::new(
             &$name,
             crate::catalogue::Effect::$effect,
@@ -48,7 +47,7 @@ macro_rules! options {
     };
 }
 
-/// Constants of Flink's options, which are read where they are needed.
+/// Defines constants of Flink's options, without a table.
 macro_rules! flinks {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $key:literal
         $(or $default:literal)? $(formerly $former:tt)?;)*) => {

@@ -1,5 +1,5 @@
-//! Options of plugins, `kubernetes.operator.plugins.<kind>.<name>.<option>`, and what is common to
-//! listeners, validators and mutators.
+//! Options of plugins, `kubernetes.operator.plugins.<kind>.<name>.<option>`, and what listeners, validators and
+//! mutators have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::FlinkConfig;
 use super::option::OptionValue;
 
-/// How long one call of a plugin may take where its options do not say.
+/// Default timeout of one call of a plugin.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest that they may say.
+/// Maximum timeout that the options may set.
 pub const TIMEOUT_MAX: Duration = Duration::from_mins(1);
 
-/// The kind of plugins that are told what happens.
+/// The kind of plugins that are notified of events.
 pub const LISTENERS: &str = "listeners";
-/// Names a Java class.
+/// The option that names a Java class.
 const CLASS: &str = "class";
 
 type Headers = BTreeMap<String, String>;
@@ -27,13 +27,13 @@ pub struct InvalidPlugin {
     pub problem: String,
 }
 
-/// An address that plugins are asked at.
+/// An address at which plugins are called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
     pub url: url::Url,
     /// May be secret.
     pub headers: Vec<(String, String)>,
-    /// For one call.
+    /// Timeout of one call.
     pub timeout: Duration,
 }
 
@@ -50,7 +50,7 @@ impl<'c> Options<'c> {
     /// Reads every plugin of a kind, in the order of their names.
     ///
     /// # Errors
-    /// Everything that is wrong with them, so that one edit can mend it.
+    /// Everything that is wrong with them, so that one edit can fix it.
     pub fn read_all<T>(
         config: &'c FlinkConfig,
         kind: &'static str,
@@ -72,7 +72,7 @@ impl<'c> Options<'c> {
         if problems.is_empty() { Ok(plugins) } else { Err(problems) }
     }
 
-    /// The full key of an option.
+    /// Returns the full key of an option.
     fn key(&self, option: &str) -> String {
         format!("kubernetes.operator.plugins.{}.{}.{option}", self.kind, self.name)
     }
@@ -81,22 +81,22 @@ impl<'c> Options<'c> {
         InvalidPlugin { key: self.key(option), problem: problem.into() }
     }
 
-    /// The value of an option.
+    /// Returns the value of an option.
     pub fn text(&self, option: &str) -> Option<&'c str> {
         self.config.get_text(&self.key(option)).map(str::trim)
     }
 
-    /// True if a Java class, and the options that it reads, are all there is. The configuration may
-    /// be shared with the Java operator.
+    /// Returns whether there is only a Java class with its own options. The configuration may be shared with the Java
+    /// operator.
     pub fn is_java_alone(&self) -> bool {
         self.text(CLASS).is_some() && self.text("url").or(self.text("command")).is_none()
     }
 
-    /// Refuses options that nobody reads.
+    /// Rejects unknown options.
     pub fn expect_only(&self, known: &[&str]) -> Result<(), InvalidPlugin> {
         let prefix = self.key("");
         let mut stated = self.config.below(&prefix).map(|(option, _)| option);
-        // A listener's class is pointed out instead: see [`java_listeners`].
+        // A listener's class is reported differently: see [`java_listeners`].
         let is_pointed_out = |option: &str| self.kind == LISTENERS && option == CLASS;
         let is_unknown = |option: &&str| !known.contains(option) && !is_pointed_out(option);
         let Some(option) = stated.find(is_unknown) else { return Ok(()) };
@@ -110,7 +110,7 @@ impl<'c> Options<'c> {
         Err(self.invalid(option, problem))
     }
 
-    /// `timeout`.
+    /// Reads `timeout`.
     pub fn timeout(&self) -> Result<Duration, InvalidPlugin> {
         let Some(text) = self.text("timeout") else { return Ok(TIMEOUT) };
         <Duration as OptionValue>::parse(text)
@@ -120,7 +120,7 @@ impl<'c> Options<'c> {
             })
     }
 
-    /// `url` with `headers` and `timeout`.
+    /// Reads `url` with `headers` and `timeout`.
     pub fn endpoint(&self, url: &str) -> Result<Endpoint, InvalidPlugin> {
         let url = url::Url::parse(url)
             .ok()
@@ -132,8 +132,8 @@ impl<'c> Options<'c> {
     }
 }
 
-/// The remarks on Java classes of listeners, which have no effect. Unlike a validator that is not
-/// asked, a listener that is not called lets nothing wrong happen.
+/// Returns the remarks on Java classes of listeners, which have no effect. Unlike a validator that is not called, a
+/// listener that is not called cannot let anything invalid happen.
 pub fn java_listeners(config: &FlinkConfig) -> Vec<String> {
     let prefix = format!("kubernetes.operator.plugins.{LISTENERS}.");
     let keys = config.below(&prefix).map(|(key, _)| key);

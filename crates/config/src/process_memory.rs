@@ -1,18 +1,18 @@
-//! How much memory a Flink process takes when only parts of it are configured.
+//! How much memory a Flink process takes if only parts of it are configured.
 //!
-//! Flink's model (`ProcessMemoryUtils`): process = Flink memory + metaspace + JVM overhead, where
-//! the overhead is a share of the whole process within bounds.
+//! Flink's model (`ProcessMemoryUtils`): process = Flink memory + metaspace + JVM overhead, where the overhead is a
+//! share of the whole process within limits.
 
 use super::memory::MemorySize;
 use super::option::{ConfigOption, InvalidValue};
 use super::{FlinkConfig, options};
 
-/// Memory of the JobManager process.
+/// Returns the memory of the JobManager process.
 pub fn job_manager(config: &FlinkConfig) -> Result<MemorySize, InvalidValue> {
     if let Some(size) = config.find(&options::JOB_MANAGER_PROCESS_MEMORY)? {
         return Ok(size);
     }
-    // On Kubernetes Flink reads the heap size of old as the size of the whole process.
+    // On Kubernetes, Flink reads the old heap size as the size of the whole process.
     if let Some(size) = config.find(&options::JOB_MANAGER_LEGACY_HEAP)? {
         return Ok(size);
     }
@@ -37,7 +37,7 @@ pub fn job_manager(config: &FlinkConfig) -> Result<MemorySize, InvalidValue> {
     ))
 }
 
-/// Memory of one TaskManager process.
+/// Returns the memory of one TaskManager process.
 pub fn task_manager(config: &FlinkConfig) -> Result<MemorySize, InvalidValue> {
     if let Some(size) = config.find(&options::TASK_MANAGER_PROCESS_MEMORY)? {
         return Ok(size);
@@ -56,7 +56,7 @@ pub fn task_manager(config: &FlinkConfig) -> Result<MemorySize, InvalidValue> {
     ))
 }
 
-/// Task heap and managed memory are stated; the network takes its share of the whole.
+/// Computes Flink memory from task heap and managed memory; the network gets its share of the whole.
 fn task_manager_flink_memory(config: &FlinkConfig) -> Result<MemorySize, InvalidValue> {
     let missing =
         || unknown(&options::TASK_MANAGER_PROCESS_MEMORY, "spec.taskManager.resource.memory");
@@ -81,14 +81,14 @@ fn unknown(option: &ConfigOption<MemorySize>, field: &str) -> InvalidValue {
     InvalidValue::new(option.key(), "", format!("a memory size, here or in `{field}`"))
 }
 
-/// A part that is a share of the whole, within bounds.
+/// A part that is a share of the whole, within limits.
 struct Share {
     fraction: f64,
     min: MemorySize,
     max: MemorySize,
 }
 
-/// The whole of which `rest` is what the share leaves.
+/// Returns the whole of which the share leaves `rest`.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

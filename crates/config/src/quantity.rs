@@ -1,6 +1,6 @@
 //! Kubernetes quantities such as `500m`, `2Gi` and `1e3`.
 
-/// The value of `text` as a number: cores of `500m` are 0.5, bytes of `2Gi` are 2147483648.
+/// Parses a quantity as a number: cores of `500m` are 0.5, bytes of `2Gi` are 2147483648.
 pub fn parse(text: &str) -> Option<f64> {
     let (number, scale) = split(text)?;
     let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
@@ -9,7 +9,7 @@ pub fn parse(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The value of a whole, non-negative quantity without fraction, exactly.
+/// Parses a whole, non-negative quantity without fraction, exactly.
 pub fn parse_whole(text: &str) -> Option<u64> {
     let (number, scale) = split(text)?;
     let number = number.parse::<u64>().ok().filter(|_| !number.starts_with('+'))?;

@@ -1,7 +1,7 @@
 //! The changes in a new text of the operator's configuration, and those that wait for a restart.
 //!
-//! A new default touches no running job: a spec is compared with the spec that was reconciled last,
-//! without the defaults below it. It counts for what is deployed next.
+//! A new default affects no running job: a spec is compared with the last reconciled spec, without the defaults. It is
+//! used for the next deployment.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,30 @@ use super::catalogue::{self, Effect};
 use super::flink_config::OPERATOR_PREFIX;
 use super::{FlinkConfig, options};
 
-/// Below these, options are read when the operator starts: whoever they are about runs from then on.
+/// Prefixes of options that are read when the operator starts, because what they configure runs from then on.
 const AT_START: [&str; 2] = ["plugins.", "metrics."];
 
-/// Keys that are set in one of the two alone, or to something else.
+/// Returns the keys that differ between the two, including those set in only one of them.
 pub fn changed<'c>(before: &'c FlinkConfig, after: &'c FlinkConfig) -> Vec<&'c str> {
     let keys: BTreeSet<&str> = before.iter().chain(after.iter()).map(|(key, _)| key).collect();
     keys.into_iter().filter(|key| before.get_text(key) != after.get_text(key)).collect()
 }
 
-/// Keys whose new value counts only when the operator is started again, compared with what it was
-/// started with.
+/// Returns the keys whose new value takes effect only after a restart, compared with the configuration at the start.
 pub fn waits_for_restart<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) -> Vec<&'c str> {
     changed(at_start, now).into_iter().filter(|key| needs_restart(key, at_start)).collect()
 }
 
-/// The options that wait while a replica stands by. Options of the work itself are read when the
-/// work begins.
+/// Returns the options that wait for a restart while a replica is on standby. Options of the work itself are read when
+/// the work begins.
 pub fn waits_in_stand_by<'c>(at_start: &'c FlinkConfig, now: &'c FlinkConfig) -> Vec<&'c str> {
     let mut keys = waits_for_restart(at_start, now);
     keys.retain(|key| !begins_with_work(key));
     keys
 }
 
-/// The configuration with which an operator that begins to work now has started: options that were
-/// read before keep the values that were read.
+/// Returns the configuration with which an operator begins to work now: options that were read earlier keep the values
+/// that were read.
 pub fn began_with(at_start: &FlinkConfig, now: &FlinkConfig) -> FlinkConfig {
     let mut began = now.clone();
     for key in waits_in_stand_by(at_start, now) {
@@ -45,7 +44,7 @@ pub fn began_with(at_start: &FlinkConfig, now: &FlinkConfig) -> FlinkConfig {
     began
 }
 
-/// True if the option is read when the operator begins to work, after it was elected.
+/// Returns whether the option is read when the operator begins to work, after it was elected.
 fn begins_with_work(key: &str) -> bool {
     let is_plugin = key.strip_prefix(OPERATOR_PREFIX).is_some_and(|it| it.starts_with("plugins."));
     let read = [
@@ -62,7 +61,7 @@ fn needs_restart(key: &str, at_start: &FlinkConfig) -> bool {
         return true;
     }
     let Some(known) = catalogue::find(key) else { return false };
-    // Switched off at the start, snapshots are not watched.
+    // If they are disabled at the start, snapshots are not watched.
     let unwatched = || at_start.get(&options::SNAPSHOT_RESOURCE_ENABLED) == Ok(false);
     known.effect == Effect::AtStart
         || (known.key == options::SNAPSHOT_RESOURCE_ENABLED.key() && unwatched())

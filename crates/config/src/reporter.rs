@@ -1,6 +1,6 @@
-//! Reporters of the operator's own metrics, in the names of Flink's options:
-//! `kubernetes.operator.metrics.reporter.<name>.<option>`. The same without the operator's prefix is
-//! about the metrics of jobs and goes to their clusters.
+//! Reporters of the operator's own metrics, with the names of Flink's options:
+//! `kubernetes.operator.metrics.reporter.<name>.<option>`. The same options without the operator's prefix are for the
+//! metrics of jobs and go to their clusters.
 
 mod otlp;
 mod push;
@@ -17,7 +17,7 @@ use super::options::metrics as options;
 pub use otlp::{Otlp, Protocol};
 pub use push::{PushGateway, Server, Transport};
 
-/// Which reporters there are, separated by commas; all that have options where it is absent.
+/// The names of the reporters, separated by commas; if it is missing, all reporters with options are used.
 const CHOSEN: &str = "kubernetes.operator.metrics.reporters";
 const PREFIX: &str = "kubernetes.operator.metrics.reporter.";
 const FACTORY: &str = "factory.class";
@@ -29,7 +29,7 @@ const INFLUX_DB: &str = "org.apache.flink.metrics.influxdb.InfluxdbReporterFacto
 const STATSD: &str = "org.apache.flink.metrics.statsd.StatsDReporterFactory";
 const GRAPHITE: &str = "org.apache.flink.metrics.graphite.GraphiteReporterFactory";
 const LOG: &str = "org.apache.flink.metrics.slf4j.Slf4jReporterFactory";
-/// Reporters of Flink's that there are not here, and what takes their place.
+/// Flink's reporters that are not available here, and their replacements.
 const INSTEAD: [(&str, &str); 2] = [
     (
         "org.apache.flink.metrics.jmx.JMXReporterFactory",
@@ -41,15 +41,15 @@ const INSTEAD: [(&str, &str); 2] = [
          agent, or let the agent scrape the Prometheus reporter",
     ),
 ];
-/// As Flink's reporter has it.
+/// Default port, as in Flink's reporter.
 const PROMETHEUS_PORT: u16 = 9249;
-/// Between two reports, where the configuration does not say.
+/// Default interval between two reports.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// For one request, where the configuration does not say.
+/// Default timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads the options of one reporter.
 type Read = fn(&Options<'_>) -> Result<Reporter, InvalidValue>;
-/// The reporters that there are, with the options that each knows.
+/// The available reporters, with the options of each.
 const CLASSES: [(&str, &[&str], Read); 7] = [
     (PROMETHEUS, &["port", "filterLabelValueCharacters"], |it| it.prometheus()),
     (OTLP, &otlp::OPTIONS, |it| it.otlp()),
@@ -59,40 +59,39 @@ const CLASSES: [(&str, &[&str], Read); 7] = [
     (GRAPHITE, &push::GRAPHITE, |it| it.graphite()),
     (LOG, &["interval"], |it| it.log()),
 ];
-/// Ports that a configuration may name: each that is taken is tried.
+/// Maximum number of ports that a configuration may name, because each one that is taken is tried.
 const PORTS_MAX: usize = 1000;
 
-/// Where metrics go.
+/// A destination of metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reporter {
     Prometheus(Prometheus),
     Push(Push),
 }
 
-/// A reporter that tells by itself.
+/// A reporter that sends metrics by itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Push {
-    /// Between two reports.
+    /// Interval between two reports.
     pub interval: Duration,
-    /// For one request.
+    /// Timeout of one request.
     pub timeout: Duration,
     pub to: To,
 }
 
-/// Whom it tells.
+/// The destination of a push.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum To {
     Log(Scopes),
     Otlp(Box<Otlp>),
     PushGateway(PushGateway),
-    /// Points are written there.
+    /// The URL to which points are written.
     InfluxDb(url::Url),
     StatsD(Server),
     Graphite(Server),
 }
 
-/// The beginnings of names where there are no labels. `<host>` and others stand for the values that
-/// labels would have.
+/// Prefixes of names for reporters without labels. `<host>` and others stand for the values that labels would have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scopes {
     pub system: String,
@@ -101,7 +100,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// As the operator's configuration says.
+    /// Reads the scopes from the operator's configuration.
     pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         Ok(Self {
             system: config.get(&options::METRICS_SCOPE_SYSTEM)?,
@@ -111,13 +110,13 @@ impl Scopes {
     }
 }
 
-/// Metrics for whoever asks on a port.
+/// Metrics served on a port.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Prometheus {
-    /// The first one that is free.
+    /// The first free one is used.
     pub ports: Vec<u16>,
-    /// True if label values lose the characters that Flink's reporter takes out of them, so that
-    /// `my-shop` reads `my_shop`.
+    /// Whether to remove from label values the characters that Flink's reporter removes, so that `my-shop` becomes
+    /// `my_shop`.
     pub filters_label_values: bool,
 }
 
@@ -127,14 +126,14 @@ impl Default for Prometheus {
     }
 }
 
-/// Reporters, and what is said about options that have no effect.
+/// Reporters, and messages about options that have no effect.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Reporters {
     pub all: Vec<Reporter>,
     pub without_effect: Vec<WithoutEffect>,
 }
 
-/// An option that nobody reads.
+/// An option that is not read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WithoutEffect {
     pub key: String,
@@ -148,9 +147,8 @@ impl fmt::Display for WithoutEffect {
 }
 
 impl Reporters {
-    /// Those that the operator's configuration names. As in Java, one that cannot start is pointed
-    /// out and left out, and keeps nothing else from starting: a configuration may be shared with the
-    /// Java operator.
+    /// Reads the reporters of the operator's configuration. As in Java, one that cannot start is reported and left out,
+    /// without keeping anything else from starting: a configuration may be shared with the Java operator.
     pub fn of(config: &FlinkConfig) -> Self {
         let mut reporters = Self::default();
         let chosen = config.get_text(CHOSEN).map(chosen).unwrap_or_default();
@@ -239,7 +237,7 @@ impl<'c> Options<'c> {
         InvalidValue::new(self.key(option), text, expected)
     }
 
-    /// An address that requests go to, as `example`. It may hold a password, which no message has.
+    /// Reads an address for requests, such as `example`. It may contain a password, so no message quotes it.
     fn url(&self, option: &str, example: &str) -> Result<url::Url, InvalidValue> {
         let text = self.text(option).unwrap_or_default();
         let is_web = |url: &url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -248,7 +246,7 @@ impl<'c> Options<'c> {
         })
     }
 
-    /// Of at least a second.
+    /// Reads a duration of at least one second.
     fn duration(&self, option: &str, default: Duration) -> Result<Duration, InvalidValue> {
         let Some(text) = self.text(option) else { return Ok(default) };
         let read = <Duration as OptionValue>::parse(text);
@@ -284,7 +282,7 @@ impl<'c> Options<'c> {
     }
 }
 
-/// Ports in Flink's syntax: single ones and ranges, separated by commas.
+/// Parses ports in Flink's syntax: single ones and ranges, separated by commas.
 fn ports(text: &str) -> Option<Vec<u16>> {
     let mut ports = Vec::new();
     for part in text.split(',').map(str::trim) {

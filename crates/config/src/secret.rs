@@ -1,4 +1,4 @@
-//! Which options hold secrets: their values are in no message, log or request.
+//! Which options are secret: their values must not appear in any message, log or request.
 
 /// Parts of keys that Flink hides too (`GlobalConfiguration`), and those of storage accounts.
 const PARTS: [&str; 19] = [
@@ -23,10 +23,10 @@ const PARTS: [&str; 19] = [
     "http-headers",
 ];
 
-/// The text that stands for a secret.
+/// The text shown instead of a secret.
 pub const HIDDEN: &str = "******";
 
-/// True if the value under `key` must be hidden.
+/// Returns whether the value of `key` must be hidden.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     let is_headers = key.ends_with("artifacts.http.header")
@@ -44,7 +44,7 @@ pub fn is_secret(key: &str) -> bool {
         }
 }
 
-/// The text that people may see of a value. A value that is a secret, or contains one, is hidden.
+/// Returns the text to show of a value. A value that is or contains a secret is hidden.
 pub fn shown(key: &str, value: &str) -> String {
     let lower = value.to_lowercase();
     // `-Djavax.net.ssl.keyStorePassword=…` and the like, in options for programs.
@@ -53,7 +53,7 @@ pub fn shown(key: &str, value: &str) -> String {
     if hides { HIDDEN.to_owned() } else { value.to_owned() }
 }
 
-/// True if a name and a password stand in front of a host.
+/// Returns whether a name and a password precede a host.
 fn has_login(value: &str) -> bool {
     value.split("://").skip(1).any(|after| {
         let authority = after.split(['/', '?', ' ', ',', ';']).next().unwrap_or_default();
@@ -61,9 +61,8 @@ fn has_login(value: &str) -> bool {
     })
 }
 
-/// The text without the values of secrets that stand in it, as `password: x`, `"password":"x"` or
-/// `password=x`, and without what is before the `@` of a URL. For texts of others, such as the
-/// message of an exception.
+/// Hides secrets in a text: values such as `password: x`, `"password":"x"` or `password=x`, and the part before the `@`
+/// of a URL. For foreign texts, such as the message of an exception.
 pub fn hide_in(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -94,7 +93,7 @@ fn is_of_key(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_')
 }
 
-/// Where the `@` is, after the scheme of a URL with user and password.
+/// Returns the position of the `@` after the scheme of a URL with user and password.
 fn userinfo_of(text: &str) -> Option<usize> {
     let authority = text.strip_prefix("://")?;
     let end = authority.find(|letter: char| letter == '/' || letter.is_whitespace());
@@ -102,7 +101,7 @@ fn userinfo_of(text: &str) -> Option<usize> {
     authority.get(..at)?.contains(':').then_some("://".len() + at)
 }
 
-/// Beginning and end of the value in what stands behind a key.
+/// Returns beginning and end of the value in the text after a key.
 fn value_of(text: &str) -> Option<(usize, usize)> {
     let at = |rest: &str| text.len() - rest.len();
     let rest = text.trim_start_matches(['"', '\'', '`', '\\']).trim_start_matches(' ');
@@ -113,7 +112,7 @@ fn value_of(text: &str) -> Option<(usize, usize)> {
         let end = inside.find(quote).unwrap_or(inside.len());
         return (end > 0).then_some((at(inside), at(inside) + end));
     }
-    // `Bearer x`: the scheme is no secret, what follows is.
+    // `Bearer x`: the scheme is not secret, what follows is.
     for scheme in ["Bearer ", "Basic "] {
         if let Some(credentials) = rest.strip_prefix(scheme) {
             value = at(credentials);

@@ -1,4 +1,4 @@
-//! The configuration of one job in a session cluster: the cluster's, with the job's own over it.
+//! The configuration of one job in a session cluster: the cluster's, overridden by the job's own.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use super::cluster::{
 use super::option::InvalidValue;
 use super::{FlinkConfig, OperatorConfig, options};
 
-/// The specs that the configuration of a session job follows from.
+/// The specs that determine the configuration of a session job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobSpecs<'a> {
     pub operator: &'a OperatorConfig,
     pub cluster: &'a ResourceId,
-    /// The cluster as it runs.
+    /// The cluster as deployed.
     pub deployed_cluster: &'a FlinkDeploymentSpec,
-    /// The cluster as it is wanted.
+    /// The cluster as desired.
     pub current_cluster: &'a FlinkDeploymentSpec,
     /// Name of the session job.
     pub name: &'a str,
-    /// The job as it runs, or is about to.
+    /// The job as it is running, or about to run.
     pub deployed: &'a FlinkSessionJobSpec,
-    /// The job as it is wanted: its options for the operator take effect at once.
+    /// The job as desired: its options for the operator take effect at once.
     pub current: &'a FlinkSessionJobSpec,
 }
 
-/// The configuration with which a session job is submitted and looked at.
+/// Returns the configuration for submitting and observing a session job.
 ///
 /// # Errors
-/// The value of a cluster or operator option that cannot be read.
+/// If the value of a cluster or operator option cannot be parsed.
 pub fn job_config(specs: &JobSpecs<'_>) -> Result<FlinkConfig, InvalidValue> {
     let JobSpecs { operator, cluster, deployed_cluster, current_cluster, name, deployed, current } =
         specs;
     let mut config = observe_config(operator, cluster, deployed_cluster, current_cluster)?;
-    // A savepoint that the cluster's options name is no start of this job.
+    // A savepoint in the cluster's options is not meant for this job.
     config.unset(&options::SAVEPOINT_PATH);
     config.unset(&options::FIXED_JOB_ID);
     let mut from_deployed = FlinkConfig::flatten(&deployed.flink_configuration);
@@ -60,8 +60,8 @@ pub fn job_config(specs: &JobSpecs<'_>) -> Result<FlinkConfig, InvalidValue> {
     Ok(config)
 }
 
-/// The options that go to Flink with the job. Options that only the operator reads are left out,
-/// and so are the id and the restore point, which the request itself names.
+/// Returns the options that are sent to Flink with the job, without options that only the operator reads, and without
+/// the id and the restore point, which the request itself contains.
 pub fn submitted(config: &FlinkConfig) -> BTreeMap<String, String> {
     let mut config = config.clone();
     config.unset(&options::SAVEPOINT_PATH);

@@ -1,13 +1,13 @@
 //! Lists and maps as one text: `a;b;'c;d'` and `k1:v1,k2:v2`, with Flink's quoting.
 //!
-//! The rules are those of Flink's `StructuredOptionsSplitter`. Text made here reads back as it was;
-//! besides the separators, an element that would not survive bare (empty, blank at an edge, what
-//! begins as a list or map of YAML) is quoted as well.
+//! The rules are those of Flink's `StructuredOptionsSplitter`. Text written here is parsed back unchanged: besides
+//! elements with separators, elements that would not survive unquoted (empty, blank at an edge, beginning like a YAML
+//! list or map) are quoted as well.
 
 use std::collections::BTreeMap;
 
-/// The elements of a list: a YAML flow list, else separated by `;`. A comma does not separate.
-/// Nothing for unbalanced quotes.
+/// Returns the elements of a list: a YAML flow list, or elements separated by `;`. A comma does not separate. `None` if
+/// quotes are unbalanced.
 pub fn split_list(text: &str) -> Option<Vec<String>> {
     if text.trim_start().starts_with('[')
         && let Some(items) = flow::<Vec<serde_json::Value>>(text)
@@ -17,8 +17,8 @@ pub fn split_list(text: &str) -> Option<Vec<String>> {
     split(text, ';')
 }
 
-/// The entries of a map: a YAML flow map, else `k:v` separated by `,`. Nothing when an entry is not
-/// one key and one value, or quotes are unbalanced.
+/// Returns the entries of a map: a YAML flow map, or `k:v` entries separated by `,`. `None` if an entry is not one key
+/// and one value, or if quotes are unbalanced.
 pub fn split_map(text: &str) -> Option<BTreeMap<String, String>> {
     if text.trim_start().starts_with('{')
         && let Some(entries) = flow::<serde_json::Map<String, serde_json::Value>>(text)
@@ -34,12 +34,12 @@ pub fn split_map(text: &str) -> Option<BTreeMap<String, String>> {
         .collect()
 }
 
-/// The list as one text.
+/// Joins a list into one text.
 pub fn join_list<T: AsRef<str>>(items: &[T]) -> String {
     items.iter().map(|item| quoted(item.as_ref(), ';')).collect::<Vec<_>>().join(";")
 }
 
-/// A list of YAML as one text, with Flink's form for the maps in it as well.
+/// Joins a YAML list into one text, with Flink's form for maps in it.
 pub fn list_text(items: &[serde_json::Value]) -> String {
     let text = |item: &serde_json::Value| match item.as_object() {
         Some(entries) => join_map(entries.iter().map(|(key, value)| (key, scalar_text(value)))),
@@ -48,7 +48,7 @@ pub fn list_text(items: &[serde_json::Value]) -> String {
     join_list(&items.iter().map(text).collect::<Vec<_>>())
 }
 
-/// The map as one text, keys in order.
+/// Joins a map into one text, ordered by key.
 pub fn join_map<K: AsRef<str>, V: AsRef<str>>(entries: impl IntoIterator<Item = (K, V)>) -> String {
     entries
         .into_iter()
@@ -72,7 +72,7 @@ fn quoted(text: &str, separator: char) -> String {
         && text.trim() == text
         && !text.contains([separator, '\'', '"'])
         && !text.starts_with(['[', '{'])
-        // Flink 2 reads a YAML list first.
+        // Flink 2 tries to read a YAML list first.
         && text != "-"
         && !text.starts_with("- ");
     if is_bare { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
@@ -84,7 +84,7 @@ fn split(text: &str, separator: char) -> Option<Vec<String>> {
     let mut after_separator = false;
     while let Some(first) = rest.chars().next() {
         if first == separator {
-            // Flink counts an empty element only between two separators.
+            // Flink recognizes an empty element only between two separators.
             if after_separator {
                 items.push(String::new());
             }
@@ -109,7 +109,7 @@ fn split(text: &str, separator: char) -> Option<Vec<String>> {
     Some(items)
 }
 
-/// Reads up to the closing quote; a doubled quote stands for itself.
+/// Reads up to the closing quote; a doubled quote stands for one.
 fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut item = String::new();
     let mut rest = text;

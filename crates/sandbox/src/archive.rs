@@ -1,22 +1,22 @@
-//! Archives of images, as `docker save` writes them: what describes the layers that are in them. The
-//! operator's own image is made with it too.
+//! Archives of images in the format of `docker save`: the files that describe the layers. The operator's own image also
+//! uses it.
 
 use serde_json::{Map, Value, json};
 
-/// Settings that a container of an image starts with.
+/// Settings of a container started from an image.
 #[derive(Clone, Debug, Default)]
 pub struct Start<'a> {
     pub entrypoint: &'a [&'a str],
     pub arguments: &'a [&'a str],
     pub environment: &'a [String],
     pub folder: &'a str,
-    /// As whom, `USER:GROUP`; root without.
+    /// The user and group as `USER:GROUP`; `None` for root.
     pub user: Option<&'a str>,
     pub labels: &'a [(&'a str, &'a str)],
 }
 
-/// The `config.json` of an image, as the image specification has it. `digests` are those of its
-/// layers, from the lowest on.
+/// Returns the `config.json` of an image, as in the image specification. `digests` are those of its layers, the lowest
+/// first.
 pub fn configuration(start: &Start<'_>, digests: &[&str]) -> Value {
     let Start { entrypoint, arguments, environment, folder, user, labels } = start;
     let digests: Vec<String> = digests.iter().map(|digest| format!("sha256:{digest}")).collect();
@@ -41,7 +41,7 @@ pub fn configuration(start: &Start<'_>, digests: &[&str]) -> Value {
     })
 }
 
-/// The `manifest.json` of an archive with `config.json`, and a file for each layer.
+/// Returns the `manifest.json` of an archive with `config.json` and a file for each layer.
 pub fn manifest(tag: &str, digests: &[&str]) -> Value {
     let files: Vec<String> = digests.iter().map(|digest| layer_file(digest)).collect();
     json!([{"Config": "config.json", "RepoTags": [tag], "Layers": files}])
@@ -52,7 +52,7 @@ pub fn layer_file(digest: &str) -> String {
     format!("{digest}.tar")
 }
 
-/// This machine's architecture in the words of images.
+/// Returns this machine's architecture as images name it.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -61,7 +61,7 @@ pub fn architecture() -> &'static str {
     }
 }
 
-/// Lower-case hexadecimal digits.
+/// Returns lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

@@ -1,8 +1,8 @@
 //! The control groups of an instance: one root for all of it, in cgroup v1 and v2. Its name is
 //! [`Folder::group`](super::state::Folder::group).
 //!
-//! The kubelet keeps its pods below that root, and the parts of the instance run in a leaf of it.
-//! So everything that belongs to an instance can be found there, also when all records are lost.
+//! The kubelet keeps its pods below that root, and the parts of the instance run in a leaf of it. So everything that
+//! belongs to an instance can be found there, even if all records are lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use std::time::Duration;
 use super::error::Error;
 use super::process::{ProcessId, end, wait_for};
 
-/// Controllers that the kubelet wants in a v2 hierarchy.
+/// Controllers that the kubelet uses in a v2 hierarchy.
 const WANTED: [&str; 5] = ["cpu", "cpuset", "memory", "pids", "hugetlb"];
-/// Controllers without which the kubelet does not start.
+/// Controllers that the kubelet needs to start.
 const REQUIRED: [&str; 3] = ["cpu", "memory", "pids"];
-/// How long processes that were killed may take to go.
+/// How long killed processes may take to exit.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
-/// The hierarchies that are mounted on this machine.
+/// The mounted hierarchies of this machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Hierarchies {
     /// One hierarchy with all controllers.
     V2(PathBuf),
-    /// A hierarchy for each controller, or few of them, and one without any for v2's sake.
+    /// A hierarchy per controller or small group of controllers, and one without any for v2.
     V1(Vec<Hierarchy>),
 }
 
-/// A v1 hierarchy: its controllers, or `name=...`, and where it is mounted.
+/// A v1 hierarchy: its controllers, or `name=...`, and its mount point.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Hierarchy {
     controllers: Vec<String>,
@@ -35,13 +35,13 @@ pub(super) struct Hierarchy {
 }
 
 impl Hierarchies {
-    /// Reads what is mounted.
+    /// Reads the mounted hierarchies.
     pub(super) fn of_this_machine() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/mountinfo").ok()?)
     }
 
-    /// Out of the text of `/proc/self/mountinfo`; v1 wins where both are mounted, since a v2
-    /// hierarchy beside v1 has no controllers.
+    /// Parses the text of `/proc/self/mountinfo`; v1 wins if both are mounted, because a v2 hierarchy beside v1 has no
+    /// controllers.
     fn parse(mountinfo: &str) -> Option<Self> {
         let mut v1 = Vec::new();
         let mut v2 = None;
@@ -66,12 +66,12 @@ impl Hierarchies {
         if v1.is_empty() {
             return v2.map(Self::V2);
         }
-        // The container runtime makes a group for each container there, too.
+        // The container runtime creates a group for each container there, too.
         v1.extend(v2.map(|path| Hierarchy { controllers: Vec::new(), path }));
         Some(Self::V1(v1))
     }
 
-    /// The instance's root in every hierarchy.
+    /// Returns the instance's root in every hierarchy.
     fn roots(&self, group: &str) -> Vec<PathBuf> {
         match self {
             Self::V2(path) => vec![path.join(group)],
@@ -81,8 +81,8 @@ impl Hierarchies {
         }
     }
 
-    /// The one hierarchy in which the instance's own parts are kept together. In v1 it is one
-    /// that limits nothing, so that they stay accounted to who started them in all others.
+    /// Returns the instance's root in the one hierarchy that keeps its own parts together. In v1 that is one without
+    /// limits, so that the parts stay accounted to the person who started them in all others.
     fn tracking_root(&self, group: &str) -> Option<PathBuf> {
         match self {
             Self::V2(path) => Some(path.join(group)),
@@ -95,12 +95,12 @@ impl Hierarchies {
         }
     }
 
-    /// The list of processes that a part of the instance enters.
+    /// Returns the file of processes that a part of the instance enters.
     pub(super) fn processes_file(&self, group: &str) -> Option<PathBuf> {
         Some(self.tracking_root(group)?.join("parts/cgroup.procs"))
     }
 
-    /// Makes the instance's groups, ready for a kubelet.
+    /// Creates the instance's groups, ready for a kubelet.
     pub(super) fn create(&self, group: &str) -> Result<(), Error> {
         if let Self::V2(path) = self {
             enable_controllers(path)?;
@@ -119,7 +119,7 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// True if any group of the instance exists.
+    /// Returns whether any group of the instance exists.
     pub(super) fn exist(&self, group: &str) -> bool {
         self.roots(group).iter().any(|root| root.exists())
     }
@@ -142,10 +142,10 @@ impl Hierarchies {
         })
     }
 
-    /// Removes the instance's groups, which have to be empty.
+    /// Removes the instance's groups, which must be empty.
     pub(super) async fn delete(&self, group: &str) -> Result<(), Error> {
         for root in self.roots(group) {
-            // A group stays busy for a moment after its last process has gone.
+            // A group stays busy for a moment after its last process has exited.
             let removed = wait_for(GONE_WITHIN, async || {
                 remove_groups(&root);
                 (!root.exists()).then_some(())
@@ -161,14 +161,14 @@ impl Hierarchies {
     }
 }
 
-/// The processes in `group` and below it.
+/// Returns the processes in `group` and below it.
 fn members(group: &Path) -> Vec<ProcessId> {
     let mut found: Vec<ProcessId> = fs::read_to_string(group.join("cgroup.procs"))
         .unwrap_or_default()
         .lines()
         .filter_map(|line| line.parse().ok())
         .filter_map(ProcessId::of)
-        // It may have ended, and its id gone to another, since the list was read.
+        // Since the list was read, the process may have ended and another one may have its id.
         .filter(|process| is_in(process.pid, group))
         .collect();
     for child in children(group) {
@@ -177,7 +177,7 @@ fn members(group: &Path) -> Vec<ProcessId> {
     found
 }
 
-/// True if a process is in `group`, as its `/proc/PID/cgroup` says.
+/// Returns whether a process is in `group`, according to `/proc/PID/cgroup`.
 fn is_in(pid: i32, group: &Path) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     groups
@@ -190,7 +190,7 @@ fn remove_groups(group: &Path) {
     for child in children(group) {
         remove_groups(&child);
     }
-    // The caller sees if it worked: the folder is gone or not.
+    // The caller checks whether the folder is gone.
     drop(fs::remove_dir(group));
 }
 
@@ -199,11 +199,11 @@ fn children(group: &Path) -> Vec<PathBuf> {
     entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// A new v1 cpuset group takes no process until it is told its processors and memory nodes.
+/// Sets the processors and memory nodes of a v1 cpuset group, without which it accepts no process.
 fn fill_cpuset(group: &Path) -> Result<(), Error> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         let own = group.join(file);
-        // In v2 both are optional, and empty means those of the parent.
+        // In v2 both are optional, and empty means the parent's.
         if !own.exists() || group.join("cgroup.controllers").exists() {
             continue;
         }
@@ -214,7 +214,7 @@ fn fill_cpuset(group: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets the groups below a v2 group use its controllers.
+/// Enables the controllers of a v2 group for the groups below it.
 fn enable_controllers(group: &Path) -> Result<(), Error> {
     let read = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
     let available = read("cgroup.controllers");

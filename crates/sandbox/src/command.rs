@@ -1,4 +1,4 @@
-//! Runs programs to their end, with a bound on their time, and keeps what they said.
+//! Runs programs to completion, with a time limit, and captures their output.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use tokio::time::timeout;
 
 use super::error::{Error, LogTail};
 
-/// Where programs for root are.
+/// Folders of programs for root.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-/// Bound for programs that only set something up.
+/// Time limit of programs that only set something up.
 pub(super) const SHORT: Duration = Duration::from_mins(1);
 
-/// Runs `command` and answers what it wrote to stdout.
+/// Runs `command` and returns its stdout.
 pub(super) async fn run(command: &mut Command, limit: Duration) -> Result<String, Error> {
     run_reading(command, Stdio::null(), limit).await
 }
 
-/// Runs `command` with `input` and answers what it wrote to stdout.
+/// Runs `command` with `input` and returns its stdout.
 pub(super) async fn run_reading(
     command: &mut Command,
     input: Stdio,
@@ -45,7 +45,7 @@ pub(super) async fn run_reading(
     })
 }
 
-/// Runs a long `command`, appends all it says to the file at `log`, and hands over each line.
+/// Runs a long `command`, appends all its output to the file at `log`, and passes on each line.
 pub(super) async fn run_logged(
     command: &mut Command,
     limit: Duration,
@@ -77,7 +77,7 @@ pub(super) async fn run_logged(
                     line.inspect(|line| stderr_open = line.is_some())
                 }
             };
-            // A line that is no UTF-8 is of no use to anybody; the next one may be.
+            // Skip a line that is not UTF-8; the next one may be.
             if let Ok(Some(line)) = line {
                 drop(file.write_all(format!("{line}\n").as_bytes()).await);
                 each_line(&line);
@@ -98,7 +98,7 @@ pub(super) async fn run_logged(
     }
 }
 
-/// Where `program` is, looked up in `PATH` and the folders of system programs.
+/// Finds `program` in `PATH` and the folders of system programs.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -107,20 +107,20 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// `PATH` with the folders of system programs, which a user's own may lack.
+/// Returns `PATH` with the folders of system programs, which a user's own may lack.
 pub(super) fn system_path() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    // Folders that were split join again.
+    // Cannot fail: folders that were split can be joined again.
     std::env::join_paths(folders).unwrap_or(path)
 }
 
-/// True if the file at `path` can be run.
+/// Returns whether the file at `path` is executable.
 pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// A command for `program`, found as [`find`] does.
+/// Returns a command for `program`, located like [`find`] does.
 pub(super) fn program(name: &str) -> Command {
     Command::new(find(name).unwrap_or_else(|| PathBuf::from(name)))
 }

@@ -11,23 +11,23 @@ use super::process::Daemon;
 use super::programs::Programs;
 use super::state::{Folder, Instance, Kind, Ports, replace};
 
-/// Name of the user that people get.
+/// Name of the user for people.
 const ADMIN: &str = "admin";
-/// Identities, with the groups that give them their rights.
+/// Identities, with the groups that give them their permissions.
 const USERS: [(&str, &str, &str); 5] = [
     (ADMIN, "admin", "system:masters"),
     ("kube-controller-manager", "system:kube-controller-manager", ""),
     ("kube-scheduler", "system:kube-scheduler", ""),
     ("kube-proxy", "system:kube-proxy", ""),
-    // There is no built-in role for a name server, and it lives and dies with the instance.
+    // There is no built-in role for a name server, and it exists only as long as the instance.
     ("coredns", "system:coredns", "system:masters"),
 ];
-/// etcd's own limit, of 2 GiB, is made for disks; this is the most that it recommends.
+/// etcd's own limit of 2 GiB is meant for disks; this is the maximum that it recommends.
 const ETCD_BYTES_MAX: &str = "8589934592";
-/// The kubelet's identity carries the node's name.
+/// The kubelet's identity contains the node's name.
 const KUBELET: &str = "kubelet";
 
-/// An instance's files and what it is, as all parts need them.
+/// An instance's files and properties, as all parts need them.
 #[derive(Clone, Copy)]
 pub(super) struct Setup<'a> {
     pub(super) folder: &'a Folder,
@@ -36,7 +36,7 @@ pub(super) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Path of a file, as text for an argument.
+    /// Returns the path of a file, as text for an argument.
     pub(super) fn file(&self, name: &str) -> String {
         self.folder.file(name).to_string_lossy().into_owned()
     }
@@ -68,9 +68,9 @@ impl Setup<'_> {
                 ("listen-peer-urls", &peer),
                 ("initial-advertise-peer-urls", &peer),
                 ("initial-cluster", &format!("sandbox={peer}")),
-                // An instance does not outlive its machine, so nothing has to reach the disk.
+                // An instance does not outlive its machine, so nothing needs to reach the disk.
                 ("unsafe-no-fsync", "true"),
-                // 10,000 FlinkDeployments with their objects and all versions of five minutes.
+                // Room for 10,000 FlinkDeployments with their objects and all versions of five minutes.
                 ("quota-backend-bytes", ETCD_BYTES_MAX),
             ]),
         )
@@ -94,15 +94,15 @@ impl Setup<'_> {
         arguments.extend(match &self.instance.kind {
             Kind::Full { network } => options(&[
                 ("service-cluster-ip-range", &network.services()),
-                // The node's name is in no DNS.
+                // The node's name is not in DNS.
                 ("kubelet-preferred-address-types", "InternalIP"),
             ]),
             Kind::ControlPlane { .. } => options(&[
                 ("service-cluster-ip-range", "10.0.0.0/16"),
                 ("bind-address", &host),
-                // A loopback address is no endpoint for anybody.
+                // A loopback address is not a usable endpoint.
                 ("endpoint-reconciler-type", "none"),
-                // Nobody's share is to be limited where programs are measured.
+                // Do not throttle programs that are being measured.
                 ("max-requests-inflight", "4000"),
                 ("max-mutating-requests-inflight", "2000"),
             ]),
@@ -123,7 +123,7 @@ impl Setup<'_> {
             let few = "garbage-collector-controller,namespace-controller";
             arguments.extend(options(&[
                 ("controllers", few),
-                // With the default of 20 a second thousands of deletions would wait for the collector.
+                // With the default of 20 per second, thousands of deletions would wait for the garbage collector.
                 ("kube-api-qps", "2000"),
                 ("kube-api-burst", "4000"),
             ]));
@@ -141,17 +141,17 @@ impl Setup<'_> {
         self.daemon("kube-scheduler", arguments)
     }
 
-    /// The certificate that the API server signs for itself.
+    /// Returns the path of the API server's self-signed certificate.
     pub(super) fn certificate(&self) -> PathBuf {
         self.folder.file("certificates/apiserver.crt")
     }
 
-    /// The kubeconfig of a part, which [`Self::write_kubeconfigs`] writes.
+    /// Returns the path of a part's kubeconfig, which [`Self::write_kubeconfigs`] writes.
     pub(super) fn kubeconfig(&self, part: &str) -> String {
         self.file(&format!("{part}.kubeconfig"))
     }
 
-    /// Makes the tokens and the signing key, unless there are some.
+    /// Creates the tokens and the signing key, unless they exist.
     pub(super) async fn make_credentials(&self) -> Result<(), Error> {
         let tokens = self.folder.file("tokens.csv");
         if !tokens.exists() {
@@ -166,7 +166,7 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// The token of an identity.
+    /// Returns the token of an identity.
     pub(super) fn token(&self, user: &str) -> Result<String, Error> {
         let path = self.folder.file("tokens.csv");
         let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
@@ -180,7 +180,7 @@ impl Setup<'_> {
         })
     }
 
-    /// The certificate authority, in base64.
+    /// Returns the certificate authority in base64.
     pub(super) fn authority(&self) -> Result<String, Error> {
         let path = self.certificate();
         std::fs::read(&path).map(|pem| base64(&pem)).map_err(Error::file("read", &path))
@@ -201,7 +201,7 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     pub(super) async fn client(&self) -> Result<kube::Client, Error> {
         let server = self.instance.kind.server();
         let entry = Entry {
@@ -219,18 +219,18 @@ impl Setup<'_> {
             kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
         config.connect_timeout = Some(Duration::from_secs(2));
         config.read_timeout = Some(Duration::from_secs(10));
-        // The sandbox is on this machine, whatever proxy leads out of it.
+        // The sandbox is on this machine, so no proxy may be used.
         config.proxy_url = None;
         Ok(kube::Client::try_from(config)?)
     }
 }
 
-/// `--name=value` for each.
+/// Returns `--name=value` for each.
 pub(super) fn options(options: &[(&str, &str)]) -> Vec<String> {
     options.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }
 
-/// Lines of `token,user,uid,groups`; the uid is how the token is found again.
+/// Returns lines of `token,user,uid,groups`; the uid is used to find the token again.
 fn token_file(
     node: &str,
     mut token: impl FnMut() -> Result<String, Error>,
@@ -254,7 +254,7 @@ fn random_token() -> Result<String, Error> {
     Ok(hex(&bytes))
 }
 
-/// Kubernetes' own form of bytes in text.
+/// Encodes bytes as Kubernetes does.
 fn base64(bytes: &[u8]) -> String {
     let text = serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec()));
     text.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Takes an instance down: everything it has or left behind, whatever was killed before.
+//! Takes an instance down: everything it has or left behind, even after a kill at any point.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::process::{ProcessId, end};
 use super::progress::Progress;
 use super::state::{Folder, Kind};
 
-/// How long a killed process may take to go.
+/// How long a killed process may take to exit.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Takes the instance down; answers whether there was anything.
+/// Takes the instance down; returns whether anything existed.
 pub async fn down(name: &str, progress: &Progress<'_>) -> Result<bool, Error> {
     let folder = Folder::of(name)?;
     if !folder.path().exists() && !has_groups(&folder) {
@@ -26,17 +26,17 @@ fn has_groups(folder: &Folder) -> bool {
     Hierarchies::of_this_machine().is_some_and(|groups| groups.exist(&folder.group()))
 }
 
-/// Removes all of an instance; answers whether there was anything.
+/// Removes everything of an instance; returns whether anything existed.
 ///
-/// Mounts, firewall rules and addresses are in the instance's namespaces, and end with its last
-/// process. The order keeps what is needed to try again until the end.
+/// Mounts, firewall rules and addresses are in the instance's namespaces, and end with its last process. The order
+/// keeps everything needed for another attempt until the end.
 pub(super) async fn clear(folder: &Folder, progress: &Progress<'_>) -> Result<bool, Error> {
     let name = folder.name();
     if !folder.path().exists() && !has_groups(folder) {
         return Ok(false);
     }
     let task = progress.task(format!("removing all of sandbox `{name}`"));
-    // An unreadable instance names no kubeconfig and no network; all else is found without it.
+    // An unreadable instance names no kubeconfig and no network; everything else can be found without it.
     let instance = folder.read().unwrap_or_default();
 
     let running: Vec<ProcessId> = folder

@@ -1,34 +1,34 @@
 //! Errors of a sandbox, with hints at what would help.
 //!
-//! Every variant says what was being done; a part that failed brings the end of its log.
+//! Every variant says what was being done; if a part failed, it contains the end of that part's log.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A sandbox could not do what it was asked to.
+/// A request that the sandbox could not carry out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something that the machine lacks; all of it at once.
+    /// Everything that the machine lacks, in one error.
     #[error("this machine lacks what a sandbox needs: {}", list(.0))]
     Missing(Vec<Missing>),
-    /// The request itself cannot be done as things are.
+    /// The request is not possible in the present state.
     #[error("{0}")]
     Refused(String),
-    /// A wait ran out.
+    /// A wait timed out.
     #[error("{what} after {}s{}", .after.as_secs(), tail(.log.as_ref()))]
     TimedOut { what: String, after: Duration, log: Option<LogTail> },
     /// A part ended by itself.
     #[error("{part} exited right after it started{}", tail(Some(.log)))]
     Ended { part: String, log: LogTail },
-    /// A program answered with a failure.
+    /// A program failed.
     #[error("`{command}` failed with {status}{}", tail(.log.as_ref()))]
     Command { command: String, status: String, log: Option<LogTail> },
     /// A file or folder could not be read or written.
     #[error("cannot {action} `{}`", .path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    /// The sandbox's API server did not take a request.
+    /// The sandbox's API server rejected a request.
     #[error("the sandbox's API server rejected a request")]
     Kubernetes(#[from] kube::Error),
     /// An image registry could not be read.
@@ -36,21 +36,21 @@ pub enum Error {
     Registry { image: String, message: String },
 }
 
-/// One thing that is not there, and how to get it.
+/// A missing thing, and how to get it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Missing {
     pub what: String,
     pub fix: String,
 }
 
-/// The end of a log, and where all of it is.
+/// The end of a log, and the path of the whole log.
 #[derive(Clone, Debug, Default)]
 pub struct LogTail {
     pub path: Option<PathBuf>,
     pub lines: Vec<String>,
 }
 
-/// Lines of a log that a message shows.
+/// Number of log lines shown in a message.
 const TAIL_LINES: usize = 12;
 
 impl Error {
@@ -59,7 +59,7 @@ impl Error {
         move |source| Self::File { action, path, source }
     }
 
-    /// Returns what the reader can do about it, a line each.
+    /// Returns what the reader can do about it, one hint per line.
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Missing(missing) => {
@@ -75,14 +75,14 @@ impl Error {
         }
     }
 
-    /// True if a wait ran out, rather than something going wrong.
+    /// Returns whether a wait timed out, rather than something failing.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut { .. })
     }
 }
 
 impl LogTail {
-    /// The last lines of the file at `path`; empty where it cannot be read.
+    /// Returns the last lines of the file at `path`; empty if it cannot be read.
     pub(super) fn of_file(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap_or_default();
         let mut tail = Self::of_text(&String::from_utf8_lossy(&bytes));
@@ -90,7 +90,7 @@ impl LogTail {
         tail
     }
 
-    /// The last lines of `text`.
+    /// Returns the last lines of `text`.
     pub(super) fn of_text(text: &str) -> Self {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let skipped = lines.len().saturating_sub(TAIL_LINES);

@@ -1,5 +1,5 @@
-//! A Flink image on this machine: pulled from a registry where one can be reached, else built
-//! from packages; kept in the user's cache, and imported into the instances that want it.
+//! A Flink image on this machine: pulled from a registry if one is reachable, otherwise built from packages; cached for
+//! the user, and imported into the instances that need it.
 
 mod distribution;
 mod mirror;
@@ -22,17 +22,17 @@ use super::process::remove;
 use super::progress::Progress;
 use super::state::{Folder, Lock, cache, lock};
 
-/// The registry that image names without a host mean.
+/// The default registry of image names without a host.
 pub const DEFAULT_REGISTRY: &str = "https://registry-1.docker.io";
 /// User and group of Flink's containers, the ids of the official image.
 const FLINK_ID: u32 = 9999;
-/// How long a command waits for another one that makes an image.
+/// How long a command waits for another one that builds an image.
 const LOCK_WAIT: Duration = Duration::from_mins(30);
 
 /// Where an image comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Source {
-    /// The registry if it answers, else packages.
+    /// The registry if it responds, otherwise packages.
     Auto,
     /// The official image.
     Registry,
@@ -40,23 +40,23 @@ pub enum Source {
     Packages,
 }
 
-/// Which image is wanted.
+/// The requested image.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Flink version: `1.20`, the newest of its kind, or `1.20.1`.
+    /// Flink version: `1.20` for its newest patch release, or `1.20.1`.
     pub version: String,
     /// Name of the image; `flink:1.20` by default.
     pub tag: Option<String>,
     pub source: Source,
     /// Address of the registry.
     pub registry: String,
-    /// Install what is missing.
+    /// Whether to install missing programs.
     pub install: bool,
     /// The instance to import it into, if any.
     pub instance: Option<String>,
 }
 
-/// An image that is there now.
+/// An available image.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlinkImage {
@@ -66,10 +66,10 @@ pub struct FlinkImage {
     pub version: String,
     /// The archive that was imported.
     pub archive: PathBuf,
-    /// Flink itself, with `lib`, `bin` and `conf`, where it was made from packages.
+    /// Flink itself, with `lib`, `bin` and `conf`, if it was built from packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<PathBuf>,
-    /// It was imported just now, rather than being there.
+    /// Whether this call imported it.
     pub imported: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct FlinkImage {
 struct Archive {
     version: String,
     file: PathBuf,
-    /// Names its content.
+    /// Identifies its content.
     key: String,
     distribution: Option<PathBuf>,
 }
@@ -92,7 +92,7 @@ pub async fn flink_image(options: &Options, progress: &Progress<'_>) -> Result<F
     let folder = match &options.instance {
         Some(name) => {
             let folder = Folder::of(name)?;
-            // Told before minutes are spent on an image that has nowhere to go.
+            // Fail before spending minutes on an image that cannot be imported.
             image::running_node(&folder)?;
             Some(folder)
         }
@@ -119,7 +119,7 @@ async fn archive(options: &Options, tag: &str, progress: &Progress<'_>) -> Resul
     match options.source {
         Source::Packages => packages::archive(options, tag, progress).await,
         Source::Registry => pulled(options, tag, progress).await,
-        // An archive in the cache is taken without asking anybody.
+        // An archive in the cache is used without contacting the registry.
         Source::Auto => match (packages::cached(options, tag)?, pulled_before(options, tag)?) {
             (Some(archive), _) | (None, Some(archive)) => Ok(archive),
             (None, None) => match pulled(options, tag, progress).await {
@@ -134,12 +134,12 @@ async fn archive(options: &Options, tag: &str, progress: &Progress<'_>) -> Resul
     }
 }
 
-/// Keeps others from building the same.
+/// Keeps other commands from building the same image.
 async fn lock_cache() -> Result<Lock, Error> {
     lock(&cache()?, "images.lock", "an image of Flink", LOCK_WAIT).await
 }
 
-/// Pulls the official image, unless it is there.
+/// Pulls the official image, unless it is in the cache.
 async fn pulled(options: &Options, tag: &str, progress: &Progress<'_>) -> Result<Archive, Error> {
     if let Some(archive) = pulled_before(options, tag)? {
         return Ok(archive);
@@ -171,7 +171,7 @@ fn pulled_archive(options: &Options, tag: &str) -> Result<Archive, Error> {
     })
 }
 
-/// The first 16 digits of a digest of all of these.
+/// Returns the first 16 digits of a digest over all parts.
 fn short_digest(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -181,12 +181,12 @@ fn short_digest(parts: &[&str]) -> String {
     hex(&digest.finalize())[..16].to_owned()
 }
 
-/// `1.20` for `1.20.5`.
+/// Returns `1.20` for `1.20.5`.
 fn minor(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// Says what a version must be, where this is none.
+/// Checks a version; the error says what it must look like.
 pub fn check_version(version: &str) -> Result<(), &'static str> {
     let numbers: Vec<&str> = version.split('.').collect();
     let is_number =
@@ -197,7 +197,7 @@ pub fn check_version(version: &str) -> Result<(), &'static str> {
     Err("expected numbers such as 1.20 or 1.20.1")
 }
 
-/// Says what the name of an image must be, where this is none.
+/// Checks the name of an image; the error says what it must look like.
 pub fn check_tag(tag: &str) -> Result<(), &'static str> {
     let allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'/' | b':');
@@ -208,7 +208,7 @@ pub fn check_tag(tag: &str) -> Result<(), &'static str> {
     if is_good { Ok(()) } else { Err("expected NAME:TAG, such as flink:1.20") }
 }
 
-/// Makes `folder` anew, empty.
+/// Creates `folder` again, empty.
 fn make_empty(folder: &Path) -> Result<(), Error> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(Error::file("remove", folder))?;
@@ -216,7 +216,7 @@ fn make_empty(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(Error::file("make", folder))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
     let unfinished = path.with_extension("new");
     remove(&unfinished)?;
@@ -230,7 +230,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
 }
 
-/// `tar` whose archives depend on nothing but the files.
+/// Returns a `tar` command whose archives depend on nothing but the files.
 fn tar_command() -> tokio::process::Command {
     let mut command = program("tar");
     command.args(["--numeric-owner", "--sort=name"]);

@@ -1,4 +1,4 @@
-//! Images without a registry: archives made of files, and brought into an instance.
+//! Images without a registry: archives built from files and imported into an instance.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +17,7 @@ use super::node::{HOLDER, PAUSE, SOCKET, inside};
 use super::process::ProcessId;
 use super::state::{Folder, Instance, Kind};
 
-/// Bound for making or reading an archive of an image.
+/// Time limit for writing or reading an archive of an image.
 const ARCHIVE: Duration = Duration::from_mins(15);
 
 /// One layer: a tar archive, and its digest.
@@ -28,7 +28,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// The layer in the file at `path`, which is read once for its digest.
+    /// Returns the layer in the file at `path`, which is read once for its digest.
     pub(super) async fn of_file(path: &Path) -> Result<Self, Error> {
         let file = path.to_owned();
         let digest = tokio::task::spawn_blocking(move || digest(&file)).await;
@@ -50,7 +50,7 @@ fn digest(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// Writes an archive of an image to `target`, by way of the folder `work`.
+/// Writes an archive of an image to `target`, using the folder `work`.
 pub(super) async fn write_archive(
     tag: &str,
     start: &Start<'_>,
@@ -82,7 +82,7 @@ pub(super) async fn write_archive(
     std::fs::rename(&unfinished, target).map_err(Error::file("write", target))
 }
 
-/// Makes the image that every pod needs, and imports it, unless it is there.
+/// Builds the image that every pod needs, and imports it unless it is there.
 pub(super) async fn ensure_pause(setup: &Setup<'_>, holder: ProcessId) -> Result<(), Error> {
     if run(runtime(holder).args(["image", "ls", "-q"]), SHORT).await?.lines().any(|it| it == PAUSE)
     {
@@ -104,15 +104,15 @@ pub(super) async fn ensure_pause(setup: &Setup<'_>, holder: ProcessId) -> Result
     std::fs::remove_dir_all(&work).map_err(Error::file("remove", &work))
 }
 
-/// True if the container runtime answers.
+/// Returns whether the container runtime responds.
 pub(super) async fn answers(holder: ProcessId) -> bool {
     run(runtime(holder).arg("version"), Duration::from_secs(5)).await.is_ok()
 }
 
-/// Imports an archive of images and answers their names.
+/// Imports an archive of images and returns their names.
 async fn import(holder: ProcessId, archive: File) -> Result<Vec<String>, Error> {
     let mut command = runtime(holder);
-    // Through stdin, since the instance may not see the file under its name.
+    // Through stdin, because the file's path may not exist inside the instance.
     command.args(["image", "import", "-"]);
     let said = run_reading(&mut command, Stdio::from(archive), ARCHIVE).await?;
     Ok(imported(&said))
@@ -126,7 +126,7 @@ fn open(archive: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// The names out of lines such as `unpacking docker.io/library/flink:1.20 (sha256:..)...done`.
+/// Returns the names in lines such as `unpacking docker.io/library/flink:1.20 (sha256:..)...done`.
 fn imported(said: &str) -> Vec<String> {
     said.lines()
         .filter_map(|line| line.strip_prefix("unpacking "))
@@ -135,7 +135,7 @@ fn imported(said: &str) -> Vec<String> {
         .collect()
 }
 
-/// Images that an instance has, but for the one that belongs to pods themselves.
+/// Returns the images of an instance, except the one that belongs to pods themselves.
 pub(super) async fn list(holder: ProcessId) -> Result<Vec<String>, Error> {
     let said = run(runtime(holder).args(["image", "ls", "-q"]), SHORT).await?;
     Ok(said
@@ -151,10 +151,10 @@ fn runtime(holder: ProcessId) -> Command {
     command
 }
 
-/// Brings the images of an archive into the instance `name`, and answers their names.
+/// Imports the images of an archive into the instance `name`, and returns their names.
 pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     let folder = Folder::of(name)?;
-    // A mistyped path is told before a sandbox that has to be started.
+    // Report a mistyped path before a sandbox that is not running.
     let file = open(archive)?;
     let _lock = folder.lock().await?;
     let (mut instance, holder) = running_node(&folder)?;
@@ -167,7 +167,7 @@ pub async fn load(name: &str, archive: &Path) -> Result<Vec<String>, Error> {
     }
     let short: Vec<String> =
         names.iter().map(|name| name.trim_start_matches("docker.io/library/").to_owned()).collect();
-    // Images from the cache under one of these names have been replaced.
+    // Images from the cache with one of these names have been replaced.
     instance.images.retain(|(tag, _)| !short.contains(tag));
     folder.write(&instance)?;
     Ok(short)
@@ -180,7 +180,7 @@ fn no_archive(archive: &Path, because: &str) -> Error {
     ))
 }
 
-/// Brings an archive of the cache into an instance, unless it already came.
+/// Imports an archive of the cache into an instance, unless that was done before.
 pub(super) async fn load_cached(
     folder: &Folder,
     tag: &str,
@@ -200,7 +200,7 @@ pub(super) async fn load_cached(
     Ok(true)
 }
 
-/// The instance and its holder, where it has a node that runs.
+/// Returns the instance and its holder, if its node is running.
 pub(super) fn running_node(folder: &Folder) -> Result<(Instance, ProcessId), Error> {
     let down = || {
         Error::Refused(format!(

@@ -1,7 +1,7 @@
-//! Puts an instance into a kubeconfig, and takes it out, without losing anything else in there.
+//! Adds an instance to a kubeconfig, and removes it, without losing anything else in the file.
 //!
-//! The file is edited as plain values, so that fields this program does not know stay; it is
-//! locked as `kubectl` does it and replaced whole.
+//! The file is edited as plain values, so fields that this program does not know are kept; it is locked as `kubectl`
+//! does it and replaced atomically.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -28,7 +28,7 @@ pub(super) struct Entry<'a> {
     pub(super) token: &'a str,
 }
 
-/// The file that `kubectl` would write a new context to.
+/// Returns the file to which `kubectl` would write a new context.
 pub(super) fn default_path() -> Result<PathBuf, Error> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> =
@@ -41,10 +41,10 @@ pub(super) fn default_path() -> Result<PathBuf, Error> {
     })
 }
 
-/// A kubeconfig with nothing but this entry, which is current.
+/// Returns a kubeconfig with only this entry, which is current.
 pub(super) fn alone(entry: &Entry<'_>) -> String {
     let mut config = json!({});
-    // An empty object is a kubeconfig, so there is nothing to refuse.
+    // An empty object is a valid kubeconfig, so this cannot fail.
     if let Ok(root) = sections(&mut config) {
         merge(root, entry);
         root.insert("current-context".to_owned(), json!(entry.name));
@@ -55,15 +55,15 @@ pub(super) fn alone(entry: &Entry<'_>) -> String {
 /// The current context of a kubeconfig after an entry was added.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Current {
-    /// The new entry is the current one.
+    /// Whether the new entry is the current one.
     pub(super) is_ours: bool,
-    /// The context that was current before, if that was another one and has changed.
+    /// The previously current context, if that was another one and has changed.
     pub(super) before: Option<String>,
 }
 
 /// Adds the entry, or replaces the one of its name.
 ///
-/// The entry becomes current where none is, or where `switch` says so.
+/// The entry becomes current if none is, or if `switch` is set.
 pub(super) async fn add(path: &Path, entry: &Entry<'_>, switch: bool) -> Result<Current, Error> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(Error::file("make", folder))?;
@@ -82,7 +82,7 @@ pub(super) async fn add(path: &Path, entry: &Entry<'_>, switch: bool) -> Result<
     Ok(result)
 }
 
-/// Takes the entry out, if it still is ours, and makes `before` current again where it was.
+/// Removes the entry if it still belongs to the instance, and makes `before` current again if the entry was current.
 pub(super) async fn take_out(
     path: &Path,
     name: &str,
@@ -95,7 +95,7 @@ pub(super) async fn take_out(
     edit(path, |root| unmerge(root, name, server, before)).await
 }
 
-/// Lists that hold named things.
+/// Lists of named items.
 const LISTS: [(&str, &str); 3] =
     [("clusters", "cluster"), ("users", "user"), ("contexts", "context")];
 
@@ -116,7 +116,7 @@ fn merge(root: &mut Map<String, Value>, entry: &Entry<'_>) {
 }
 
 fn unmerge(root: &mut Map<String, Value>, name: &str, server: &str, before: Option<&str>) {
-    // Another cluster may have been given the name since; that one stays.
+    // If another cluster has been given the name since, it stays.
     let is_ours = items(root, "clusters").is_some_and(|clusters| {
         clusters.iter().any(|item| item["name"] == name && item["cluster"]["server"] == server)
     });
@@ -141,7 +141,7 @@ fn items<'a>(root: &'a mut Map<String, Value>, list: &str) -> Option<&'a mut Vec
     root.get_mut(list).and_then(Value::as_array_mut)
 }
 
-/// Makes sure that the value is a kubeconfig, with its three lists.
+/// Makes sure that the value is a kubeconfig with its three lists.
 fn sections(config: &mut Value) -> Result<&mut Map<String, Value>, String> {
     if config.is_null() {
         *config = json!({});
@@ -165,13 +165,13 @@ fn sections(config: &mut Value) -> Result<&mut Map<String, Value>, String> {
 }
 
 fn text(config: &Value) -> String {
-    // JSON is YAML, and a value made of JSON always has a YAML form.
+    // Cannot fail: a JSON value always has a YAML form.
     serde_yaml::to_string(config).unwrap_or_else(|_| config.to_string())
 }
 
-/// Reads the file, changes it and writes it, while nobody else does.
+/// Reads, changes and writes the file under its lock.
 async fn edit(path: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), Error> {
-    // A kubeconfig may be a link into a folder of dotfiles, which has to stay one.
+    // A kubeconfig may be a link into a folder of dotfiles, and must stay one.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let _lock = lock(&path).await?;
     let before = match std::fs::read_to_string(&path) {
@@ -198,7 +198,7 @@ async fn edit(path: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Resu
     replace(&path, &text(&config))
 }
 
-/// The lock file that `kubectl config` uses; gone when dropped.
+/// The lock file that `kubectl config` uses; removed on drop.
 struct Lock(PathBuf);
 
 impl Drop for Lock {

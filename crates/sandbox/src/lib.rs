@@ -1,11 +1,11 @@
 //! A real one-node Kubernetes on this machine, for people without one.
 //!
-//! Each instance lives in its own network and mount namespace, its own control groups and its
-//! own folder: it changes nothing of the host but one cable, one route and one kubeconfig entry,
-//! and taking it down removes all of it, whatever was killed before.
+//! Each instance has its own network and mount namespace, its own control groups and its own folder: on the host it
+//! changes only one cable, one route and one kubeconfig entry, and taking it down removes all of it, even after a kill
+//! at any point.
 //!
-//! `up` makes sure of one thing after another; the parts are ordinary Kubernetes programs, built
-//! once from sources inside this program, and Debian's container runtime.
+//! `up` ensures one thing after another; the parts are ordinary Kubernetes programs, built once from sources inside
+//! this program, and Debian's container runtime.
 
 #![allow(
     clippy::disallowed_methods,

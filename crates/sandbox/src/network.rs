@@ -1,8 +1,8 @@
-//! The network of an instance: a block of addresses that nobody else on the machine uses.
+//! The network of an instance: a block of addresses that nothing else on the machine uses.
 //!
-//! All of it is inside the instance's own network namespace but one end of a cable and one
-//! route, which the kernel removes together with the namespace. The host reaches pods, services
-//! and the API server through them; pods reach each other and nothing outside.
+//! All of it is inside the instance's own network namespace except one end of a cable and one route, which the kernel
+//! removes together with the namespace. Through them the host reaches pods, services and the API server; pods reach
+//! each other and nothing outside.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -26,15 +26,14 @@ const UPLINK: &str = "uplink";
 pub(super) const BRIDGE: &str = "pods";
 
 impl Network {
-    /// The block `a.b.0.0/16`.
+    /// Returns the block `a.b.0.0/16`.
     pub(super) fn new(a: u8, b: u8) -> Self {
         Self { a, b }
     }
 
-    /// The first private block that overlaps with no route of the machine.
+    /// Returns the first private block that overlaps with no route of the machine.
     ///
-    /// `routes` are destinations as `ip route` writes them. The default route overlaps with
-    /// everything and does not count.
+    /// `routes` are destinations as `ip route` writes them. The default route overlaps with everything and is ignored.
     fn free(routes: &[&str]) -> Option<Self> {
         let taken: Vec<(u32, u32)> =
             routes.iter().filter_map(|route| range(route)).filter(|range| range.0 != 0).collect();
@@ -55,42 +54,42 @@ impl Network {
         Ipv4Addr::new(self.a, self.b, c, d).to_string()
     }
 
-    /// The whole block.
+    /// Returns the whole block.
     pub(super) fn block(self) -> String {
         format!("{}/16", self.address(0, 0))
     }
 
-    /// Addresses of pods.
+    /// Returns the addresses of pods.
     pub(super) fn pods(self) -> String {
         format!("{}/18", self.address(0, 0))
     }
 
-    /// Addresses of services.
+    /// Returns the addresses of services.
     pub(super) fn services(self) -> String {
         format!("{}/18", self.address(64, 0))
     }
 
-    /// The bridge: gateway of the pods, and where the name server listens.
+    /// Returns the bridge's address: gateway of the pods, and where the name server listens.
     pub(super) fn bridge(self) -> String {
         self.address(0, 1)
     }
 
-    /// The host's end of the cable.
+    /// Returns the address of the host's end of the cable.
     pub(super) fn host(self) -> String {
         self.address(255, 1)
     }
 
-    /// The instance's end of the cable: address of the node and of the API server.
+    /// Returns the address of the instance's end of the cable, which the node and the API server use.
     pub(super) fn node(self) -> String {
         self.address(255, 2)
     }
 
-    /// Name of the host's end; at most 15 characters, and one for each block.
+    /// Returns the name of the host's end; at most 15 characters, and unique per block.
     pub(super) fn link(self) -> String {
         format!("flink-{}-{}", self.a, self.b)
     }
 
-    /// Chooses a block. The caller keeps others from doing so until [`Self::connect`] is done.
+    /// Chooses a block. The caller holds the lock for this until [`Self::connect`] is done.
     pub(super) async fn choose() -> Result<Self, Error> {
         let mut command = program("ip");
         command.args(["-4", "route", "show", "table", "all"]);
@@ -104,15 +103,15 @@ impl Network {
         })
     }
 
-    /// True if the kernel translates addresses also between pods of the same bridge.
+    /// Returns whether the kernel also translates addresses between pods of the same bridge.
     pub(super) fn translates_on_bridges() -> bool {
         Path::new("/proc/sys/net/bridge").exists()
     }
 
-    /// Lays the cable, and sets up what is inside the namespaces of `holder`.
+    /// Creates the cable, and sets up the network inside the namespaces of `holder`.
     pub(super) async fn connect(self, holder: ProcessId) -> Result<(), Error> {
         if !Self::translates_on_bridges() {
-            // Where the kernel has no such module, `kube-proxy` is told to do without.
+            // If the kernel has no such module, `kube-proxy` is configured to work without it.
             drop(run(program("modprobe").arg("br_netfilter"), SHORT).await);
         }
         let Commands { host, inside } = self.commands(holder);
@@ -122,7 +121,7 @@ impl Network {
         for words in inside {
             run(program("nsenter").args(entering(holder)).args(&words), SHORT).await?;
         }
-        // Last, so that the block counts as taken only by a network that works.
+        // Last, so that only a working network occupies the block.
         run(program("ip").args(["route", "add", &self.block(), "via", &self.node()]), SHORT)
             .await?;
         Ok(())
@@ -133,7 +132,7 @@ impl Network {
         let link = self.link();
         if Path::new("/sys/class/net").join(&link).exists() {
             let removed = run(program("ip").args(["link", "delete", &link]), SHORT).await;
-            // The kernel may have removed it meanwhile, together with the namespace.
+            // The kernel may already have removed it together with the namespace.
             if Path::new("/sys/class/net").join(&link).exists() {
                 removed?;
             }
@@ -157,8 +156,8 @@ impl Network {
                 words(format!("ip link add {BRIDGE} type bridge")),
                 words(format!("ip address add {}/18 dev {BRIDGE}", self.bridge())),
                 words(format!("ip link set {BRIDGE} up")),
-                // Routing comes before a service's address is translated, so there has to be a
-                // route to it; there is none to anywhere else.
+                // Routing happens before a service's address is translated, so services need a route; nothing else has
+                // one.
                 words(format!("ip route add {} dev {BRIDGE}", self.services())),
                 ["sh", "-c", SWITCHES].map(str::to_owned).to_vec(),
             ],
@@ -166,7 +165,7 @@ impl Network {
     }
 }
 
-/// Pods are routed, and what they send to services on the same bridge is translated, too.
+/// Enables routing of pods, and address translation for services reached through the same bridge.
 const SWITCHES: &str = "echo 1 > /proc/sys/net/ipv4/ip_forward \
     && { [ ! -e /proc/sys/net/bridge/bridge-nf-call-iptables ] \
     || echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables; }";
@@ -178,7 +177,7 @@ struct Commands {
     inside: Vec<Vec<String>>,
 }
 
-/// The destinations out of what `ip route` printed.
+/// Returns the destinations in the output of `ip route`.
 fn destinations(routes: &str) -> Vec<&str> {
     const TYPES: [&str; 9] = [
         "unicast",
@@ -201,7 +200,7 @@ fn destinations(routes: &str) -> Vec<&str> {
         .collect()
 }
 
-/// First and last address of `10.0.0.0/8` or `10.0.0.1`.
+/// Returns first and last address of `10.0.0.0/8` or `10.0.0.1`.
 fn range(destination: &str) -> Option<(u32, u32)> {
     let (address, bits) = destination.split_once('/').unwrap_or((destination, "32"));
     let bits: u32 = bits.parse().ok().filter(|bits| *bits <= 32)?;

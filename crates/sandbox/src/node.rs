@@ -1,7 +1,7 @@
 //! The node: namespaces, container runtime, kubelet, service routing and name server.
 //!
-//! The instance's namespaces live as long as a process in them. The first is the *holder*, which
-//! does nothing; whatever is mounted or configured in there is gone when the last one ends.
+//! The instance's namespaces exist as long as a process in them. The first is the *holder*, which does nothing; mounts
+//! and settings in them are gone when the last process ends.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,17 @@ use super::network::{BRIDGE, Network};
 use super::process::{Daemon, Place, ProcessId, entering};
 use super::requirements::network_plugins;
 
-/// The process that keeps the namespaces.
+/// The process that keeps the namespaces alive.
 pub(super) const HOLDER: &str = "holder";
-/// Where the container runtime listens, in the instance's own `/run`.
+/// Socket of the container runtime, in the instance's own `/run`.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
 /// The image of the container that holds a pod's namespaces.
 pub(super) const PAUSE: &str = "localhost/pause:1";
-/// Port on which the name server says that it is ready.
+/// Port on which the name server reports that it is ready.
 const DNS_READY_PORT: u16 = 8181;
 
-/// Settings of the kernel that a kubelet insists on. It is shown files with these values instead
-/// of the kernel's own, which belong to the whole machine.
+/// Kernel settings that a kubelet requires. It sees files with these values instead of the kernel's own, which belong
+/// to the whole machine.
 const KERNEL_SETTINGS: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -47,7 +47,7 @@ impl Node<'_> {
         &self.setup.instance.name
     }
 
-    /// Starts the holder in new namespaces, mounts what is the instance's own, and connects it.
+    /// Starts the holder in new namespaces, mounts the instance's own folders, and connects the network.
     pub(super) async fn make_namespaces(&self) -> Result<ProcessId, Error> {
         let holder = self.start_holder().await?;
         self.mount(holder).await?;
@@ -72,7 +72,7 @@ impl Node<'_> {
             arguments: arguments.map(str::to_owned).to_vec(),
         };
         let holder = holder.start(&place).await?;
-        // The namespaces are new only once `unshare` has become the program.
+        // The namespaces are new only once `unshare` has executed the program.
         let own = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).ok();
         let of_holder =
             |kind: &str| std::fs::read_link(format!("/proc/{}/ns/{kind}", holder.pid)).ok();
@@ -120,7 +120,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Where the parts of the node, and of its control plane, run.
+    /// Returns where the parts of the node and its control plane run.
     pub(super) fn place(&self, holder: ProcessId, part: &str) -> Result<Place, Error> {
         Ok(Place {
             identity: self.setup.folder.identity(part),
@@ -156,7 +156,7 @@ impl Node<'_> {
     }
 
     fn containerd(&self, plugins: &Path) -> String {
-        // Strings of TOML and of JSON are written alike.
+        // A JSON string is also a valid TOML string.
         let text = |value: &str| json!(value).to_string();
         let (root, networks) = (self.setup.file("containerd"), self.setup.file("networks"));
         format!(
@@ -235,7 +235,7 @@ disabled_plugins = [
             "clusterDomain": "cluster.local",
             "resolvConf": self.setup.file("resolv.conf"),
             "maxPods": 500,
-            // The disk is the user's own: pods go only when it really is full, images never.
+            // The disk is the user's own: pods are evicted only when it is really full, images never.
             "evictionHard": {
                 "memory.available": "100Mi",
                 "nodefs.available": "1%",
@@ -244,7 +244,7 @@ disabled_plugins = [
             },
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            // Only what is in the instance's network reaches the kubelet's port.
+            // The kubelet's port is reachable only inside the instance's network.
             "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
             "authorization": { "mode": "AlwaysAllow" },
         })
@@ -256,10 +256,10 @@ disabled_plugins = [
             "kind": "KubeProxyConfiguration",
             "mode": "iptables",
             "clusterCIDR": self.network.pods(),
-            // Else a pod that answers a neighbour would bypass the translation back: then all
+            // Otherwise a pod that replies to a neighbour would bypass the reverse translation. With this setting, all
             // traffic to services comes from the bridge's own address, and returns to it.
             "iptables": { "masqueradeAll": !translates_on_bridges },
-            // The table's size is the whole machine's.
+            // The size of the table belongs to the whole machine.
             "conntrack": { "maxPerCore": 0 },
             "hostnameOverride": self.name(),
             "clientConnection": { "kubeconfig": self.setup.kubeconfig("kube-proxy") },
@@ -318,7 +318,7 @@ disabled_plugins = [
         self.setup.daemon("coredns", vec!["-conf".to_owned(), self.setup.file("Corefile")])
     }
 
-    /// True if the name server knows the cluster's services by now.
+    /// Returns whether the name server knows the cluster's services by now.
     pub(super) async fn knows_names(&self) -> bool {
         let url = format!("http://{}:{DNS_READY_PORT}/ready", self.network.bridge());
         let Ok(client) = reqwest::Client::builder().no_proxy().build() else { return false };
@@ -326,13 +326,13 @@ disabled_plugins = [
     }
 }
 
-/// Answers NXDOMAIN for everything.
+/// Returns NXDOMAIN for everything.
 const ROOT_ZONE: &str = "\
 . 3600 IN SOA nowhere.invalid. nobody.invalid. 1 3600 600 86400 30
 . 3600 IN NS nowhere.invalid.
 ";
 
-/// The control groups of this machine.
+/// Returns the control groups of this machine.
 pub(super) fn hierarchies() -> Result<Hierarchies, Error> {
     Hierarchies::of_this_machine().ok_or_else(|| {
         Error::Refused(
@@ -341,7 +341,7 @@ pub(super) fn hierarchies() -> Result<Hierarchies, Error> {
     })
 }
 
-/// A command that runs `name` in the namespaces of `holder`.
+/// Returns a command that runs `name` in the namespaces of `holder`.
 pub(super) fn inside(holder: ProcessId, name: &str) -> tokio::process::Command {
     let mut command = program("nsenter");
     command.args(entering(holder)).arg(find(name).unwrap_or_else(|| PathBuf::from(name)));

@@ -1,8 +1,7 @@
-//! The processes of a sandbox, told apart by id *and* start time.
+//! The processes of a sandbox, identified by id *and* start time.
 //!
-//! A process writes its own identity to a file before it becomes the part it is started for, so
-//! that there is no moment at which it runs and nobody could find it again. Nothing is ever
-//! looked up, or ended, by name.
+//! A process writes its own identity to a file before it becomes the part it is started for, so at no moment does it
+//! run without a record. Nothing is ever looked up, or ended, by name.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,11 +16,11 @@ use tokio::time::sleep;
 use super::command::{find, system_path};
 use super::error::Error;
 
-/// How often waits look again.
+/// Interval between the checks of a wait.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
-/// Writes its identity to `$1`, enters the control group whose process list is `$2` (`-` for
-/// none), and becomes the rest.
+/// Writes its identity to `$1`, enters the control group whose process list is `$2` (`-` for none), and executes the
+/// remaining arguments.
 const START: &str = r#"read -r identity < "/proc/$$/stat" && printf '%s\n' "$identity" > "$1" && { [ "$2" = - ] || echo $$ > "$2"; } && shift 2 && exec "$@""#;
 
 /// A process that cannot be mistaken for a later one with the same id.
@@ -32,7 +31,7 @@ pub(super) struct ProcessId {
     pub(super) started: u64,
 }
 
-/// Fields of `/proc/PID/stat` that are used.
+/// The fields of `/proc/PID/stat` that are used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stat {
     id: ProcessId,
@@ -40,7 +39,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// Reads the line; the name in parentheses may hold anything, also `) 1 (`.
+    /// Parses the line; the name in parentheses may contain anything, even `) 1 (`.
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.rsplit_once(") ")?;
         let pid = before.split_once(" (")?.0.trim().parse().ok()?;
@@ -57,30 +56,30 @@ impl Stat {
 }
 
 impl ProcessId {
-    /// The identity that a process wrote to `file`.
+    /// Returns the identity that a process wrote to `file`.
     pub(super) fn recorded(file: &Path) -> Option<Self> {
         Stat::parse(&std::fs::read_to_string(file).ok()?).map(|stat| stat.id)
     }
 
-    /// The process that has this id now.
+    /// Returns the process that has this id now.
     pub(super) fn of(pid: i32) -> Option<Self> {
         Stat::of(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.id)
     }
 
-    /// True if this very process still runs; one that waits to be reaped does not.
+    /// Returns whether this same process is still running; one that waits to be reaped is not.
     pub(super) fn is_alive(self) -> bool {
         Stat::of(self.pid).is_some_and(|now| now.id == self && !matches!(now.state, 'Z' | 'X'))
     }
 
-    /// Sends `signal` to this very process, if it still is there.
+    /// Sends `signal` to this same process, if it still exists.
     pub(super) fn signal(self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
-        // The descriptor pins the process; the check after it makes sure that it is ours.
+        // The descriptor pins the process; the check after it makes sure that it is the right one.
         #[cfg(target_os = "linux")]
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty())
             && self.is_alive()
         {
-            // Whoever waits for the end of the process sees if it worked.
+            // Code that waits for the end of the process notices a failure.
             let _ = pidfd_send_signal(&descriptor, signal);
         }
         #[cfg(not(target_os = "linux"))]
@@ -89,7 +88,7 @@ impl ProcessId {
         }
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub(super) fn resident_bytes(self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -98,7 +97,7 @@ impl ProcessId {
     }
 }
 
-/// Something to start that goes on when this program ends.
+/// A program that keeps running when this one ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Daemon {
     pub(super) name: String,
@@ -106,19 +105,19 @@ pub(super) struct Daemon {
     pub(super) arguments: Vec<String>,
 }
 
-/// Where a daemon's identity and log go, and what it runs in.
+/// Where a daemon's identity and log are written, and what it runs in.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) identity: PathBuf,
     pub(super) log: PathBuf,
-    /// List of processes of the control group to enter.
+    /// Process list of the control group to enter.
     pub(super) group: Option<PathBuf>,
     /// The process whose network and mount namespaces to enter.
     pub(super) namespaces_of: Option<ProcessId>,
 }
 
 impl Daemon {
-    /// Starts it in its own process group, away from the terminal's signals.
+    /// Starts it in its own process group, out of reach of the terminal's signals.
     pub(super) async fn start(&self, place: &Place) -> Result<ProcessId, Error> {
         remove(&place.identity)?;
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&place.log);
@@ -134,7 +133,7 @@ impl Daemon {
         command
             .arg(&self.program)
             .args(&self.arguments)
-            // Nothing of the user's: a proxy that leads out would be taken for the API server.
+            // Nothing of the user's environment: requests to the API server would go to its proxy.
             .env_clear()
             .env("PATH", system_path())
             .current_dir("/")
@@ -156,25 +155,25 @@ impl Daemon {
                 log: Some(super::error::LogTail::of_file(&place.log)),
             });
         };
-        // Reaps the process if it ends while this program runs, so that it is seen as ended.
+        // Reap the process if it ends while this program runs, so that it does not seem to be running.
         tokio::spawn(async move { child.wait().await });
         Ok(identity)
     }
 }
 
-/// The arguments of `nsenter` that enter the namespaces of `holder`.
+/// Returns the arguments of `nsenter` that enter the namespaces of `holder`.
 pub(super) fn entering(holder: ProcessId) -> [String; 4] {
     [format!("--target={}", holder.pid), "--net".into(), "--mount".into(), "--".into()]
 }
 
-/// Asks again and again until there is an answer; nothing when `limit` has passed.
+/// Asks repeatedly until there is an answer; `None` when `limit` has passed.
 pub(super) async fn wait_for<T>(
     limit: Duration,
     mut ask: impl AsyncFnMut() -> Option<T>,
 ) -> Option<T> {
     let deadline = tokio::time::Instant::now() + limit;
     loop {
-        // One question must not outlive the wait either.
+        // A single question must not outlast the wait either.
         match tokio::time::timeout_at(deadline, ask()).await {
             Ok(Some(answer)) => return Some(answer),
             Ok(None) => sleep(POLL).await,
@@ -186,7 +185,7 @@ pub(super) async fn wait_for<T>(
     }
 }
 
-/// Ends these processes, and answers those that outlived `limit`.
+/// Ends these processes, and returns those still running after `limit`.
 pub(super) async fn end(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
     for process in processes {
         process.signal(Signal::KILL);
@@ -199,7 +198,7 @@ pub(super) async fn end(processes: &[ProcessId], limit: Duration) -> Vec<Process
     processes.iter().copied().filter(|process| process.is_alive()).collect()
 }
 
-/// Removes a file that may not be there.
+/// Removes a file that may not exist.
 pub(super) fn remove(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {

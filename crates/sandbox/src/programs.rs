@@ -1,5 +1,5 @@
-//! The programs of the control plane: Go sources inside this program, built once into the
-//! user's cache, in a folder named after what went into the build.
+//! The programs of the control plane: Go sources inside this program, built once into the user's cache, in a folder
+//! named after the build's inputs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::requirements::go;
 use super::state::{cache, lock};
 
-/// The Kubernetes that the module in `sandbox/go.mod` requires.
+/// The Kubernetes version that the module in `sandbox/go.mod` requires.
 pub(super) const KUBERNETES: &str = "v1.34.4";
 
 const SOURCES: [(&str, &str); 6] = [
@@ -28,7 +28,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("pause/main.go", include_str!("../../../sandbox/pause/main.go")),
     ("signing-key/main.go", include_str!("../../../sandbox/signing-key/main.go")),
 ];
-/// Parts that the one program acts as, by the name it is called.
+/// Parts that the single program acts as, depending on the name it is called by.
 const PARTS: [&str; 6] = [
     "etcd",
     "kube-apiserver",
@@ -37,35 +37,35 @@ const PARTS: [&str; 6] = [
     "kubelet",
     "kube-proxy",
 ];
-/// Bound for finding and downloading the modules.
+/// Time limit for finding and downloading the modules.
 const DOWNLOAD: Duration = Duration::from_mins(20);
-/// Bound for compiling; four minutes on two idle cores.
+/// Time limit for compiling, which takes four minutes on two idle cores.
 const COMPILE: Duration = Duration::from_hours(1);
 
-/// Where the programs are.
+/// The location of the programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
-    /// Names the build.
+    /// Identifies the build.
     pub(super) key: String,
     folder: PathBuf,
-    /// Folder with programs that are used instead, for the parts it has.
+    /// Folder with programs to use instead, for the parts it contains.
     instead: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Where they are, or are going to be.
+    /// Returns where they are, or will be.
     pub(super) fn locate() -> Result<Self, Error> {
         Self::of_build(key())
     }
 
-    /// Those of an earlier build, which an instance may still run.
+    /// Returns those of an earlier build, which an instance may still run.
     pub(super) fn of_build(key: String) -> Result<Self, Error> {
         let folder = cache()?.join("sandbox").join(&key);
         let instead = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         Ok(Self { key, folder, instead: instead.filter(|path| !path.as_os_str().is_empty()) })
     }
 
-    /// The program of a part.
+    /// Returns the program of a part.
     pub(super) fn path(&self, part: &str) -> PathBuf {
         self.instead
             .as_ref()
@@ -74,12 +74,12 @@ impl Programs {
             .unwrap_or_else(|| self.folder.join(part))
     }
 
-    /// True if nothing is left to build.
+    /// Returns whether everything is built.
     pub(super) fn are_built(&self) -> bool {
         self.folder.exists()
     }
 
-    /// Builds them, unless somebody did.
+    /// Builds them, unless they exist.
     pub(super) async fn build(&self, progress: &Progress<'_>) -> Result<(), Error> {
         if self.are_built() {
             return Ok(());
@@ -119,7 +119,7 @@ impl Programs {
     }
 }
 
-/// Downloads the modules and answers how many packages there are to compile.
+/// Downloads the modules and returns the number of packages to compile.
 async fn download(
     go: &Path,
     sources: &Path,
@@ -158,7 +158,7 @@ async fn compile(
     ));
     command.arg("-o").arg(target).arg("./...");
     run_logged(&mut command, COMPILE, log, |line| {
-        // With -v each package is named when it has been compiled; cached ones are not.
+        // With `-v`, each package is printed when it has been compiled; cached ones are not.
         task.advance();
         task.detail(line);
     })
@@ -169,7 +169,7 @@ async fn compile(
 
 fn go_command(go: &Path, sources: &Path) -> Command {
     let mut command = Command::new(go);
-    // Static programs, from exactly these versions, whatever the user builds otherwise.
+    // Static programs, from exactly these versions, whatever the user's environment sets.
     command.current_dir(sources).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
     command.env("GOWORK", "off").env_remove("GOOS").env_remove("GOARCH");
     command
@@ -180,7 +180,7 @@ fn major_and_minor() -> (&'static str, &'static str) {
     (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
-/// Names a build by all that goes into it.
+/// Identifies a build by all of its inputs.
 fn key() -> String {
     let mut digest = Sha256::new();
     digest.update(KUBERNETES);

@@ -1,11 +1,11 @@
-//! Tells a person how far a long task is: a bar or spinner on a terminal, plain lines elsewhere.
+//! Shows a person the progress of a long task: a bar or spinner on a terminal, plain lines elsewhere.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Where progress goes.
+/// Where progress is shown.
 #[derive(Clone, Copy)]
 pub enum Progress<'a> {
     /// A spinner or bar on stderr.
@@ -14,7 +14,7 @@ pub enum Progress<'a> {
     Lines(&'a (dyn Fn(&str) + Sync)),
 }
 
-/// One task under way.
+/// A task in progress.
 pub(super) struct Task<'a> {
     name: String,
     started: Instant,
@@ -28,7 +28,7 @@ enum Shown<'a> {
 
 /// How often a spinner moves.
 const TICK: Duration = Duration::from_millis(120);
-/// A task that took longer says so when it is done.
+/// Tasks that took longer print a line when they are done.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 impl<'a> Progress<'a> {
@@ -65,21 +65,21 @@ impl<'a> Progress<'a> {
 }
 
 impl Task<'_> {
-    /// Shows what is being done right now, on terminals only.
+    /// Shows the current step, on terminals only.
     pub(super) fn detail(&self, text: &str) {
         if let Shown::Bar(bar) = &self.shown {
             bar.set_message(text.trim().to_owned());
         }
     }
 
-    /// One more step is done.
+    /// Completes one more step.
     pub(super) fn advance(&self) {
         if let Shown::Bar(bar) = &self.shown {
             bar.inc(1);
         }
     }
 
-    /// The task is done.
+    /// Completes the task.
     pub(super) fn done(self) {
         let elapsed = self.started.elapsed();
         match &self.shown {
@@ -96,7 +96,7 @@ impl Task<'_> {
 }
 
 impl Drop for Task<'_> {
-    /// A task that failed leaves no spinner behind.
+    /// A failed task leaves no spinner behind.
     fn drop(&mut self) {
         if let Shown::Bar(bar) = &self.shown
             && !bar.is_finished()
@@ -107,6 +107,6 @@ impl Drop for Task<'_> {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are constants of this file; a wrong one shows as the default style.
+    // The templates are constants of this file; an invalid one would show as the default style.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }

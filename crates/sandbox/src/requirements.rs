@@ -1,4 +1,4 @@
-//! Requirements of the machine, told all at once, and installed where that was asked for.
+//! Requirements of the machine, all reported at once, and installed if requested.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::error::{Error, Missing};
 use super::progress::Progress;
 use super::state::{cache, is_root};
 
-/// Task that the machine has to be ready for.
+/// The task that the machine must be ready for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Purpose {
     /// A control plane on loopback ports.
@@ -21,7 +21,7 @@ pub(super) enum Purpose {
     FlinkImage,
 }
 
-/// A program, and the Debian package that has it.
+/// Programs, and the Debian packages that contain them.
 const CLUSTER: [(&str, &str); 10] = [
     ("containerd", "containerd"),
     ("ctr", "containerd"),
@@ -42,27 +42,27 @@ const FLINK_IMAGE: [(&str, &str); 6] = [
     ("python3", "python3"),
     ("tar", "tar"),
 ];
-/// Where distributions put the plugins that connect pods to the network.
+/// Folders in which distributions install the plugins that connect pods to the network.
 const NETWORK_PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
-/// First Go that understands the module's requirements and can fetch a newer one by itself.
+/// First Go minor version that understands the module's requirements and can download a newer one by itself.
 const GO_MINOR_MIN: u32 = 21;
-/// Bound for installing packages.
+/// Time limit for installing packages.
 const INSTALL: Duration = Duration::from_mins(15);
 
-/// Requirements that are missing, by the way to get them.
+/// Missing requirements, by how to get them.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Lack {
-    /// Nothing but another machine or user helps.
+    /// Only another machine or user would help.
     hopeless: Vec<Missing>,
-    /// Debian packages, and the programs wanted from each.
+    /// Debian packages, and the programs needed from each.
     packages: Vec<(String, String)>,
-    /// No Go that can build.
+    /// Whether a Go that can build is missing.
     go: bool,
 }
 
 /// Makes sure that everything for `purpose` is there.
 ///
-/// With `install`, what can be installed is; else the error says how to do it.
+/// With `install`, it installs what it can; otherwise the error says how to do it.
 pub(super) async fn check(
     purpose: Purpose,
     needs_go: bool,
@@ -126,12 +126,12 @@ async fn lacking(purpose: Purpose, needs_go: bool) -> Lack {
     lack
 }
 
-/// The folder of the network plugins.
+/// Returns the folder of the network plugins.
 pub(super) fn network_plugins() -> Option<PathBuf> {
     NETWORK_PLUGINS.iter().map(PathBuf::from).find(|folder| is_executable(&folder.join("bridge")))
 }
 
-/// A Go that can build the control plane.
+/// Returns a Go that can build the control plane.
 pub(super) async fn go() -> Option<PathBuf> {
     let mut candidates = Vec::from_iter(find("go"));
     candidates.push("/usr/local/go/bin/go".into());
@@ -148,18 +148,18 @@ pub(super) async fn go() -> Option<PathBuf> {
     None
 }
 
-/// The Go that `--install` gets.
+/// Returns the path of the Go that `--install` downloads.
 fn own_go() -> Result<PathBuf, Error> {
     Ok(cache()?.join("go/go/bin/go"))
 }
 
-/// The minor version out of `go version go1.24.3 linux/amd64`.
+/// Returns the minor version in `go version go1.24.3 linux/amd64`.
 fn go_minor(version: &str) -> Option<u32> {
     let number = version.split_whitespace().nth(2)?.strip_prefix("go1.")?;
     number.split(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// How to call pip here, as the words of a command.
+/// Returns how to call pip here, as the words of a command.
 pub(super) async fn pip() -> Option<Vec<String>> {
     for words in [&["python3", "-m", "pip"][..], &["pip3"], &["pip"]] {
         let mut command = program(words[0]);

@@ -1,8 +1,7 @@
-//! Where an instance keeps what it is and has: one folder, gone when the instance is down.
+//! The stored state of an instance: one folder, removed when the instance is taken down.
 //!
-//! `instance.json` says what was asked for and is written before anything is started; each
-//! part's identity is a file of its own that the part writes itself. So whatever is killed at
-//! whatever moment, the next command finds all that runs.
+//! `instance.json` contains the request and is written before anything is started; each part writes its identity to a
+//! file of its own. So after a kill at any moment, the next command finds everything that is running.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -19,11 +18,11 @@ use super::error::Error;
 use super::network::Network;
 use super::process::{ProcessId, remove, wait_for};
 
-/// Longest name of an instance: it is part of file, cgroup and node names.
+/// Maximum length of an instance's name, which is part of file, cgroup and node names.
 const NAME_LENGTH_MAX: usize = 40;
-/// Names another folder for the state of all instances.
+/// Environment variable for another folder for the state of all instances.
 const STATE_VARIABLE: &str = "KUBECTL_FLINK_SANDBOX_STATE";
-/// Where root has it else.
+/// Default for root.
 const SYSTEM: &str = "/var/lib/kubectl-flink";
 /// How long a command waits for another one on the same instance.
 const LOCK_WAIT: Duration = Duration::from_mins(2);
@@ -32,15 +31,15 @@ const LOCK_WAIT: Duration = Duration::from_mins(2);
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Instance {
-    /// Version of this form.
+    /// Version of this format.
     pub(super) format: u32,
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// The boot in which its processes were started: process ids mean nothing in another.
+    /// The boot in which its processes were started: process ids are meaningless in another.
     pub(super) boot: String,
     /// Key of the programs in the cache that it runs.
     pub(super) build: String,
-    /// Kubeconfig file that names it, and the context that was current there before.
+    /// The kubeconfig file with its context, and the context that was current there before.
     pub(super) kubeconfig: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) context_before: Option<String>,
@@ -49,7 +48,7 @@ pub(super) struct Instance {
     pub(super) images: Vec<(String, String)>,
 }
 
-/// How much of a Kubernetes it is.
+/// How complete the Kubernetes is.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub(super) enum Kind {
@@ -67,11 +66,11 @@ pub(super) struct Ports {
     pub(super) etcd_peer: u16,
 }
 
-/// The form of `instance.json` that this program writes.
+/// The version of `instance.json` that this program writes.
 pub(super) const FORMAT: u32 = 1;
 
 impl Kind {
-    /// Host and port of the API server.
+    /// Returns host and port of the API server.
     pub(super) fn api(&self) -> (String, u16) {
         match self {
             Self::Full { network } => (network.node(), 6443),
@@ -79,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Address of the API server, as in a kubeconfig.
+    /// Returns the address of the API server, as in a kubeconfig.
     pub(super) fn server(&self) -> String {
         let (host, port) = self.api();
         format!("https://{host}:{port}")
@@ -94,58 +93,58 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The folder of the instance `name`, which may not exist.
+    /// Returns the folder of the instance `name`, which may not exist.
     pub(super) fn of(name: &str) -> Result<Self, Error> {
         check_name(name).map_err(|why| Error::Refused(format!("invalid name `{name}`: {why}")))?;
         Ok(Self { root: root()?, name: name.to_owned() })
     }
 
-    /// The folder of an instance below another root.
+    /// Returns the folder of an instance below another root.
     #[cfg(test)]
     pub(super) fn within(root: &Path, name: &str) -> Self {
         Self { root: root.to_owned(), name: name.to_owned() }
     }
 
-    /// Name of the instance.
+    /// Returns the name of the instance.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub(super) fn path(&self) -> PathBuf {
         self.root.join(&self.name)
     }
 
-    /// Name of the instance's root control group; the kubelet's `cgroupRoot`, without the slash.
+    /// Returns the name of the instance's root control group; the kubelet's `cgroupRoot`, without the slash.
     ///
-    /// Groups are the machine's, and an instance of another state folder may have this name: to
-    /// take that one down must not end this one.
+    /// Groups are shared by the machine, and an instance of another state folder may have the same name: taking that
+    /// one down must not end this one.
     pub(super) fn group(&self) -> String {
         let name = format!("kubectl-flink-{}", self.name);
         if self.root == Path::new(SYSTEM) {
             return name;
         }
         let sum = hex(&Sha256::digest(self.root.as_os_str().as_encoded_bytes()));
-        // No name of an instance has this sign.
+        // Names of instances cannot contain `_`.
         format!("{name}_{}", &sum[..8])
     }
 
-    /// A file or folder in it.
+    /// Returns the path of a file or folder in it.
     pub(super) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Log of a part.
+    /// Returns the path of a part's log.
     pub(super) fn log(&self, part: &str) -> PathBuf {
         self.file("log").join(format!("{part}.log"))
     }
 
-    /// Where a part writes its identity.
+    /// Returns the path to which a part writes its identity.
     pub(super) fn identity(&self, part: &str) -> PathBuf {
         self.file("parts").join(part)
     }
 
-    /// Makes the folder, for its owner alone: it holds the tokens.
+    /// Creates the folder with access only for its owner: it contains the tokens.
     pub(super) fn create(&self) -> Result<(), Error> {
         for folder in [self.path(), self.file("log"), self.file("parts"), self.file("tmp")] {
             make_private_folder(&folder)?;
@@ -153,7 +152,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Reads `instance.json`; nothing where there is none.
+    /// Reads `instance.json`; `None` if it does not exist.
     pub(super) fn read(&self) -> Result<Option<Instance>, Error> {
         let path = self.file("instance.json");
         let text = match fs::read_to_string(&path) {
@@ -166,7 +165,7 @@ impl Folder {
         })
     }
 
-    /// Writes what the instance is, whole or not at all.
+    /// Writes `instance.json` atomically.
     pub(super) fn write(&self, instance: &Instance) -> Result<(), Error> {
         let path = self.file("instance.json");
         let text = serde_json::to_string_pretty(instance)
@@ -174,7 +173,7 @@ impl Folder {
         replace(&path, &text)
     }
 
-    /// All parts that were started, with whether they still run in this boot.
+    /// Returns all parts that were started, with whether they are still running in this boot.
     pub(super) fn parts(&self, instance: Option<&Instance>) -> Vec<(String, ProcessId, bool)> {
         let same_boot = instance.is_none_or(|instance| instance.boot == boot());
         let Ok(entries) = fs::read_dir(self.file("parts")) else { return Vec::new() };
@@ -190,13 +189,13 @@ impl Folder {
         parts
     }
 
-    /// The running process of a part.
+    /// Returns the running process of a part.
     pub(super) fn running(&self, instance: &Instance, part: &str) -> Option<ProcessId> {
         let identity = ProcessId::recorded(&self.identity(part))?;
         (instance.boot == boot() && identity.is_alive()).then_some(identity)
     }
 
-    /// Removes the folder and all in it, unless something is mounted there.
+    /// Removes the folder with its contents, unless something is mounted there.
     pub(super) fn delete(&self) -> Result<(), Error> {
         let path = self.path();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -219,14 +218,13 @@ impl Folder {
         lock(&self.root, &format!("{}.lock", self.name), &what, LOCK_WAIT).await
     }
 
-    /// Keeps other instances, of any state folder, from choosing a network until the lock is
-    /// dropped.
+    /// Keeps other instances, of any state folder, from choosing a network until the lock is dropped.
     pub(super) async fn lock_networks() -> Result<Lock, Error> {
         lock(Path::new(SYSTEM), "networks.lock", "the choice of a network", LOCK_WAIT).await
     }
 }
 
-/// Names of all instances there are.
+/// Returns the names of all instances.
 pub fn names() -> Result<Vec<String>, Error> {
     let Ok(entries) = fs::read_dir(root()?) else { return Ok(Vec::new()) };
     let mut names: Vec<String> = entries
@@ -239,12 +237,12 @@ pub fn names() -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// A lock that ends with its value, or with the process.
+/// A lock that ends when it is dropped, or with the process.
 pub(super) struct Lock {
     _file: File,
 }
 
-/// Takes the lock `name` in `folder`, and waits for it up to `limit`.
+/// Takes the lock `name` in `folder`, waiting for it up to `limit`.
 pub(super) async fn lock(
     folder: &Path,
     name: &str,
@@ -273,8 +271,8 @@ pub(super) async fn lock(
     Ok(Lock { _file: file })
 }
 
-/// The folder of all instances: what the environment names, else the system's for root and the
-/// user's own for others.
+/// Returns the folder of all instances: that of the environment, otherwise the system's for root and the user's own for
+/// others.
 fn root() -> Result<PathBuf, Error> {
     if let Some(named) = std::env::var_os(STATE_VARIABLE).filter(|path| !path.is_empty()) {
         let named = PathBuf::from(named);
@@ -286,7 +284,7 @@ fn root() -> Result<PathBuf, Error> {
     user_folder("XDG_STATE_HOME", ".local/state")
 }
 
-/// The folder for what is built or downloaded once.
+/// Returns the folder for what is built or downloaded once.
 pub(super) fn cache() -> Result<PathBuf, Error> {
     let cache = user_folder("XDG_CACHE_HOME", ".cache")?;
     fs::create_dir_all(&cache).map_err(Error::file("make", &cache))?;
@@ -303,17 +301,17 @@ fn user_folder(variable: &str, default: &str) -> Result<PathBuf, Error> {
     })
 }
 
-/// True if this program may do everything on this machine.
+/// Returns whether this program runs as root.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns an id that tells this boot of the machine from all others.
+/// Returns an id that is unique to this boot of the machine.
 pub(super) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Atomically writes a file that only its owner may read.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let failed = |source| Error::file("write", path)(source);
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -352,7 +350,7 @@ fn parse(text: &str) -> Result<Instance, String> {
     Ok(instance)
 }
 
-/// Says what a name must be, where this is none.
+/// Checks a name; the error says what it must look like.
 pub fn check_name(name: &str) -> Result<(), String> {
     if is_name(name) {
         return Ok(());
@@ -372,7 +370,7 @@ fn is_name(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// A mount point at or below `folder`, out of the text of `mountinfo`.
+/// Returns a mount point at or below `folder`, from the text of `mountinfo`.
 fn mount_below(mountinfo: &str, folder: &Path) -> Option<String> {
     mountinfo
         .lines()

@@ -17,7 +17,7 @@ use super::programs::Programs;
 use super::state::{Folder, Instance, Kind};
 use super::up::is_ready;
 
-/// How long the API server may take to answer.
+/// Timeout of a request to the API server.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// An instance, as `kubectl flink sandbox status -o json` prints it.
@@ -26,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub struct Status {
     pub name: String,
     pub state: State,
-    /// It has a node, and is not a control plane alone.
+    /// Whether it has a node, rather than only a control plane.
     pub has_node: bool,
     /// Address of the API server.
     pub server: String,
@@ -37,24 +37,24 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Addresses>,
     pub parts: Vec<Part>,
-    /// Nothing where the API server does not answer.
+    /// Empty if the API server does not respond.
     pub nodes: Vec<Node>,
     pub images: Vec<String>,
 }
 
-/// How an instance is as a whole.
+/// State of an instance as a whole.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// All parts run, and the node, if there is one, is ready.
+    /// All parts are running, and the node, if there is one, is ready.
     Running,
-    /// Some do; `up` starts the others.
+    /// Some are running; `up` starts the others.
     Degraded,
-    /// None does, or the first does not, without which the others are lost; `up` begins anew.
+    /// None is running, or the first is not, without which the others are lost; `up` starts over.
     Stopped,
 }
 
-/// Addresses of an instance with a node, all of which the host can reach.
+/// Addresses of an instance with a node, all reachable from the host.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {
@@ -85,7 +85,7 @@ pub struct Node {
     pub version: String,
 }
 
-/// Looks at the instance `name`; nothing where there is none.
+/// Returns the status of the instance `name`; `None` if it does not exist.
 pub async fn status(name: &str) -> Result<Option<Status>, Error> {
     let folder = Folder::of(name)?;
     let Some(instance) = folder.read()? else { return Ok(None) };
@@ -135,7 +135,7 @@ pub async fn status(name: &str) -> Result<Option<Status>, Error> {
 }
 
 fn state(parts: &[Part], nodes: &[Node], has_node: bool) -> State {
-    // The parts in the order of their start: an instance that stopped half-way lacks the last.
+    // The number of parts, which are recorded as they start: an instance that stopped half-way lacks the last ones.
     let expected = if has_node { 9 } else { 3 };
     let running = parts.iter().filter(|part| part.running).count();
     let is_node_ready = !has_node || nodes.iter().any(|node| node.ready);

@@ -1,5 +1,5 @@
-//! Brings an instance up. Every step makes sure of something, so that doing all of it again
-//! changes nothing, and starts what has died since.
+//! Brings an instance up. Every step is idempotent, so running all of them again changes nothing, except that it starts
+//! what has died since.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::requirements::{Purpose, check};
 use super::state::{FORMAT, Folder, Instance, Kind, Ports, boot, replace};
 
-/// A file that is there once namespaces and network are complete.
+/// A file that exists once namespaces and network are complete.
 const CONNECTED: &str = "connected";
 
 /// Options for bringing an instance up.
@@ -29,35 +29,35 @@ const CONNECTED: &str = "connected";
 pub struct Options {
     /// Name of the instance, of its node and of its context.
     pub name: String,
-    /// No node: etcd, API server and two controllers, for tests of what needs nothing else.
+    /// Start no node, only etcd, API server and two controllers, for tests that need nothing else.
     pub control_plane_only: bool,
-    /// Install what is missing.
+    /// Install missing programs.
     pub install: bool,
-    /// The kubeconfig to write to; that of `kubectl` by default.
+    /// The kubeconfig to write to; `kubectl`'s by default.
     pub kubeconfig: Option<PathBuf>,
-    /// Make the context current even where another one is.
+    /// Make the context current even if another one is.
     pub switch_context: bool,
-    /// Bound for everything after installing and building.
+    /// Time limit for everything after installing and building.
     pub timeout: Duration,
 }
 
-/// An instance that runs.
+/// A running instance.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
     pub name: String,
     /// Address of its API server.
     pub server: String,
-    /// The kubeconfig that has its context.
+    /// The kubeconfig that contains its context.
     pub kubeconfig: PathBuf,
     pub context: String,
-    /// The context is the current one there.
+    /// Whether its context is the current one there.
     pub is_current: bool,
-    /// There was nothing to start.
+    /// Whether there was nothing to start.
     pub was_running: bool,
 }
 
-/// Brings the instance up and answers when it is ready for use.
+/// Brings the instance up and returns when it is ready for use.
 pub async fn up(options: &Options, progress: &Progress<'_>) -> Result<Running, Error> {
     let folder = Folder::of(&options.name)?;
     let programs = Programs::locate()?;
@@ -83,9 +83,9 @@ pub async fn up(options: &Options, progress: &Progress<'_>) -> Result<Running, E
     enter_kubeconfig(&setup, options, !started).await
 }
 
-/// The instance that is there, if its first process still runs, so that it can be mended.
+/// Returns the existing instance if its first process is still running, so that it can be repaired.
 fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error> {
-    // An instance that cannot be read is cleared away like what a crash left.
+    // An unreadable instance is cleaned up like the remains of a crash.
     let Ok(Some(instance)) = folder.read() else { return Ok(None) };
     let first = match instance.kind {
         Kind::Full { .. } => HOLDER,
@@ -107,7 +107,7 @@ fn usable(folder: &Folder, options: &Options) -> Result<Option<Instance>, Error>
             },
         )));
     }
-    // Namespaces that were not finished are no ground to build on; nothing runs in them yet.
+    // Unfinished namespaces cannot be used; nothing runs in them yet.
     let is_complete = is_control_plane || folder.file(CONNECTED).exists();
     Ok(Some(instance).filter(|_| is_complete))
 }
@@ -120,7 +120,7 @@ fn new_instance(
     let kind = if options.control_plane_only {
         Kind::ControlPlane { ports: free_ports()? }
     } else {
-        // The block is chosen while others are kept from it; see `BringUp::namespaces`.
+        // The block is chosen later, under a lock; see `BringUp::namespaces`.
         Kind::Full { network: Network::new(0, 0) }
     };
     folder.create()?;
@@ -138,7 +138,7 @@ fn new_instance(
     Ok(instance)
 }
 
-/// Ports that nobody listens on right now.
+/// Returns ports that are free right now.
 fn free_ports() -> Result<Ports, Error> {
     let failed = || Error::file("listen on", Path::new("127.0.0.1:0"));
     // All three are open at once, so that they differ.
@@ -161,7 +161,7 @@ fn kubeconfig_path(options: &Options, before: Option<&Path>) -> Result<PathBuf, 
     }
 }
 
-/// Writes the context into the kubeconfig, and remembers where.
+/// Writes the context into the kubeconfig, and records which file.
 async fn enter_kubeconfig(
     setup: &Setup<'_>,
     options: &Options,
@@ -175,7 +175,7 @@ async fn enter_kubeconfig(
         kubeconfig::take_out(&instance.kubeconfig, &name, &server, before.as_deref()).await?;
         instance.kubeconfig.clone_from(&path);
     }
-    // Written first: after a crash, what may have been written there is looked for there.
+    // Record it first: after a crash, cleanup checks the recorded file.
     setup.folder.write(&instance)?;
     let (authority, token) = (setup.authority()?, setup.token("admin")?);
     let entry = Entry { name: &name, server: &server, authority: &authority, token: &token };
@@ -194,7 +194,7 @@ async fn enter_kubeconfig(
     })
 }
 
-/// The steps of one run.
+/// The steps of bringing an instance up.
 struct BringUp<'a> {
     setup: Setup<'a>,
     progress: &'a Progress<'a>,
@@ -202,7 +202,7 @@ struct BringUp<'a> {
 }
 
 impl BringUp<'_> {
-    /// A control plane on loopback ports; whether anything had to be started.
+    /// Starts a control plane on loopback ports; returns whether anything had to be started.
     async fn control_plane(&self) -> Result<bool, Error> {
         let Setup { folder, .. } = self.setup;
         let place = |part: &str| {
@@ -220,7 +220,7 @@ impl BringUp<'_> {
         Ok(started)
     }
 
-    /// A whole cluster, with the network it has got; whether anything had to be started.
+    /// Starts a whole cluster, with its network; returns whether anything had to be started.
     async fn cluster(&self, network: Network) -> Result<(Instance, bool), Error> {
         let Setup { folder, instance, programs } = self.setup;
         let (holder, network, instance) = match folder.running(instance, HOLDER) {
@@ -233,7 +233,7 @@ impl BringUp<'_> {
         Ok((instance, started))
     }
 
-    /// Makes the namespaces, with a network that nobody else has or is about to take.
+    /// Creates the namespaces, with a network that nothing else uses or is about to take.
     async fn namespaces(&self) -> Result<(ProcessId, Network, Instance), Error> {
         let task = self.progress.task("creating namespaces, control groups and network");
         let _lock = Folder::lock_networks().await?;
@@ -270,13 +270,13 @@ impl BringUp<'_> {
 
         let task = self.progress.task("waiting for the node");
         self.wait_for_node(node).await?;
-        // A part may have given up because another one was not there yet.
+        // A part may have exited because another one was not there yet.
         started |= self.ensure_all(node, &place).await?;
         task.done();
         Ok(started)
     }
 
-    /// Starts what needs the API server and does not run; whether there was anything.
+    /// Starts everything that needs the API server and is not running; returns whether there was anything.
     async fn ensure_all(
         &self,
         node: &Node<'_>,
@@ -315,7 +315,7 @@ impl BringUp<'_> {
         .await
     }
 
-    /// etcd and the API server, with the credentials of everybody; whether one was started.
+    /// Starts etcd and the API server, with everyone's credentials; returns whether one was started.
     async fn ensure_api_server(
         &self,
         place: &impl Fn(&str) -> Result<Place, Error>,
@@ -324,7 +324,7 @@ impl BringUp<'_> {
         let mut started = self.ensure(self.setup.etcd(), place).await?;
         started |= self.ensure(self.setup.api_server(), place).await?;
         self.wait("the API server is not ready", "kube-apiserver", async || {
-            // There is no certificate until the server has made one.
+            // The certificate does not exist until the server has created it.
             match self.setup.client().await {
                 Ok(client) => is_api_ready(&client).await,
                 Err(_) => false,
@@ -335,7 +335,7 @@ impl BringUp<'_> {
         Ok(started)
     }
 
-    /// Starts a part unless it runs; whether it was started.
+    /// Starts a part unless it is running; returns whether it was started.
     async fn ensure(
         &self,
         daemon: Daemon,
@@ -348,7 +348,7 @@ impl BringUp<'_> {
         Ok(true)
     }
 
-    /// Waits until `ask` says yes, as long as `part` runs.
+    /// Waits until `ask` returns true, as long as `part` is running.
     async fn wait(
         &self,
         what: &str,
@@ -377,7 +377,7 @@ impl BringUp<'_> {
     }
 }
 
-/// True if the API server is ready, with its roles and namespaces.
+/// Returns whether the API server is ready, with its roles and namespaces.
 async fn is_api_ready(client: &kube::Client) -> bool {
     let request = http::Request::get("/readyz").body(Vec::new());
     match request {
@@ -386,7 +386,7 @@ async fn is_api_ready(client: &kube::Client) -> bool {
     }
 }
 
-/// True if a node says that it takes pods.
+/// Returns whether a node reports that it is ready.
 pub(super) fn is_ready(node: &KubernetesNode) -> bool {
     node.status
         .iter()

@@ -1,4 +1,4 @@
-//! Fate of a deployment before anything is decided: refused with reasons, or rendered.
+//! What happens to a deployment before anything is decided: rejected with reasons, or rendered.
 
 use api::deployment::FlinkDeployment;
 use config::OperatorConfig;
@@ -6,8 +6,8 @@ use config::cluster::{ResourceId, deploy_config};
 use render::{Objects, RenderInput, Submission, render_cluster};
 use validation::{ValidationInput, Violation, validate};
 
-/// The objects of a deployment that is accepted, or why it is not. Holds the laws of both: a
-/// refusal names a field, and what is accepted can be rendered, each time the same.
+/// Returns the objects of an accepted deployment, or why it is rejected. Asserts the laws of both: a rejection names a
+/// field, and an accepted deployment can be rendered, always with the same result.
 pub fn accepted(deployment: &FlinkDeployment) -> Result<Objects, Vec<Violation>> {
     let operator = OperatorConfig::default();
     let metadata = &deployment.metadata;

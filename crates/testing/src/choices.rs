@@ -1,4 +1,4 @@
-//! Choices that can be made again, and how many of them a test tries.
+//! Repeatable choices, and how many of them a test tries.
 
 /// A small generator of repeatable choices (`SplitMix64`).
 pub struct Choices(u64);
@@ -20,19 +20,18 @@ impl Choices {
         self.next() % bound
     }
 
-    /// Before which of so many steps an operator dies, in one of so many passes.
+    /// Returns before which of `steps` steps an operator crashes, in one of `of_passes` passes.
     pub fn crash(&mut self, of_passes: u64, steps: u64) -> Option<usize> {
         (self.below(of_passes) == 0).then(|| usize::try_from(self.below(steps)).unwrap())
     }
 }
 
-/// The seeds to try: so many, and the one in `KUBECTL_FLINK_ANOTHER_SEED` beside them.
+/// Returns the seeds to try: `default` of them, and the one in `KUBECTL_FLINK_ANOTHER_SEED`.
 pub fn seeds(default: u64) -> impl Iterator<Item = u64> {
     (0..cases(default)).chain(another_seed())
 }
 
-/// One seed more than a test has of its own. It is printed where a test fails, and tries the same again
-/// when it is set.
+/// Returns an additional seed. A failing test prints it, and setting it repeats the same case.
 pub fn another_seed() -> Option<u64> {
     let text = std::env::var("KUBECTL_FLINK_ANOTHER_SEED").ok()?;
     let seed = text.parse().expect("KUBECTL_FLINK_ANOTHER_SEED is a number");
@@ -40,7 +39,7 @@ pub fn another_seed() -> Option<u64> {
     Some(seed)
 }
 
-/// How many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` asks for more or fewer.
+/// Returns how many seeds to try; `KUBECTL_FLINK_SIMULATION_CASES` overrides the default.
 pub fn cases(default: u64) -> u64 {
     std::env::var("KUBECTL_FLINK_SIMULATION_CASES")
         .ok()

@@ -1,15 +1,13 @@
 //! A breadth-first search over everything that may happen to a simulated world.
 //!
-//! From each state the operator may make a pass, die before any of its steps, or look at what was
-//! stored before the last change; the world may go on by a step; a user may edit and things may
-//! break, each as often as the budget says. States that differ only in names, in times and in how
-//! many records there are count as one. The laws are those of the world, and one more: left alone,
-//! the operator comes to rest from each state, writes nothing there, and does not keep to itself why
-//! it is not done.
+//! In each state the operator may make a pass, crash before any of its steps, or read what was stored before the last
+//! change; the world may go on by a step; a user may edit and things may break, each as often as the budget allows.
+//! States that differ only in names, in times and in the number of records are the same. The laws are those of the
+//! world, and one more: left alone, the operator becomes idle from each state, writes nothing there, and reports why it
+//! is not done.
 //!
-//! What a search with its own budget must come by is in `tests/golden/exploration`: how deep it is, and
-//! what happens in which phase of the resource. `UPDATE_EXPECT=1` rewrites that. A search that comes by
-//! less has shrunk, and fails.
+//! What a search with its own budget must reach is in `tests/golden/exploration`: its depth, and what happens in which
+//! phase of the resource. `UPDATE_EXPECT=1` rewrites that. A search that reaches less has shrunk, and fails.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::{Debug, Write};
@@ -21,11 +19,11 @@ use crate::sources::path;
 
 /// `edits,faults,crashes`; more of one takes minutes.
 const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
-/// Folder of what searches come by.
+/// Folder with what searches reach.
 const STORED: &str = "tests/golden/exploration";
-/// Passes after which an operator that is left alone must be at rest.
+/// Number of passes after which an operator that is left alone must be idle.
 const PASSES_MAX: usize = 60;
-/// Passes without a write that count as rest.
+/// Number of passes without a write after which it is idle.
 const RESTING: usize = 3;
 
 /// What may still happen to the world.
@@ -37,12 +35,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What is asked for, or an edit and a crash.
+    /// Reads the requested budget; by default an edit and a crash.
     pub fn read() -> Self {
         Self::read_or("1,0,1")
     }
 
-    /// What is asked for, or this.
+    /// Reads the requested budget, or returns this one.
     pub fn read_or(default: &str) -> Self {
         let text = std::env::var(BUDGET).unwrap_or_else(|_| default.to_owned());
         let parts: Vec<u8> = text.split(',').map(|part| part.parse().unwrap()).collect();
@@ -51,41 +49,41 @@ impl Budget {
     }
 }
 
-/// How a pass of an operator ended that is left alone.
+/// How a pass ended of an operator that is left alone.
 pub struct Rested {
-    /// It did nothing and wrote nothing.
+    /// Whether it did nothing and wrote nothing.
     pub is_quiet: bool,
-    /// There is nothing left to look after.
+    /// Whether there is nothing left to manage.
     pub is_gone: bool,
     /// What it did and why.
     pub told: String,
 }
 
-/// A state of a world that is searched.
+/// A state of a world to search.
 pub trait Explored: Clone {
-    /// What leads from one state to the next.
+    /// The transition from one state to the next.
     type Action: Copy + Debug;
-    /// The first action, which is none.
+    /// The first action, which does nothing.
     const START: Self::Action;
 
-    /// All that the state is; times, ids and counts do not matter.
+    /// Returns the whole state; times, ids and counts do not matter.
     fn text(&self) -> String;
 
     fn left(&self) -> Budget;
 
-    /// Where the resource stands, for a person; in the whole search there are a few dozen of them.
+    /// Returns the phase of the resource, for a person; a whole search has a few dozen of them.
     fn phase(&self) -> String;
 
-    /// What happens next, once for each way in which it can.
+    /// Returns what may happen next, once for each possible outcome.
     fn successors(&self) -> Vec<(Self::Action, Self)>;
 
-    /// Nobody edits, and nothing breaks, any more.
+    /// Stops all edits and faults from here on.
     fn leave_alone(&mut self);
 
-    /// A moment and a pass.
+    /// Runs a moment and a pass.
     fn rest(&mut self) -> Rested;
 
-    /// At rest the wish is fulfilled, or the status says why not.
+    /// Asserts that an idle operator has done what was requested, or that the status says why not.
     fn assert_done(&self);
 }
 
@@ -96,7 +94,7 @@ fn key<S: Explored>(state: &S) -> u64 {
     hasher.finish()
 }
 
-/// The text with ids, times and counts replaced by where they occur first.
+/// Replaces ids, times and counts in the text by where they first occur.
 fn canonical(text: &str) -> String {
     let mut names: HashMap<&str, usize> = HashMap::new();
     let mut out = String::with_capacity(text.len());
@@ -138,10 +136,10 @@ fn canonical(text: &str) -> String {
 }
 
 struct Exploration<S: Explored> {
-    /// Each state's parent and action; the first is its own.
+    /// Each state's parent and action; the first is its own parent.
     trail: Vec<(usize, S::Action)>,
     seen: HashSet<u64>,
-    /// States from which the operator is known to come to rest.
+    /// States from which the operator is known to become idle.
     resting: HashSet<u64>,
     queue: VecDeque<(usize, usize, S)>,
     transitions: usize,
@@ -178,13 +176,13 @@ impl<S: Explored> Exploration<S> {
     }
 
     fn note(&mut self, phase: &str, action: S::Action) {
-        // Which of its steps a pass ends before is no other situation.
+        // Before which of its steps a pass ends does not make another situation.
         let action = format!("{action:?}");
         let action = action.strip_prefix("CrashBefore").map_or(&*action, |_| "Crash");
         self.came_by.entry(phase.to_owned()).or_default().insert(action.to_owned());
     }
 
-    /// Left alone from `state`, the operator ends where nothing is written any more.
+    /// Asserts that the operator, left alone from `state`, ends in a state in which it writes nothing.
     fn come_to_rest(&mut self, at: usize, state: &S) {
         let mut state = state.clone();
         state.leave_alone();
@@ -217,7 +215,7 @@ impl<S: Explored> Exploration<S> {
         self.resting.extend(way);
     }
 
-    /// Does it, and tells the way when a law is broken.
+    /// Runs `deed`, and prints the path to it if a law is broken.
     fn lawful<T>(&self, at: usize, doing: Option<&str>, deed: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(deed)).unwrap_or_else(|panic| {
             println!("{}{}", self.way_to(at), doing.unwrap_or_default());
@@ -237,7 +235,7 @@ impl<S: Explored> Exploration<S> {
     }
 }
 
-/// Searches all that can come of `start`, and prints how much that is.
+/// Searches everything that can follow from `start`, and prints how much that is.
 pub fn explore<S: Explored>(name: &str, start: S) {
     let Budget { edits, faults, crashes } = start.left();
     let started = Instant::now();
@@ -263,13 +261,13 @@ pub fn explore<S: Explored>(name: &str, start: S) {
     }
 }
 
-/// What is stored for a search.
+/// Returns the stored file of a search.
 fn file_of(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase() + ".txt"
 }
 
-/// Nothing of what is stored for the search is missing.
+/// Asserts that the search still reaches everything that is stored for it.
 fn assert_came_by(name: &str, depth: usize, came_by: &CameBy) {
     let folder = path(STORED);
     let path = folder.join(file_of(name));
@@ -291,7 +289,7 @@ fn assert_came_by(name: &str, depth: usize, came_by: &CameBy) {
     assert!(depth >= depth_min, "{name} is only {depth} deep, and was {depth_min}");
 }
 
-/// What of a line did not happen.
+/// Returns the actions of a line that did not happen.
 fn missing(line: &str, came_by: &CameBy) -> Vec<String> {
     let (phase, actions) = line.split_once(": ").unwrap();
     let has = |action: &str| came_by.get(phase).is_some_and(|actions| actions.contains(action));

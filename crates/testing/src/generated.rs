@@ -1,6 +1,6 @@
-//! Values made from the schema of a definition, field by field.
+//! Values generated from the schema of a definition, field by field.
 //!
-//! The schema is the one that is published, so a field that is added is tried without a word here.
+//! It is the published schema, so a new field is tested without any change here.
 
 use api::crd;
 use api::deployment::FlinkConfiguration;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::choices::Choices;
 
-/// Deepest value that is made below a field.
+/// Maximum depth of a value generated below a field.
 pub const DEPTH_MAX: usize = 4;
-/// Texts that mean something somewhere, and some that mean nothing anywhere.
+/// Texts that are meaningful in some field, and some that are meaningless everywhere.
 const TEXTS: [&str; 32] = [
     "",
     " ",
@@ -65,7 +65,7 @@ const OPTIONS: [(&str, &str); 12] = [
     ("rest.port", "8081"),
 ];
 
-/// A field of a definition: where it is, and what it may hold.
+/// A field of a definition: its position, and its allowed values.
 #[derive(Clone)]
 pub struct Field<'a> {
     /// Names from the root; `[]` for the items of a list, `{}` for the values of a map.
@@ -79,7 +79,7 @@ impl Field<'_> {
     }
 }
 
-/// All fields at and below `schema`.
+/// Collects all fields at and below `schema`.
 fn fields<'a>(path: &[&'a str], schema: &'a JSONSchemaProps, all: &mut Vec<Field<'a>>) {
     all.push(Field { path: path.to_vec(), schema });
     for (name, property) in schema.properties.iter().flatten() {
@@ -97,7 +97,7 @@ fn one_of<T: Copy>(all: &[T], choices: &mut Choices) -> T {
     all[usize::try_from(choices.below(all.len() as u64)).unwrap()]
 }
 
-/// A value that the schema accepts.
+/// Generates a value that the schema accepts.
 pub fn value(name: &str, schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Value {
     let kind = schema.type_.as_deref().unwrap_or("any");
     if let Some(values) = &schema.enum_ {
@@ -112,7 +112,7 @@ pub fn value(name: &str, schema: &JSONSchemaProps, depth: usize, choices: &mut C
         };
     }
     match kind {
-        // The schema says of these that they are text, and the types that they are times.
+        // Times are text in the schema, but our types parse them.
         "string" if name == "time" || name.ends_with("Timestamp") => json!("2026-01-01T00:00:00Z"),
         "string" => text(choices),
         "integer" => json!(integer(name, choices)),
@@ -149,7 +149,7 @@ fn object(schema: &JSONSchemaProps, depth: usize, choices: &mut Choices) -> Valu
         return Value::Object(fields);
     }
     let properties: Vec<_> = schema.properties.iter().flatten().collect();
-    // A pod has many fields: a few of them at a time.
+    // A pod has many fields, so use a few of them at a time.
     let share = u64::try_from(properties.len()).unwrap().div_ceil(3).max(1);
     for (name, property) in properties {
         if choices.below(share) == 0 {
@@ -184,7 +184,7 @@ fn options(choices: &mut Choices) -> Value {
     Value::Object(options)
 }
 
-/// A value of another type than the field's.
+/// Generates a value of another type than the field's.
 pub fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<Value> {
     if schema.x_kubernetes_int_or_string == Some(true) {
         return Some(json!({"a": 1}));
@@ -196,7 +196,7 @@ pub fn wrong(schema: &JSONSchemaProps, choices: &mut Choices) -> Option<Value> {
     (of[at] != kind).then(|| others[at].clone())
 }
 
-/// Puts `new` at `path`, and what is missing on the way.
+/// Puts `new` at `path`, creating missing parents.
 pub fn put(target: &mut Value, path: &[&str], new: Value) {
     let Some((first, rest)) = path.split_first() else {
         *target = new;
@@ -224,7 +224,7 @@ pub fn put(target: &mut Value, path: &[&str], new: Value) {
     put(child, rest, new);
 }
 
-/// Every field below `spec` of a definition, the root of the schema above it left out.
+/// Returns every field below `spec` of a definition, without the root of the schema above it.
 pub fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
     let root = crd::root(definition).unwrap();
     let mut all = Vec::new();
@@ -232,14 +232,14 @@ pub fn spec_fields(definition: &CustomResourceDefinition) -> Vec<Field<'_>> {
     all
 }
 
-/// Reads a manifest that the schema accepts, or says what is wrong with it.
+/// Parses a manifest that the schema accepts, or returns what is wrong with it.
 pub fn read(object: &Value) -> Result<Resource, Vec<manifest::Problem>> {
     let mut documents = manifest::parse("generated.json", &object.to_string())?;
     Ok(documents.remove(0).resource)
 }
 
-/// Puts a value into a field of `all`, rarely into one of a pod template, which has the most. Says what
-/// it has put where.
+/// Puts a value into a random field of `all`, rarely into one of a pod template, which has the most fields. Returns
+/// what it has put where.
 pub fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut Choices) -> String {
     let any =
         |choices: &mut Choices| &all[usize::try_from(choices.below(all.len() as u64)).unwrap()];
@@ -253,7 +253,7 @@ pub fn put_anywhere(object: &mut Value, all: &[Field<'_>], choices: &mut Choices
     what
 }
 
-/// Gives back the options that are not there any more.
+/// Restores options that were removed.
 pub fn keep_options(options: &mut FlinkConfiguration, former: &FlinkConfiguration) {
     for (key, value) in &former.0 {
         options.0.entry(key.clone()).or_insert_with(|| value.clone());

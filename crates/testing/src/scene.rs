@@ -30,7 +30,7 @@ pub const JOB_ID: &str = "00000000000000000000000000000001";
 pub const SAVEPOINT: &str = "s3://lake/sp/1";
 pub const CHECKPOINT: &str = "s3://lake/chk/7";
 
-/// One resource and everything that can be known of its cluster.
+/// One resource, with everything that can be known of its cluster.
 #[derive(Clone)]
 pub struct Scene {
     pub resource: FlinkDeployment,
@@ -75,7 +75,7 @@ pub fn pod() -> Pod {
 }
 
 impl Scene {
-    /// A resource that nobody has looked at.
+    /// Returns a resource that the operator has not seen yet.
     pub fn new(mode: &str) -> Self {
         let resource = serde_json::from_value(json!({
             "apiVersion": "flink.apache.org/v1beta1",
@@ -135,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// A job that has run for an hour with the resource's spec, with HA metadata.
+    /// Returns a job that has run for an hour with the resource's spec, with HA metadata.
     pub fn running(mode: &str) -> Self {
         let mut scene = Self::new(mode);
         let mode = scene.job().upgrade_mode;
@@ -164,14 +164,14 @@ impl Scene {
         scene
     }
 
-    /// The job is in `state`, in Flink and in the status.
+    /// Puts the job into `state`, in Flink and in the status.
     pub fn in_state(mut self, state: JobStatusState) -> Self {
         self.status.job_status.state = Some(state);
         self.facts.jobs = Fact::Known(job(state));
         self
     }
 
-    /// The JobManager does not answer, and what it did is not known.
+    /// The JobManager does not respond, and what it did is unknown.
     pub fn silent(mut self) -> Self {
         self.status.job_status.state = Some(JobStatusState::Reconciling);
         self.status.job_status.update_time = Some(ago(10).as_millisecond().to_string());
@@ -197,7 +197,7 @@ impl Scene {
         scene
     }
 
-    /// The job was stopped in this way to be started again.
+    /// The job was stopped with this mode, to be started again.
     pub fn upgrading(mut self, mode: UpgradeMode) -> Self {
         self.store(JobState::Suspended, mode);
         self.status.reconciliation_status.state = ReconciliationState::Upgrading;
@@ -208,7 +208,7 @@ impl Scene {
         self
     }
 
-    /// The job was suspended in this way.
+    /// The job was suspended with this mode.
     pub fn suspended(self, mode: UpgradeMode) -> Self {
         let mut scene = self.upgrading(mode);
         scene.status.reconciliation_status.state = ReconciliationState::Deployed;
@@ -227,7 +227,7 @@ impl Scene {
         self
     }
 
-    /// A user's edit.
+    /// Applies a user's edit.
     pub fn edit(mut self, edit: impl FnOnce(&mut FlinkDeploymentSpec)) -> Self {
         edit(&mut self.resource.spec);
         *self.resource.metadata.generation.as_mut().unwrap() += 1;
@@ -238,7 +238,7 @@ impl Scene {
         self.edit(|spec| edit(spec.job.as_mut().unwrap()))
     }
 
-    /// An option in the spec, there from the beginning.
+    /// Sets an option in the spec, present from the beginning.
     pub fn option(mut self, key: &str, value: &str) -> Self {
         self.resource.spec.flink_configuration.0.insert(key.to_owned(), json!(value));
         for text in [
@@ -276,7 +276,7 @@ impl Scene {
         self.resource.spec.job.clone().unwrap()
     }
 
-    /// Notes the resource's spec as reconciled.
+    /// Records the resource's spec as reconciled.
     pub fn store(&mut self, state: JobState, mode: UpgradeMode) {
         let mut spec = self.resource.spec.clone();
         let job = spec.job.as_mut().unwrap();
@@ -286,7 +286,7 @@ impl Scene {
         self.status.reconciliation_status.last_reconciled_spec = Some(text);
     }
 
-    /// The facts, with what runs as it would be started now unless they say otherwise.
+    /// Returns the facts. Unless they say otherwise, the cluster runs with the options it would be started with now.
     pub fn answers(&self) -> Facts {
         let mut facts = self.facts.clone();
         if facts.deployed_config == Fact::NotAsked {
@@ -295,7 +295,7 @@ impl Scene {
         facts
     }
 
-    /// Options of high availability that a start of the spec on record would get now.
+    /// Returns the options of high availability that a start of the recorded spec would get now.
     fn started_as_now(&self) -> FlinkConfig {
         let last = self.status.reconciliation_status.last_reconciled_spec.as_deref();
         let last = last.and_then(|text| ReconciledSpec::parse(text).ok());
@@ -313,7 +313,7 @@ impl Scene {
         plan
     }
 
-    /// The world with these facts.
+    /// Returns the world with these facts.
     pub fn world(&self, facts: Facts) -> World<'_> {
         World {
             went_back: self.went_back.clone(),
@@ -328,14 +328,14 @@ impl Scene {
         }
     }
 
-    /// The scene after this plan was carried out, without what follows from it in the world.
+    /// Returns the scene after this plan was carried out, without its effects in the world.
     pub fn after(mut self, plan: &Plan) -> Self {
         self.status = (*plan.status).clone();
         self
     }
 }
 
-/// The phases that a plan leads through, without the one before. Each may follow the one before it.
+/// Returns the phases that a plan leads through, without the one before. Each may follow the one before it.
 pub fn phases_of(before: &DeploymentStatus, plan: &Plan) -> Vec<Phase> {
     let written = plan.steps.iter().filter_map(|step| match step {
         Step::WriteStatus(status) => Some(&**status),
@@ -353,7 +353,7 @@ pub fn phases_of(before: &DeploymentStatus, plan: &Plan) -> Vec<Phase> {
     through
 }
 
-/// The status in the words of the transition table, the reason, and the steps.
+/// Describes the status in the words of the transition table, the reason, and the steps.
 pub fn told(plan: &Plan) -> String {
     let status = &plan.status;
     let reconciliation = &status.reconciliation_status;
@@ -396,19 +396,18 @@ pub fn check(scene: &Scene, expected: Expect) {
     expected.assert_eq(&told(&scene.plan()));
 }
 
-/// Names of the steps without events.
+/// Returns the names of the steps without events.
 pub fn step_names(plan: &Plan) -> Vec<&'static str> {
     plan.steps.iter().filter(|step| !matches!(step, Step::Event(_))).map(Step::name).collect()
 }
 
-/// The error of the status, as a person reads it.
+/// Returns the error of the status, as a person reads it.
 pub fn error(plan: &Plan) -> String {
     let text = plan.status.error.as_deref().unwrap_or_default();
     lifecycle::error_document::message_of(text)
 }
 
-/// Value of a key in the configuration of the cluster that the plan creates; empty where it has
-/// none.
+/// Returns the value of a key in the configuration of the cluster that the plan creates; empty if it creates none.
 pub fn created(plan: &Plan, key: &str) -> Option<String> {
     plan.steps.iter().find_map(|step| match step {
         Step::Own(ClusterStep::CreateCluster(objects)) => {
@@ -421,16 +420,16 @@ pub fn created(plan: &Plan, key: &str) -> Option<String> {
     })
 }
 
-/// Path that a created cluster restores from; empty for nothing.
+/// Returns the path that a created cluster restores from; empty if there is none.
 pub fn restored(plan: &Plan) -> Option<String> {
     created(plan, "execution.savepoint.path")
 }
 
-/// Of an operator with high availability by default.
+/// Configuration of an operator with high availability by default.
 pub const HA: &str =
     "high-availability.type: kubernetes\nhigh-availability.storageDir: s3://lake/ha\n";
 
-/// A running job whose spec says nothing of high availability.
+/// Returns a running job whose spec does not mention high availability.
 pub fn by_default(mode: &str) -> Scene {
     let mut scene = Scene::running(mode);
     let own = &mut scene.resource.spec.flink_configuration.0;
@@ -442,12 +441,12 @@ pub fn by_default(mode: &str) -> Scene {
     scene
 }
 
-/// Options that its pods are given.
+/// Returns the options that its pods were given.
 pub fn given(options: &[(&str, &str)]) -> Fact<FlinkConfig> {
     Fact::Known(options.iter().copied().collect())
 }
 
-/// It was started without, and the operator has high availability by default since.
+/// The job was started without high availability, which has since become the operator's default.
 pub fn started_without(mode: &str) -> Scene {
     let mut scene = by_default(mode).without_metadata();
     scene.facts.deployed_config = given(&[]);

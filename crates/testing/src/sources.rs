@@ -1,12 +1,12 @@
-//! The project's own files: where they are, and which tests they hold.
+//! The project's own files: where they are, and which tests they contain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A test as its source has it.
+/// A test as found in its source file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Named {
-    /// Its file, from the root of the project.
+    /// Its file, relative to the root of the project.
     pub file: PathBuf,
     pub name: String,
 }
@@ -15,7 +15,7 @@ pub fn path(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(of)
 }
 
-/// All tests of the folder and of those in it.
+/// Returns all tests of the folder and its subfolders.
 pub fn tests_below(folder: &str) -> Vec<Named> {
     let named = |(file, text): (PathBuf, String)| {
         names(&text).into_iter().map(move |name| Named { file: file.clone(), name })
@@ -23,7 +23,7 @@ pub fn tests_below(folder: &str) -> Vec<Named> {
     texts_below(folder).into_iter().flat_map(named).collect()
 }
 
-/// The source files of the folder and of those in it, from the root of the project.
+/// Returns the source files of the folder and its subfolders, with paths relative to the root of the project.
 pub fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path(folder)).unwrap() {
@@ -38,7 +38,7 @@ pub fn texts_below(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Names of the functions that are marked as tests.
+/// Returns the names of the functions that are marked as tests.
 fn names(source: &str) -> Vec<String> {
     let (mut found, mut is_test) = (Vec::new(), false);
     for line in source.lines().map(str::trim) {

@@ -1,11 +1,11 @@
-//! A terminal for programs that ask for one.
+//! A terminal for programs that require one.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// The end that a person sees and types at, and the one that programs have.
+/// Returns the end that a person sees and types at, and the one for programs.
 pub fn terminal() -> (OwnedFd, OwnedFd) {
     let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&person).unwrap();

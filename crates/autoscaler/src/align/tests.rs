@@ -6,14 +6,14 @@ const OFF: Alignment = Alignment::Mode(AlignmentMode::Off);
 const LEGACY_EVENLY: Alignment = Alignment::Legacy(AdjustMode::EvenlySpread);
 const LEGACY_MAX: Alignment = Alignment::Legacy(AdjustMode::MaximizeUtilisation);
 
-/// No limits but those of the job.
+/// No limits except those of the job.
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
 fn target(current: u32, target: u32, parts: u32) -> Target {
     Target { current, target, parts, max_parallelism: parts, lower: 1, upper: NO_LIMIT }
 }
 
-/// The results of all modes; a `!` marks those that are told.
+/// The results of all modes; a `!` marks those that are reported as limited.
 #[track_caller]
 fn check(target: Target, expected: &str) {
     let modes = [BALANCED, EVENLY, LEGACY_EVENLY, LEGACY_MAX];
@@ -43,7 +43,7 @@ fn section_16_example_2_alignment() {
 fn section_5_1_consequences() {
     // A source gets no more subtasks than it has partitions.
     check(Target { max_parallelism: 720, upper: 200, ..target(10, 20, 15) }, "15 15 15! 15!");
-    // What the user wants at least is more than that.
+    // The user's minimum is more than that.
     check(Target { max_parallelism: 720, lower: 18, ..target(18, 20, 15) }, "18 18 18! 18!");
 }
 
@@ -88,8 +88,8 @@ fn one_subtask_is_always_even() {
 }
 
 proptest::proptest! {
-    /// Whatever the mode, the result is within the limits, and goes in the direction that was asked
-    /// for or nowhere, unless subtasks go that have nothing to do.
+    /// Whatever the mode, the result is within the limits, and goes in the requested direction or stays, unless idle
+    /// subtasks are removed.
     #[test]
     fn never_outside_of_limits(
         current in 1_u32..400,

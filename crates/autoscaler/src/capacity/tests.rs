@@ -6,7 +6,7 @@ fn pod(cpus: u64, gib: u64) -> Pod {
     Pod { cpu_millis: cpus * 1000, memory: MemorySize(gib * GIB) }
 }
 
-/// Nodes of 8 CPUs and 32 GiB, by what is used of each.
+/// Nodes of 8 CPUs and 32 GiB, with this usage.
 fn nodes(used: &[(u64, u64)]) -> Capacity {
     let node = |&(cpus, gib): &(u64, u64)| Node {
         group: None,

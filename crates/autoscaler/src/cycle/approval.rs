@@ -1,7 +1,7 @@
-//! What executors of the installation make of the changes that a cycle is about to carry out.
+//! How the installation's executors change what a cycle is about to carry out.
 //!
-//! They are asked before memory is tuned and before quotas and the room on nodes are looked at, so that
-//! these hold for what executors want too.
+//! They are asked before memory is tuned and before quotas and the free resources of nodes are checked, so that these
+//! also apply to the executors' changes.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::topology::{Vertex, VertexId};
 use crate::vertex_scaler;
 
 impl Cycle {
-    /// The changes after all executors.
+    /// Returns the changes after all executors.
     pub(super) fn approved(
         &mut self,
         facts: &Facts<'_>,
@@ -58,7 +58,7 @@ impl Cycle {
         Ok(scalings)
     }
 
-    /// Takes over what an executor wants: vertices that it does not name stay as they are.
+    /// Applies an executor's changes: vertices that it does not name stay as they are.
     fn change(
         &mut self,
         by: &Id,

@@ -23,7 +23,7 @@ fn aggregate(value: f64) -> Option<Aggregate> {
     Some(Aggregate { min: value, max: value, average: value, sum: value })
 }
 
-/// A vertex as it is at one moment.
+/// A vertex at one moment.
 #[derive(Clone, Debug)]
 struct Now {
     id: &'static str,
@@ -70,7 +70,7 @@ impl Now {
     }
 }
 
-/// A job whose cycles are made one after the other.
+/// A job whose cycles run one after the other.
 struct Job {
     state: State,
     settings: Settings,
@@ -123,7 +123,7 @@ impl Job {
     }
 }
 
-/// A source at its limit, with 100 records more each second that it does not get to.
+/// A source at its limit that falls behind by 100 more records each second.
 fn overloaded(second: i64) -> Vec<Now> {
     #[allow(clippy::cast_precision_loss, reason = "small")]
     let second = second as f64;
@@ -175,7 +175,7 @@ fn pod(cpu_millis: u64, gib: u64) -> Pod {
     Pod { cpu_millis, memory: MemorySize(gib << 30) }
 }
 
-/// Those of a job whose TaskManagers have a slot each.
+/// The pods of a job whose TaskManagers have one slot each.
 fn pods() -> Pods {
     Pods {
         task_manager: pod(2000, 4),
@@ -356,7 +356,7 @@ fn tuned_memory_comes_with_a_decision_where_it_is_switched_on() {
     let (_, tuned) = decided(&[on], with_memory);
     let total = &tuned.state.config.overrides["taskmanager.memory.process.size"];
     assert!(MemorySize::parse(total).unwrap() < MemorySize::parse("4 gb").unwrap());
-    // Three of them fit into a quota that three of the present ones would not fit into.
+    // Three of them fit into a quota that three of the present ones would exceed.
     let quota = ("quota.memory", "10 gb");
     assert_eq!(decided(&[on, quota], with_memory).1.outcome, Outcome::Scaled);
     let (_, refused) = decided(&[quota], with_memory);

@@ -9,7 +9,7 @@ fn at(minute: i64) -> Timestamp {
 struct Job(Delayed);
 
 impl Job {
-    /// The answer to a recommendation at a minute: the parallelism and the minute of what counts.
+    /// The result of a recommendation at a minute: the parallelism and the minute of the one that is used.
     fn recommend(&mut self, minute: i64, parallelism: u32) -> Option<u32> {
         let recommended = Recommended { at: at(minute), parallelism, is_outside: minute % 2 == 0 };
         match self.0.recommend(&"a".into(), recommended, INTERVAL) {
@@ -73,8 +73,7 @@ fn vertices_wait_each_for_itself() {
     assert_eq!(delayed.recommend(&"a".into(), later, INTERVAL), Answer::Now(later));
 }
 
-/// A queue that was stored before the clock went back does no harm: no panic, and no answer from
-/// the future.
+/// A queue that was stored before the clock went back is harmless: no panic, and no result from the future.
 #[test]
 fn an_empty_queue_answers_with_what_was_asked() {
     let waiting = Waiting { since: at(0), recommended: VecDeque::new() };

@@ -43,8 +43,8 @@ fn section_1_of_an_excluded_vertex_the_users_wins_where_there_is_one() {
     check(own, None, &[("x", 2), ("y", 3)], &["x", "y"], json!({KEY: "x:1,y:3"}));
 }
 
-/// A departure: in Java a source that has finished, or whose busy time is not known for a moment,
-/// restarts the job to the user's parallelism, and then again to the decided one.
+/// A difference: in Java a source that has finished, or whose busy time is briefly unknown, restarts the job with the
+/// user's parallelism, and then again with the decided one.
 #[test]
 fn a_vertex_that_cannot_be_scaled_for_now_goes_on_as_was_decided() {
     let set = |ids: &[&str]| ids.iter().map(|id| (*id).into()).collect::<BTreeSet<VertexId>>();

@@ -25,7 +25,7 @@ fn topology(vertices: &[(&str, &[&str])]) -> Topology {
     Topology::new(vertices.iter().map(vertex).collect()).unwrap()
 }
 
-/// Two samples, a second apart: of each vertex its figures at first and then.
+/// Two samples, a second apart: each vertex with its first and second figure.
 fn samples(figures: &[(&str, Metric, f64, f64)]) -> Samples {
     let mut samples: Samples = [0, 1].map(|at| (second(at), Sample::default())).into();
     for (id, metric, first, last) in figures {
@@ -84,7 +84,7 @@ fn section_4_what_comes_in_is_what_is_read_and_what_is_not() {
     assert_eq!(figures.average(Metric::TrueProcessingRate), 200.0);
     assert_eq!(figures.current(Metric::RecommendedParallelism), 2.0);
     assert!(figures.current(Metric::TrueProcessingRate).is_nan());
-    // 19 seconds behind are no backlog.
+    // 19 seconds behind are not a backlog.
     assert!(!evaluation.is_backlog);
 }
 
@@ -106,7 +106,7 @@ fn section_4_rates_flow_along_the_edges() {
 
 #[test]
 fn a_bottleneck_does_not_hide_what_comes_in() {
-    // 100 per second wait at the source, so that twice as much is to go everywhere.
+    // 100 per second are pending at the source, so that twice as much must go everywhere.
     let mut lagging = source("a", 100.0, 200.0);
     lagging.push(("a", Metric::Lag, 0.0, 100.0));
     let graph: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"])];
@@ -123,7 +123,7 @@ fn an_edge_of_two_inputs_is_what_the_other_one_does_not_send() {
 
 #[test]
 fn an_edge_beside_others_is_what_is_sent() {
-    // `a` and `b` both feed `c` and `d`, so that nothing tells their edges apart.
+    // `a` and `b` both feed `c` and `d`, so that nothing distinguishes their edges.
     let graph: &[(&str, &[&str])] =
         &[("a", &[]), ("b", &[]), ("c", &["a", "b"]), ("d", &["a", "b"])];
     let figures = [

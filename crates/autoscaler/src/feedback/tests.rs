@@ -24,7 +24,7 @@ fn history(scalings: &[(u32, u32, f64)]) -> VertexHistory {
 fn section_5_2_a_scale_up_that_brought_too_little() {
     let settings = settings(&[]);
     let from_1_to_2 = history(&[(1, 2, 100.0)]);
-    // A tenth of the 100 that were expected is enough.
+    // A tenth of the expected 100 is enough.
     assert_eq!(ineffective(&from_1_to_2, 2, 110.0, &settings), None);
     let found = ineffective(&from_1_to_2, 2, 109.0, &settings).unwrap();
     assert_eq!((found.expected, found.actual), (100.0, 9.0));
@@ -61,9 +61,9 @@ fn section_5_3_a_vertex_that_scales_linearly() {
 fn a_vertex_that_scales_worse() {
     // (1*100 + 2*160 + 4*200) / ((1 + 4 + 16) * 100) = 0.5809…, rounded up.
     assert_eq!(coefficient(&[(1, 2, 100.0), (2, 4, 160.0), (4, 8, 200.0)]), 0.59);
-    // Below the smallest that is believed.
+    // Below the configured minimum.
     assert_eq!(coefficient(&[(1, 2, 100.0), (2, 4, 20.0), (4, 8, 20.0)]), 0.5);
-    // Better than linear counts as linear.
+    // Better than linear is treated as linear.
     assert_eq!(coefficient(&[(1, 2, 100.0), (2, 4, 300.0), (4, 8, 900.0)]), 1.0);
 }
 

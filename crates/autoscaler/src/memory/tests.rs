@@ -6,7 +6,7 @@ use crate::topology::{Counters, Vertex};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Two vertices with 50 subtasks each, which are to have 25 and 10.
+/// Two vertices with 50 subtasks each, which are scaled to 25 and 10.
 struct Job {
     options: Vec<(&'static str, &'static str)>,
     heap: f64,
@@ -195,7 +195,7 @@ fn fractions_are_rounded_up() {
 }
 
 proptest::proptest! {
-    /// A decision that could not be read again would leave the job without any.
+    /// A decision that cannot be read back would leave the job without any.
     #[test]
     fn what_is_tuned_is_read_back(
         heap in 0.0..64e9_f64,

@@ -1,4 +1,4 @@
-//! What rules answer, and whether it can be.
+//! The answers of rules, and whether they are valid.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use config::secret::hide_in;
 use crate::metric::{Evaluated, Metric};
 use crate::topology::VertexId;
 
-/// Most characters of what an answer says that is repeated.
+/// Maximum number of characters quoted from an answer.
 const EXCERPT_CHARS: usize = 60;
-/// Longest reason of a rule, in characters.
+/// Maximum length of a rule's reason, in characters.
 pub(super) const REASON_CHARS: usize = 500;
-/// Figures that decisions and reports are made of, and whether the average counts. What is a fact of
-/// the job, or comes of a decision, is in none of them.
+/// Figures that an evaluator may set because decisions and reports use them, and whether the average is used. Facts
+/// about the job, and results of a decision, are not among them.
 const SETTABLE: [(Metric, bool); 7] = [
     (Metric::Load, true),
     (Metric::TrueProcessingRate, true),
@@ -25,18 +25,18 @@ const SETTABLE: [(Metric, bool); 7] = [
     (Metric::ScaleDownRateThreshold, false),
 ];
 
-/// What an executor says of a decision.
+/// An executor's verdict on a decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// It may be carried out as it is.
     Approved,
-    /// It may not, for a reason where one is given.
+    /// It must not be carried out, with the reason if there is one.
     Vetoed(Option<String>),
-    /// These vertices get this parallelism, and no others.
+    /// Only these vertices change, to this parallelism.
     Changed(BTreeMap<VertexId, u32>),
 }
 
-/// `null` or `{"TARGET_DATA_RATE": 1000.0, "LAG": {"current": 0}}`.
+/// Parses `null` or `{"TARGET_DATA_RATE": 1000.0, "LAG": {"current": 0}}`.
 pub(super) fn read_figures(answer: &Value) -> Result<Vec<(Metric, Evaluated)>, String> {
     let figures = match answer {
         Value::Null => return Ok(Vec::new()),
@@ -95,7 +95,7 @@ pub(super) fn read_parallelism(given: &Value, min: u32, max: u32) -> Result<u32,
         .ok_or_else(|| format!("parallelism {number} is not between {min} and {max}"))
 }
 
-/// `true`, `false`, why not, or `{"VERTEX": 4}`.
+/// Parses `true`, `false`, a reason, or `{"VERTEX": 4}`.
 pub(super) fn read_verdict(
     answer: &Value,
     limits: &BTreeMap<VertexId, (u32, u32)>,
@@ -124,7 +124,7 @@ pub(super) fn read_verdict(
     given.iter().map(read).collect::<Result<_, _>>().map(Verdict::Changed)
 }
 
-/// On one line, no longer than that.
+/// Returns the text on one line, with at most `chars` characters.
 pub(super) fn cut(text: &str, chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(chars).collect()

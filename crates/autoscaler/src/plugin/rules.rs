@@ -1,8 +1,8 @@
 //! The rules that the operator's configuration defines:
 //! `kubernetes.operator.plugins.<evaluators|alignments|executors>.<name>.<option>`.
 //!
-//! Expressions are evaluated here; an address is the shell's to ask. A job's own configuration defines
-//! none: whoever edits a job could else have the operator call any address.
+//! Expressions are evaluated here; the shell calls addresses. A job's own configuration defines no rules: otherwise
+//! anyone who edits a job could make the operator call any address.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,10 @@ use crate::settings::Settings;
 pub struct Rules(BTreeMap<Id, Source<Rule>>);
 
 impl Rules {
+    /// Reads the rules.
+    ///
     /// # Errors
-    /// Everything that is wrong with them, so that one edit can mend it.
+    /// Everything that is wrong with them, so that one edit can fix it.
     pub fn read(config: &FlinkConfig) -> Result<Self, Vec<InvalidPlugin>> {
         let (mut rules, mut problems) = (BTreeMap::new(), Vec::new());
         for kind in Kind::ALL {
@@ -36,7 +38,7 @@ impl Rules {
         if problems.is_empty() { Ok(Self(rules)) } else { Err(problems) }
     }
 
-    /// Those that are asked at an address.
+    /// Returns the rules that are called at an address.
     pub fn endpoints(&self) -> impl Iterator<Item = (&Id, &Endpoint)> {
         self.0.iter().filter_map(|(id, source)| match source {
             Source::Http(endpoint) => Some((id, endpoint)),
@@ -44,16 +46,16 @@ impl Rules {
         })
     }
 
-    /// Checks that there is every rule that a job names.
+    /// Checks that every rule that a job names exists.
     ///
     /// # Errors
-    /// Says which one is not there, and what defines it.
+    /// Says which one does not exist, and what defines it.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
         let missing = settings.plugins.iter().find(|named| !self.0.contains_key(&named.id));
         missing.map_or(Ok(()), |named| Err(undefined(&named.id)))
     }
 
-    /// Checks that no rule that a job names is asked at an address.
+    /// Checks that no rule that a job names is called at an address.
     ///
     /// # Errors
     /// Says which one is.
@@ -66,7 +68,7 @@ impl Rules {
         })
     }
 
-    /// The answer of an expression.
+    /// Returns the answer of an expression.
     ///
     /// # Errors
     /// Why there is none.
@@ -80,7 +82,7 @@ impl Rules {
         }
     }
 
-    /// Makes a cycle whose questions are answered by expressions alone.
+    /// Runs a cycle whose questions are answered by expressions alone.
     pub fn cycle(&self, state: State, facts: &Facts<'_>) -> Cycle {
         if facts.settings.plugins.iter().next().is_none() {
             return cycle::run(state, facts);

@@ -1,4 +1,4 @@
-//! What rules are told, and where they are asked.
+//! Builds the questions to rules from the state of a cycle.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::align::Target;
 use crate::metric::{Evaluated, Figures, Metric};
 use crate::topology::{Vertex, VertexId};
 
-/// Facts that all rules of a cycle are told.
+/// The input that all rules of a cycle receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Teller<'a> {
     pub asking: Asking<'a>,
@@ -20,7 +20,7 @@ pub struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// The answer of a rule, where it was asked already.
+    /// Returns the answer of a rule if it was already asked.
     fn answer<T>(
         &self,
         named: &Named,
@@ -47,10 +47,10 @@ impl Teller<'_> {
         job
     }
 
-    /// The figures that an evaluator sets for a vertex; those of its `inputs` are evaluated.
+    /// Returns the figures that an evaluator sets for a vertex; those of its `inputs` are evaluated.
     ///
     /// # Errors
-    /// Where it has to be asked, and where it gives no answer that can be used.
+    /// If it must be asked first, or if its answer is unusable.
     pub fn figures(
         &self,
         named: &Named,
@@ -66,10 +66,10 @@ impl Teller<'_> {
         self.answer(named, Some(id), facts, read_figures)
     }
 
-    /// The parallelism that an alignment mode fits; nothing where it leaves the computed one.
+    /// Returns the parallelism of an alignment mode; `None` if it keeps the computed one.
     ///
     /// # Errors
-    /// Where it has to be asked, and where it gives no answer that can be used.
+    /// If it must be asked first, or if its answer is unusable.
     pub fn alignment(
         &self,
         named: &Named,
@@ -96,11 +96,11 @@ impl Teller<'_> {
         })
     }
 
-    /// The verdict of an executor on changes of parallelism. `limits` are the vertices that it may
-    /// change, each with its least and its most parallelism.
+    /// Returns the verdict of an executor on changes of parallelism. `limits` are the vertices that it may change, each
+    /// with its minimum and maximum parallelism.
     ///
     /// # Errors
-    /// Where it has to be asked, and where it gives no answer that can be used.
+    /// If it must be asked first, or if its answer is unusable.
     pub fn verdict(
         &self,
         named: &Named,
@@ -131,14 +131,14 @@ fn told_vertex(id: &VertexId, vertex: &Vertex) -> Value {
     })
 }
 
-/// A vertex and its figures, for those that look at all of them.
+/// Describes a vertex and its figures, for rules that use all of them.
 pub fn told_with_figures(id: &VertexId, vertex: &Vertex, figures: &Figures) -> Value {
     let mut told = told_vertex(id, vertex);
     told["metrics"] = told_figures(figures);
     told
 }
 
-/// What was not measured, and a rate without a limit, is left out.
+/// Omits what was not measured, and rates without a limit.
 fn told_figures(figures: &Figures) -> Value {
     let told = figures.0.iter().filter_map(|(metric, evaluated)| {
         let Evaluated { current, average } = *evaluated;

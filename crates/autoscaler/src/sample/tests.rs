@@ -43,7 +43,7 @@ fn counters(records_in: f64) -> Counters {
     Counters { records_in, records_out: 7.0, busy: 1234.0 }
 }
 
-/// The values that are measured of the source.
+/// The values measured of the source.
 fn of_source(counters: Counters, reading: VertexReading, earlier: &Samples) -> Values {
     of(counters, reading, earlier, &[]).0
 }
@@ -165,7 +165,7 @@ fn a_source_is_observed_while_it_catches_up() {
     let observed = |reading, before: &[f64]| {
         of_source(counters(1.0), reading, &earlier(before)).get(Metric::ObservedTpr)
     };
-    // 30 seconds behind, and 40 percent of the time it could work.
+    // 30 seconds behind, and processing 40 percent of the time.
     assert_eq!(observed(catching_up, &[]), Some(250.0));
     let has_caught_up = VertexReading { pending: sum(2999.0), ..catching_up };
     assert_eq!(observed(has_caught_up, &[]), None);

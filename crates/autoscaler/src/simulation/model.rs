@@ -1,4 +1,4 @@
-//! The model of a job to simulate: from a small YAML file, or from the figures of a job that runs.
+//! The model of a job to simulate: from a small YAML file, or from the figures of a running job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,44 +12,44 @@ use crate::topology::{ShipStrategy, Topology, VertexId};
 use api::deployment::FlinkConfiguration;
 use config::{FlinkConfig, duration};
 
-/// Longest time that is simulated: the work grows with it.
+/// Maximum simulated time, which bounds the work.
 pub const DURATION_MAX: Duration = Duration::from_hours(7 * 24);
-/// Most cycles that are simulated.
+/// Maximum number of simulated cycles.
 pub const CYCLES_MAX: u64 = 20_000;
-/// Most vertices.
+/// Maximum number of vertices.
 pub const VERTICES_MAX: usize = 100;
-/// Largest file.
+/// Maximum size of a file in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Where Flink draws the line.
+/// Flink's own limit.
 const PARALLELISM_MAX: u32 = 1 << 15;
 
-/// A job on paper.
+/// A job to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub name: String,
-    /// Between two cycles.
+    /// Time between two cycles.
     pub interval: Duration,
     pub duration: Duration,
-    /// How long the job stands still when it is scaled.
+    /// How long the job stops when it is scaled.
     pub restart: Duration,
     pub options: FlinkConfig,
-    /// Seconds since the start, and how many records come in per second then; between two points the
-    /// rate changes evenly.
+    /// Seconds since the start, and how many records arrive per second then; between two points the rate changes
+    /// linearly.
     pub rate: Vec<(f64, f64)>,
     pub vertices: BTreeMap<VertexId, VertexModel>,
 }
 
-/// One vertex on paper.
+/// One vertex to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VertexModel {
     pub parallelism: u32,
     pub max_parallelism: u32,
     pub partitions: Option<u32>,
-    /// Per second, of a subtask that has something to do all the time.
+    /// Records per second of a subtask that always has something to do.
     pub records_per_subtask: f64,
-    /// Of all records that come in, how many this source gets.
+    /// This source's share of all arriving records.
     pub share: f64,
-    /// Records that wait in front of this source at the start.
+    /// Records pending at this source at the start.
     pub backlog: f64,
     pub inputs: BTreeMap<VertexId, Edge>,
 }
@@ -58,7 +58,7 @@ pub struct VertexModel {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     pub ship: ShipStrategy,
-    /// Records that are sent for each that comes in.
+    /// Records sent for each one that arrives.
     pub ratio: f64,
 }
 
@@ -122,7 +122,7 @@ fn one() -> u32 {
     1
 }
 
-/// As Flink chooses for up to 85 subtasks.
+/// Flink's default for up to 85 subtasks.
 fn key_groups() -> u32 {
     128
 }
@@ -132,10 +132,10 @@ fn field(field: impl Into<String>, problem: impl Into<String>) -> Unfit {
 }
 
 impl Model {
-    /// Reads a YAML file.
+    /// Parses a YAML file.
     ///
     /// # Errors
-    /// For what is no job, with the field to blame.
+    /// If it does not describe a job; names the invalid field.
     pub fn read(text: &str) -> Result<Self, Unfit> {
         let ModelText { name, interval, duration, restart, options, rate, vertices } =
             serde_yaml::from_str(text).map_err(|error| Unfit::Syntax(error.to_string()))?;
@@ -182,10 +182,10 @@ impl Model {
         Ok(model)
     }
 
-    /// The job that was measured, as it would go on with `factor` times as many records.
+    /// Returns a model of the measured job, with `factor` times as many records.
     ///
     /// # Errors
-    /// When the figures do not say how much a vertex can do.
+    /// If the figures do not say how much a vertex can process.
     pub fn measured(
         name: &str,
         topology: &Topology,
@@ -205,7 +205,7 @@ impl Model {
         for (id, vertex) in topology.vertices() {
             let true_rate = figure(id, Metric::TrueProcessingRate);
             let true_rate = true_rate.ok_or_else(|| Unfit::Idle(id.clone()))?;
-            // Which input a record came from is not told: all send as much for each.
+            // Flink does not report which input a record came from: assume the same ratio for all.
             let inputs = vertex.inputs.keys().map(target).sum::<Result<f64, Unfit>>()?;
             let ratio = if vertex.is_source() { 0.0 } else { target(id)? / inputs };
             let lag = evaluation.vertices.get(id).map(|figures| figures.current(Metric::Lag));
@@ -235,7 +235,7 @@ impl Model {
         })
     }
 
-    /// Records per second that come in.
+    /// Returns the records per second that arrive.
     pub fn rate_at(&self, second: u64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "at most a week")]
         let second = second as f64;
@@ -250,10 +250,10 @@ impl Model {
         }
     }
 
-    /// Checks the bounds of a file, and of flags that were laid over it.
+    /// Checks the limits of a file, and of flags that override it.
     ///
     /// # Errors
-    /// For the first field that is out of bounds.
+    /// For the first field that is out of range.
     pub fn check(&self) -> Result<(), Unfit> {
         if self.vertices.is_empty() || self.vertices.len() > VERTICES_MAX {
             return Err(field("vertices", format!("expected 1 to {VERTICES_MAX} vertices")));
@@ -334,7 +334,7 @@ fn vertex(text: VertexText, key: &str, sources: usize) -> Result<(VertexId, Vert
     Ok((VertexId::from(name), model))
 }
 
-/// A count of records: neither negative nor beyond what a float tells apart.
+/// Checks a count of records: neither negative nor beyond the precision of a float.
 fn is_amount(key: &str, number: f64) -> Result<(), Unfit> {
     if (0.0..=1e15).contains(&number) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The values read back. Whatever is not known exactly is an error: a newer operator may mean
-//! something else by it.
+//! Parses the stored values. Anything that is not known exactly is an error: a newer operator may mean something else
+//! by it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,7 +19,7 @@ use config::structure::split_map;
 use super::TEXT_MAX;
 use super::text::{decompress, read_double, read_duration, read_instant};
 
-/// Scalars are read as texts, so that no digit of them is lost.
+/// Scalars are read as text, so that no digit is lost.
 type Text = String;
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ struct RecommendedText {
     outside_utilization_bound: bool,
 }
 
-/// Reads YAML; nothing for an empty text.
+/// Parses YAML; `None` for an empty text.
 fn yaml<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -92,8 +92,8 @@ fn yaml<T: DeserializeOwned>(text: &str) -> Result<Option<T>, String> {
     if text.len() as u64 > TEXT_MAX {
         return Err(format!("it is longer than {TEXT_MAX} characters"));
     }
-    // As many figures as a job of a thousand vertices has in an hour; nobody writes anchors. In a
-    // database it is JSON, which nests in flow style.
+    // Enough for the figures of a thousand vertices over an hour; no writer uses anchors. In a database it is JSON,
+    // which nests in flow style.
     let budget = serde_yaml::budget! {
         max_events: 6_000_000,
         max_nodes: 3_000_000,
@@ -159,7 +159,7 @@ pub(super) fn samples(value: &str) -> Result<Samples, String> {
     samples.unwrap_or_default().into_iter().map(sample).collect()
 }
 
-/// An id as Flink writes it; nothing else goes into YAML as it is.
+/// Parses an id as Flink writes it; only ids may be written to YAML without quotes.
 fn vertex(id: &str) -> Result<VertexId, String> {
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id { Ok(id.into()) } else { Err(format!("`{id}` is not a vertex id")) }

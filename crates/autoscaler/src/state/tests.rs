@@ -7,10 +7,10 @@ use crate::sample::Sample;
 use crate::scaling_history::Scaling;
 
 const A: &str = "20ba6b65f97481d5570070de90e4e791";
-/// Only digits, as an id may be.
+/// Only digits, which an id may be.
 const B: &str = "12345678901234567890123456789012";
 
-/// As the Java operator writes them, before they are compressed.
+/// As the Java operator writes them, before compression.
 const HISTORY_TEXT: &str = "---
 12345678901234567890123456789012:
   2023-11-14T22:14:20Z:
@@ -159,7 +159,7 @@ fn sets_aside(key: &str, value: &str, reason: &str) {
     let written = write(&read_back).unwrap().data;
     assert_eq!(written[&aside.kept_as], value);
     assert_eq!(written.get(key), None);
-    // The rest is as it was, and stays so.
+    // The rest is unchanged, and stays so.
     let rest = |data: &Data| -> Data {
         data.clone().into_iter().filter(|(of, _)| !of.starts_with(key)).collect()
     };
@@ -331,7 +331,7 @@ fn samples_alone_are_stored_now_and_then_and_decisions_at_once() {
     assert!(is_due(&decided, Some(now)));
 }
 
-/// As the Java program writes them into a database: JSON, with figures that are no numbers in quotes.
+/// As the Java program writes them into a database: JSON, with NaN and infinity in quotes.
 #[test]
 fn what_the_java_program_keeps_in_a_database_is_taken_over() {
     let history = format!(
@@ -375,7 +375,7 @@ fn what_the_java_program_keeps_in_a_database_is_taken_over() {
         (PARALLELISM, overrides.as_str()),
     ];
     let yaml: Data = yaml.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    // Not NaN is compared, but what would be written of it.
+    // Compares what would be written, because NaN is not equal to itself.
     let (json, yaml) = (write(&taken).unwrap(), write(&read(&yaml).unwrap()).unwrap());
     assert_eq!(json.data, yaml.data, "as of a ConfigMap, and nothing else");
     assert_eq!((taken.set_aside, taken.kept.len()), (vec![], 0));

@@ -13,23 +13,22 @@ use super::TEXT_MAX;
 
 const NANOS: u128 = 1_000_000_000;
 
-/// Compressed, in base64.
+/// Compresses a text and encodes it in base64.
 pub(super) fn compress(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Writing to memory does not fail; what it would leave out is seen when it is read.
+    // Writing to memory cannot fail, and reading the value would reveal missing data.
     let _written = encoder.write_all(text.as_bytes());
     STANDARD.encode(encoder.finish().unwrap_or_default())
 }
 
-/// Decompresses a value. A text that is not compressed is taken as it is, because very old
-/// operators wrote it so.
+/// Decompresses a value. A text that is not compressed is used as it is, because very old operators wrote it so.
 pub(super) fn decompress(value: &str) -> Result<String, String> {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     let compressed = match STANDARD.decode(value.trim()) {
         Ok(bytes) if bytes.starts_with(&GZIP) => bytes,
         Ok(_) | Err(_) => return Ok(value.to_owned()),
     };
-    // Text like this takes a tenth or less; what would be far larger was made to be.
+    // Real values compress to a tenth or less; one that expands far more was made to do so.
     let max = (compressed.len() as u64 * 400 + (1 << 20)).min(TEXT_MAX);
     let mut text = String::new();
     GzDecoder::new(compressed.as_slice())
@@ -42,7 +41,7 @@ pub(super) fn decompress(value: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// A number as `Double.toString` writes it.
+/// Formats a number as `Double.toString` does.
 pub(super) fn double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -70,7 +69,7 @@ pub(super) fn read_double(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A time as `Instant.toString` writes it: with no, three, six or nine decimals.
+/// Formats a time as `Instant.toString` does: with no, three, six or nine decimals.
 pub(super) fn instant(time: Timestamp) -> String {
     let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
     let decimals = match nanos {
@@ -99,7 +98,7 @@ pub(super) fn read_duration(text: &str) -> Result<SignedDuration, String> {
     text.parse().map_err(|_| no_duration())
 }
 
-/// Seconds with nine decimals.
+/// Formats seconds with nine decimals.
 pub(super) fn decimal(nanos: i128) -> String {
     if nanos == 0 {
         return "0.0".to_owned();
@@ -109,7 +108,7 @@ pub(super) fn decimal(nanos: i128) -> String {
     format!("{sign}{}.{:09}", nanos / NANOS, nanos % NANOS)
 }
 
-/// Nanoseconds of decimal seconds; nothing for what is written otherwise.
+/// Parses decimal seconds into nanoseconds; `None` for any other format.
 fn read_decimal(text: &str) -> Option<i128> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -120,7 +119,7 @@ fn read_decimal(text: &str) -> Option<i128> {
     if seconds.is_empty() || seconds.len() > 19 || !is_digits(seconds) || !is_digits(fraction) {
         return None;
     }
-    // More than nine decimals do not count.
+    // Ignore more than nine decimals.
     let nanos: String = fraction.chars().chain(std::iter::repeat('0')).take(9).collect();
     Some(sign * (seconds.parse::<i128>().ok()? * 1_000_000_000 + nanos.parse::<i128>().ok()?))
 }
@@ -190,7 +189,7 @@ mod tests {
         assert!(compress(&text).len() < 200);
         assert_eq!(decompress(&compress(&text)), Ok(text));
         assert_eq!(decompress("---\na: 1\n"), Ok("---\na: 1\n".to_owned()));
-        // Valid base64 that is nothing compressed.
+        // Valid base64 of uncompressed data.
         assert_eq!(decompress("abcd"), Ok("abcd".to_owned()));
     }
 

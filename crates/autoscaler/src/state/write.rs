@@ -1,4 +1,4 @@
-//! The values as Jackson writes them: YAML in block style, strings in quotes, lists not indented.
+//! Writes the values as Jackson does: YAML in block style, strings in quotes, lists not indented.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use config::structure::join_map;
 
 use super::text::{compress, decimal, double, instant};
 
-/// A document that grows line by line.
+/// A document built line by line.
 struct Yaml(String);
 
 impl Yaml {
@@ -23,11 +23,11 @@ impl Yaml {
     }
 
     fn line(&mut self, indent: usize, text: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _written = writeln!(self.0, "{:indent$}{text}", "");
     }
 
-    /// A key whose entries follow, if it has any.
+    /// Writes a key whose entries follow, if it has any.
     fn open(&mut self, indent: usize, key: &str, is_empty: bool) {
         let rest = if is_empty { " {}" } else { "" };
         self.line(indent, format_args!("{key}:{rest}"));
@@ -144,7 +144,7 @@ pub(super) fn delayed(delayed: &Delayed) -> Option<String> {
     Some(yaml.0)
 }
 
-/// In double quotes: a JSON string is one of YAML's too.
+/// Quotes a text: a JSON string is also a YAML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

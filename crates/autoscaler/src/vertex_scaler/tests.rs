@@ -9,7 +9,7 @@ use crate::scaling_history::Scaling;
 use crate::settings::tests::settings;
 use crate::topology::{Counters, ShipStrategy};
 
-/// A vertex with these rates, as the examples of the specification have them.
+/// A vertex with these rates, as in the examples of the specification.
 #[derive(Clone)]
 struct Example {
     current: u32,
@@ -233,7 +233,7 @@ fn nothing_to_do_shrinks_step_by_step() {
     let idle = example(100, 0.0, f64::INFINITY, "0.7");
     idle.clone().with("scale-down.max-factor", "0.6").gives(40, true);
     idle.clone().gives(1, true);
-    // With no lower bound on the utilization it is never too idle.
+    // Without a lower bound on the utilization it is never too idle.
     idle.clone().with("utilization.min", "0").gives(1, false);
     Example { is_backlog: true, ..idle }.gives(1, false);
 }
@@ -250,7 +250,7 @@ fn without_rates_there_is_no_decision() {
     }
     assert_eq!(rule(example(4, f64::NAN, 100.0, "0.7")), Rule::NoTargetRate);
     assert_eq!(rule(example(4, 0.0, 0.0, "0.7")), Rule::NoFactor);
-    // Everything, for a vertex that can do everything.
+    // Everything, for a vertex with infinite capacity.
     assert_eq!(rule(example(4, 100.0, f64::INFINITY, "0")), Rule::NoFactor);
 }
 
@@ -330,7 +330,7 @@ fn down_waits_and_takes_the_highest() {
     let due = decide(60, 20.0);
     assert_eq!(decider(&due), (Rule::ScaleDownMaximum, 7.0));
     assert_eq!(due.new, 7);
-    // 70 of 100 was within bounds at that time, and that counts.
+    // 70 of 100 was within bounds at that time, which is what is used.
     assert!(!due.is_outside);
     assert_eq!(due.expected_rate, Some(20.0), "of the parallelism that was computed now");
 }
@@ -350,7 +350,7 @@ fn enough_or_up_ends_the_waiting() {
     }
 }
 
-/// Somebody gave the vertex less than was recommended: waiting to scale down never scales up.
+/// If someone gave the vertex less than was recommended, waiting to scale down never scales up.
 #[test]
 fn a_recommendation_of_earlier_is_no_reason_to_scale_up() {
     let mut delayed = Delayed::default();
@@ -370,8 +370,7 @@ fn a_recommendation_of_earlier_is_no_reason_to_scale_up() {
 }
 
 proptest::proptest! {
-    /// Whatever is measured: the result is a parallelism within the limits, and every number of the
-    /// way is one.
+    /// Whatever is measured: the result is a parallelism within the limits, and every intermediate number is valid.
     #[test]
     fn never_outside_of_limits(
         current in 1_u32..500,

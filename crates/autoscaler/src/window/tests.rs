@@ -102,7 +102,7 @@ fn section_3_3_a_full_window_drops_what_is_older() {
     assert_eq!(seconds_of(&full.samples), [600, 900, 1500]);
 }
 
-/// Samples come a moment later than once in a window: the Java operator is left with one of them for ever.
+/// Samples come a moment later than once per window: the Java operator is left with one of them forever.
 #[test]
 fn a_window_as_long_as_the_interval_between_samples_is_full_each_time() {
     let minute = settings(&[("metrics.window", "1 min"), ("stabilization.interval", "5 s")]);

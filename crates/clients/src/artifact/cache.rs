@@ -1,8 +1,8 @@
-//! Jars that were fetched before, on the operator's disk.
+//! Previously downloaded jars on the operator's disk.
 //!
-//! A copy is used only when its source says that it is current, asked with the same credentials as
-//! a fetch: the cache shortens transfers and opens nothing to anybody. A copy that cannot be read
-//! is as good as none, and so is a folder that cannot be written.
+//! A copy is used only if its source, asked with the same credentials as for a download, confirms that it is current:
+//! the cache shortens transfers and gives no one additional access. An unreadable copy is treated as missing, and a
+//! folder that cannot be written to as no cache.
 
 use std::fs;
 use std::io::Read as _;
@@ -17,7 +17,7 @@ use super::request::Request;
 use super::sink::{Fetched, hex, temporary_file};
 use super::uri::{self, Scheme};
 
-/// Copies that are kept at most, whatever their size.
+/// Maximum number of copies, whatever their size.
 const COPIES_MAX: usize = 1000;
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -31,13 +31,13 @@ pub(super) struct Cache {
     size_max: u64,
 }
 
-/// A jar that is there, and what its source called this version.
+/// A cached jar, and the validator its source gave this version.
 pub(super) struct Copy {
     pub(super) fetched: Fetched,
     pub(super) validator: String,
 }
 
-/// Version, checksum and size of a copy, kept beside it as JSON.
+/// Version, checksum and size of a copy, stored beside it as JSON.
 #[derive(Serialize, Deserialize)]
 struct Label {
     validator: String,
@@ -46,7 +46,7 @@ struct Label {
 }
 
 impl Cache {
-    /// The cache, unless it is off. A local file is not worth a copy.
+    /// Returns the cache unless it is disabled. A local file is not worth a copy.
     pub(super) fn of(scheme: Scheme, request: &Request) -> Option<Self> {
         let size_max = request.limits.cache_max.bytes();
         if size_max == 0 || scheme == Scheme::File {
@@ -56,7 +56,7 @@ impl Cache {
         Some(Self { folder: request.directory.join("cache"), key, size_max })
     }
 
-    /// The copy, under a name of its own, so that it may leave the cache while it is used.
+    /// Returns the copy under a name of its own, so that the cache may drop it while it is used.
     pub(super) async fn find(&self, request: &Request) -> Option<Copy> {
         let file_name = uri::file_name(&request.url().ok()?);
         let (cache, directory) = (self.clone(), request.directory.clone());
@@ -70,7 +70,7 @@ impl Cache {
         })
     }
 
-    /// Keeps a copy, and drops the ones that were not used for longest where there is no room.
+    /// Stores a copy, and drops the least recently used ones if there is no room.
     pub(super) async fn keep(&self, fetched: &Fetched, validator: &str) {
         if fetched.size_bytes > self.size_max {
             return;
@@ -102,7 +102,7 @@ impl Cache {
         if sum_of(&file).ok()? != label.sha256 {
             return None;
         }
-        // Its age decides what leaves first.
+        // The modification time decides which copy is dropped first.
         drop(file.set_modified(SystemTime::now()));
         Some((path, label))
     }
@@ -159,7 +159,7 @@ fn sum_of(mut file: &fs::File) -> std::io::Result<String> {
     }
 }
 
-/// The file under a new temporary name in `directory`.
+/// Links the file under a new temporary name in `directory`.
 fn linked(file: &Path, directory: &Path) -> Option<TempPath> {
     let path = temporary_file(directory).ok()?.into_temp_path();
     fs::remove_file(&path).ok()?;

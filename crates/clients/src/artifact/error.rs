@@ -1,4 +1,4 @@
-//! Why a jar was not fetched, and what to do about it.
+//! Why a jar was not downloaded, and what to do about it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use config::memory::MemorySize;
 use config::option::InvalidValue;
 use config::options;
 
-/// A jar that was not fetched. URIs are shown without user, password and query.
+/// A failed download of a jar. URIs are shown without user, password and query.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options that say how to fetch cannot be read.
+    /// The options that control the download cannot be parsed.
     #[error(transparent)]
     Option(#[from] InvalidValue),
-    /// The request cannot be carried out as it is written.
+    /// The request is invalid as written.
     #[error("jar `{uri}` cannot be fetched: {problem}")]
     Invalid { uri: String, problem: String },
     /// The administrator does not allow the scheme.
@@ -24,7 +24,7 @@ pub enum Error {
         options::USER_ARTIFACTS_ALLOWED_SCHEMES.key()
     )]
     SchemeNotAllowed { uri: String, scheme: String },
-    /// The host is one that only the operator can reach.
+    /// Only the operator can reach the host.
     #[error(
         "jar `{uri}` cannot be fetched: host `{host}` is `{address}`, which is not a public \
          address; put the jar on a public host, or configure the operator with `{}: false`",
@@ -33,10 +33,10 @@ pub enum Error {
     PrivateAddress { uri: String, host: String, address: IpAddr },
     #[error("jar `{uri}` cannot be fetched: host `{host}` cannot be resolved: {problem}")]
     Unresolved { uri: String, host: String, problem: String },
-    /// Nothing answered.
+    /// Nothing responded.
     #[error("jar `{uri}` cannot be fetched: {problem}")]
     Unreachable { uri: String, problem: String },
-    /// The transfer began and did not end.
+    /// The transfer began but did not complete.
     #[error("the transfer of jar `{uri}` broke: {problem}")]
     Interrupted { uri: String, problem: String },
     #[error(
@@ -48,7 +48,7 @@ pub enum Error {
     NotFound { uri: String },
     #[error("jar `{uri}` cannot be read: {problem}; {}", ACCESS_HINT)]
     AccessDenied { uri: String, problem: String },
-    /// Any other answer of a server.
+    /// Any other error response of a server.
     #[error("jar `{uri}` cannot be fetched: the server answered {status}")]
     Refused { uri: String, status: u16 },
     #[error(
@@ -62,10 +62,10 @@ pub enum Error {
         options::USER_ARTIFACTS_CHECKSUM.key()
     )]
     ChecksumMismatch { uri: String, expected: String, actual: String },
-    /// A page that asks to log in, for example.
+    /// For example a login page.
     #[error("`{uri}` is not a jar: it begins with `{beginning}`; correct `spec.job.jarURI`")]
     NotAJar { uri: String, beginning: String },
-    /// The operator's own disk.
+    /// The operator's own disk is unusable.
     #[error("the operator cannot use its folder `{path}` for jars: {problem}; `{}` sets another", options::USER_ARTIFACTS_BASE_DIR.key())]
     Disk { path: String, problem: String },
 }
@@ -74,7 +74,7 @@ const ACCESS_HINT: &str =
     "check the credentials in the configuration of the job or of the operator";
 
 impl Error {
-    /// True if the same request may succeed later, unchanged.
+    /// Returns whether the same request, unchanged, may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unresolved { .. }
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// Stable name: the metric label and the Kubernetes event reason.
+    /// Stable name, used as the metric label and the reason of Kubernetes events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Option(_) | Self::Invalid { .. } => "ArtifactInvalid",
@@ -136,7 +136,7 @@ impl Error {
     }
 }
 
-/// The innermost cause, which is the one that says something ("Connection refused").
+/// Returns the innermost cause, which is the meaningful one ("Connection refused").
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

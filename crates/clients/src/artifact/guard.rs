@@ -1,7 +1,7 @@
 //! Which addresses a user may make the operator connect to.
 //!
-//! A name is looked up once, all of its addresses are checked, and the connection goes to one of
-//! exactly these: a second answer of the name server cannot lead elsewhere.
+//! A name is looked up once, all of its addresses are checked, and the connection uses only these: a second response of
+//! the name server cannot lead elsewhere.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,22 +14,22 @@ use validation::session_job::is_restricted;
 
 type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
-/// How hosts become addresses.
+/// Resolves hosts to addresses and checks them.
 #[derive(Clone, Copy)]
 pub(super) struct Guard {
     pub(super) lookup: Lookup,
-    /// Returns `true` for an address that is refused.
+    /// Returns `true` for an address that must not be used.
     pub(super) is_refused: fn(IpAddr) -> bool,
 }
 
 impl Guard {
-    /// The system's name service, and the rule that the request asks for.
+    /// Returns a guard with the system's name service and the rule of the request.
     pub(super) fn of(request: &Request) -> Self {
         let is_refused = if request.refuses_private_addresses { is_restricted } else { |_| false };
         Self { lookup: look_up, is_refused }
     }
 
-    /// The addresses of the URL's host, every one of which may be used.
+    /// Returns the addresses of the URL's host, after checking each of them.
     pub(super) async fn resolve(
         &self,
         url: &Url,

@@ -1,5 +1,5 @@
-//! Jars in HDFS, by name nodes, name services and routers, as the Hadoop client's files in
-//! `HADOOP_CONF_DIR` and the options `flink.hadoop.*` describe them.
+//! Jars in HDFS, with name nodes, name services and routers as described by the Hadoop client's files in
+//! `HADOOP_CONF_DIR` and the options `flink.hadoop.*`.
 
 use futures::stream;
 use hdfs_native::{Client, ClientBuilder, HdfsError};
@@ -8,17 +8,17 @@ use super::error::Error;
 use super::request::Request;
 use super::{Body, Opened};
 
-/// Prefix with which Flink hands options to Hadoop.
+/// Prefix of options that Flink passes to Hadoop.
 const HADOOP_PREFIX: &str = "flink.hadoop.";
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Exceptions that a name node answers while another one is in charge, or none is yet.
+/// Exceptions that a name node returns while another one is active, or none is yet.
 const PASSING: [&str; 3] = ["StandbyException", "RetriableException", "SafeModeException"];
-/// Parts of the names of exceptions with which a server refuses who asks.
+/// Parts of the names of exceptions that mean a server rejects the user.
 const REFUSALS: [&str; 4] = ["AccessControl", "Authorization", "Sasl", "InvalidToken"];
-/// What the options of a job may replace. A name node with Kerberos ends a connection that does not ask how
-/// to log in, without a word; one without Kerberos answers that nothing is needed. Whoever asked tries
-/// again later: Hadoop's 15 attempts take three minutes.
+/// Defaults that the options of a job may replace. A name node with Kerberos silently closes a connection that does not
+/// negotiate authentication; one without Kerberos replies that none is needed. Few failover attempts suffice because
+/// the caller retries later: Hadoop's 15 take three minutes.
 const DEFAULTS: [(&str, &str); 2] =
     [("hadoop.security.authentication", "kerberos"), ("dfs.client.failover.max.attempts", "4")];
 
@@ -31,7 +31,7 @@ pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<O
     if status.isdir {
         return Err(Error::invalid(request, "it is a directory"));
     }
-    // HDFS has no tags; a file that is written anew has another time or length.
+    // HDFS has no entity tags; a rewritten file has another time or length.
     let current = format!("{}-{}", status.modification_time, status.length);
     if validator == Some(current.as_str()) {
         return Ok(Opened::NotModified);

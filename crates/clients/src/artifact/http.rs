@@ -1,8 +1,7 @@
 //! Jars over http and https.
 //!
-//! Redirects are followed by hand, as each one is a new address that a user chose: the scheme must
-//! be allowed, the host's addresses are checked, and what the user sends along stays at the first
-//! host.
+//! Redirects are followed by hand, because a user may have chosen each new address: the scheme must be allowed, the
+//! host's addresses are checked, and what the user sends is sent only to the first host.
 
 use std::time::Duration;
 
@@ -16,11 +15,11 @@ use super::guard::Guard;
 use super::request::Request;
 use super::{Body, Opened};
 
-/// Redirects followed, as browsers and curl allow at least.
+/// Maximum number of redirects; browsers and curl allow at least as many.
 const REDIRECTS_MAX: usize = 10;
-/// Until a connection is there.
+/// Maximum time to connect.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest silence in a transfer.
+/// Maximum silence in a transfer.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
@@ -69,8 +68,8 @@ async fn get(
     })
 }
 
-/// A client that connects to the checked addresses and to nothing else. A proxy would look names up
-/// itself, so it is used only where addresses are not guarded.
+/// Returns a client that connects only to the checked addresses. A proxy would look names up itself, so it is used only
+/// if addresses are not guarded.
 pub(super) async fn client(url: &Url, request: &Request, guard: Guard) -> Result<Client, Error> {
     let addresses = guard.resolve(url, request).await?;
     let host = url.host_str().unwrap_or_default();
@@ -108,7 +107,7 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
     Ok(headers)
 }
 
-/// Where the answer redirects to, if it does and may.
+/// Returns where the response redirects to, if it does; an error if that is not allowed.
 fn next_hop(url: &Url, response: &Response, request: &Request) -> Result<Option<Url>, Error> {
     let status = response.status();
     if !status.is_redirection() || status == StatusCode::NOT_MODIFIED {

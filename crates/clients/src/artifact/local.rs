@@ -1,6 +1,6 @@
-//! Jars that are files of the operator itself, where an administrator allows `file`.
+//! Jars that are files of the operator itself, if an administrator allows `file`.
 //!
-//! They are copied, so that what was checked is what is submitted.
+//! They are copied, so that the jar that was checked is the one that is submitted.
 
 use bytes::Bytes;
 use futures::stream;
@@ -25,7 +25,7 @@ pub(super) async fn open(request: &Request) -> Result<Opened, Error> {
         }
         _ => Error::unreachable(request, &error.to_string()),
     };
-    // Looked at before it is opened: a pipe would wait for a writer.
+    // Check before opening: opening a pipe would wait for a writer.
     let metadata = tokio::fs::metadata(&path).await.map_err(failed)?;
     if !metadata.is_file() {
         return Err(Error::invalid(request, "it is not a regular file"));

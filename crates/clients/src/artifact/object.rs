@@ -22,7 +22,7 @@ use super::request::Request;
 use super::uri::Scheme;
 use super::{Body, Opened};
 
-/// Times that a request is repeated; the operator itself tries again later.
+/// Number of retries of a request; the operator itself retries later.
 const RETRIES_MAX: usize = 2;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -45,12 +45,12 @@ pub(super) async fn open(
     Ok(Opened::Body(Body { stream: stream.boxed(), size_bytes, validator }))
 }
 
-/// A store that lists page by page.
+/// A store that can list page by page.
 pub(super) trait Objects: ObjectStore + PaginatedListStore {}
 
 impl<T: ObjectStore + PaginatedListStore> Objects for T {}
 
-/// The store of the request's URI, and the path in it.
+/// Returns the store of the request's URI, and the path in it.
 pub(super) async fn connect(
     scheme: Scheme,
     request: &Request,
@@ -66,8 +66,7 @@ pub(super) async fn connect(
     Ok((store, path))
 }
 
-/// Translates an object store's error. Its text may contain what was signed, so little of it is
-/// shown.
+/// Converts an object store's error. Its text may contain what was signed, so little of it is shown.
 pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => Error::not_found(request),
@@ -95,7 +94,7 @@ fn retries() -> RetryConfig {
     RetryConfig { backoff, max_retries: RETRIES_MAX, retry_timeout: RETRY_TIMEOUT }
 }
 
-/// Bounds of connections; the time of a whole transfer is bounded by the request.
+/// Returns the limits of connections; the request limits the time of the whole transfer.
 fn client_options(is_http_allowed: bool) -> ClientOptions {
     ClientOptions::new()
         .with_allow_http(is_http_allowed)
@@ -104,7 +103,7 @@ fn client_options(is_http_allowed: bool) -> ClientOptions {
         .with_timeout_disabled()
 }
 
-/// An endpoint as its URL; without a scheme it is `https`, or what `is_tls` says.
+/// Parses an endpoint as a URL; without a scheme, `is_tls` decides between `https` and `http`.
 fn endpoint_url(request: &Request, text: &str, is_tls: bool) -> Result<Url, Error> {
     let text = text.trim();
     let url = if text.contains("://") {
@@ -117,7 +116,7 @@ fn endpoint_url(request: &Request, text: &str, is_tls: bool) -> Result<Url, Erro
         .ok_or_else(|| Error::invalid(request, format!("`{text}` is not the address of a store")))
 }
 
-/// Connects to the addresses of an endpoint that a user chose, and to nothing else.
+/// Connects only to the addresses of an endpoint that a user chose.
 #[derive(Debug)]
 struct Pinned(reqwest::Client);
 

@@ -1,4 +1,4 @@
-//! The artifact to fetch, and the bounds for fetching it.
+//! The artifact to download, and the limits for it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,40 +13,39 @@ use config::option::InvalidValue;
 use config::secret::is_secret;
 use config::{FlinkConfig, options};
 
-/// The longest foreign text in a message, in characters.
+/// Maximum length of foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
-/// Texts shorter than this are not looked for in messages: they would be found anywhere.
+/// Shorter texts are not redacted from messages, because they would match everywhere.
 const SECRET_CHARS_MIN: usize = 4;
 
-/// A jar to fetch.
+/// A jar to download.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// `spec.job.jarURI`.
     pub uri: String,
     /// In lower case.
     pub allowed_schemes: Vec<String>,
-    /// True if hosts must have public addresses only.
+    /// Whether hosts must have only public addresses.
     pub refuses_private_addresses: bool,
-    /// Sent to the host of the URI only, never to where it redirects.
+    /// Sent only to the host of the URI, not after a redirect.
     pub headers: BTreeMap<String, String>,
     pub checksum: Option<Checksum>,
     pub limits: Limits,
-    /// Where temporary files and the cache are; made when it is not there.
+    /// Folder of temporary files and the cache; created if missing.
     pub directory: PathBuf,
-    /// Options of file systems as administrators set them; they may use the operator's own
-    /// credentials.
+    /// File system options that administrators set; they may use the operator's own credentials.
     pub operator: FlinkConfig,
     /// The effective configuration of the job, which users write.
     pub job: FlinkConfig,
 }
 
-/// Bounds of one fetch.
+/// Limits of one download.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     pub size_max: MemorySize,
     /// From the beginning to the last byte.
     pub time_max: Duration,
-    /// Of all jars that are kept; none are when it is 0.
+    /// Size of all cached jars; 0 disables the cache.
     pub cache_max: MemorySize,
 }
 
@@ -58,10 +57,10 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Reads `sha256:<hex>`.
+    /// Parses `sha256:<hex>`.
     ///
     /// # Errors
-    /// Text in another form.
+    /// If the text has another form.
     pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let digits = text.trim().strip_prefix("sha256:").map(str::to_lowercase);
         match digits {
@@ -78,13 +77,13 @@ impl Checksum {
 }
 
 impl Request {
-    /// The request that options describe. `operator` is what administrators set for the namespace
-    /// ([`config::OperatorConfig::defaults`]): it alone says which schemes and addresses are
-    /// allowed and how large a jar may be. `job` is the effective configuration of the session job,
-    /// with its headers, checksum and storage options.
+    /// Builds the request that options describe. `operator` is what administrators set for the namespace
+    /// ([`config::OperatorConfig::defaults`]): it alone defines which schemes and addresses are allowed and how large a
+    /// jar may be. `job` is the effective configuration of the session job, with its headers, checksum and storage
+    /// options.
     ///
     /// # Errors
-    /// An option that cannot be read.
+    /// If an option cannot be parsed.
     pub fn from_config(
         uri: &str,
         operator: &FlinkConfig,
@@ -95,7 +94,7 @@ impl Request {
         Ok(Self {
             uri: uri.to_owned(),
             allowed_schemes: schemes.iter().map(|scheme| scheme.to_lowercase()).collect(),
-            // A switch that cannot be read counts as on: that is the safe side.
+            // A switch that cannot be parsed is treated as on, which is the safe side.
             refuses_private_addresses: operator
                 .get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS)
                 .unwrap_or(true),
@@ -115,7 +114,7 @@ impl Request {
         })
     }
 
-    /// How to fetch, if the administrator allows it.
+    /// Returns the scheme if the administrator allows it.
     pub(super) fn scheme(&self) -> Result<Scheme, Error> {
         let name = self.url()?.scheme().to_owned();
         let scheme = Scheme::named(&name).map_err(|problem| Error::invalid(self, problem))?;
@@ -134,12 +133,12 @@ impl Request {
         Url::parse(&self.uri).map_err(|error| Error::invalid(self, format!("not a URI: {error}")))
     }
 
-    /// The URI without its secrets.
+    /// Returns the URI without its secrets.
     pub(super) fn shown_uri(&self) -> String {
         uri::shown(&self.uri)
     }
 
-    /// A foreign text as a message may show it: short, and without what is secret here.
+    /// Shortens a foreign text for a message and removes what is secret here.
     pub(super) fn redact(&self, text: &str) -> String {
         let mut text = text.replace(&self.uri, &self.shown_uri());
         for secret in self.secrets() {
@@ -165,8 +164,7 @@ impl Request {
     }
 }
 
-/// The folder for jars. The default is for containers; elsewhere it is made beside other temporary
-/// files.
+/// Returns the folder for jars. The default is for containers; elsewhere it is created beside other temporary files.
 fn directory(operator: &FlinkConfig) -> Result<PathBuf, Error> {
     let option = &options::USER_ARTIFACTS_BASE_DIR;
     let path = PathBuf::from(operator.get(option)?);

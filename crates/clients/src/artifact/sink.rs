@@ -1,4 +1,4 @@
-//! Where a jar ends up: a temporary file that is counted, summed and checked while it is written.
+//! The destination of a jar: a temporary file that is counted, hashed and checked while it is written.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::error::Error;
 use super::request::Request;
 use super::uri;
 
-/// How every jar begins, an empty one included: it is a ZIP archive.
+/// The first bytes of every jar, even an empty one: it is a ZIP archive.
 const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
-/// Bytes of another file that a message shows.
+/// Number of bytes of another kind of file that a message shows.
 const BEGINNING_MAX: usize = 32;
 
 /// A jar on the operator's disk; the file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Fetched {
     pub(super) path: TempPath,
-    /// As Flink is told it; ends in `.jar`.
+    /// The name passed to Flink; ends in `.jar`.
     pub file_name: String,
     pub size_bytes: u64,
     /// 64 hexadecimal digits.
@@ -34,7 +34,7 @@ impl Fetched {
     }
 }
 
-/// A jar that is being written.
+/// A jar being written.
 pub(super) struct Sink<'a> {
     request: &'a Request,
     file_name: String,
@@ -63,7 +63,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    /// Takes the next bytes, unless that makes it too large or shows that it is no jar.
+    /// Writes the next bytes, unless the file becomes too large or is not a jar.
     pub(super) async fn write(&mut self, chunk: &[u8]) -> Result<(), Error> {
         let limit = self.request.limits.size_max;
         self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
@@ -79,7 +79,7 @@ impl<'a> Sink<'a> {
         self.file.write_all(chunk).await.map_err(|error| disk(self.request, &error))
     }
 
-    /// Ends the file and checks it as a whole.
+    /// Completes the file and checks it as a whole.
     pub(super) async fn finish(mut self, expected_bytes: Option<u64>) -> Result<Fetched, Error> {
         self.file.flush().await.map_err(|error| disk(self.request, &error))?;
         if let Some(expected) = expected_bytes
@@ -115,7 +115,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A new file that only the operator reads.
+/// Creates a file that only the operator can read.
 pub(super) fn temporary_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     std::fs::create_dir_all(folder)?;
     tempfile::Builder::new().prefix("fetch-").suffix(".jar").tempfile_in(folder)

@@ -1,7 +1,7 @@
-//! Folders in which Flink keeps state: listed page by page, within bounds, read and removed.
+//! Folders in which Flink keeps state: listed page by page within limits, read and removed.
 //!
-//! A listing is complete or an [`Error`]. Nothing is removed but files that were listed, and what
-//! says that a folder is a savepoint or a checkpoint goes last, so that the next try finds the rest.
+//! A listing is complete or an [`Error`]. Only listed files are removed. The file that marks a folder as a savepoint or
+//! a checkpoint is removed last, so that the next attempt finds the rest.
 
 mod hdfs;
 mod object;
@@ -19,24 +19,24 @@ use super::{Error as ArtifactError, uri};
 use config::FlinkConfig;
 use config::memory::MemorySize;
 
-/// Folders of one level, and files of one folder, that are listed at most.
+/// Maximum number of folders listed of one level, and of files of one folder.
 const ENTRIES_MAX: usize = 20_000;
-/// Objects asked for in one request of a list.
+/// Number of objects per request of a list.
 const PAGE_SIZE: usize = 1000;
-/// Largest metadata that is read: it lists files, and holds states of some kilobytes itself.
+/// Maximum size in bytes of metadata that is read: it lists files, and contains only some kilobytes of state itself.
 const READ_BYTES_MAX: u64 = 64 << 20;
-/// Longest time of one listing, one file or one removal.
+/// Maximum time of one listing, one file or one removal.
 const TIME_MAX: Duration = Duration::from_mins(5);
-/// Schemes that Flink writes to, and that can be looked into from outside of its pods.
+/// Schemes that Flink writes to and that are accessible from outside of its pods.
 const SCHEMES: [&str; 11] =
     ["s3", "s3a", "s3n", "s3p", "gs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"];
-/// File that makes a folder a savepoint or a checkpoint.
+/// The file that marks a folder as a savepoint or a checkpoint.
 const METADATA: &str = "_metadata";
 
-/// Why a storage was not looked into, or not changed.
+/// Why a storage was not read or not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is out of reach for this program, or closed to it.
+    /// This program cannot reach it or has no access to it.
     #[error("{problem}")]
     Hidden { problem: String },
     #[error("{problem}")]
@@ -67,17 +67,17 @@ impl Error {
 /// A file below the storage.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct File {
-    /// Below the storage, without a slash at its beginning.
+    /// Relative to the storage, without a leading slash.
     pub path: String,
     pub size_bytes: u64,
     pub changed: Timestamp,
 }
 
-/// A place where Flink writes.
+/// A location that Flink writes to.
 pub struct Storage {
     files: Files,
     request: Request,
-    /// The path of the place in its file system, without slashes around it.
+    /// The path of the location in its file system, without slashes around it.
     root: String,
 }
 
@@ -87,12 +87,12 @@ enum Files {
 }
 
 impl Storage {
-    /// The place with this URI. Options are those of jars: `operator` may use the credentials of
-    /// this process, `job` brings its own.
+    /// Opens the location with this URI. The options are those of jars: `operator` may use the credentials of this
+    /// process, `job` has its own.
     ///
     /// # Errors
-    /// [`Error::Hidden`] for a place that only pods can see, such as `file:`, and one that the
-    /// options do not open.
+    /// [`Error::Hidden`] for a location that only pods can see, such as `file:`, and for one that the options give no
+    /// access to.
     pub async fn open(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Self, Error> {
         let request = request(uri, operator, job);
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -117,7 +117,7 @@ impl Storage {
         Ok(Self { files: Files::Objects(store), request, root: path.to_string() })
     }
 
-    /// Names of the folders directly in `below`, a path below the storage or nothing.
+    /// Returns the names of the folders directly in `below`, a path below the storage or an empty text.
     pub async fn folders(&self, below: &str) -> Result<Vec<String>, Error> {
         in_time(async {
             let folder = self.full(below);
@@ -129,12 +129,12 @@ impl Storage {
         .await
     }
 
-    /// Everything in the folder, at any depth; nothing where it is not there.
+    /// Returns all files in the folder, at any depth; none if it does not exist.
     pub async fn files(&self, folder: &str) -> Result<Vec<File>, Error> {
         self.list(folder, true).await
     }
 
-    /// The files directly in the folder.
+    /// Returns the files directly in the folder.
     pub async fn files_directly_in(&self, folder: &str) -> Result<Vec<File>, Error> {
         self.list(folder, false).await
     }
@@ -155,7 +155,7 @@ impl Storage {
         .await
     }
 
-    /// A whole file of metadata.
+    /// Reads a whole file of metadata.
     pub async fn read(&self, file: &File) -> Result<Bytes, Error> {
         if file.size_bytes > READ_BYTES_MAX {
             return Err(Error::TooLarge { path: file.path.clone() });
@@ -163,7 +163,7 @@ impl Storage {
         self.read_at(&file.path).await
     }
 
-    /// A whole file of metadata that was not listed, by its path below the storage.
+    /// Reads a whole file of metadata that was not listed, by its path below the storage.
     pub async fn read_at(&self, path: &str) -> Result<Bytes, Error> {
         in_time(async {
             let full = self.full(path);
@@ -175,10 +175,10 @@ impl Storage {
         .await
     }
 
-    /// Puts a file there, in place of one with the same name.
+    /// Writes a file, replacing one of the same name.
     ///
     /// # Errors
-    /// [`Error::Hidden`] for HDFS, which nothing is put into from here.
+    /// [`Error::Hidden`] for HDFS, to which this program writes nothing.
     pub async fn put(&self, path: &str, content: Bytes) -> Result<(), Error> {
         in_time(async {
             let full = self.full(path);
@@ -193,7 +193,7 @@ impl Storage {
         .await
     }
 
-    /// Removes a folder, if it has just these files. Says whether it had.
+    /// Removes a folder if it contains exactly these files; returns whether it did.
     pub async fn remove(&self, folder: &str, listed: &[File]) -> Result<bool, Error> {
         // The root, or a folder that was never listed.
         if folder.trim_matches('/').is_empty() || listed.is_empty() {
@@ -236,12 +236,12 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, E
     tokio::time::timeout(TIME_MAX, work).await.unwrap_or(Err(Error::TimedOut))
 }
 
-/// The part of a jar's request that says how a store is reached. The bounds of jars are not used.
+/// Returns a jar's request reduced to how a store is reached. The limits of jars are not used.
 fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
     Request {
         uri: uri.to_owned(),
         allowed_schemes: SCHEMES.iter().map(|&scheme| scheme.to_owned()).collect(),
-        // Whoever runs the command can reach these addresses anyway.
+        // The person who runs the command can reach these addresses anyway.
         refuses_private_addresses: false,
         headers: std::collections::BTreeMap::new(),
         checksum: None,
@@ -256,7 +256,7 @@ fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
     }
 }
 
-/// A whole file of metadata of this machine.
+/// Reads a whole file of metadata from this machine.
 pub async fn read_local(path: &std::path::Path) -> Result<Bytes, Error> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::Failed { problem: "it is not there".to_owned() },
@@ -265,7 +265,7 @@ pub async fn read_local(path: &std::path::Path) -> Result<Bytes, Error> {
     in_time(async {
         let file = tokio::fs::File::open(path).await.map_err(failed)?;
         let mut bytes = Vec::new();
-        // Something that is no file has no length before it is read.
+        // The length of a special file is unknown before it is read.
         let read = file.take(READ_BYTES_MAX + 1).read_to_end(&mut bytes).await.map_err(failed)?;
         if read as u64 > READ_BYTES_MAX {
             return Err(Error::TooLarge { path: path.display().to_string() });
@@ -275,7 +275,7 @@ pub async fn read_local(path: &std::path::Path) -> Result<Bytes, Error> {
     .await
 }
 
-/// The URI as it may be shown.
+/// Returns the URI without its secrets.
 pub fn shown(uri: &str) -> String {
     uri::shown(uri)
 }

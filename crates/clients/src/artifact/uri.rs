@@ -3,10 +3,10 @@
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The longest file name that is kept, in characters; file systems take 255 bytes.
+/// Maximum length of a file name in characters; file systems allow 255 bytes.
 const FILE_NAME_MAX: usize = 120;
 
-/// A way to fetch.
+/// A kind of source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Scheme {
     Http,
@@ -18,7 +18,7 @@ pub(super) enum Scheme {
 }
 
 impl Scheme {
-    /// The way for a scheme's name in lower case, or why there is none.
+    /// Returns the kind of source for a scheme in lower case, or why there is none.
     pub(super) fn named(name: &str) -> Result<Self, String> {
         match name {
             "http" | "https" => Ok(Self::Http),
@@ -40,15 +40,14 @@ impl Scheme {
     }
 }
 
-/// The URI as messages may show it: without user, password, query and fragment, each of which may
-/// hold a secret.
+/// Returns the URI for messages: without user, password, query and fragment, each of which may contain a secret.
 pub(super) fn shown(uri: &str) -> String {
     let end = uri.find(['?', '#']).unwrap_or(uri.len());
     let uri = &uri[..end];
     let Some((scheme, rest)) = uri.split_once("://") else { return uri.to_owned() };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     match authority.rsplit_once('@') {
-        // Azure's container stands where others have a user.
+        // Azure puts the container where others have a user.
         Some((user, host)) if is_azure(scheme) && !user.contains(':') => {
             format!("{scheme}://{user}@{host}{path}")
         }
@@ -61,7 +60,7 @@ fn is_azure(scheme: &str) -> bool {
     ["abfs", "abfss", "wasb", "wasbs"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// The last segment of the path, as a file name that ends in `.jar`: Flink takes no other.
+/// Returns the last segment of the path, as a file name that ends in `.jar`: Flink accepts no other.
 pub(super) fn file_name(url: &Url) -> String {
     let last = url.path().rsplit('/').find(|part| !part.is_empty()).unwrap_or("job");
     let decoded = percent_decode_str(last).decode_utf8_lossy();

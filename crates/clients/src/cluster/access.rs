@@ -19,7 +19,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// `patch flinkdeployments.flink.apache.org/status`, as people and `kubectl auth can-i` say it.
+    /// Returns the operation as `kubectl auth can-i` shows it: `patch flinkdeployments.flink.apache.org/status`.
     pub fn shown(&self) -> String {
         let mut text = format!("{} {}", self.verb, self.resource);
         if !self.group.is_empty() {
@@ -34,8 +34,8 @@ impl Operation {
     }
 }
 
-/// True if the caller may carry out the operation in the namespace. An answer without a verdict
-/// allows nothing.
+/// Returns whether the caller may carry out the operation in the namespace. A response without a verdict allows
+/// nothing.
 pub async fn may(client: &Client, namespace: &str, operation: Operation) -> Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {

@@ -15,28 +15,27 @@ use serde_json::{Value, json};
 
 use super::{Error, Result};
 
-/// Field manager of what a person does with this program.
+/// Field manager of changes that a person makes with this program.
 pub const CLI_MANAGER: &str = "kubectl-flink";
 /// Field manager of the operator.
 pub const OPERATOR_MANAGER: &str = "kubectl-flink-operator";
 
-/// Asks the API server to leave all but the metadata out of its answer, which is most of the work of
-/// writing and reading one.
+/// Makes the API server return only the metadata. Writing and reading the rest is most of the work of a response.
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct ObjectId {
     pub api_version: String,
     pub kind: String,
-    /// Absent for cluster-scoped kinds.
+    /// `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
     pub name: String,
 }
 
 impl ObjectId {
-    /// A namespaced object of a kind that is known at compile time.
+    /// Returns the id of a namespaced object of a kind known at compile time.
     pub fn of<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self {
             api_version: K::api_version(&()).into_owned(),
@@ -46,7 +45,7 @@ impl ObjectId {
         }
     }
 
-    /// The object that a manifest describes.
+    /// Returns the id of the object that a manifest describes.
     pub fn in_manifest(object: &Value) -> Result<Self> {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
         let missing = |field: &str| Error::Invalid {
@@ -61,7 +60,7 @@ impl ObjectId {
         })
     }
 
-    /// Where the API server keeps it.
+    /// Returns the API of the object's kind and namespace.
     pub(super) fn api(&self, client: &Client) -> Api<DynamicObject> {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind));
@@ -71,22 +70,22 @@ impl ObjectId {
         }
     }
 
-    /// Path of all objects of its kind and namespace.
+    /// Returns the path of all objects of its kind and namespace.
     fn path(&self, client: &Client) -> String {
         self.api(client).resource_url().to_owned()
     }
 }
 
-/// On whose behalf, and how firmly, a write is made.
+/// Who makes a write, and with which options.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
-    /// Field manager that owns what is written.
+    /// Field manager that owns the written fields.
     pub manager: &'a str,
-    /// Take fields from other managers. Only for objects that are ours.
+    /// Take fields from other managers. Only for objects that the operator owns.
     pub is_forced: bool,
-    /// Let the API server check the write and store nothing.
+    /// Let the API server validate the write without storing it.
     pub is_dry_run: bool,
-    /// Fields that the schema does not know are an error; otherwise they are dropped in silence.
+    /// Reject fields that the schema does not know, which are otherwise dropped silently.
     pub is_strict: bool,
 }
 
@@ -114,7 +113,7 @@ impl Writer<'_> {
     }
 }
 
-/// Server-side apply of a manifest with `apiVersion`, `kind` and name; returns the stored object.
+/// Applies a manifest with `apiVersion`, `kind` and name server-side; returns the stored object.
 pub async fn apply(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
     let id = ObjectId::in_manifest(object)?;
     let params = PatchParams { force: writer.is_forced, ..writer.patch() };
@@ -122,10 +121,9 @@ pub async fn apply(client: &Client, object: &Value, writer: Writer<'_>) -> Resul
     to_value(&stored)
 }
 
-/// Server-side apply of a typed object.
+/// Applies a typed object server-side.
 ///
-/// Kubernetes types carry `apiVersion` and `kind` when they are serialised, so nothing else is
-/// needed.
+/// Kubernetes types carry `apiVersion` and `kind` when they are serialised, so nothing else is needed.
 pub async fn apply_typed<K>(client: &Client, object: &K, writer: Writer<'_>) -> Result<K>
 where
     K: Serialize + DeserializeOwned,
@@ -133,21 +131,21 @@ where
     from_value(apply(client, &to_value(object)?, writer).await?)
 }
 
-/// Creates an object that must not exist yet; returns its metadata as stored.
+/// Creates an object that must not exist yet; returns its stored metadata.
 pub async fn create(client: &Client, object: &Value, writer: Writer<'_>) -> Result<ObjectMeta> {
     let path = ObjectId::in_manifest(object)?.path(client);
     let request = Request::new(path).create(&writer.post(), to_bytes(object)?);
     metadata_after(client, request).await
 }
 
-/// Replaces a whole object; with `metadata.resourceVersion` only if nobody wrote meanwhile.
+/// Replaces a whole object. With `metadata.resourceVersion`, only if no one else has written it meanwhile.
 pub async fn replace(client: &Client, object: &Value, writer: Writer<'_>) -> Result<Value> {
     let id = ObjectId::in_manifest(object)?;
     let object: DynamicObject = from_value(object.clone())?;
     to_value(&id.api(client).replace(&id.name, &writer.post(), &object).await?)
 }
 
-/// JSON merge patch. With `metadata.resourceVersion` in the patch a stale write is a conflict.
+/// Applies a JSON merge patch. With `metadata.resourceVersion` in the patch, a stale write is a conflict.
 pub async fn merge_patch(
     client: &Client,
     id: &ObjectId,
@@ -157,7 +155,7 @@ pub async fn merge_patch(
     to_value(&id.api(client).patch(&id.name, &writer.patch(), &Patch::Merge(patch)).await?)
 }
 
-/// JSON merge patch as [`merge_patch`]; returns the metadata as stored.
+/// Applies a JSON merge patch like [`merge_patch`]; returns the stored metadata.
 pub async fn amend(
     client: &Client,
     id: &ObjectId,
@@ -168,7 +166,7 @@ pub async fn amend(
     Ok(api.patch_metadata(&id.name, &writer.patch(), &Patch::Merge(patch)).await?.metadata)
 }
 
-/// Replaces the finalizers of the object as it was read; returns its metadata as stored.
+/// Replaces the finalizers of the object as it was read; returns its stored metadata.
 pub async fn set_finalizers<K>(
     client: &Client,
     object: &K,
@@ -185,9 +183,8 @@ where
 
 /// Replaces the status of the object as it was read: a newer resource version is a conflict.
 ///
-/// Only identity, resource version and status are sent. The API server takes everything else from
-/// what it has stored, so nothing that our types do not know can get lost. Returns the metadata as
-/// stored.
+/// Only identity, resource version and status are sent. The API server takes everything else from the stored object, so
+/// no field that our types do not know is lost. Returns the stored metadata.
 pub async fn replace_status<K, S>(
     client: &Client,
     object: &K,
@@ -214,7 +211,7 @@ where
     metadata_after(client, request).await
 }
 
-/// Makes a write and returns the metadata of what is stored then.
+/// Writes and returns the metadata of the stored result.
 async fn metadata_after(
     client: &Client,
     request: std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -225,14 +222,14 @@ async fn metadata_after(
     Ok(stored.metadata)
 }
 
-/// Decides about the objects that the deleted one owns.
+/// What happens to the objects that the deleted one owns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Propagation {
-    /// They go first; the object stays visible until they are gone.
+    /// They are deleted first; the object stays visible until they are gone.
     Foreground,
-    /// They go later.
+    /// They are deleted later.
     Background,
-    /// They stay.
+    /// They are kept.
     Orphan,
 }
 
@@ -240,22 +237,22 @@ pub enum Propagation {
 #[derive(Clone, Copy, Debug)]
 pub struct Deletion<'a> {
     pub propagation: Propagation,
-    /// Delete only this incarnation; another one is a conflict.
+    /// Deletes only this incarnation; another one is a conflict.
     pub uid: Option<&'a str>,
-    /// Delete it only as it was read; a newer one is a conflict.
+    /// Deletes only this version; a newer one is a conflict.
     pub resource_version: Option<&'a str>,
-    /// Let the API server check the deletion and do nothing.
+    /// Let the API server validate the deletion without carrying it out.
     pub is_dry_run: bool,
 }
 
 impl Deletion<'static> {
-    /// Deletes whichever incarnation is there.
+    /// Deletes whichever incarnation exists.
     pub fn with(propagation: Propagation) -> Self {
         Self { propagation, uid: None, resource_version: None, is_dry_run: false }
     }
 }
 
-/// Deletes an object; returns whether it was there.
+/// Deletes an object; returns whether it existed.
 pub async fn delete(client: &Client, id: &ObjectId, deletion: Deletion<'_>) -> Result<bool> {
     let Deletion { propagation, uid, resource_version, is_dry_run } = deletion;
     let preconditions = Preconditions {
@@ -280,7 +277,7 @@ pub async fn delete(client: &Client, id: &ObjectId, deletion: Deletion<'_>) -> R
     }
 }
 
-/// Identity and resource version of an object that came from the API server.
+/// Returns the identity and resource version of an object that came from the API server.
 fn as_read<K: Resource<DynamicType = ()>>(object: &K) -> Result<(ObjectId, &str)> {
     let ObjectMeta { name, namespace, resource_version, .. } = object.meta();
     match (name, resource_version) {

@@ -1,5 +1,5 @@
-//! The ConfigMap in which the autoscaler keeps what it knows of a job: `autoscaler-NAME`, with the
-//! labels of the Java operator, and owned by the job's resource.
+//! The ConfigMap in which the autoscaler stores what it knows of a job: `autoscaler-NAME`, with the labels of the Java
+//! operator, owned by the job's resource.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ const COMPONENT: &str = "autoscaler";
 /// Data by key.
 pub type Data = BTreeMap<String, String>;
 
-/// The ConfigMap of a job, as it was read, or as it is to be made.
+/// The ConfigMap of a job, as it was read or as it will be created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     pub data: Data,
-    /// With a resource version where it is stored.
+    /// Has a resource version if it is stored.
     metadata: ObjectMeta,
 }
 
 impl Kept {
-    /// One that is not stored yet.
+    /// Returns one for this resource that is not stored yet.
     pub fn of<K: Resource<DynamicType = ()>>(resource: &K) -> Self {
         Self::owned_by(resource, resource.meta().name.as_deref().unwrap_or_default())
     }
 
-    /// That of the job `name`, which belongs to this resource.
+    /// Returns one for the job `name`, which belongs to this resource.
     pub fn owned_by<K: Resource<DynamicType = ()>>(owner: &K, name: &str) -> Self {
         let ObjectMeta { name: owner_name, namespace, uid, .. } = owner.meta();
         let owner = OwnerReference {
@@ -56,33 +56,33 @@ impl Kept {
         self.metadata.resource_version.is_some()
     }
 
-    /// True if the autoscaler made it, and not a user who likes the name.
+    /// Returns whether the autoscaler created it, rather than a user who chose the same name.
     fn is_labelled(&self) -> bool {
         let component = self.metadata.labels.as_ref().and_then(|labels| labels.get("component"));
         component.is_some_and(|it| it == COMPONENT)
     }
 
-    /// True if it was made for a resource with one of these uids, and not by a user who likes the name.
+    /// Returns whether it was created for a resource with one of these uids, rather than by a user who chose the same
+    /// name.
     pub fn is_of(&self, uids: &[&str]) -> bool {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         let is_unclaimed = owners.is_empty() && self.is_labelled();
         is_unclaimed || owners.iter().any(|owner| uids.contains(&owner.uid.as_str()))
     }
 
-    /// True if it was made for the resource of this kind and name, whether that is there or not.
+    /// Returns whether it was created for the resource of this kind and name, even if that no longer exists.
     pub fn is_of_resource(&self, kind: &str, name: &str) -> bool {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         self.is_labelled() && owners.iter().any(|it| it.kind == kind && it.name == name)
     }
 
-    /// It belongs to what `other` belongs to from the next time on that it is stored.
+    /// Gives it the owner of `other`, from the next time it is stored.
     pub fn set_owner_of(&mut self, other: &Self) {
         self.metadata.owner_references.clone_from(&other.metadata.owner_references);
     }
 
-    /// Kind and name of the resource that it belongs to, where that is none with one of these uids:
-    /// one of another kind, or of the same name and deleted. One without an owner belongs to nobody
-    /// else.
+    /// Returns kind and name of its owner if that has none of these uids: a resource of another kind, or a deleted one
+    /// of the same name. A ConfigMap without an owner belongs to no other resource.
     pub fn other_owner(&self, uids: &[&str]) -> Option<String> {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         if owners.iter().any(|owner| uids.contains(&owner.uid.as_str())) {
@@ -92,7 +92,7 @@ impl Kept {
     }
 }
 
-/// Name of the ConfigMap of a resource.
+/// Returns the name of the ConfigMap of a resource.
 pub fn object_name(resource: &str) -> String {
     format!("{COMPONENT}-{resource}")
 }
@@ -107,7 +107,8 @@ pub async fn find(client: &Client, namespace: &str, resource: &str) -> Result<Op
     }))
 }
 
-/// Stores it: as it was read, or not at all. Whoever wrote meanwhile wins, which is a conflict.
+/// Stores the ConfigMap if it has not changed since it was read. Otherwise the earlier writer wins, and this is a
+/// conflict.
 pub async fn store(client: &Client, kept: &mut Kept) -> Result<()> {
     let (Some(name), Some(namespace)) = (&kept.metadata.name, &kept.metadata.namespace) else {
         let message = "the resource has no name or namespace: it was never stored".to_owned();

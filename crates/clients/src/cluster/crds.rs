@@ -1,7 +1,7 @@
 //! The definitions of our four kinds in a cluster.
 //!
-//! They are written by server-side apply. A definition that would make the API server drop a
-//! field of stored objects is never written: a newer operator may have put it there.
+//! They are written by server-side apply. A definition that would make the API server drop a field of stored objects is
+//! never written: a newer operator may have added the field.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,13 +46,12 @@ pub struct Applied {
     pub change: Change,
 }
 
-/// The definitions that suit the API server: without rules where it would apply them to stored
-/// objects too.
+/// Returns the definitions that suit the API server: without rules if it would apply them to stored objects too.
 pub async fn for_server(client: &Client) -> Result<Vec<CustomResourceDefinition>, super::Error> {
     let version = client.apiserver_version().await?;
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     let definitions = crd::all();
-    // A version that cannot be read is a new one: the old ones are known.
+    // A version that cannot be parsed is a new one, because the old ones are known.
     if version.major == "1"
         && minor.parse().is_ok_and(|minor: u32| minor < crd::RATCHETING_SINCE_MINOR)
     {
@@ -61,8 +60,8 @@ pub async fn for_server(client: &Client) -> Result<Vec<CustomResourceDefinition>
     Ok(definitions)
 }
 
-/// Applies `definitions`, or with `dry_run` lets the API server check them. All are looked at
-/// before the first is written.
+/// Applies `definitions`, or with `dry_run` lets the API server validate them. All are checked before the first is
+/// written.
 pub async fn apply(
     client: &Client,
     definitions: &[CustomResourceDefinition],
@@ -96,7 +95,7 @@ pub async fn apply(
     Ok(applied)
 }
 
-/// Waits until the API server serves all of `definitions`, for `timeout` in all.
+/// Waits until the API server serves all of `definitions`, for at most `timeout` in total.
 pub async fn wait_until_established(
     client: &Client,
     definitions: &[CustomResourceDefinition],
@@ -124,12 +123,12 @@ pub async fn wait_until_established(
     Ok(())
 }
 
-/// How an installed definition differs from that of this program.
+/// How an installed definition differs from the one of this program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Drift {
     Missing,
     Same,
-    /// It has other fields; writing ours would drop none.
+    /// It has other fields; writing ours would drop none of them.
     Different,
     /// It has fields that this version does not know.
     Newer {
@@ -137,7 +136,7 @@ pub enum Drift {
     },
 }
 
-/// Compares what the two keep of an object: texts and defaults that an API server adds are no drift.
+/// Compares which fields the two store: texts and defaults that an API server adds are not drift.
 pub fn drift(
     installed: Option<&CustomResourceDefinition>,
     ours: &CustomResourceDefinition,
@@ -149,7 +148,7 @@ pub fn drift(
     if crd::fields(installed) == crd::fields(ours) { Drift::Same } else { Drift::Different }
 }
 
-/// Fields of `before` that `after` would make the API server prune from stored objects.
+/// Returns an error if `after` would make the API server prune fields of `before` from stored objects.
 fn refuse_dropped_fields(
     before: &CustomResourceDefinition,
     after: &CustomResourceDefinition,
@@ -173,7 +172,7 @@ fn refuse_dropped_fields(
     Err(Error::WouldDropFields { definition: name(after).to_owned(), fields })
 }
 
-/// True if `path` is a field below `parent`, at any depth.
+/// Returns whether `path` is a field below `parent`, at any depth.
 fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with(['.', '[', '{']))
 }

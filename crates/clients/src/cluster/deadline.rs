@@ -1,7 +1,7 @@
-//! A client whose requests end: one that gets no answer in time has failed. Its writes end when
-//! this process leads no more.
+//! A client whose requests end: without a response in time, a request fails. Its writes end when this process is no
+//! longer the leader.
 //!
-//! Without it a connection that died in silence would hold a reconcile for ever.
+//! Otherwise a connection that died silently would block a reconcile forever.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use super::pulse::{Pulse, PulseLayer};
 use crate::fence::Fence;
 use metrics::traffic::Traffic;
 
-/// Silence in the middle of an answer, watches included: longer than the API server lets one last.
+/// Maximum silence within a response, watches included: longer than the API server lets a watch last.
 const SILENCE_MAX: Duration = Duration::from_mins(6);
 
-/// A client that waits `within` for the beginning of each answer, and writes only while `fence` is
-/// open; `pulse` gets the signs of life of its watches, and `traffic` counts its requests. Whether a
-/// request that is given up was carried out is not known.
+/// Returns a client that waits `within` for the beginning of each response and writes only while `fence` is open.
+/// `pulse` receives the signs of life of its watches, and `traffic` counts its requests. Whether a request that timed
+/// out was carried out is unknown.
 ///
 /// # Errors
-/// A configuration that no client can be made of.
+/// If no client can be built from the configuration.
 pub fn client(
     mut config: Config,
     within: Duration,

@@ -1,8 +1,7 @@
 //! Kubernetes events of the operator, named so that they continue those of the Java operator.
 //!
-//! The name is a hash of what is told about which object, so the same message again raises a
-//! count instead of adding an object.
-//! Rule: `EventUtils.generateEventName` of the Flink Kubernetes operator.
+//! The name is a hash of the object and the message, so the same message again raises a count instead of adding an
+//! object. Rule: `EventUtils.generateEventName` of the Flink Kubernetes operator.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +16,14 @@ use super::apply::OPERATOR_MANAGER;
 use super::{Error, Result};
 use lifecycle::event::Component;
 
-/// Characters of a message that are kept; longer ones are cut.
+/// Maximum length of a message in characters; longer ones are cut.
 const MESSAGE_LIMIT: usize = 4096;
-/// Events read of one object; the API server forgets them after an hour.
+/// Maximum number of events read of one object; the API server drops them after an hour.
 const EVENTS_MAX: u32 = 1000;
-/// Times that a racing write of the same event is tried again.
+/// Number of attempts if another write of the same event comes first.
 const ATTEMPTS: usize = 3;
 
-/// The type of an event: something went as it should, or it did not.
+/// The type of an event: success or failure.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum EventType {
@@ -32,10 +31,10 @@ pub enum EventType {
     Warning,
 }
 
-/// How a second event of the same name is treated.
+/// What happens if an event of the same name exists.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Repeat {
-    /// Raises the count and renews time and message.
+    /// Raises the count and updates time and message.
     #[default]
     Count,
     /// Changes nothing.
@@ -51,7 +50,7 @@ pub struct EventRequest {
     pub reason: String,
     pub component: Component,
     pub message: String,
-    /// Stands for the message in the name, for messages that vary.
+    /// Replaces the message in the name, for messages that vary.
     pub key: Option<String>,
     pub repeat: Repeat,
     pub labels: BTreeMap<String, String>,
@@ -60,7 +59,7 @@ pub struct EventRequest {
 }
 
 impl EventRequest {
-    /// An event about `object` without key, labels and annotations, counted when it repeats.
+    /// Returns an event about `object` without key, labels and annotations, counted when it repeats.
     pub fn about<K: Resource<DynamicType = ()>>(
         object: &K,
         event_type: EventType,
@@ -83,7 +82,7 @@ impl EventRequest {
         }
     }
 
-    /// `<component>.<hash>`.
+    /// Returns `<component>.<hash>`.
     pub fn name(&self) -> String {
         let text = [
             self.reason.as_str(),
@@ -98,13 +97,13 @@ impl EventRequest {
     }
 }
 
-/// `java.lang.String.hashCode`: over UTF-16 units, wrapping.
+/// Computes `java.lang.String.hashCode`: over UTF-16 units, wrapping.
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16()
         .fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// Events about an object, oldest first; at most the newest thousand that the API server gives.
+/// Returns the events about an object, oldest first; at most the newest thousand that the API server returns.
 pub async fn about(client: &Client, namespace: &str, kind: &str, name: &str) -> Result<Vec<Event>> {
     let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
     of(client, namespace, &fields, |about| {
@@ -113,8 +112,8 @@ pub async fn about(client: &Client, namespace: &str, kind: &str, name: &str) -> 
     .await
 }
 
-/// Events about objects with these names, and about what is made of them: ReplicaSets and pods, whose
-/// names begin with theirs. Oldest first.
+/// Returns the events about objects with these names and about the ReplicaSets and pods created for them, whose names
+/// begin with theirs. Oldest first.
 pub async fn around(client: &Client, namespace: &str, names: &[&str]) -> Result<Vec<Event>> {
     of(client, namespace, "", |about| {
         let about = about.name.as_deref().unwrap_or_default();
@@ -143,7 +142,7 @@ async fn of(
     Ok(events)
 }
 
-/// When it was last told.
+/// Returns when the event was last reported.
 pub fn last_seen(event: &Event) -> Option<Timestamp> {
     let micro = event.event_time.as_ref().map(|at| at.0);
     let series = event.series.as_ref().and_then(|it| it.last_observed_time.as_ref()).map(|at| at.0);
@@ -152,17 +151,16 @@ pub fn last_seen(event: &Event) -> Option<Timestamp> {
     times.into_iter().flatten().max().or(created)
 }
 
-/// Creates the event, or counts it where it exists; says whether one or the other was done. May be
-/// called again after any failure.
+/// Creates the event, or counts it if it exists; returns whether it did either. May be called again after any failure.
 ///
-/// Events are a courtesy: where RBAC forbids them, that is logged and nothing fails.
+/// Events are a courtesy: if RBAC forbids them, that is logged and nothing fails.
 pub async fn record(client: &Client, request: &EventRequest) -> Result<bool> {
     match create_or_count(client, request).await {
         Err(error @ Error::Forbidden { .. }) => {
             tracing::debug!(%error, reason = request.reason, "event not recorded");
             Ok(false)
         }
-        // The namespace is going away and takes its events along.
+        // The namespace is being deleted, and its events with it.
         Err(Error::NotFound { .. } | Error::Rejected { .. }) => Ok(false),
         other => other,
     }
@@ -241,7 +239,7 @@ mod tests {
 
     #[test]
     fn hash_is_javas() {
-        // Values of `"…".hashCode()` in Java 17; the last has characters outside the BMP.
+        // Values of `"…".hashCode()` in Java 17; the last text has characters outside the BMP.
         assert_eq!(java_hash(""), 0);
         assert_eq!(java_hash("hello"), 99_162_322);
         assert_eq!(java_hash("polygenelubricants"), i32::MIN);

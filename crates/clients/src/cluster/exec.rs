@@ -1,4 +1,4 @@
-//! Commands that are run in a container, over a websocket of the API server.
+//! Commands run in a container, over a websocket of the API server.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
@@ -7,10 +7,10 @@ use kube::api::{Api, AttachParams, AttachedProcess};
 
 use super::Result;
 
-/// Bytes of each stream that wait for their reader; a slow one slows the command down.
+/// Buffer of each stream in bytes; a slow reader slows the command down.
 const STREAM_BYTES: usize = 32 * 1024;
 
-/// The command to run, and where to run it.
+/// The command to run, and where.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub namespace: String,
@@ -18,9 +18,9 @@ pub struct Request {
     pub container: String,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// True if the command gets an input.
+    /// Whether the command gets an input.
     pub has_input: bool,
-    /// True if it gets a terminal, which has no stderr of its own.
+    /// Whether it gets a terminal, which has no stderr of its own.
     pub has_terminal: bool,
 }
 
@@ -29,9 +29,9 @@ pub struct Request {
 pub enum Ending {
     /// With this exit code.
     Exited(u8),
-    /// It was not run, or something between it and us gave up: what the API server says.
+    /// It was not run, or something in between failed; contains the API server's message.
     Failed(String),
-    /// The connection ended without a word about the command.
+    /// The connection ended without a result.
     Lost,
 }
 
@@ -52,7 +52,7 @@ pub async fn start(client: &Client, request: &Request) -> Result<AttachedProcess
     Ok(pods.exec(pod, command.clone(), &params).await?)
 }
 
-/// Reads the last message. The exit code is text in a cause of its own.
+/// Parses the last message. The exit code is text in a cause of its own.
 pub fn ending(status: Option<Status>) -> Ending {
     let Some(status) = status else { return Ending::Lost };
     if status.status.as_deref() == Some("Success") {
@@ -61,7 +61,7 @@ pub fn ending(status: Option<Status>) -> Ending {
     let causes = status.details.and_then(|details| details.causes).unwrap_or_default();
     let code = causes.iter().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
     match code.and_then(|cause| cause.message.as_deref()?.trim().parse().ok()) {
-        // A command that failed has no code 0, whatever is said.
+        // A command that failed cannot have exit code 0, whatever the message says.
         Some(code) if code != 0 => Ending::Exited(code),
         Some(_) | None => {
             let message = status.message.filter(|message| !message.trim().is_empty());

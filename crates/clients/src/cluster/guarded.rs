@@ -1,4 +1,4 @@
-//! A client whose writes stop at a fence: reads go on, whoever leads.
+//! A client whose writes stop at a fence. Reads go on without leadership.
 
 use std::task::{Context, Poll};
 
@@ -8,7 +8,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::fence::{Closed, Fence};
 
-/// Puts a fence before a client.
+/// Puts a fence in front of a client.
 #[derive(Clone, Debug)]
 pub(super) struct GuardLayer(pub(super) Fence);
 
@@ -20,7 +20,7 @@ impl<S> Layer<S> for GuardLayer {
     }
 }
 
-/// Around everything that a client does with a request: connecting and trying again come after it.
+/// Wraps everything that a client does with a request, including connecting and retries.
 #[derive(Clone, Debug)]
 pub(super) struct Guarded<S> {
     inner: S,
@@ -59,8 +59,7 @@ where
     }
 }
 
-/// The namespace that a request is about, by its path: what comes after `namespaces`, whatever is
-/// before it.
+/// Returns the namespace of a request from its path: the part after `namespaces`.
 fn namespace(path: &str) -> Option<&str> {
     let mut parts = path.split('/');
     parts.find(|part| *part == "namespaces")?;
@@ -78,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of a read and a write reach the server.
+    /// Counts how many of a read and a write reach the server.
     async fn arrivals(fence: &Fence) -> usize {
         let arrived = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&arrived);

@@ -1,4 +1,4 @@
-//! Asks the API server whose token it is, and what that person may do.
+//! Asks the API server who owns a token, and what that person may do.
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -10,7 +10,7 @@ use kube::api::{Api, PostParams};
 use super::Result;
 use super::access::Operation;
 
-/// Somebody whom the API server knows.
+/// A user that the API server knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity(UserInfo);
 
@@ -20,16 +20,16 @@ impl Identity {
         self.0.username.as_deref().unwrap_or_default()
     }
 
-    /// Tells apart those who have had the same name one after the other.
+    /// Distinguishes users who had the same name one after the other.
     pub fn uid(&self) -> &str {
         self.0.uid.as_deref().unwrap_or_default()
     }
 }
 
-/// Whose token it is; nothing where the API server does not accept it.
+/// Returns the owner of a token; `None` if the API server does not accept it.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the API server cannot say.
 pub async fn of_token(client: &Client, token: &str) -> Result<Option<Identity>> {
     let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
     let review = TokenReview { spec, ..TokenReview::default() };
@@ -39,11 +39,11 @@ pub async fn of_token(client: &Client, token: &str) -> Result<Option<Identity>> 
     Ok(status.and_then(|status| status.user).map(Identity).filter(|it| !it.name().is_empty()))
 }
 
-/// True if this person may carry out the operation in the namespace, or without one in all. An answer without a verdict
-/// allows nothing.
+/// Returns whether this person may carry out the operation in the namespace, or in all namespaces if it is `None`. A
+/// response without a verdict allows nothing.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the API server cannot say.
 pub async fn may(
     client: &Client,
     Identity(user): &Identity,

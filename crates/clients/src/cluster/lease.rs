@@ -1,4 +1,4 @@
-//! The Lease object by which operators agree on who leads.
+//! The Lease object by which operators elect a leader.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use super::access::Operation;
 use super::{Error, Result};
 use election::{lease, shard};
 
-/// Says what the holder operates, so that an installation knows its own lease.
+/// Says what the holder operates, so that an installation recognizes its own lease.
 pub const OPERATES: &str = "kubectl-flink/operates";
 
-/// Who shares the work under the Lease of a number of shards.
+/// The members that share the work, on the Lease of a number of shards.
 pub const MEMBERS: &str = "kubectl-flink/members";
 
-/// Which process of the pod that the spec names holds it, and the renewal that said so. Other programs name
-/// nothing but a pod, and scripts look there for one; a container that was restarted is another holder.
+/// Which process of the pod named in the spec holds the lease, and the renewal that recorded it. Other programs and
+/// scripts expect a pod name in the spec, but a restarted container is another holder.
 pub const PROCESS: &str = "kubectl-flink/process";
 
-/// The operations that taking part in the election needs.
+/// The operations that the election needs.
 pub const OPERATIONS: [Operation; 3] = [operation("get"), operation("create"), operation("update")];
 
 const fn operation(verb: &'static str) -> Operation {
     Operation { verb, group: "coordination.k8s.io", resource: "leases", subresource: None }
 }
 
-/// Who asks for the lease.
+/// Who requests the lease.
 #[derive(Clone, Debug)]
 pub struct Holder {
-    /// Of this process alone.
+    /// Unique to this process.
     pub identity: String,
-    /// Its pod, which the spec names as the holder; absent where the process is in none.
+    /// Its pod, which the spec names as the holder; `None` if the process does not run in a pod.
     pub pod: Option<String>,
     pub duration: Duration,
-    /// Which resources, in words.
+    /// Which resources it operates, as text.
     pub operates: String,
-    /// Who else holds it with this one: [`shard::Roster`]; absent where it is held by one.
+    /// Who else shares it: [`shard::Roster`]; `None` if there is a single holder.
     pub members: Option<BTreeMap<String, u64>>,
 }
 
@@ -62,7 +62,7 @@ impl Leases {
         Ok(self.api.get_opt(&self.name).await?)
     }
 
-    /// Makes the lease, held by `holder`.
+    /// Creates the lease, held by `holder`.
     pub async fn create(&self, holder: &Holder, now: Timestamp) -> Result<Lease> {
         let lease = Lease {
             metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
@@ -71,13 +71,13 @@ impl Leases {
         Ok(self.api.create(&PostParams::default(), &held_by(lease, holder, now)).await?)
     }
 
-    /// Takes or renews the lease as it was read: one that was written since is a conflict.
+    /// Takes or renews the lease as it was read: a newer version is a conflict.
     pub async fn replace(&self, lease: Lease, holder: &Holder, now: Timestamp) -> Result<Lease> {
         let lease = held_by(lease, holder, now);
         Ok(self.api.replace(&self.name, &PostParams::default(), &lease).await?)
     }
 
-    /// Gives the lease back, so that nobody has to wait for its end.
+    /// Gives the lease back, so that no one has to wait until it expires.
     pub async fn release(&self, mut lease: Lease, now: Timestamp) -> Result<()> {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
@@ -87,7 +87,7 @@ impl Leases {
         Ok(())
     }
 
-    /// The lease over time; nothing while there is none. Lost connections are made again.
+    /// Watches the lease; `None` while it does not exist. Reconnects after lost connections.
     pub fn watch(&self) -> impl Stream<Item = Result<Option<Lease>>> + Send + use<> {
         watcher::watch_object(self.api.clone(), &self.name)
             .default_backoff()
@@ -129,8 +129,8 @@ fn spec(before: &Lease, holder: &Holder, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The process that holds it where the last renewal named one, else whom the spec names. The annotation outlives a
-/// holder that does not know it, so it counts for no other renewal and no other pod.
+/// Returns the process that holds it if the last renewal named one, otherwise the holder of the spec. The annotation
+/// outlives a holder that does not know it, so it is valid only for the same renewal and the same pod.
 fn holder_of(lease: &Lease) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let named = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
@@ -147,7 +147,7 @@ fn holder_of(lease: &Lease) -> Option<&str> {
     }
 }
 
-/// Reduces a Lease to what decisions are made of. Its times only tell one renewal from another.
+/// Reduces a Lease to what decisions need. Its times only distinguish one renewal from another.
 pub fn seen(lease: &Lease) -> lease::Lease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
@@ -159,17 +159,17 @@ pub fn seen(lease: &Lease) -> lease::Lease {
     }
 }
 
-/// The holder's own text about what it operates. Nothing if the holder is another program.
+/// Returns the holder's own text about what it operates; `None` if the holder is another program.
 pub fn operates(lease: &Lease) -> Option<&str> {
     lease.annotations().get(OPERATES).map(String::as_str)
 }
 
-/// Who shares it, as its last renewal says.
+/// Returns the members that share it, according to its last renewal.
 pub fn members(lease: &Lease) -> BTreeMap<String, u64> {
     lease.annotations().get(MEMBERS).map(|text| shard::parse_roster(text)).unwrap_or_default()
 }
 
-/// True if a write was refused because somebody else's came first.
+/// Returns whether a write was refused because another one came first.
 pub fn is_beaten(error: &Error) -> bool {
     matches!(error, Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. })
 }
@@ -221,7 +221,7 @@ mod tests {
         assert!(!outside.annotations().contains_key(PROCESS));
     }
 
-    /// Such as the Java operator, which keeps annotations as they are.
+    /// For example the Java operator, which keeps annotations as they are.
     #[test]
     fn a_holder_that_knows_no_processes_is_none_of_ours() {
         let of_pod = Holder { pod: Some("a".to_owned()), ..holder("a_1") };
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(held_as("", at(2)), None, "nobody's");
     }
 
-    /// The API server keeps microseconds.
+    /// The API server stores microseconds.
     #[test]
     fn a_process_is_known_by_a_lease_that_was_stored() {
         let of_pod = Holder { pod: Some("a".to_owned()), ..holder("a_1") };

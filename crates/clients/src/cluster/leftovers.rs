@@ -1,4 +1,4 @@
-//! Everything in a namespace that says which of Flink's ConfigMaps are still needed.
+//! Everything in a namespace that shows which of Flink's ConfigMaps are still needed.
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use state::garbage::{ClusterName, Finding, FoundMap, Inventory, job_ids_in};
 
-/// Label that Flink and the operator put on what belongs to a cluster.
+/// Labels that Flink and the operator set on the ConfigMaps of a cluster.
 pub(super) const MAPS: &str = "app,type=flink-native-kubernetes";
-/// Keys of what a JobManager runs when it starts: jobs of Flink 1.x and of 2.x, and since 2.3 the
-/// applications that were submitted to a session cluster, of which it runs `main()` again.
+/// Prefixes of keys under which a JobManager finds what to run when it starts: jobs of Flink 1.x and of 2.x, and since
+/// 2.3 the applications that were submitted to a session cluster, whose `main()` it runs again.
 const RECOVERED: [&str; 3] = ["jobGraph-", "executionPlan-", "application-"];
 pub(super) const AUTOSCALER_MAPS: &str = "app,component=autoscaler";
 
-/// True if a JobManager, of whichever version, starts a job or an application by what is under the key.
+/// Returns whether a JobManager of any version starts a job or an application from what is under the key.
 pub fn is_recovered(key: &str) -> bool {
     RECOVERED.iter().any(|start| key.starts_with(start))
 }
 
-/// Reads the whole inventory. What is read first is what may go, so that whatever names it is seen.
+/// Reads the whole inventory. Objects that may be removed are read first, so that anything that refers to them is seen.
 ///
 /// # Errors
-/// Anything that cannot be read: on half of the objects nothing can be judged.
+/// If anything cannot be read: nothing can be decided on half of the objects.
 pub async fn inventory(client: &Client, scope: Scope<'_>) -> Result<Inventory> {
     let mut inventory = Inventory::default();
     let mut seen = BTreeSet::new();
@@ -87,7 +87,7 @@ pub async fn inventory(client: &Client, scope: Scope<'_>) -> Result<Inventory> {
     Ok(inventory)
 }
 
-/// Removes what was found, if nobody has written it since. Says whether it did.
+/// Removes a finding if it has not been written since; returns whether it did.
 pub async fn remove(client: &Client, finding: &Finding) -> Result<bool> {
     let id = ObjectId::of::<ConfigMap>(&finding.namespace, &finding.name);
     let deletion = Deletion {
@@ -103,7 +103,7 @@ pub async fn remove(client: &Client, finding: &Finding) -> Result<bool> {
     }
 }
 
-/// None of a kind that is not installed.
+/// Lists the objects of a kind; none if the kind is not installed.
 pub(super) async fn optional<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<Value>>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -117,7 +117,7 @@ fn note(inventory: &mut Inventory, resource: &Value) {
     inventory.named.insert(name);
 }
 
-/// Notes every job id in the object, wherever it stands, in a text within a text too.
+/// Records every job id in the object, wherever it appears, even in a text within a text.
 fn mention(inventory: &mut Inventory, namespace: &str, object: &Value) {
     let text = object.to_string();
     let ids = job_ids_in(&text).map(|id| (namespace.to_owned(), id.to_owned()));
@@ -161,7 +161,7 @@ fn found(map: &ConfigMap) -> FoundMap {
         uid: map.uid().unwrap_or_default(),
         version: map.resource_version().unwrap_or_default(),
         is_autoscaler: map.labels().get("component").is_some_and(|of| of == "autoscaler"),
-        // Without a time it counts as new.
+        // Without a time, it is treated as new.
         changed: changed.unwrap_or(Timestamp::MAX),
         has_state: map
             .data

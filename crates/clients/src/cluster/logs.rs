@@ -11,30 +11,30 @@ use kube::api::{Api, LogParams};
 
 use super::{Error, Result};
 
-/// Bytes of a line that are kept: a program may write for ever without ending one.
+/// Maximum length of a line in bytes: a program may write forever without ending one.
 const LINE_BYTES_MAX: usize = 256 << 10;
 
-/// Which lines of which container.
+/// Which lines to read, of which container.
 #[derive(Clone, Debug, Default)]
 pub struct LogRequest {
     pub namespace: String,
     pub pod: String,
     pub container: Option<String>,
-    /// Stay and wait for more.
+    /// Keep waiting for more.
     pub is_following: bool,
-    /// Of the container's run before the present one.
+    /// Read the container's previous run.
     pub is_previous: bool,
-    /// At most so many of the last lines.
+    /// At most this many of the last lines.
     pub tail_lines: Option<i64>,
-    /// Not older than so many seconds.
+    /// Not older than this many seconds.
     pub since_seconds: Option<i64>,
-    /// Not older than this, to the second: older lines of that second come too.
+    /// Not older than this, in whole seconds: earlier lines of the same second are included.
     pub since: Option<Timestamp>,
-    /// Each line begins with the time at which it was written, and a blank.
+    /// Each line begins with the time at which it was written and a space.
     pub is_timed: bool,
 }
 
-/// The container's lines; the stream ends with the log, or never while following. What is too long is cut, and what is
+/// Streams the container's lines until the log ends; while following, it does not end. Long lines are cut, and what is
 /// not UTF-8 is replaced.
 pub async fn lines(
     client: &Client,
@@ -47,7 +47,7 @@ pub async fn lines(
         previous: request.is_previous,
         tail_lines: request.tail_lines,
         since_seconds: request.since_seconds,
-        // kube rounds it to the nearest second, which may be the next one.
+        // kube rounds to the nearest second, which may be the next one.
         since_time: request.since.map(|since| since - SignedDuration::from_secs(1)),
         timestamps: request.is_timed,
         ..LogParams::default()
@@ -60,7 +60,7 @@ pub async fn lines(
     }))
 }
 
-/// The next line without its end; absent at the end of the log.
+/// Returns the next line without its line ending; `None` at the end of the log.
 async fn next_line(log: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let mut is_begun = false;
@@ -88,7 +88,7 @@ fn text_of(line: &[u8], is_cut: bool) -> String {
     if is_cut { format!("{line}…") } else { line.into_owned() }
 }
 
-/// The container's log as one text, at most `bytes_max` of it.
+/// Returns the container's log as one text of at most `bytes_max` bytes.
 pub async fn text(client: &Client, request: &LogRequest, bytes_max: u32) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &request.namespace);
     let params = LogParams {
@@ -110,7 +110,7 @@ mod tests {
     async fn lines_are_cut_where_they_are_too_long_and_none_is_lost() {
         let endless = "x".repeat(3 * LINE_BYTES_MAX);
         let written = format!("one\r\n\n{endless}\n\u{e4}");
-        // The last letter is broken.
+        // The last character is incomplete.
         let mut log = written.as_bytes().strip_suffix(b"\xa4").unwrap();
         let mut lines = Vec::new();
         while let Some(line) = next_line(&mut log).await.unwrap() {

@@ -1,4 +1,4 @@
-//! Namespaces, as far as objects in them are concerned.
+//! Namespaces, as far as they affect the objects in them.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -6,15 +6,15 @@ use kube::api::Api;
 
 use super::{Error, Result};
 
-/// The facts about a namespace that is being deleted.
+/// A namespace that is being deleted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Termination {
-    /// Kubernetes' messages about what the deletion waits for.
+    /// Kubernetes' messages about what blocks the deletion.
     pub messages: Vec<String>,
 }
 
-/// True if the namespace exists. A caller that may write into a namespace need not be allowed to
-/// read it, so one that may not be read counts as existing.
+/// Returns whether the namespace exists. A caller that may write into a namespace need not be allowed to read it, so an
+/// unreadable one is assumed to exist.
 pub async fn exists(client: &Client, name: &str) -> Result<bool> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     match namespaces.get_metadata(name).await.map_err(Error::from) {
@@ -24,7 +24,7 @@ pub async fn exists(client: &Client, name: &str) -> Result<bool> {
     }
 }
 
-/// The namespace's termination; nothing while it is there to stay, or is not to be seen.
+/// Returns the namespace's termination; `None` if it is not being deleted or cannot be read.
 pub async fn termination(client: &Client, name: &str) -> Result<Option<Termination>> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = match namespaces.get(name).await.map_err(Error::from) {

@@ -1,4 +1,4 @@
-//! The pods of a Flink cluster, found by the labels that Flink gives them.
+//! The pods of a Flink cluster, found by the labels that Flink sets.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -22,7 +22,7 @@ impl Role {
         }
     }
 
-    /// The role that a pod's labels name.
+    /// Returns the role that a pod's labels name.
     pub fn of(pod: &Pod) -> Option<Self> {
         match pod.metadata.labels.as_ref()?.get("component")?.as_str() {
             "jobmanager" => Some(Self::JobManager),
@@ -32,7 +32,7 @@ impl Role {
     }
 }
 
-/// Selector of a cluster's pods, all or of one role.
+/// Returns the label selector of a cluster's pods, all or of one role.
 pub fn label_selector(cluster_id: &str, role: Option<Role>) -> String {
     match role {
         Some(role) => format!("app={cluster_id},component={}", role.component()),
@@ -40,7 +40,7 @@ pub fn label_selector(cluster_id: &str, role: Option<Role>) -> String {
     }
 }
 
-/// The cluster's pods: JobManagers first, then TaskManagers, by name.
+/// Lists the cluster's pods: JobManagers first, then TaskManagers, each by name.
 pub async fn list(
     client: &Client,
     namespace: &str,
@@ -53,7 +53,7 @@ pub async fn list(
     Ok(pods)
 }
 
-/// True if the pod serves: it is ready, and not being deleted.
+/// Returns whether the pod is ready and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();

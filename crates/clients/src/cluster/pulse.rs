@@ -1,9 +1,8 @@
-//! Signs of life that a client hears: from its watches, and from the answers to its requests.
+//! Signs of life that a client receives from its watches and from the responses to its requests.
 //!
-//! Of each watch: when it was last asked for, and when the API server last said something on it.
-//! A watch may be silent for an hour and be well: bookmarks, and the end that the API server gives
-//! each watch after some minutes, tell it from one that is stuck. They are seen here alone, in the
-//! answers as they come.
+//! For each watch: when it was last requested, and when the API server last sent something on it. A healthy watch may
+//! be silent for an hour. Bookmarks, and the end that the API server sets for each watch after some minutes,
+//! distinguish it from a stuck one. Both are visible only here, in the responses as they arrive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +22,9 @@ use metrics::traffic::Traffic;
 /// The signs of life of one watch. The times are those of [`fence::now`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Signs {
-    /// It was asked for, or something came.
+    /// It was requested, or something arrived.
     pub stirred: Duration,
-    /// Something came that was no refusal.
+    /// Something other than an error arrived.
     pub heard: Option<Duration>,
 }
 
@@ -34,13 +33,12 @@ pub struct Signs {
 pub struct Pulse(Arc<Mutex<BTreeMap<String, Signs>>>);
 
 impl Pulse {
-    /// Each watch, with its signs.
+    /// Returns each watch with its signs of life.
     pub fn all(&self) -> BTreeMap<String, Signs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets the watches of a namespace, or with `None` those of the whole cluster, which nobody
-    /// asks for any more.
+    /// Forgets the watches of a namespace, or with `None` those of the whole cluster, which are no longer used.
     pub fn forget(&self, namespace: Option<&str>) {
         let part = namespace.map(|name| format!("/namespaces/{name}/"));
         let is_of = |watch: &str| match &part {
@@ -51,7 +49,7 @@ impl Pulse {
         all.retain(|watch, _| !is_of(watch));
     }
 
-    /// The watch was asked for, or is answered.
+    /// Records that the watch was requested, or that something arrived on it.
     pub fn note(&self, watch: &str, is_heard: bool) {
         let now = fence::now();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +61,7 @@ impl Pulse {
     }
 }
 
-/// The name of what a request watches; nothing for another request.
+/// Returns the name of what a request watches; `None` for other requests.
 fn watch_of<B>(request: &Request<B>) -> Option<String> {
     let uri = request.uri();
     let pairs: Vec<(String, String)> =
@@ -76,7 +74,7 @@ fn watch_of<B>(request: &Request<B>) -> Option<String> {
     })
 }
 
-/// Listens to the answers of a client.
+/// Observes the responses to a client.
 #[derive(Clone, Debug)]
 pub(super) struct PulseLayer {
     pub(super) pulse: Pulse,

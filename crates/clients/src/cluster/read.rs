@@ -1,4 +1,4 @@
-//! Reads: one object, or all of a kind.
+//! Reads one object, or all of a kind.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use serde_json::Value;
 use super::apply::{ObjectId, to_value};
 use super::{Error, Result};
 
-/// Objects asked for in one request of a list.
+/// Number of objects per request of a list.
 const PAGE_SIZE: u32 = 500;
 
-/// Objects asked for in one request of the list that a watch begins with: they are whole, and those of a page are in
-/// memory together.
+/// Number of objects per request of the list that a watch begins with: they are whole objects, and a page is in memory
+/// at once.
 const WATCHED_PAGE_SIZE: u32 = 100;
 
-/// Where to look.
+/// Which namespaces to read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope<'a> {
     Namespace(&'a str),
@@ -32,7 +32,7 @@ pub enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Access to the kind in this scope.
+    /// Returns the API of the kind in this scope.
     pub fn api<K>(self, client: &Client) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -44,7 +44,7 @@ impl Scope<'_> {
     }
 }
 
-/// The object, or nothing when it is not there.
+/// Returns the object, or `None` if it does not exist.
 pub async fn get<K>(client: &Client, namespace: &str, name: &str) -> Result<Option<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// All objects of the kind that carry the labels, page by page.
+/// Returns all objects of the kind with these labels, page by page.
 pub async fn list<K>(
     client: &Client,
     scope: Scope<'_>,
@@ -93,8 +93,7 @@ where
     }
 }
 
-/// The object as it is stored, fields that our types do not know included; nothing when it is not
-/// there.
+/// Returns the object as stored, with fields that our types do not know; `None` if it does not exist.
 pub async fn get_value(client: &Client, id: &ObjectId) -> Result<Option<Value>> {
     match id.api(client).get(&id.name).await.map_err(Error::from) {
         Ok(object) => to_value(&object).map(Some),
@@ -103,7 +102,7 @@ pub async fn get_value(client: &Client, id: &ObjectId) -> Result<Option<Value>> 
     }
 }
 
-/// All objects of the kind as they are stored.
+/// Returns all objects of the kind as stored.
 pub async fn list_values<K>(
     client: &Client,
     scope: Scope<'_>,
@@ -117,7 +116,7 @@ where
     objects
         .into_iter()
         .map(|mut object| {
-            // Items of a list carry no type of their own.
+            // Items of a list have no type of their own.
             object.types.get_or_insert_with(|| kube::core::TypeMeta {
                 api_version: resource.api_version.clone(),
                 kind: resource.kind.clone(),
@@ -127,13 +126,12 @@ where
         .collect()
 }
 
-/// Returns the result of a list, and an empty one if the kind is not installed. An answer of "not
-/// found" does not prove that: a proxy in front of an API server also answers so when it has lost
-/// its target, and a reference to a savepoint must not be missed. So the API server is asked which
-/// kinds it has.
+/// Returns the result of a list, and an empty one if the kind is not installed. "Not found" does not prove that: a
+/// proxy in front of an API server also returns it when it has lost its target, and a reference to a savepoint must not
+/// be missed. So this asks the API server which kinds it has.
 ///
 /// # Errors
-/// Those of the list, and of asking.
+/// Those of the list and of that request.
 pub async fn or_none<K, T>(client: &Client, listed: Result<Vec<T>>) -> Result<Vec<T>>
 where
     K: Resource<DynamicType = ()>,
@@ -148,7 +146,7 @@ where
     Ok(Vec::new())
 }
 
-/// Names of all objects of the kind; only their metadata is read.
+/// Returns the names of all objects of the kind; reads only their metadata.
 pub async fn names<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<String>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -169,7 +167,7 @@ where
     }
 }
 
-/// The namespaces that have an object of the kind and this name.
+/// Returns the namespaces that have an object of the kind with this name.
 pub async fn namespaces_with<K>(client: &Client, name: &str) -> Result<Vec<String>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -182,8 +180,8 @@ where
     Ok(found.items.into_iter().filter_map(|item| item.metadata.namespace).collect())
 }
 
-/// All objects of the kind, read as `T`, which may be but the parts that are wanted: a page is
-/// handed on before the next one is asked for, so that a fleet is never in memory as a whole.
+/// Reads all objects of the kind as `T`, which may be only the parts that are needed. Each page is passed on before the
+/// next one is requested, so a whole fleet is never in memory.
 pub async fn for_each_page<K, T>(
     client: &Client,
     scope: Scope<'_>,
@@ -219,9 +217,9 @@ where
     }
 }
 
-/// One object over time: its present state first, then each change; nothing when it is gone.
+/// Watches one object: its present state first, then each change; `None` when it is gone.
 ///
-/// Lost connections are made again after [`WATCH_RETRY_MAX`], so the stream does not end.
+/// Reconnects within [`WATCH_RETRY_MAX`] after a lost connection, so the stream does not end.
 pub fn watch_value(
     client: &Client,
     id: &ObjectId,
@@ -233,7 +231,7 @@ pub fn watch_value(
     })
 }
 
-/// All objects of the kind over time: the present ones first, then each change.
+/// Watches all objects of the kind: the present ones first, then each change.
 pub fn watch_values<K>(
     client: &Client,
     scope: Scope<'_>,
@@ -261,14 +259,14 @@ where
     )
 }
 
-/// A watch that failed is tried again at the latest after this.
+/// Maximum pause before a failed watch is retried.
 ///
-/// The pause does not grow: a person waits, and sees the present state no later than this after the API
-/// server is back.
+/// The pause does not grow: a person is waiting, and sees the present state at most this long after the API server is
+/// back.
 pub const WATCH_RETRY_MAX: Duration = Duration::from_secs(4);
 
-/// Pauses between the attempts of a watch, from half of [`WATCH_RETRY_MAX`] to all of it, so that those who
-/// lost the same API server do not come back at one moment.
+/// Pauses between the attempts of a watch, from half of [`WATCH_RETRY_MAX`] to all of it, so that clients that lost the
+/// same API server do not reconnect at the same moment.
 struct Retry(ConstantBackoff);
 
 impl Retry {
@@ -287,20 +285,20 @@ impl Iterator for Retry {
 }
 
 impl Backoff for Retry {
-    // Each pause is like the first.
+    // Nothing to reset: each pause is like the first.
     fn reset(&mut self) {}
 }
 
 /// An item of a watch over many objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// All that was told is to be forgotten: the objects follow again.
+    /// Forget all objects: they follow again.
     Restart,
-    /// The object exists, as given.
+    /// The object exists, in this state.
     Present(Value),
-    /// The object was deleted; its last state is given.
+    /// The object was deleted; this is its last state.
     Gone(Value),
-    /// All objects that exist have been told.
+    /// All existing objects have been reported.
     Complete,
 }
 

@@ -1,4 +1,4 @@
-//! The history of a deployment or session job, kept as `apps/v1` `ControllerRevision` objects it owns.
+//! The history of a deployment or session job, stored as `apps/v1` `ControllerRevision` objects that it owns.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -11,11 +11,11 @@ use super::read::{self, Scope};
 use super::{Error, Result};
 use state::revision::{self, Content, Revision};
 
-/// Revisions of a namespace that are looked through: 500 deployments with a full history.
+/// Maximum number of revisions read of a namespace: 500 deployments with a full history.
 const ALL_MAX: usize = 5000;
 
-/// The revisions of a history, oldest first; see [`revision::history_name`]. What cannot be read is
-/// passed over with a warning: one foreign object must not take the history away.
+/// Returns the revisions of a history, oldest first; see [`revision::history_name`]. Unreadable ones are skipped with a
+/// warning: one foreign object must not hide the history.
 pub async fn list(client: &Client, namespace: &str, history: &str) -> Result<Vec<Revision>> {
     let selector = revision::label_selector(history);
     let objects =
@@ -26,8 +26,8 @@ pub async fn list(client: &Client, namespace: &str, history: &str) -> Result<Vec
     Ok(revisions)
 }
 
-/// The revisions of all histories of a namespace, each with its history's name. One that cannot be
-/// read, or more than [`ALL_MAX`], is an error: the caller asks whether something is in none of them.
+/// Returns the revisions of all histories of a namespace, each with its history's name. An unreadable one, or more than
+/// [`ALL_MAX`], is an error: the caller needs to know that something is in none of them.
 pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, Revision)>> {
     let selector = format!("component={}", revision::COMPONENT);
     let objects =
@@ -51,20 +51,20 @@ pub async fn list_all(client: &Client, namespace: &str) -> Result<Vec<(String, R
         .collect()
 }
 
-/// Where revisions are put.
+/// Where to record revisions.
 #[derive(Clone, Debug)]
 pub struct History {
     pub namespace: String,
     /// See [`revision::history_name`].
     pub name: String,
-    /// The revisions go with it.
+    /// The revisions are deleted with it.
     pub owner: OwnerReference,
     /// See [`revision::decide_repeated_revision`].
     pub is_repeated: bool,
 }
 
-/// Puts a spec with its restore point into the history and prunes the history to its bound.
-/// May be called again after any failure.
+/// Adds a spec with its restore point to the history and prunes the history to its limit. May be called again after any
+/// failure.
 pub async fn record(client: &Client, history: &History, content: Content) -> Result<()> {
     let History { namespace, name, .. } = history;
     let existing = list(client, namespace, name).await?;

@@ -54,7 +54,7 @@ fn missing_kind_is_not_a_missing_object() {
     );
 }
 
-/// As a kube-apiserver answers a patch that is meant for an earlier incarnation.
+/// The kube-apiserver's response to a patch that is meant for an earlier incarnation.
 #[test]
 fn a_patch_of_another_incarnation_is_a_conflict() {
     let cause = json!({"reason": "FieldValueInvalid", "message": "Invalid value: \"other\": field is immutable", "field": "metadata.uid"});

@@ -1,6 +1,6 @@
 //! A port of this machine that leads to a port of a pod, through the API server.
 //!
-//! Each connection finds a ready pod of its own, so that a JobManager may be replaced meanwhile.
+//! Each connection finds a ready pod of its own, so a JobManager may be replaced meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{Error, Result, pods};
 
-/// Connections at the same time: a browser opens six.
+/// Maximum number of simultaneous connections: a browser opens six.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Where the port leads.
@@ -26,26 +26,26 @@ pub struct Destination {
     pub port: u16,
 }
 
-/// An open port, which nobody can reach but from this machine.
+/// An open port that is reachable only from this machine.
 pub struct Tunnel {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Tunnel {
-    /// Opens `port`; 0 takes one that is free.
+    /// Opens `port`; 0 picks a free one.
     pub async fn open(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }
 
-    /// Where it is.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Carries connections for ever; `troubles` hears of those that could not be made.
+    /// Forwards connections forever; reports those that could not be opened to `troubles`.
     pub async fn serve(self, client: Client, to: Destination, troubles: mpsc::Sender<Error>) {
         let api = Api::<Pod>::namespaced(client, &to.namespace);
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -53,14 +53,14 @@ impl Tunnel {
         loop {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let Ok((stream, _)) = self.listener.accept().await else {
-                // Out of file descriptors, or a client that left: the next one may do.
+                // Out of file descriptors, or the client has left: the next one may succeed.
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 continue;
             };
             let (api, to, troubles) = (api.clone(), to.clone(), troubles.clone());
             tasks.spawn(async move {
                 if let Err(error) = carry(&api, &to, stream).await {
-                    // Who does not listen any more has left.
+                    // A receiver that is gone does not need the error.
                     drop(troubles.try_send(error));
                 }
                 drop(permit);
@@ -70,7 +70,7 @@ impl Tunnel {
     }
 }
 
-/// Moves bytes until either side closes.
+/// Copies bytes until either side closes.
 async fn carry(api: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Result<()> {
     let found = api.list(&ListParams::default().labels(&to.labels)).await?;
     let name = found
@@ -87,7 +87,7 @@ async fn carry(api: &Api<Pod>, to: &Destination, mut stream: TcpStream) -> Resul
         let message = format!("pod `{name}` opened no stream");
         return Err(Error::Unavailable { status: 503, message });
     };
-    // A side that closes early is the browser's everyday business.
+    // Browsers routinely close connections early.
     let _moved = tokio::io::copy_bidirectional(&mut stream, &mut remote).await;
     forwarder.abort();
     Ok(())

@@ -1,7 +1,6 @@
-//! Who uses which storage, and every name that anything in Kubernetes mentions.
+//! Which cluster uses which storage, and every name that any Kubernetes object mentions.
 //!
-//! All namespaces are read: clusters of two namespaces can share a storage, and what one does not
-//! name the other may.
+//! All namespaces are read: clusters of two namespaces can share a storage, and what one does not name the other may.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,28 +23,28 @@ use state::garbage::ClusterName;
 use state::garbage::storage::{References, names_in};
 use state::references::claims;
 
-/// Name of the ConfigMap that a JobManager reads its configuration from, before the cluster's.
+/// Prefix of the name of the ConfigMap from which a JobManager reads its configuration.
 const CONFIG_MAP: &str = "flink-config-";
-/// They restore in mode LEGACY.
+/// Flink versions that restore in mode LEGACY.
 const WITHOUT_MODES: [&str; 2] = ["v1_13", "v1_14"];
 
 /// One cluster, with everything that belongs to it.
 #[derive(Clone, Debug, Default)]
 pub struct User {
-    /// Configurations of its specs, present and stored, of its session jobs, and in force.
+    /// Configurations of its specs, present and stored, of its session jobs, and the one in force.
     pub configurations: Vec<FlinkConfig>,
-    /// All of its objects.
+    /// The text of all of its objects.
     text: String,
 }
 
 impl User {
-    /// True if anything of it names the place. In doubt it is true.
+    /// Returns whether any of its objects names the place; `true` if in doubt.
     pub fn names_place(&self, uri: &str) -> bool {
         let path = uri.split_once(':').map_or(uri, |(_, path)| path);
         self.mentions(path.trim_matches('/'))
     }
 
-    /// True where anything of it has this text; rather once too often.
+    /// Returns whether any of its objects contains this text; may report too many.
     pub fn mentions(&self, text: &str) -> bool {
         self.text.contains(text)
     }
@@ -58,10 +57,10 @@ pub struct Users {
     pub references: References,
 }
 
-/// Reads all of it.
+/// Reads everything.
 ///
 /// # Errors
-/// Anything that cannot be read: then nothing can be judged.
+/// If anything cannot be read: nothing can be decided on half of the objects.
 pub async fn users(client: &Client) -> Result<Users> {
     let scope = Scope::AllNamespaces;
     let mut users = Users::default();
@@ -96,7 +95,7 @@ pub async fn users(client: &Client) -> Result<Users> {
     let mut restless = BTreeSet::new();
     for cluster in all {
         users.references.clusters.insert(cluster.name.clone());
-        // One that does not run here may run elsewhere, on the same storage.
+        // A cluster that does not run here may run elsewhere, on the same storage.
         let is_at_rest = inventory.settled_applications.contains(cluster);
         if !is_at_rest || !inventory.running.contains(cluster) {
             restless.insert(cluster.name.clone());
@@ -113,7 +112,7 @@ pub async fn users(client: &Client) -> Result<Users> {
 }
 
 impl Users {
-    /// Counts what this FlinkDeployment refers to, as the API server has it.
+    /// Adds what this FlinkDeployment refers to, as stored by the API server.
     pub fn add_deployment(&mut self, deployment: &Value) {
         let cluster = name_of(deployment);
         let references = &mut self.references;
@@ -126,7 +125,7 @@ impl Users {
         self.add(cluster, deployment);
     }
 
-    /// A resource, with the specs in it.
+    /// Adds a resource and the specs in it.
     fn add(&mut self, cluster: ClusterName, resource: &Value) {
         self.mention(resource);
         self.user(&cluster).text.push_str(&resource.to_string());
@@ -153,7 +152,7 @@ impl Users {
         let mut cluster = name_of(revision);
         let owner = revision.pointer("/metadata/ownerReferences/0/name").and_then(Value::as_str);
         let Some(owner) = owner else { return };
-        // Revisions of a session job say nothing of where its cluster keeps state.
+        // Revisions of a session job do not say where its cluster stores state.
         owner.clone_into(&mut cluster.name);
         if !self.users.contains_key(&cluster) {
             return;

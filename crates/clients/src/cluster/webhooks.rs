@@ -1,5 +1,4 @@
-//! The registration of a webhook: the Secret of its certificate, and whom the API server trusts for
-//! it.
+//! The registration of a webhook: the Secret with its certificate, and the authority that the API server trusts for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 use super::apply::{self, ObjectId, Writer};
 use super::{Error, Result, read as reads};
 
-/// Tries to write a configuration that others write too.
+/// Number of attempts to write a configuration that others write too.
 const TRIES_MAX: u32 = 5;
 
-/// Which Secret.
+/// Identifies a Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SecretName {
     pub namespace: String,
@@ -39,21 +38,20 @@ impl Kept {
     pub const KEY: &str = "tls.key";
     pub const AUTHORITY: &str = "ca.crt";
 
-    /// The value of an entry; empty where there is none.
+    /// Returns the value of an entry; empty if there is none.
     pub fn get(&self, name: &str) -> Vec<u8> {
         let data = self.0.data.as_ref();
         data.and_then(|data| data.get(name)).map(|value| value.0.clone()).unwrap_or_default()
     }
 }
 
-/// The Secret; nothing where there is none.
+/// Returns the Secret; `None` if it does not exist.
 pub async fn read(client: &Client, name: &SecretName) -> Result<Option<Kept>> {
     let SecretName { namespace, name } = name;
     Ok(reads::get::<Secret>(client, namespace, name).await?.map(Kept))
 }
 
-/// Replaces these entries of the Secret as it was read, or makes it: one that was written since is a
-/// conflict.
+/// Replaces these entries of the Secret as it was read, or creates it: a newer version is a conflict.
 pub async fn write<const N: usize>(
     client: &Client,
     name: &SecretName,
@@ -77,9 +75,9 @@ pub async fn write<const N: usize>(
     Ok(())
 }
 
-/// Makes the API server trust the authority that `secret` holds, when it calls the webhooks of the
-/// two configurations with this name; whether that is `authority`, in PEM. Where another replica has
-/// stored another one meanwhile it writes nothing. One of the two configurations may not be there.
+/// Makes the API server trust the authority in `secret` when it calls the webhooks of the two configurations with this
+/// name. Writes only while the Secret's authority is `authority` (PEM), because another replica may have stored another
+/// one meanwhile. One of the two configurations may be missing.
 pub async fn trust(
     client: &Client,
     name: &str,
@@ -127,8 +125,8 @@ async fn trust_in(
             return Ok(Trust::NoConfiguration);
         };
         let Some(patch) = trusting(&stored, &wanted) else { return Ok(Trust::Given) };
-        // In this order: who stores another authority writes the configuration after that, and then
-        // the patch is of an older one, which is refused.
+        // The order matters: a replica that stores another authority writes the configuration afterwards, so this patch
+        // then has an older version and is refused.
         let kept = read(client, secret).await?.map(|kept| kept.get(Kept::AUTHORITY));
         if kept.as_deref() != Some(authority) {
             return Ok(Trust::Outdated);
@@ -140,15 +138,15 @@ async fn trust_in(
                 tracing::info!(kind, name, "the API server trusts the webhook's certificate");
                 return Ok(Trust::Given);
             }
-            // Another replica, which most likely wrote the same.
+            // Another replica wrote it, most likely the same.
             Err(Error::Conflict { .. }) if tries < TRIES_MAX => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The patch that puts `authority` into all webhooks of a configuration as it was read; nothing where
-/// it is there.
+/// Returns the patch that puts `authority` into all webhooks of a configuration as it was read; `None` if it is already
+/// there.
 fn trusting(stored: &Value, authority: &Value) -> Option<Value> {
     let mut webhooks = stored.get("webhooks")?.as_array()?.clone();
     let mut is_changed = false;
@@ -157,7 +155,7 @@ fn trusting(stored: &Value, authority: &Value) -> Option<Value> {
         let former = config.insert("caBundle".to_owned(), authority.clone());
         is_changed |= former.as_ref() != Some(authority);
     }
-    // Lists are replaced as a whole, so nobody may have written since.
+    // The patch replaces the whole list, so it must fail if another write came first.
     let version = &stored["metadata"]["resourceVersion"];
     is_changed.then(|| json!({"metadata": {"resourceVersion": version}, "webhooks": webhooks}))
 }

@@ -1,7 +1,6 @@
-//! A Deployment as it is kept for thousands of clusters: who it is, whose, and how it is.
+//! A Deployment reduced for thousands of clusters: identity, owner and state.
 //!
-//! A whole one takes ten times the memory, most of it for a pod template that nobody looks at, and as
-//! much more time to read.
+//! A whole one takes ten times the memory, most of it for an unused pod template, and ten times as long to parse.
 
 use std::borrow::Cow;
 
@@ -22,7 +21,7 @@ pub struct Workload {
     pub status: Status,
 }
 
-/// The part of its status that is read.
+/// The part of its status that is used.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -35,7 +34,7 @@ pub struct Status {
 }
 
 impl Workload {
-    /// Drops what nobody reads, before it is kept.
+    /// Drops unused metadata before it is stored.
     pub fn prune(&mut self) {
         self.metadata.managed_fields = None;
         self.metadata.labels = None;

@@ -1,12 +1,11 @@
-//! How to reach a JobManager: by Service DNS from inside the cluster, from anywhere else through
-//! the Kubernetes API server.
+//! How to reach a JobManager: by Service DNS from inside the cluster, otherwise through the Kubernetes API server.
 //!
-//! Whatever lies between us and Flink, only Flink's own answers count as answers: a Service that
-//! is not there, a pod that does not listen or a gateway's page are [`Error::Unreachable`],
-//! [`Error::Disconnected`] or [`Error::NotFlink`], and never a missing job.
+//! Whatever is between us and Flink, only Flink's own responses are used as responses: a missing Service, a pod that
+//! does not listen or a gateway's page are [`Error::Unreachable`], [`Error::Disconnected`] or [`Error::NotFlink`], and
+//! never a missing job.
 //!
-//! kube logs every answer of 500 and more as an error of its own (target
-//! `kube_client::client::builder`), a JobManager that is not up yet included: programs filter that.
+//! kube logs every response with status 500 and above as an error of its own (target `kube_client::client::builder`),
+//! even if a JobManager is not up yet: programs filter that.
 
 use std::{
     fmt,
@@ -33,17 +32,17 @@ mod port_forward;
 mod proxy;
 mod secure;
 
-/// The largest answer that is read. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
+/// Maximum size of a response in bytes. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// An endpoint that does not accept a connection in this time is not reached.
+/// Maximum time to connect to an endpoint.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// A cluster's address outlives its pods: idle connections are dropped before the usual reconcile
-/// interval has passed, so that the next look at a cluster finds the pod of the day.
+/// A cluster's address outlives its pods: idle connections are dropped before the usual reconcile interval has passed,
+/// so that the next reconcile reaches the current pod.
 const POOL_IDLE: Duration = Duration::from_secs(10);
 
-/// The way that requests take.
+/// How requests reach a JobManager.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Access {
     /// By Service DNS inside the cluster, otherwise through the API server.
@@ -61,25 +60,24 @@ pub enum Access {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub access: Access,
-    /// `host:port` that stands for every cluster's Service; the `Host` header still names the
-    /// cluster. Implies [`Access::Service`].
+    /// `host:port` used instead of every cluster's Service; the `Host` header still names the cluster. Implies
+    /// [`Access::Service`].
     pub rest_address: Option<String>,
-    /// Lines `Name:value` to add to every request: the environment's `FLINK_REST_CLIENT_HEADERS`.
+    /// Lines `Name:value` to add to every request, from the environment's `FLINK_REST_CLIENT_HEADERS`.
     pub extra_headers: String,
-    /// File of certificates (PEM) to trust besides the system's, where Flink serves https: the
-    /// environment's `FLINK_REST_CA_FILE`.
+    /// File of certificates (PEM) to trust besides the system's if Flink serves https, from the environment's
+    /// `FLINK_REST_CA_FILE`.
     pub certificate_authorities: Option<PathBuf>,
-    /// Folder as a Secret of TLS is mounted, for Flink that serves https: `ca.crt` is trusted as well,
-    /// and with `tls.crt` and `tls.key` this process says who it is. Read again when it changes. The
-    /// environment's `FLINK_REST_TLS_DIR`.
+    /// Folder of a mounted TLS Secret for Flink that serves https: `ca.crt` is trusted as well, and `tls.crt` and
+    /// `tls.key` identify this process. Read again when it changes. From the environment's `FLINK_REST_TLS_DIR`.
     pub tls_folder: Option<PathBuf>,
-    /// Takes a certificate of these authorities, and of no others, whatever host it names, as Flink's own
-    /// client does: the environment's `FLINK_REST_CHECK_HOST_NAME=false`.
+    /// Accepts only certificates of these authorities, whatever host they name, as Flink's own client does: the
+    /// environment's `FLINK_REST_CHECK_HOST_NAME=false`.
     pub ignores_host_name: bool,
 }
 
 impl Options {
-    /// These, with the headers and certificates that the environment names.
+    /// Returns the options with the headers and certificates that the environment names.
     pub fn from_environment(access: Access, rest_address: Option<String>) -> Self {
         let extra_headers = std::env::var("FLINK_REST_CLIENT_HEADERS").unwrap_or_default();
         let path = |variable: &str| {
@@ -110,22 +108,22 @@ pub struct Target {
 }
 
 impl Target {
-    /// The Service in front of the JobManager.
+    /// Returns the name of the Service in front of the JobManager.
     pub fn service(&self) -> String {
         format!("{}-rest", self.cluster_id)
     }
 }
 
-/// A REST endpoint in pods that no Service is in front of.
+/// A REST endpoint in pods without a Service.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodPort {
     pub namespace: String,
-    /// Selects the pods, of which one that is ready is asked.
+    /// Selects the pods; a ready one is used.
     pub labels: String,
     pub port: u16,
 }
 
-/// Makes clients that share one connection pool.
+/// Creates clients that share one connection pool.
 #[derive(Clone)]
 pub struct Connector {
     access: Access,
@@ -145,10 +143,9 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// A connector for this process; make one, inside a Tokio runtime.
+    /// Creates the connector of this process; create only one, inside a Tokio runtime.
     ///
-    /// `kubernetes` says how the API server is reached; without it there is only
-    /// [`Access::Service`].
+    /// `kubernetes` describes how to reach the API server; without it there is only [`Access::Service`].
     pub fn new(options: &Options, kubernetes: Option<&kube::Config>) -> Result<Self, Error> {
         let Options { access, rest_address, extra_headers, .. } = options;
         let is_inside = kubernetes.is_none_or(is_inside);
@@ -187,27 +184,26 @@ impl Connector {
         Self { traffic, ..self }
     }
 
-    /// Returns the connector with clients that change something only while `fence` is open.
+    /// Returns the connector with clients that make changes only while `fence` is open.
     #[must_use]
     pub fn behind(self, fence: Fence) -> Self {
         Self { fence, ..self }
     }
 
-    /// A client of the REST endpoint at `base_url`, wherever that is: its name may be that of any
-    /// host, and nothing is asked of Kubernetes.
+    /// Returns a client of the REST endpoint at `base_url`, on any host, without Kubernetes.
     ///
     /// # Errors
-    /// For what is no URL.
+    /// If the URL is invalid.
     pub fn at(&self, base_url: &str, deadlines: Deadlines) -> Result<Client, Error> {
         let route = Route::Direct(direct::Direct::with(&self.pools, base_url)?);
         let (triggers, fence) = (self.triggers.clone(), self.fence.clone());
         Ok(Client::new(route, deadlines, triggers, fence, self.traffic.clone()))
     }
 
-    /// A client of what listens in the pods at `to`, by way of a port-forward.
+    /// Returns a client of the endpoint in the pods at `to`, through a port-forward.
     ///
     /// # Errors
-    /// For a connector that knows no Kubernetes API server.
+    /// If the connector has no Kubernetes API server.
     pub fn pod_client(&self, to: &PodPort, deadlines: Deadlines) -> Result<Client, Error> {
         let Some(kubernetes) = &self.kubernetes else {
             return Err(Error::Invalid {
@@ -220,7 +216,7 @@ impl Connector {
         Ok(Client::new(route, deadlines, self.triggers.clone(), fence, self.traffic.clone()))
     }
 
-    /// A client of the JobManager at `target`.
+    /// Returns a client of the JobManager at `target`.
     pub fn client(&self, target: &Target, deadlines: Deadlines) -> Client {
         let proxy = |kubernetes: &kube::Client| {
             proxy::Proxy::new(kubernetes.clone(), target, &self.headers)
@@ -252,10 +248,10 @@ impl Connector {
     }
 }
 
-/// True if this process runs inside the very cluster that `config` points to.
+/// Returns whether this process runs inside the cluster that `config` points to.
 ///
-/// A pod with a kubeconfig of another cluster is not inside: the same Service name may exist here
-/// too, and belong to another job.
+/// A pod with a kubeconfig of another cluster is not inside: the same Service name may exist here too, and belong to
+/// another job.
 pub fn is_inside(config: &kube::Config) -> bool {
     let Ok(host) = std::env::var("KUBERNETES_SERVICE_HOST") else { return false };
     let host = host.trim_matches(['[', ']']);
@@ -263,7 +259,7 @@ pub fn is_inside(config: &kube::Config) -> bool {
     !host.is_empty() && (server == host || server == "kubernetes.default.svc")
 }
 
-/// A client of its own, which leaves repeating to us: only we know which calls may be repeated.
+/// Returns a separate client without retries of its own: only the caller knows which calls may be repeated.
 fn kubernetes_client(config: &kube::Config) -> Result<kube::Client, Error> {
     direct::install_tls_provider();
     let mut config = config.clone();
@@ -274,7 +270,7 @@ fn kubernetes_client(config: &kube::Config) -> Result<kube::Client, Error> {
     })
 }
 
-/// The way to one JobManager.
+/// The route to one JobManager.
 #[derive(Debug)]
 pub(super) enum Route {
     Direct(direct::Direct),
@@ -283,7 +279,7 @@ pub(super) enum Route {
     ProxyElsePortForward(Box<Fallback>),
 }
 
-/// The proxy until it refuses us, or the size of a body; the port-forward from then on.
+/// The proxy until it refuses access or the size of a body; the port-forward from then on.
 #[derive(Debug)]
 pub(super) struct Fallback {
     proxy: proxy::Proxy,
@@ -298,7 +294,7 @@ impl Fallback {
             return forward.exchange(call, within).await;
         }
         let refusal = match proxy.exchange(call, within).await {
-            // Both are said before the request reaches Flink: it may be sent again.
+            // In both cases the request has not reached Flink, so it may be sent again.
             Err(error @ Error::Forbidden { .. }) => error,
             Ok(answer) if answer.status == 413 && !answer.is_flinks() => answer.not_flink(call),
             other => return other,
@@ -324,7 +320,7 @@ impl Route {
         }
     }
 
-    /// True if something listens: a connection to the port succeeds, or Flink gives any answer.
+    /// Returns whether something listens: a connection to the port succeeds, or Flink sends any response.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
         if let Self::Direct(direct) = self {
             return direct.is_up(within).await;

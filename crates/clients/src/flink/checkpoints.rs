@@ -13,19 +13,19 @@ use super::{
 };
 use config::duration;
 
-/// Flink reports this path for a checkpoint that is in the JobManager's memory.
+/// Path that Flink reports for a checkpoint in the JobManager's memory.
 const NOT_ADDRESSABLE: &str = "<checkpoint-not-externally-addressable>";
 
-/// Flink reports this checkpoint storage for a job without an execution graph.
+/// Checkpoint storage that Flink reports for a job without an execution graph.
 const BLANK: &str = "Unknown";
 
 const STATISTICS_AGE_OPTION: &str = "rest.cache.checkpoint-statistics.timeout";
 /// Default of `web.refresh-interval`.
 const STATISTICS_AGE_DEFAULT: Duration = Duration::from_secs(3);
-/// Longer than this we do not wait for fresh ones.
+/// Maximum time to wait for fresh ones.
 const STATISTICS_AGE_LIMIT: Duration = Duration::from_mins(1);
 
-/// Answer of `GET /jobs/:jobid/checkpoints`.
+/// Response of `GET /jobs/:jobid/checkpoints`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Checkpoints {
     /// Flink says that checkpointing is not enabled for the job.
@@ -33,7 +33,7 @@ pub enum Checkpoints {
     Statistics(Box<CheckpointStatistics>),
 }
 
-/// Checkpoints of the job's current attempt on this JobManager: they die with it.
+/// Checkpoints of the job's current attempt on this JobManager: they are lost with it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct CheckpointStatistics {
     #[serde(default, deserialize_with = "null_as_default")]
@@ -44,7 +44,7 @@ pub struct CheckpointStatistics {
     pub history: Vec<Checkpoint>,
 }
 
-/// How many checkpoints there were.
+/// Numbers of checkpoints so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct CheckpointCounts {
@@ -120,13 +120,13 @@ pub struct StatePoint {
     pub is_savepoint: bool,
 }
 
-/// The newest state that the statistics know of.
+/// The newest state in the statistics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LastState {
     /// No checkpoint was completed or restored.
     None,
     At(StatePoint),
-    /// It lives in the JobManager's memory: no other JobManager can read it.
+    /// It is in the JobManager's memory: no other JobManager can read it.
     NotAddressable {
         checkpoint_id: i64,
     },
@@ -138,7 +138,7 @@ pub enum LastState {
 }
 
 impl CheckpointStatistics {
-    /// The state with the highest id among the restored, the completed and the savepoint.
+    /// Returns the state with the highest id among the restored one, the completed one and the savepoint.
     pub fn last_state(&self) -> LastState {
         let LatestCheckpoints { completed, savepoint, restored, failed: _ } = &self.latest;
         let taken = [completed, savepoint].into_iter().flatten().filter_map(|checkpoint| {
@@ -159,7 +159,7 @@ impl CheckpointStatistics {
             };
             Some((point, false))
         });
-        // Of equal ids the one taken here counts: it knows whether it was discarded.
+        // If the ids are equal, the one taken here is used: it has the information whether it was discarded.
         match restored.chain(taken).max_by_key(|(point, _)| point.checkpoint_id) {
             None => LastState::None,
             Some((point, _)) if point.path == NOT_ADDRESSABLE => {
@@ -172,16 +172,15 @@ impl CheckpointStatistics {
         }
     }
 
-    /// True if no checkpoint was restored, completed or tried.
+    /// Returns whether no checkpoint was restored, completed or attempted.
     pub fn has_none(&self) -> bool {
         let CheckpointCounts { restored, total, .. } = self.counts;
         restored == 0 && total == 0 && self.last_state() == LastState::None
     }
 
-    /// The savepoint that a stop-with-savepoint ended the job with, if it is the newest state.
+    /// Returns the savepoint with which a stop-with-savepoint ended the job, if it is the newest state.
     ///
-    /// Flink calls it `SYNC_SAVEPOINT`; any other savepoint may be followed by records that only
-    /// the job's end saw.
+    /// Flink calls it `SYNC_SAVEPOINT`; after any other savepoint, the job may have processed further records.
     pub fn stopped_with(&self) -> Option<StatePoint> {
         let savepoint = self.latest.savepoint.as_ref()?;
         let LastState::At(point) = self.last_state() else { return None };
@@ -189,12 +188,12 @@ impl CheckpointStatistics {
         (is_stop && savepoint.id == Some(point.checkpoint_id)).then_some(point)
     }
 
-    /// The checkpoint that is being taken: the newest in the history, if it is in progress.
+    /// Returns the checkpoint in progress: the newest in the history, if it has that status.
     pub fn in_progress(&self) -> Option<&Checkpoint> {
         self.history.first().filter(|checkpoint| checkpoint.status == "IN_PROGRESS")
     }
 
-    /// Bytes of state in the last completed checkpoint.
+    /// Returns the size in bytes of the state in the last completed checkpoint.
     pub fn state_size_bytes(&self) -> Option<i64> {
         self.latest.completed.as_ref()?.state_size
     }
@@ -210,16 +209,16 @@ pub enum CheckpointKind {
     Incremental,
 }
 
-/// How a triggered checkpoint stands.
+/// The status of a triggered checkpoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CheckpointStatus {
     InProgress,
-    /// [`Client::checkpoint`] tells its path.
+    /// [`Client::checkpoint`] returns its path.
     Completed {
         checkpoint_id: i64,
     },
     Failed(FailureCause),
-    /// This JobManager does not know the trigger; that says nothing about the checkpoint.
+    /// This JobManager does not know the trigger, which says nothing about the checkpoint.
     TriggerLost,
 }
 
@@ -250,17 +249,16 @@ pub struct Externalization {
 }
 
 impl CheckpointConfig {
-    /// True if this is of a job without an execution graph: one that is being created, or that the
-    /// adaptive scheduler has no resources for, or that ended so. The statistics are empty then,
-    /// whatever the job had before (Flink's
-    /// `ArchivedExecutionGraph.createSparseArchivedExecutionGraph`).
+    /// Returns whether this is of a job without an execution graph: one that is being created, that the adaptive
+    /// scheduler has no resources for, or that ended so. The statistics are then empty, whatever the job had before
+    /// (Flink's `ArchivedExecutionGraph.createSparseArchivedExecutionGraph`).
     pub fn is_blank(&self) -> bool {
         self.checkpoint_storage == BLANK
     }
 }
 
 impl Externalization {
-    /// True if the last checkpoint stays when the job is cancelled.
+    /// Returns whether the last checkpoint is kept when the job is cancelled.
     pub fn retains_on_cancellation(self) -> bool {
         self.enabled && !self.delete_on_cancellation
     }
@@ -290,7 +288,7 @@ struct Operation {
 }
 
 impl Client {
-    /// `POST /jobs/:jobid/checkpoints` (1.17 and newer); answers the trigger's id, to be polled.
+    /// `POST /jobs/:jobid/checkpoints` (1.17 and newer); returns the trigger's id, to be polled.
     ///
     /// May be repeated with the same trigger id, see [`super::new_trigger_id`].
     pub async fn trigger_checkpoint(
@@ -332,8 +330,8 @@ impl Client {
         }
     }
 
-    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`; none where the history, which is
-    /// short, no longer has it, or does not have it yet: it is up to 3 s old.
+    /// `GET /jobs/:jobid/checkpoints/details/:checkpointid`; `None` if the history, which is short, no longer has it,
+    /// or does not have it yet: it is up to 3 s old.
     pub async fn checkpoint(
         &self,
         job_id: &str,
@@ -354,8 +352,7 @@ impl Client {
         }
     }
 
-    /// `GET /jobs/:jobid/checkpoints/config`; none where Flink says that checkpointing is not enabled
-    /// for the job.
+    /// `GET /jobs/:jobid/checkpoints/config`; `None` if Flink says that checkpointing is not enabled for the job.
     pub async fn checkpoint_config(&self, job_id: &str) -> Result<Option<CheckpointConfig>, Error> {
         match self.get(path(&["jobs", job_id, "checkpoints", "config"])?).await {
             Ok(config) => Ok(Some(config)),
@@ -364,23 +361,22 @@ impl Client {
         }
     }
 
-    /// [`Client::checkpoints`] of a job that was seen to have ended, not older than that.
+    /// [`Client::checkpoints`] of a job that is known to have ended, not older than that.
     ///
-    /// The JobManager hands statistics out that are up to 3 s old, also when the job has ended
-    /// meanwhile: the last checkpoint, or the savepoint that stopped the job, may be missing. So
-    /// this waits until no such answer is left, and then asks.
+    /// The JobManager returns statistics that are up to 3 s old, even if the job has ended meanwhile: the last
+    /// checkpoint, or the savepoint that stopped the job, may be missing. So this waits until such statistics have
+    /// expired before it requests them.
     pub async fn final_checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         let age = statistics_age_max(&self.job_manager_config().await?)?;
         tokio::time::sleep(age + age / 5).await;
         self.checkpoints(job_id).await
     }
 
-    /// [`Client::checkpoints`] of a job that may run, from which the newest state has not been
-    /// discarded since.
+    /// [`Client::checkpoints`] of a job that may run, with a newest state that has not been discarded since.
     ///
-    /// Statistics that are up to 3 s old tell at once that a checkpoint was discarded, but not of the
-    /// newer one that replaced it: Flink marks the same object in both
-    /// (`CompletedCheckpoint.markAsDiscardedOnSubsume`). Where that is so, this asks for fresh ones.
+    /// Statistics that are up to 3 s old show at once that a checkpoint was discarded, but not the newer one that
+    /// replaced it: Flink marks the same object in both (`CompletedCheckpoint.markAsDiscardedOnSubsume`). In that case
+    /// this requests fresh ones.
     pub async fn current_checkpoints(&self, job_id: &str) -> Result<Checkpoints, Error> {
         match self.checkpoints(job_id).await? {
             Checkpoints::Statistics(statistics)
@@ -402,8 +398,7 @@ impl Client {
     }
 }
 
-/// True if Flink says that checkpointing is not enabled. Its two endpoints have different words for
-/// it.
+/// Returns whether Flink says that checkpointing is not enabled. Its two endpoints word this differently.
 fn is_checkpointing_disabled(error: &Error) -> bool {
     matches!(error, Error::Refused { status: 404, .. })
         && error.says(|line| {
@@ -412,7 +407,7 @@ fn is_checkpointing_disabled(error: &Error) -> bool {
         })
 }
 
-/// How long the JobManager hands the same statistics out.
+/// Returns how long the JobManager returns the same statistics.
 ///
 /// Up to 1.18 that is `web.refresh-interval`, later an option of its own that defaults to it.
 fn statistics_age_max(config: &BTreeMap<String, String>) -> Result<Duration, Error> {

@@ -1,4 +1,4 @@
-//! The calls' common part: deadlines, repetition, and telling Flink's answers from others.
+//! The common part of all calls: deadlines, retries, and telling Flink's responses from others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,20 +19,20 @@ use super::{
 use crate::fence::{self, Fence};
 use metrics::traffic::Traffic;
 
-/// Delay before the first repetition of a call; doubled up to [`RETRY_DELAY_MAX`].
+/// Delay before the first retry of a call; doubled up to [`RETRY_DELAY_MAX`].
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Delay between two looks at something asynchronous, as the Java operator does.
+/// Delay between two polls of an asynchronous operation, as in the Java operator.
 const POLL_DELAY_MIN: Duration = Duration::from_millis(10);
 const POLL_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// How long the readiness probe waits, as the Java operator does.
+/// Timeout of the readiness probe, as in the Java operator.
 const PROBE_DEADLINE: Duration = Duration::from_secs(1);
-/// Longer than anybody waits for one call.
+/// Longer than anyone waits for one call.
 const DEADLINE_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// How long calls may take in all, repetitions included.
+/// Maximum total time of calls, retries included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadlines {
     /// GETs, triggers, disposal: `kubernetes.operator.flink.client.timeout`.
@@ -57,7 +57,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// Any user may set them to more than can be added to the time.
+    /// Users may set deadlines that overflow when added to the current time.
     fn bounded(self) -> Self {
         let Self { request, cancel, submission, savepoint } = self;
         Self {
@@ -69,23 +69,23 @@ impl Deadlines {
     }
 }
 
-/// Talks to the JobManager of one cluster.
+/// Client of one cluster's JobManager.
 #[derive(Clone, Debug)]
 pub struct Client {
     route: Arc<Route>,
     deadlines: Deadlines,
     is_retrying: bool,
     pub(super) triggers: Triggers,
-    /// Only GETs are made when it is closed.
+    /// Only GETs are sent while it is closed.
     fence: Fence,
     traffic: Traffic,
 }
 
-/// One call, before it is put on a route.
+/// One call, independent of its route.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) method: Method,
-    /// Encoded path and query, from `/` on.
+    /// Encoded path and query, starting with `/`.
     pub(super) path: String,
     pub(super) payload: Payload,
 }
@@ -97,7 +97,7 @@ pub(super) enum Payload {
     Multipart { content_type: String, body: Bytes },
 }
 
-/// What a JobManager gives out at a path, with any status.
+/// What a JobManager returns at a path, with any status.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Page {
     pub status: u16,
@@ -105,7 +105,7 @@ pub struct Page {
     pub body: Vec<u8>,
 }
 
-/// An answer with any status, and a body inside the limit.
+/// A response with any status, and a body within the limit.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -114,17 +114,17 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The value of the header `Content-Type`.
+    /// Returns the value of the header `Content-Type`.
     pub(super) fn content_type(headers: &HeaderMap) -> Option<String> {
         Some(headers.get(CONTENT_TYPE)?.to_str().ok()?.to_owned())
     }
 
-    /// True if the body is Flink's error body.
+    /// Returns whether the body is Flink's error body.
     pub(super) fn is_flinks(&self) -> bool {
         wire::errors(&self.body).is_some()
     }
 
-    /// The error of an answer that is not Flink's.
+    /// Returns the error for a response that is not Flink's.
     pub(super) fn not_flink(self, call: &Call) -> Error {
         let body = String::from_utf8_lossy(&self.body).into_owned();
         Error::NotFlink { request: call.name(), status: self.status, body }
@@ -143,7 +143,7 @@ impl Call {
         Ok(Self { method, path, payload: Payload::Json(body.into()) })
     }
 
-    /// The content type and the body, if it has one.
+    /// Returns the content type and the body, if it has one.
     pub(super) fn body(&self) -> (Option<&str>, Bytes) {
         match &self.payload {
             Payload::Empty => (None, Bytes::new()),
@@ -152,7 +152,7 @@ impl Call {
         }
     }
 
-    /// `METHOD /path`, as errors name it.
+    /// Returns `METHOD /path`, as errors name it.
     pub(super) fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
@@ -170,7 +170,7 @@ impl Client {
         Self { route: Arc::new(route), deadlines, is_retrying: true, triggers, fence, traffic }
     }
 
-    /// A client of the REST endpoint at `base_url`, with a connection pool of its own.
+    /// Returns a client of the REST endpoint at `base_url`, with a connection pool of its own.
     pub fn at(base_url: &str, deadlines: Deadlines) -> Result<Self, Error> {
         let route = Route::Direct(direct::Direct::at(base_url)?);
         Ok(Self::new(route, deadlines, Triggers::default(), Fence::default(), Traffic::default()))
@@ -182,19 +182,19 @@ impl Client {
         Self { is_retrying: false, ..self.clone() }
     }
 
-    /// A client whose requests have this long.
+    /// Returns a client whose requests have this deadline.
     #[must_use]
     pub fn with_request_deadline(mut self, request: Duration) -> Self {
         self.deadlines = Deadlines { request, ..self.deadlines }.bounded();
         self
     }
 
-    /// How long calls may take.
+    /// Returns the deadlines of calls.
     pub fn deadlines(&self) -> Deadlines {
         self.deadlines
     }
 
-    /// True if the REST endpoint answers at all, within a second. It says nothing about the job.
+    /// Returns whether the REST endpoint responds at all within a second. This says nothing about the job.
     pub async fn is_up(&self) -> bool {
         self.route.is_up(PROBE_DEADLINE).await
     }
@@ -203,8 +203,8 @@ impl Client {
         self.call(Call::new(Method::GET, path), self.deadlines.request).await
     }
 
-    /// Any call, and its success as it came: for people who know Flink's REST API. What is not a
-    /// GET is made while the fence is open, as every other call.
+    /// Makes any call and returns its successful response unparsed, for people who know Flink's REST API. Like every
+    /// other call, it needs an open fence unless it is a GET.
     pub async fn raw(
         &self,
         method: Method,
@@ -218,8 +218,8 @@ impl Client {
         self.send(call, self.deadlines.request).await
     }
 
-    /// What a GET of this path gives, as it came: a page or a file of Flink's own web interface. Answers of an API
-    /// server on the way are none.
+    /// Returns what a GET of this path returns, unparsed: a page or a file of Flink's own web interface. Responses of
+    /// an API server in between are errors.
     pub async fn page(&self, path: String) -> Result<Page, Error> {
         let call = Call::new(Method::GET, path);
         let Answer { status, content_type, body } =
@@ -227,7 +227,7 @@ impl Client {
         Ok(Page { status, content_type, body })
     }
 
-    /// Makes the call and reads its success as `T`.
+    /// Makes the call and parses its successful response as `T`.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -238,7 +238,7 @@ impl Client {
         wire::read(&body).map_err(|problem| Error::Malformed { request: name, problem })
     }
 
-    /// One request, which is counted.
+    /// Sends one request and counts it.
     async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         let asked = fence::now();
         self.traffic.asked(call.method.as_str(), asked);
@@ -248,7 +248,7 @@ impl Client {
         answer
     }
 
-    /// Makes the call, and repeats it inside `within` where that is harmless and may help.
+    /// Makes the call, and retries it within `within` if that is harmless and may help.
     pub(super) async fn send(&self, call: Call, within: Duration) -> Result<Vec<u8>, Error> {
         let deadline = Instant::now() + within;
         let backoff = ExponentialBuilder::new()
@@ -259,7 +259,7 @@ impl Client {
         let is_get = call.method == Method::GET;
         (|| async {
             let left = deadline.saturating_duration_since(Instant::now());
-            // Boxed: it would be kept twice, with and without the fence.
+            // Boxed because it would otherwise be stored twice, with and without the fence.
             let exchange = Box::pin(self.exchange(&call, left));
             let exchange = patience::wait(exchange);
             let answer = if is_get {
@@ -282,7 +282,7 @@ impl Client {
     }
 }
 
-/// Sorts an answer into success, Flink's refusal, and what others say.
+/// Classifies a response: success, Flink's error, or another server's response.
 ///
 /// A body that parses as Flink's errors is an error whatever the status.
 fn judge(call: &Call, answer: Answer) -> Result<Vec<u8>, Error> {
@@ -295,7 +295,7 @@ fn judge(call: &Call, answer: Answer) -> Result<Vec<u8>, Error> {
     Err(answer.not_flink(call))
 }
 
-/// Asks until the answer is no longer pending, or `within` has passed; then gives the last one.
+/// Polls until the response is no longer pending, or `within` has passed; then returns the last one.
 pub(super) async fn poll<T, F, A>(
     within: Duration,
     mut ask: F,
@@ -321,9 +321,9 @@ where
     }
 }
 
-/// A fresh id for a trigger: 32 lower case hex digits, which nobody can guess.
+/// Returns a fresh id for a trigger: 32 lower case hex digits that cannot be guessed.
 ///
-/// Keep it before the call that uses it: repeating a trigger with the same id is harmless.
+/// Store it before the call that uses it: repeating a trigger with the same id is harmless.
 pub fn new_trigger_id() -> String {
     let mut bytes = [0_u8; 16];
     rustls::crypto::ring::default_provider()
@@ -333,7 +333,7 @@ pub fn new_trigger_id() -> String {
     format!("{:032x}", u128::from_be_bytes(bytes))
 }
 
-/// `/a/b/c`, each segment encoded; refuses segments that would change the path.
+/// Returns `/a/b/c` with each segment encoded; rejects segments that would change the path.
 pub(super) fn path(segments: &[&str]) -> Result<String, Error> {
     let mut path = String::new();
     for segment in segments {
@@ -346,7 +346,7 @@ pub(super) fn path(segments: &[&str]) -> Result<String, Error> {
     Ok(path)
 }
 
-/// Percent-encodes all but RFC 3986's unreserved characters.
+/// Percent-encodes everything except RFC 3986's unreserved characters.
 pub(super) fn encode(text: &str) -> String {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];

@@ -1,4 +1,4 @@
-//! Facts about the cluster as a whole.
+//! Information about the cluster as a whole.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     wire::null_as_default,
 };
 
-/// `GET /config`. Flink answers it very early; it does not mean that a job exists.
+/// `GET /config`. Flink serves it very early; a response does not mean that a job exists.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterConfig {
@@ -57,7 +57,7 @@ pub struct TaskManagers {
     pub taskmanagers: Vec<TaskManager>,
 }
 
-/// One registered TaskManager; memory is in the unit that each field tells.
+/// One registered TaskManager; each field's name says the unit of its memory.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManager {
@@ -79,7 +79,7 @@ pub struct TaskManager {
     pub blocked: bool,
 }
 
-/// The machine or container that a TaskManager sees; bytes.
+/// The machine or container as a TaskManager sees it; sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Hardware {
@@ -89,7 +89,7 @@ pub struct Hardware {
     pub managed_memory: u64,
 }
 
-/// How a TaskManager's memory is divided; bytes.
+/// How a TaskManager's memory is divided; sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryConfiguration {
@@ -128,14 +128,14 @@ impl Client {
         self.get("/taskmanagers".into()).await
     }
 
-    /// `GET /jobmanager/config`: the JobManager's effective configuration, secrets masked.
+    /// `GET /jobmanager/config`: the JobManager's effective configuration, with secrets masked.
     pub async fn job_manager_config(&self) -> Result<BTreeMap<String, String>, Error> {
         let entries: Vec<Entry> = self.get("/jobmanager/config".into()).await?;
         Ok(entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
     }
 
-    /// `GET /jobs/:jobid/jobmanager/config`: the same for one job. Where Flink has no such
-    /// endpoint, that of the JobManager.
+    /// `GET /jobs/:jobid/jobmanager/config`: the same for one job. If Flink has no such endpoint, that of the
+    /// JobManager.
     pub async fn job_config(&self, job_id: &str) -> Result<BTreeMap<String, String>, Error> {
         let of_job = self.get(path(&["jobs", job_id, "jobmanager", "config"])?).await;
         let entries: Vec<Entry> = match of_job {

@@ -1,13 +1,13 @@
-//! Why a call to Flink gave no answer to decide on.
+//! Why a call to Flink returned nothing to decide on.
 
 use std::{error::Error as StdError, time::Duration};
 
 use crate::fence::Closed;
 
-/// The longest excerpt of a foreign text in a message, in characters.
+/// Maximum length of foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
 
-/// Wraps most of the texts, and says nothing.
+/// Wraps most messages without adding information.
 const REST_EXCEPTION: &str = "org.apache.flink.runtime.rest.handler.RestHandlerException: ";
 
 /// A call to Flink's REST API that failed; `request` is `METHOD /path`.
@@ -19,28 +19,28 @@ pub enum Error {
     /// The connection broke after the request was (or may have been) sent.
     #[error("connection broke before the answer to `{request}` was complete: {problem}")]
     Disconnected { request: String, problem: String, source: Option<BoxError> },
-    /// No answer inside the deadline.
+    /// No response within the deadline.
     #[error("no answer to `{request}` within {after:?}")]
     Timeout { request: String, after: Duration, sent_maybe: bool },
-    /// Flink answered, with its error body.
+    /// Flink responded with its error body.
     #[error("Flink refused `{request}` with {status}: {}", first_line(errors))]
     Refused { request: String, status: u16, errors: Vec<String> },
-    /// Something answered that is not Flink, such as a gateway or a proxy.
+    /// The response does not come from Flink, but for example from a gateway or a proxy.
     #[error("`{request}` was answered with {status}, not by Flink: {}", excerpt(body))]
     NotFlink { request: String, status: u16, body: String },
-    /// The answer is a success, and its body is not what the call returns.
+    /// The response is a success, but its body is not what the call returns.
     #[error("answer to `{request}` cannot be read: {}", excerpt(problem))]
     Malformed { request: String, problem: String },
-    /// The answer is larger than we read.
+    /// The response exceeds the size limit.
     #[error("answer to `{request}` is larger than {limit} bytes")]
     TooLarge { request: String, limit: usize },
-    /// The Kubernetes API server does not let us through to the JobManager.
+    /// The Kubernetes API server does not give access to the JobManager.
     #[error("Kubernetes refused `{request}` with {status}: {message}")]
     Forbidden { request: String, status: u16, message: String },
-    /// This process leads no more; the request may have been sent.
+    /// This process is no longer the leader; the request may have been sent.
     #[error("`{request}` was given up: {closed}")]
     Deposed { request: String, closed: Closed },
-    /// The call cannot be made as asked.
+    /// The call is invalid.
     #[error("{problem}")]
     Invalid { problem: String },
 }
@@ -50,14 +50,14 @@ pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 /// The effect of a failed call on the cluster.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
-    /// Nothing: it was not sent, or it was refused.
+    /// None: it was not sent, or it was refused.
     Nothing,
-    /// It may have been carried out; look at the cluster before repeating it.
+    /// It may have been carried out; check the cluster before repeating it.
     Unknown,
 }
 
 impl Error {
-    /// True if the same call may succeed later, unchanged.
+    /// Returns whether the same call, unchanged, may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. }
@@ -74,7 +74,7 @@ impl Error {
         }
     }
 
-    /// Says if the request may have been carried out all the same. Not meant for GET.
+    /// Returns whether the request may have been carried out despite the error. Not meant for GET.
     pub fn effect(&self) -> Effect {
         match self {
             Self::Unreachable { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => {
@@ -101,7 +101,7 @@ impl Error {
         }
     }
 
-    /// Stable name: the metric label and the reason of a Kubernetes event.
+    /// Stable name, used as the metric label and the reason of Kubernetes events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "JobManagerUnreachable",
@@ -117,10 +117,10 @@ impl Error {
         }
     }
 
-    /// Flink said that it does not know the job.
+    /// Returns whether Flink said that it does not know the job.
     ///
-    /// A 404 of an endpoint that this version lacks (`Unable to load requested file …`,
-    /// `Not found: /…`) is not that.
+    /// A 404 of an endpoint that this version lacks (`Unable to load requested file …`, `Not found: /…`) does not
+    /// match.
     pub fn is_job_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
             && self.says(|line| {
@@ -131,7 +131,7 @@ impl Error {
             })
     }
 
-    /// Flink is of a version that lacks what was asked for.
+    /// Returns whether this version of Flink lacks the requested endpoint.
     pub fn is_no_endpoint(&self) -> bool {
         matches!(self, Self::Refused { status: 404 | 405, .. })
             && self.says(|line| {
@@ -139,12 +139,12 @@ impl Error {
             })
     }
 
-    /// The job's scheduler, whatever the configuration says of it, does not scale a job that runs.
+    /// Returns whether the job's scheduler, whatever the configuration says, cannot rescale a running job.
     pub fn is_of_a_fixed_scheduler(&self) -> bool {
         self.says(|line| line.contains("does not support changing the parallelism"))
     }
 
-    /// Flink refused with a text of which one line (stack frames aside) `matches`.
+    /// Returns whether Flink refused with a text of which one line (stack frames aside) `matches`.
     pub fn says(&self, matches: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Refused { errors, .. } => errors
@@ -156,7 +156,7 @@ impl Error {
         }
     }
 
-    /// True if the request certainly did not get to Flink, or Flink had no leader to act on it.
+    /// Returns whether the request certainly did not reach Flink, or Flink had no leader to act on it.
     pub(super) fn is_safe_to_repeat(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { sent_maybe: false, .. } => true,
@@ -165,7 +165,7 @@ impl Error {
         }
     }
 
-    /// True if a GET is worth another try.
+    /// Returns whether a GET is worth another attempt.
     pub(super) fn is_worth_asking_again(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Timeout { .. } => true,
@@ -177,7 +177,7 @@ impl Error {
     }
 }
 
-/// `… Job <32 hex digits> not found`
+/// Matches `… Job <32 hex digits> not found`.
 fn names_a_missing_job(line: &str) -> bool {
     line.split_once("Job ").is_some_and(|(_, after)| {
         let id = after.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -185,7 +185,7 @@ fn names_a_missing_job(line: &str) -> bool {
     })
 }
 
-/// Flink's message in one line, without the wrappers that name no cause.
+/// Returns Flink's message in one line, without the wrappers that name no cause.
 fn first_line(errors: &[String]) -> String {
     let line = errors.iter().flat_map(|text| text.lines()).map(str::trim).find(|line| {
         !matches!(*line, "" | "Internal server error." | "<Exception on server side:")
@@ -194,8 +194,8 @@ fn first_line(errors: &[String]) -> String {
     excerpt(line.strip_prefix(REST_EXCEPTION).unwrap_or(line))
 }
 
-/// At most [`EXCERPT_CHARS`] characters of `text`, on one line: whatever else it would do to a
-/// terminal is left out.
+/// Returns at most [`EXCERPT_CHARS`] characters of `text`, on one line and without control characters, which could
+/// affect a terminal.
 pub(super) fn excerpt(text: &str) -> String {
     let line = text.trim().replace(char::is_control, " ");
     if line.chars().count() <= EXCERPT_CHARS {

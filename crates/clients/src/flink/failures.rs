@@ -10,7 +10,7 @@ use super::{
     wire::{null_as_default, timestamp},
 };
 
-/// An exception of Flink's, as text: the serialised form is Java's own and is not read.
+/// An exception of Flink's, as text: the serialised form is Java's own and is not parsed.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub struct FailureCause {
@@ -22,7 +22,7 @@ pub struct FailureCause {
 }
 
 impl FailureCause {
-    /// `class: message` of the exception and of each of its causes, outermost first.
+    /// Returns `class: message` of the exception and of each of its causes, outermost first.
     pub fn chain(&self) -> Vec<&str> {
         let mut lines = self.stack_trace.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next().unwrap_or(&self.class);
@@ -30,23 +30,23 @@ impl FailureCause {
         std::iter::once(first).chain(causes).map(str::trim).collect()
     }
 
-    /// The innermost cause, which is the one to show in one line.
+    /// Returns the innermost cause, which is the one to show in one line.
     pub fn root(&self) -> &str {
         self.chain().last().copied().unwrap_or_default()
     }
 
-    /// The stack trace's first `limit` lines, and how many were left out.
+    /// Returns the stack trace's first `limit` lines, and how many were left out.
     pub fn head(&self, limit: usize) -> (Vec<&str>, usize) {
         head(&self.stack_trace, limit)
     }
 
-    /// The operation failed since this JobManager does not know the job.
+    /// Returns whether the operation failed because this JobManager does not know the job.
     pub fn is_job_not_found(&self) -> bool {
         self.chain().iter().any(|line| line.contains("FlinkJobNotFoundException"))
     }
 }
 
-/// The first `limit` lines of `text`, and how many more there are.
+/// Returns the first `limit` lines of `text`, and how many more there are.
 pub fn head(text: &str, limit: usize) -> (Vec<&str>, usize) {
     let total = text.lines().count();
     (text.lines().take(limit).collect(), total.saturating_sub(limit))
@@ -57,7 +57,7 @@ pub fn head(text: &str, limit: usize) -> (Vec<&str>, usize) {
 pub struct JobExceptions {
     /// Newest first.
     pub entries: Vec<JobException>,
-    /// Flink has more than it gave.
+    /// Whether Flink has more than it returned.
     pub is_truncated: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct JobException {
     /// `host:port` of the TaskManager; 1.18 and newer.
     #[serde(default)]
     pub endpoint: Option<String>,
-    /// The location under the key of older versions.
+    /// The location, under the key of older versions.
     #[serde(default)]
     pub location: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
@@ -124,7 +124,7 @@ struct ResultBody {
     job_execution_result: Option<JobResult>,
 }
 
-/// The state of something asynchronous: `IN_PROGRESS` or `COMPLETED`.
+/// The status of an asynchronous operation: `IN_PROGRESS` or `COMPLETED`.
 #[derive(Deserialize)]
 pub(super) struct StatusId {
     pub(super) id: String,

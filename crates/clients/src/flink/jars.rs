@@ -13,20 +13,20 @@ use super::{
 };
 use api::version::FlinkVersion;
 
-/// The slowest link that an upload allows for: its deadline grows by a second for each of these.
+/// The slowest supported upload: its deadline grows by a second for each of these.
 const UPLOAD_BYTES_PER_SECOND: u64 = 1024 * 1024;
 
 /// How to run an uploaded jar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
-    /// Chosen before, so that a lost answer can be looked up: 32 hex digits.
+    /// Chosen in advance, so that the job can be looked up if the response is lost: 32 hex digits.
     pub job_id: String,
     pub entry_class: Option<String>,
     pub args: Vec<String>,
     pub parallelism: Option<u32>,
     pub allow_non_restored_state: bool,
     pub savepoint_path: Option<String>,
-    /// The job's configuration; only 1.17 and newer take it.
+    /// The job's configuration; only 1.17 and newer accept it.
     pub configuration: BTreeMap<String, String>,
 }
 
@@ -36,9 +36,9 @@ pub enum RunAnswer {
     Submitted {
         job_id: String,
     },
-    /// Flink has (or had) a job with this id: look whether it is listed.
+    /// Flink has (or had) a job with this id: check whether it is listed.
     AlreadySubmitted,
-    /// The JobManager that answered does not have the jar: upload it again.
+    /// The JobManager that responded does not have the jar: upload it again.
     JarMissing,
 }
 
@@ -68,7 +68,7 @@ struct Started {
 }
 
 impl RunRequest {
-    /// The body for this version: older ones refuse fields that came later.
+    /// Returns the body for this version: older ones reject fields that were added later.
     fn body(&self, version: FlinkVersion) -> RunBody<'_> {
         let (restore_mode, claim_mode) = match &self.savepoint_path {
             None => (None, None),
@@ -91,7 +91,7 @@ impl RunRequest {
 }
 
 impl Client {
-    /// `POST /jars/upload`; answers the jar's id. `file_name` ends with `.jar`.
+    /// `POST /jars/upload`; returns the jar's id. `file_name` ends with `.jar`.
     pub async fn upload_jar(&self, file_name: &str, jar: Bytes) -> Result<String, Error> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if file_name.strip_suffix(".jar").is_none_or(str::is_empty)
@@ -128,10 +128,9 @@ impl Client {
         Ok(uploaded.filename.rsplit('/').next().unwrap_or_default().to_owned())
     }
 
-    /// `POST /jars/:jarid/run`: `main()` runs in the JobManager until this answers.
+    /// `POST /jars/:jarid/run`: returns only after `main()` has run in the JobManager.
     ///
-    /// After an error whose [`Error::effect`] is unknown, `/jobs/overview` tells whether the job
-    /// was submitted.
+    /// After an error whose [`Error::effect`] is unknown, `/jobs/overview` shows whether the job was submitted.
     pub async fn run_jar(
         &self,
         jar_id: &str,
@@ -149,7 +148,7 @@ impl Client {
         }
     }
 
-    /// `DELETE /jars/:jarid`; whether there was one to delete.
+    /// `DELETE /jars/:jarid`; returns whether it existed.
     pub async fn delete_jar(&self, jar_id: &str) -> Result<bool, Error> {
         let call = Call::new(Method::DELETE, path(&["jars", jar_id])?);
         match self.send(call, self.deadlines().request).await {
@@ -166,7 +165,7 @@ impl Client {
 }
 
 fn is_duplicate(line: &str) -> bool {
-    // Since Flink 2.3 each run of a jar is an application, by the id of its job.
+    // Since Flink 2.3 each run of a jar is an application with the id of its job.
     ["DuplicateJobSubmissionException", "DuplicateApplicationSubmissionException"]
         .iter()
         .any(|exception| line.contains(exception))

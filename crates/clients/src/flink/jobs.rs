@@ -1,4 +1,4 @@
-//! Jobs: which there are, how they are, and cancelling them.
+//! Jobs: listing them, their state and details, and cancelling them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -28,7 +28,7 @@ impl JobState {
             .map_or_else(|_| Self::Unknown(text.to_owned()), Self::Known)
     }
 
-    /// The state, where it is one that we know.
+    /// Returns the state if it is a known one.
     pub fn known(&self) -> Option<JobStatusState> {
         match self {
             Self::Known(state) => Some(*state),
@@ -36,7 +36,7 @@ impl JobState {
         }
     }
 
-    /// `FAILED`, `CANCELED` or `FINISHED`.
+    /// Returns whether the state is `FAILED`, `CANCELED` or `FINISHED`.
     pub fn is_globally_terminal(&self) -> bool {
         self.known().is_some_and(JobStatusState::is_globally_terminal)
     }
@@ -66,7 +66,7 @@ pub struct JobsOverview {
 }
 
 impl JobsOverview {
-    /// The job with this id, if it is listed.
+    /// Returns the job with this id, if it is listed.
     pub fn find(&self, job_id: &str) -> Option<&JobOverview> {
         self.jobs.iter().find(|job| job.id == job_id)
     }
@@ -92,7 +92,7 @@ pub struct JobOverview {
     pub tasks: TaskCounts,
 }
 
-/// How many tasks are in which state.
+/// Number of tasks by state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct TaskCounts {
@@ -110,7 +110,7 @@ pub struct TaskCounts {
 }
 
 impl JobOverview {
-    /// `CREATED` where Flink says `RUNNING` and some task does not run (or did not finish) yet.
+    /// Returns the state, with `CREATED` for Flink's `RUNNING` while some task does not run (or has not finished) yet.
     pub fn effective_state(&self) -> JobState {
         let TaskCounts { total, running, finished, .. } = self.tasks;
         match self.state {
@@ -137,7 +137,7 @@ pub struct JobDetails {
     pub start_time: Option<i64>,
     #[serde(default, deserialize_with = "timestamp")]
     pub end_time: Option<i64>,
-    /// When the job came into each state; zero for never.
+    /// When the job entered each state; zero for never.
     #[serde(default, deserialize_with = "null_as_default")]
     pub timestamps: BTreeMap<String, i64>,
     /// May be empty while the job is `INITIALIZING`.
@@ -155,14 +155,14 @@ pub struct Vertex {
     pub name: String,
     #[serde(rename = "maxParallelism", default)]
     pub max_parallelism: Option<i32>,
-    /// Not told by every version.
+    /// Some versions do not report it.
     #[serde(rename = "slotSharingGroupId", default)]
     pub slot_sharing_group_id: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub parallelism: u32,
     #[serde(default, deserialize_with = "null_as_default")]
     pub status: String,
-    /// How many subtasks are in which state.
+    /// Number of subtasks by state.
     #[serde(default, deserialize_with = "null_as_default")]
     pub tasks: BTreeMap<String, u32>,
     /// Records, bytes and times so far.
@@ -195,12 +195,12 @@ pub struct PlanInput {
     pub ship_strategy: String,
 }
 
-/// Flink's answer to a cancellation.
+/// Flink's response to a cancellation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CancelAnswer {
-    /// The job is being cancelled; it is `CANCELED` some time later.
+    /// The job is being cancelled; it becomes `CANCELED` some time later.
     Accepted,
-    /// It had ended before; the state where Flink names it.
+    /// It had already ended; contains the state if Flink names it.
     AlreadyTerminal(Option<JobState>),
     /// This JobManager does not know the job.
     JobNotFound,
@@ -219,7 +219,7 @@ impl Client {
 
     /// `PATCH /jobs/:jobid?mode=cancel`.
     ///
-    /// After an error whose [`Error::effect`] is unknown, the job's state tells what happened.
+    /// After an error whose [`Error::effect`] is unknown, the job's state shows what happened.
     pub async fn cancel(&self, job_id: &str) -> Result<CancelAnswer, Error> {
         let path = format!("{}?mode=cancel", path(&["jobs", job_id])?);
         let call = Call::new(Method::PATCH, path);
@@ -232,7 +232,7 @@ impl Client {
     }
 }
 
-/// Reads `… already reached another terminal state (FINISHED)` of a 409 or a 400.
+/// Parses `… already reached another terminal state (FINISHED)` of a 409 or a 400.
 fn already_terminal(error: &Error) -> Option<CancelAnswer> {
     const MARK: &str = "already reached another terminal state";
     let Error::Refused { status, errors, .. } = error else { return None };

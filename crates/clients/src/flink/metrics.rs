@@ -1,7 +1,7 @@
 //! Metrics of jobs, of a vertex's subtasks, and of the processes.
 //!
-//! Flink gathers them every 10 seconds: just after a start, lists are empty. A metric that is not
-//! there is left out, which says that it was not measured, not that it is zero.
+//! Flink collects them every 10 seconds: just after a start, lists are empty. A missing metric is left out, which means
+//! that it was not measured, not that it is zero.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     wire::number,
 };
 
-/// One metric of several subtasks or TaskManagers; absent where Flink has no number.
+/// One metric of several subtasks or TaskManagers; `None` if Flink has no number.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct AggregatedMetric {
     pub id: String,
@@ -34,14 +34,14 @@ struct Metric {
     value: Option<String>,
 }
 
-/// `get=a,b`, encoded.
+/// Returns `get=a,b`, encoded.
 fn names_query(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| encode(name)).collect();
     format!("get={}", names.join(","))
 }
 
 impl Client {
-    /// `GET /jobs/:jobid/metrics?get=…`: those that exist, as text.
+    /// `GET /jobs/:jobid/metrics?get=…`: existing metrics, as text.
     pub async fn job_metrics(
         &self,
         job_id: &str,
@@ -50,7 +50,7 @@ impl Client {
         self.values(&path(&["jobs", job_id, "metrics"])?, names).await
     }
 
-    /// `GET /jobmanager/metrics?get=…`: those that exist, as text.
+    /// `GET /jobmanager/metrics?get=…`: existing metrics, as text.
     pub async fn job_manager_metrics(
         &self,
         names: &[&str],
@@ -58,7 +58,7 @@ impl Client {
         self.values("/jobmanager/metrics", names).await
     }
 
-    /// Names of the metrics that a vertex's subtasks have.
+    /// Returns the names of the metrics that a vertex's subtasks have.
     pub async fn subtask_metric_names(
         &self,
         job_id: &str,
@@ -69,10 +69,10 @@ impl Client {
         Ok(metrics.into_iter().map(|metric| metric.id).collect())
     }
 
-    /// Metrics over a vertex's subtasks.
+    /// Returns metrics over a vertex's subtasks.
     ///
-    /// Ask only for [names that exist](Self::subtask_metric_names): where one has no value in any
-    /// subtask, Flink answers with nothing at all.
+    /// Request only [names that exist](Self::subtask_metric_names): if one has no value in any subtask, Flink returns
+    /// nothing at all.
     pub async fn subtask_metrics(
         &self,
         job_id: &str,
@@ -83,7 +83,7 @@ impl Client {
         self.get(format!("{path}?{}&agg=min,max,avg,sum", names_query(names))).await
     }
 
-    /// Metrics over all TaskManagers.
+    /// Returns metrics over all TaskManagers.
     pub async fn task_manager_metrics(
         &self,
         names: &[&str],

@@ -1,6 +1,5 @@
-//! Lets a task give way while Flink has not answered. A JobManager that accepts connections and
-//! never answers is waited for until the deadline, and the task that waits may hold something that
-//! others need.
+//! Lets a task give way while Flink has not responded. A JobManager that accepts connections but never responds blocks
+//! a task until the deadline, and that task may hold something that others need.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,15 +7,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-/// An answer that comes in this time is not waited for.
+/// A response within this time is not reported as slow.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Told that the task waits for Flink, and that it goes on.
+/// Is notified when the task waits for Flink, and when it continues.
 pub trait Patience: Send + Sync {
-    /// The answer takes long. Several may be waited for at the same time.
+    /// The response takes long. Several calls may wait at the same time.
     fn step_aside(&self);
 
-    /// The answer is there, or will not come; the task goes on when this ends.
+    /// The response has arrived, or will not; the task continues when this future ends.
     fn come_back(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -24,12 +23,12 @@ tokio::task_local! {
     static PATIENCE: Arc<dyn Patience>;
 }
 
-/// Does `work`, whose calls of Flink tell `patience` when they take long.
+/// Runs `work`, whose calls to Flink notify `patience` when they take long.
 pub async fn with<T>(patience: Arc<dyn Patience>, work: impl Future<Output = T>) -> T {
     PATIENCE.scope(patience, work).await
 }
 
-/// Waits for an answer of Flink's, or of another service that may take long.
+/// Waits for a response of Flink's, or of another service that may take long.
 pub async fn wait<T>(answer: impl Future<Output = T>) -> T {
     let Ok(patience) = PATIENCE.try_with(Arc::clone) else { return answer.await };
     let mut answer = pin!(answer);

@@ -10,7 +10,7 @@ use super::{
     error::Error,
 };
 
-/// By vertex id; a change has to name all of the job's vertices.
+/// By vertex id; a change must name all of the job's vertices.
 pub type ResourceRequirements = BTreeMap<String, VertexRequirements>;
 
 /// The requirements of one vertex.
@@ -19,17 +19,16 @@ pub struct VertexRequirements {
     pub parallelism: ParallelismBounds,
 }
 
-/// The job runs as soon as every vertex has its lower bound, with as much as there is up to the
-/// upper one.
+/// The job runs as soon as every vertex has its lower bound, with as much as is available up to the upper one.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParallelismBounds {
-    /// Zero where it was never set; write at least one.
+    /// Zero if it was never set; write at least one.
     pub lower_bound: u32,
     pub upper_bound: u32,
 }
 
-/// What Flink tells of a rescale of a job: by itself, as TaskManagers come and go, or as it was asked to.
+/// A rescale of a job as Flink reports it: automatic, as TaskManagers come and go, or requested.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Rescale {
@@ -40,18 +39,18 @@ pub struct Rescale {
     pub ended: Option<i64>,
     /// Such as `UPDATE_REQUIREMENT`.
     pub trigger_cause: Option<String>,
-    /// `COMPLETED`, `FAILED` or `IGNORED`; absent while it goes on.
+    /// `COMPLETED`, `FAILED` or `IGNORED`; `None` while it is in progress.
     pub terminal_state: Option<String>,
     /// Such as `NO_RESOURCES_OR_PARALLELISMS_CHANGE`.
     pub terminated_reason: Option<String>,
 }
 
-/// Says how many rescales a JobManager remembers of a job; none, unless it is set.
+/// Option for the number of rescales that a JobManager remembers of a job; none by default.
 pub const RESCALE_HISTORY_SIZE: &str = "web.adaptive-scheduler.rescale-history.size";
 
 impl Client {
-    /// `GET /jobs/:jobid/rescales/history` (2.3 and newer, adaptive scheduler): newest first. Absent where
-    /// the JobManager remembers none of this job.
+    /// `GET /jobs/:jobid/rescales/history` (2.3 and newer, adaptive scheduler): newest first. `None` if the JobManager
+    /// remembers none of this job.
     pub async fn rescales(&self, job_id: &str) -> Result<Option<Vec<Rescale>>, Error> {
         match self.get(path(&["jobs", job_id, "rescales", "history"])?).await {
             Ok(rescales) => Ok(Some(rescales)),
@@ -65,7 +64,7 @@ impl Client {
         self.get(path(&["jobs", job_id, "resource-requirements"])?).await
     }
 
-    /// `PUT /jobs/:jobid/resource-requirements`; the job follows some time later.
+    /// `PUT /jobs/:jobid/resource-requirements`; takes effect some time later.
     ///
     /// After an error whose [`Error::effect`] is unknown, read them and compare.
     pub async fn set_resource_requirements(

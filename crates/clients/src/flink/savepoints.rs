@@ -1,4 +1,4 @@
-//! Savepoints: triggering them, alone or to stop a job, and learning how they ended.
+//! Savepoints: triggering them, alone or to stop a job, and finding out how they ended.
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,14 @@ use api::status::{JobStatusState, SavepointFormatType};
 pub struct StopRequest {
     /// `None` leaves it to Flink's `execution.checkpointing.savepoint-dir`.
     pub target_directory: Option<String>,
-    /// Sends the end of time through the job: windows fire, and the state is no start for another
-    /// run of the same job.
+    /// Sends the end of time through the job: windows fire, and the state is not meant for another run of the same job.
     pub drain: bool,
     pub format: SavepointFormatType,
     /// Chosen by the caller, see [`super::new_trigger_id`].
     pub trigger_id: String,
 }
 
-/// How to take a savepoint of a job that goes on.
+/// How to take a savepoint of a job that continues.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SavepointRequest {
     /// `None` leaves it to Flink's `execution.checkpointing.savepoint-dir`.
@@ -36,30 +35,30 @@ pub struct SavepointRequest {
     pub trigger_id: String,
 }
 
-/// How a savepoint stands.
+/// The status of a savepoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SavepointStatus {
     InProgress,
     Completed {
         location: String,
     },
-    /// A stop-with-savepoint whose savepoint is good, and whose job failed while stopping: it
-    /// restarts or fails, and the savepoint counts.
+    /// A stop-with-savepoint whose savepoint completed but whose job failed while stopping: it restarts or fails, and
+    /// the savepoint is valid.
     CompletedButStopFailed {
         location: String,
         cause: FailureCause,
     },
-    /// There is no savepoint, and the job goes on or was restarted.
+    /// There is no savepoint, and the job continues or was restarted.
     Failed(FailureCause),
-    /// This JobManager does not know the trigger (it was restarted, or forgot it after five
-    /// minutes). That says nothing about the savepoint, nor about the job.
+    /// This JobManager does not know the trigger (it was restarted, or forgot it after five minutes). That says nothing
+    /// about the savepoint or the job.
     TriggerLost,
 }
 
-/// The outcome of a stop-with-savepoint whose answer, or whose JobManager, was lost.
+/// The outcome of a stop-with-savepoint whose response, or whose JobManager, was lost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopOutcome {
-    /// The JobManager still knows the trigger: this is how it stands.
+    /// The JobManager still knows the trigger; this is its status.
     Known(SavepointStatus),
     /// The trigger is lost; the job is `FINISHED`, and this is the savepoint that stopped it.
     FinishedWith { location: String, checkpoint_id: i64 },
@@ -69,13 +68,13 @@ pub enum StopOutcome {
     Unknown { state: Option<JobState> },
 }
 
-/// How the deletion of a savepoint stands.
+/// The status of a savepoint's deletion.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DisposalStatus {
     InProgress,
     Completed,
     Failed(FailureCause),
-    /// This JobManager does not know the trigger: ask for the deletion again.
+    /// This JobManager does not know the trigger: request the deletion again.
     TriggerLost,
 }
 
@@ -89,7 +88,7 @@ struct StopBody<'a> {
     trigger: Trigger<'a>,
 }
 
-/// The body that Flink takes since 1.15. Earlier versions refuse unknown fields.
+/// The body that Flink accepts since 1.15. Earlier versions reject unknown fields.
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,10 +144,10 @@ struct Operation {
 }
 
 impl Client {
-    /// `POST /jobs/:jobid/stop`; answers the trigger's id, to be polled.
+    /// `POST /jobs/:jobid/stop`; returns the trigger's id, to be polled.
     ///
-    /// After an error whose [`Error::effect`] is unknown the same request may be repeated: with
-    /// the same trigger id it is one operation.
+    /// After an error whose [`Error::effect`] is unknown, the same request may be repeated: with the same trigger id it
+    /// is one operation.
     pub async fn stop_with_savepoint(
         &self,
         job_id: &str,
@@ -169,7 +168,7 @@ impl Client {
         }
     }
 
-    /// `POST /jobs/:jobid/savepoints`; answers the trigger's id, to be polled.
+    /// `POST /jobs/:jobid/savepoints`; returns the trigger's id, to be polled.
     ///
     /// May be repeated like [`Client::stop_with_savepoint`].
     pub async fn trigger_savepoint(
@@ -192,8 +191,8 @@ impl Client {
         }
     }
 
-    /// Asks for the savepoint until it has ended, or [`super::Deadlines::savepoint`] has passed:
-    /// then it is still [`SavepointStatus::InProgress`], and may complete later.
+    /// Polls the savepoint until it has ended or [`super::Deadlines::savepoint`] has passed: then it is still
+    /// [`SavepointStatus::InProgress`], and may complete later.
     pub async fn await_savepoint(
         &self,
         job_id: &str,
@@ -203,7 +202,7 @@ impl Client {
         poll(self.deadlines().savepoint, ask, |status| *status == SavepointStatus::InProgress).await
     }
 
-    /// Finds out how a stop-with-savepoint ended, after an answer that was lost.
+    /// Finds out how a stop-with-savepoint ended after its response was lost.
     pub async fn find_stop(&self, job_id: &str, trigger_id: &str) -> Result<StopOutcome, Error> {
         let status = self.savepoint_status(job_id, trigger_id).await?;
         if status != SavepointStatus::TriggerLost {
@@ -227,7 +226,7 @@ impl Client {
         Ok(StopOutcome::Unknown { state: Some(state) })
     }
 
-    /// `POST /savepoint-disposal`; answers the trigger's id, to be polled.
+    /// `POST /savepoint-disposal`; returns the trigger's id, to be polled.
     pub async fn dispose_savepoint(&self, location: &str) -> Result<String, Error> {
         let body = DisposalBody { savepoint_path: location };
         self.trigger("/savepoint-disposal".into(), &body).await
@@ -254,7 +253,7 @@ impl Client {
         }
     }
 
-    /// Asks for the deletion's end, for at most [`super::Deadlines::request`].
+    /// Polls the deletion until it has ended, for at most [`super::Deadlines::request`].
     pub async fn await_disposal(&self, trigger_id: &str) -> Result<DisposalStatus, Error> {
         let ask = || self.disposal_status(trigger_id);
         poll(self.deadlines().request, ask, |status| *status == DisposalStatus::InProgress).await
@@ -270,8 +269,7 @@ impl Client {
         Ok(triggered.request_id)
     }
 
-    /// Triggers on Flink before 1.15, which chooses the trigger's id. Our id stands for it from
-    /// then on.
+    /// Triggers on Flink before 1.15, which chooses the trigger's id itself. From then on our id stands for it.
     async fn trigger_old(
         &self,
         path: String,
@@ -302,7 +300,7 @@ impl Client {
 }
 
 impl FailureCause {
-    /// A disposal found nothing to delete.
+    /// Returns whether a disposal found nothing to delete.
     pub fn is_savepoint_missing(&self) -> bool {
         self.chain().iter().any(|line| {
             line.contains("Cannot find checkpoint or savepoint file/directory")
@@ -311,7 +309,7 @@ impl FailureCause {
     }
 }
 
-/// Flink said that it has no operation with this id.
+/// Returns whether Flink said that it has no operation with this id.
 pub(super) fn is_trigger_unknown(error: &Error) -> bool {
     matches!(error, Error::Refused { status: 404, .. })
         && error.says(|line| {
@@ -321,7 +319,7 @@ pub(super) fn is_trigger_unknown(error: &Error) -> bool {
         })
 }
 
-/// True if Flink refuses a body for a field that it does not know.
+/// Returns whether Flink rejects a body because of an unknown field.
 fn is_of_old_format(line: &str) -> bool {
     line.contains("Request did not match expected format")
 }
@@ -348,8 +346,8 @@ fn savepoint_status(body: StatusBody) -> Result<SavepointStatus, String> {
     }
 }
 
-/// The path in `A savepoint has been created at: <path>, but the corresponding job <id> failed
-/// during stopping` of a `StopWithSavepointStoppingException`.
+/// Returns the path in `A savepoint has been created at: <path>, but the corresponding job <id> failed during stopping`
+/// of a `StopWithSavepointStoppingException`.
 fn savepoint_of_failed_stop(cause: &FailureCause) -> Option<String> {
     const EXCEPTION: &str = "StopWithSavepointStoppingException";
     let mentions = cause.class.contains(EXCEPTION) || cause.stack_trace.contains(EXCEPTION);

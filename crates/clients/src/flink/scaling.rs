@@ -1,4 +1,4 @@
-//! Reads the facts about a job that the autoscaler needs, in as few calls as possible.
+//! Reads what the autoscaler needs to know of a job, in as few calls as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use autoscaler::names::{Missing, Wanted, partitions, reading, wanted};
 use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
 use autoscaler::topology::{Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId};
 
-/// Calls for the vertices of one job that are under way at a time.
+/// Maximum number of concurrent calls for the vertices of one job.
 const CALLS_MAX: usize = 4;
 
 const GC_TIME: &str = "Status.JVM.GarbageCollector.All.TimeMsPerSecond";
@@ -49,7 +49,7 @@ pub enum Unmeasured {
 }
 
 impl Unmeasured {
-    /// True if the error may pass by itself while a job starts.
+    /// Returns whether the error is normal while a job starts.
     pub fn is_of_a_start(&self) -> bool {
         match self {
             Self::Topology(unusable) => *unusable == Unusable::Empty,
@@ -59,8 +59,7 @@ impl Unmeasured {
     }
 }
 
-/// Names of a job's metrics, kept from one measurement to the next: listing them takes as many calls
-/// as reading them.
+/// Names of a job's metrics, kept from one measurement to the next: listing them takes as many calls as reading them.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     vertices: BTreeMap<VertexId, Wanted>,
@@ -68,16 +67,16 @@ pub struct Names {
 }
 
 impl Client {
-    /// Measures a job that runs.
+    /// Measures a running job.
     ///
     /// # Errors
-    /// When anything that is needed could not be read; there are no half measurements.
+    /// If anything that is needed could not be read; there are no partial measurements.
     pub async fn measure(&self, job_id: &str, names: &mut Names) -> Result<Measured, Unmeasured> {
         let job = self.job(job_id).await?;
         let running_since = running_since(&job)?;
         let mut vertices = vertices(&job)?;
         let kept = std::mem::take(&mut names.vertices);
-        // Sources tell their partitions and their pending records by names, which come and go.
+        // The names of a source's metrics contain its partitions and pending records, which come and go.
         let is_same = kept.keys().eq(vertices.keys());
         let listed = |(id, vertex): (&VertexId, &Vertex)| {
             let is_listed =
@@ -97,7 +96,7 @@ impl Client {
         all_wanted.retain(|id, _| vertices.contains_key(id));
         for (id, vertex) in &mut vertices {
             let Some(listed) = found.get(id) else {
-                // A vertex that has finished is not read, but has an entry.
+                // A finished vertex is not read, but has an entry.
                 all_wanted.entry(id.clone()).or_default();
                 continue;
             };
@@ -108,7 +107,7 @@ impl Client {
                 .map_err(|missing| Unmeasured::Missing { vertex: id.clone(), missing })?;
             all_wanted.insert(id.clone(), wanted);
         }
-        // Owned, so that whoever awaits this may be moved to another thread.
+        // Owned, so that the future is `Send`.
         let to_read: Vec<(VertexId, Wanted)> = all_wanted
             .iter()
             .filter(|(id, _)| vertices.get(*id).is_some_and(|vertex| !vertex.is_finished))
@@ -148,7 +147,7 @@ impl Client {
             |name: &str| slots.get(name)?.parse().ok().filter(|number: &f64| number.is_finite());
         let common = [HEAP_MAX, HEAP_USED, MANAGED_USED, METASPACE_USED];
         let with_gc_time = [HEAP_MAX, HEAP_USED, MANAGED_USED, METASPACE_USED, GC_TIME];
-        // Flink answers with nothing when it does not know one of them.
+        // Flink returns nothing at all if it does not know one of them.
         let mut metrics = Vec::new();
         if names.has_gc_time != Some(false) {
             metrics = self.task_manager_metrics(&with_gc_time).await?;
@@ -176,17 +175,17 @@ impl Client {
     }
 }
 
-/// A metric as samples are made of it.
+/// Converts a metric to the form that samples use.
 pub fn aggregate(metric: &AggregatedMetric) -> Aggregate {
     let AggregatedMetric { id: _, min, max, avg, sum } = metric;
     let (min, max, avg, sum) = (*min, *max, *avg, *sum);
     Aggregate { min, max, average: avg, sum }
 }
 
-/// Since when a job runs, as Flink says.
+/// Returns since when a job has been running, according to Flink.
 ///
 /// # Errors
-/// For a job that does not run.
+/// If the job is not running.
 pub fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
     let is_running = job.state.known() == Some(JobStatusState::Running);
     let millis = job.timestamps.get("RUNNING").copied().filter(|millis| *millis > 0 && is_running);
@@ -195,17 +194,16 @@ pub fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
         .ok_or_else(|| Unmeasured::NotRunning(job.id.clone()))
 }
 
-/// The graph is that of the plan; what its vertices count stands beside it.
+/// Combines the graph of the plan with the counters of its vertices, which Flink returns separately.
 ///
 /// # Errors
-/// For a plan that is not there yet, and for counts that are too low: those of subtasks which have
-/// not reported are not in them.
+/// If there is no plan yet, or if the counters are too low because some subtasks have not reported theirs.
 pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
     let details: BTreeMap<&str, &VertexDetails> =
         job.vertices.iter().map(|vertex| (vertex.id.as_str(), vertex)).collect();
     let mut vertices = BTreeMap::new();
     for node in &job.plan.nodes {
-        // Without its details a vertex cannot run.
+        // Without its details a vertex cannot be running.
         let Some(details) = details.get(node.id.as_str()) else {
             return Err(Unusable::Empty.into());
         };
@@ -240,13 +238,13 @@ pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasur
     Ok(vertices)
 }
 
-/// True if the records of all subtasks are counted, as far as Flink says.
+/// Returns whether the records of all subtasks are counted, as far as Flink says.
 fn is_complete(vertex: &VertexDetails) -> bool {
     let is_false = |name| vertex.metrics.get(name) == Some(&serde_json::Value::Bool(false));
     !["read-records-complete", "write-records-complete"].into_iter().any(is_false)
 }
 
-/// A number, or NaN where Flink says so or nothing.
+/// Returns a number, or NaN if Flink says so or reports nothing.
 fn counter(vertex: &VertexDetails, name: &str) -> f64 {
     vertex.metrics.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
 }

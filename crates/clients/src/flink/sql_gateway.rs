@@ -1,16 +1,16 @@
 //! Flink's SQL gateway: sessions, the statements in them, and their results page by page.
 //!
 //! ```text
-//! Gateway::connect(Client) -> Gateway                    asks for the versions of the protocol
+//! Gateway::connect(Client) -> Gateway                    requests the versions of the protocol
 //! Gateway::open(name) -> Session
-//! Session::execute(statement) -> Operation               the gateway goes on by itself
+//! Session::execute(statement) -> Operation               the gateway runs it by itself
 //! Session::fetch(&Operation, token, RowFormat) -> Fetched    NotReady | Page { rows, next, .. }
 //! Session::cancel(&Operation), close_operation(&Operation), heartbeat(), options(), close()
 //! ```
 //!
-//! The gateway keeps the page that was asked for last: asking again with the same token, after an
-//! answer that was lost, gives the same rows. A statement is sent once. What went wrong in it is an
-//! [`Error::Refused`] with a Java stack trace, of which [`cause`] finds the line that says something.
+//! The gateway keeps the last requested page: requesting it again with the same token, after a lost response, returns
+//! the same rows. A statement is sent only once. If it fails, the error is [`Error::Refused`] with a Java stack trace,
+//! in which [`cause`] finds the meaningful line.
 
 pub mod cause;
 
@@ -24,62 +24,61 @@ use super::client::{self, Call, Client};
 use super::error::Error;
 use super::wire;
 
-/// The port that a gateway listens on where nothing else is said.
+/// Default port of a gateway.
 pub const PORT: u16 = 8083;
 
-/// The version of the protocol. Additions of later versions are not used, so that the oldest
-/// complete one is enough.
+/// The version of the protocol. Additions of later versions are not used, so the oldest complete one is enough.
 const VERSION: &str = "V2";
 
-/// A gateway that speaks a protocol we know.
+/// A gateway that speaks a protocol this client knows.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     client: Client,
 }
 
-/// A session: its options, catalogs and temporary tables. The gateway ends one that nobody uses.
+/// A session: its options, catalogs and temporary tables. The gateway ends unused sessions.
 #[derive(Clone, Debug)]
 pub struct Session {
     client: Client,
     id: String,
 }
 
-/// A statement under way.
+/// A running statement.
 #[derive(Clone, Debug)]
 pub struct Operation {
     id: String,
 }
 
-/// How values are written.
+/// Format of values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RowFormat {
-    /// As JSON has them: numbers are numbers, rows are objects.
+    /// As in JSON: numbers are numbers, rows are objects.
     Json,
     /// Each as the text that Flink's own client shows.
     PlainText,
 }
 
-/// An answer about results.
+/// Response to a request for results.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fetched {
-    /// The statement has not come so far; ask again with the same token.
+    /// There are no results yet; request them again with the same token.
     NotReady,
-    /// Rows, maybe none as yet.
+    /// Rows, possibly none yet.
     Page(Page),
 }
 
 /// Some of the rows of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// Rows of a query, which change the result by their kind, rather than what a statement reports.
+    /// Whether these are rows of a query, which change the result by their kind, rather than what a statement reports.
     pub is_query: bool,
-    /// The statement was carried out and has nothing to show.
+    /// Whether the statement succeeded without anything to show.
     pub is_plain_success: bool,
     /// The job that the statement started in the cluster.
     pub job_id: Option<String>,
     pub columns: Vec<Column>,
     pub rows: Vec<Row>,
-    /// Token of the next page; absent after the last one.
+    /// Token of the next page; `None` after the last one.
     pub next: Option<u64>,
 }
 
@@ -95,7 +94,7 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub change: Change,
-    /// One for each column.
+    /// One per column.
     pub fields: Vec<Value>,
 }
 
@@ -111,7 +110,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Flink's two letters for it.
+    /// Returns Flink's two letters for the change.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Insert => "+I",
@@ -123,10 +122,10 @@ impl Change {
 }
 
 impl Gateway {
-    /// Asks which protocols it speaks.
+    /// Connects and requests the gateway's protocol versions.
     ///
     /// # Errors
-    /// Where it does not answer, or is older than Flink 1.17, whose results say too little.
+    /// If it does not respond, or is older than Flink 1.17, whose results do not contain enough.
     pub async fn connect(client: Client) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Versions {
@@ -144,7 +143,7 @@ impl Gateway {
         })
     }
 
-    /// Opens a session under a name that shows in the gateway's log.
+    /// Opens a session with a name that appears in the gateway's log.
     pub async fn open(&self, name: &str) -> Result<Session, Error> {
         #[derive(Deserialize)]
         struct Opened {
@@ -159,7 +158,7 @@ impl Gateway {
 }
 
 impl Session {
-    /// Hands a statement over, without its semicolon; the gateway carries it out by itself.
+    /// Submits a statement, without its semicolon; the gateway runs it by itself.
     pub async fn execute(&self, statement: &str) -> Result<Operation, Error> {
         #[derive(Deserialize)]
         struct Started {
@@ -172,7 +171,7 @@ impl Session {
         Ok(Operation { id })
     }
 
-    /// Asks for a page of what a statement has given so far. The first token is 0.
+    /// Requests a page of a statement's results so far. The first token is 0.
     pub async fn fetch(
         &self,
         operation: &Operation,
@@ -188,24 +187,24 @@ impl Session {
         Ok(answer.into())
     }
 
-    /// Stops a statement that is under way; the job of a query goes with it.
+    /// Stops a running statement, including the job of a query.
     pub async fn cancel(&self, operation: &Operation) -> Result<(), Error> {
         let path = self.path(&["operations", &operation.id, "cancel"])?;
         self.client.raw(Method::POST, path, None).await.map(drop)
     }
 
-    /// Lets the gateway forget a statement and its result.
+    /// Makes the gateway forget a statement and its result.
     pub async fn close_operation(&self, operation: &Operation) -> Result<(), Error> {
         let path = self.path(&["operations", &operation.id, "close"])?;
         self.client.raw(Method::DELETE, path, None).await.map(drop)
     }
 
-    /// Says that somebody is still there.
+    /// Keeps the session alive.
     pub async fn heartbeat(&self) -> Result<(), Error> {
         self.client.raw(Method::POST, self.path(&["heartbeat"])?, None).await.map(drop)
     }
 
-    /// The options that are in force in the session.
+    /// Returns the options that are in effect in the session.
     pub async fn options(&self) -> Result<BTreeMap<String, String>, Error> {
         #[derive(Deserialize)]
         struct Options {
@@ -216,7 +215,7 @@ impl Session {
         Ok(properties)
     }
 
-    /// Ends the session, with the queries in it. Jobs that write tables go on.
+    /// Ends the session, with the queries in it. Jobs that write tables continue.
     pub async fn close(&self) -> Result<(), Error> {
         self.client.raw(Method::DELETE, self.path(&[])?, None).await.map(drop)
     }
@@ -228,13 +227,12 @@ impl Session {
     }
 }
 
-/// True if the gateway no longer knows the session: it was idle for too long, or another gateway
-/// answers now.
+/// Returns whether the gateway no longer knows the session: it was idle for too long, or another gateway responds now.
 pub fn is_session_lost(error: &Error) -> bool {
     error.says(|line| line.contains("Session '") && line.contains("' does not exist"))
 }
 
-/// Results as they are on the wire.
+/// Results in the protocol's format.
 mod wired {
     use serde::Deserialize;
     use serde_json::Value;
@@ -318,7 +316,7 @@ mod wired {
         }
     }
 
-    /// The token in `/v2/sessions/…/result/3?rowFormat=JSON`.
+    /// Parses the token in `/v2/sessions/…/result/3?rowFormat=JSON`.
     fn token(uri: &str) -> Option<u64> {
         let path = uri.split('?').next().unwrap_or_default();
         path.trim_end_matches('/').rsplit('/').next()?.parse().ok()

@@ -1,16 +1,16 @@
-//! Triggers of Flink before 1.15, which takes no id from the caller and makes one of its own.
+//! Triggers of Flink before 1.15, which creates its own ids instead of accepting the caller's.
 //!
-//! Callers go on with the id that they chose; what Flink calls it is remembered here. It is not
-//! remembered over a restart of this process: then the trigger is as lost as after a restart of the
-//! JobManager, and found out about in the same way.
+//! Callers continue to use the id that they chose; this module remembers Flink's id for it. A restart of this process
+//! forgets it: the trigger is then lost as after a restart of the JobManager, and the caller finds out what happened in
+//! the same way.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Triggers remembered; the oldest is forgotten first. Each lives for minutes.
+/// Maximum number of triggers; the oldest is forgotten first. Each lasts for minutes.
 const TRIGGERS_MAX: usize = 1000;
 
-/// Ids that were chosen, each with the one that Flink uses; clones share them.
+/// Chosen ids, each with the one that Flink uses; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Triggers(Arc<Mutex<VecDeque<(String, String)>>>);
 
@@ -26,7 +26,7 @@ impl Triggers {
         known.push_back((chosen.to_owned(), flinks.to_owned()));
     }
 
-    /// The id that Flink has for the trigger.
+    /// Returns Flink's id of the trigger.
     pub(super) fn id_of(&self, chosen: &str) -> String {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().rev().find(|(id, _)| id == chosen);

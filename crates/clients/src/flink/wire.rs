@@ -1,8 +1,8 @@
-//! Readers that forgive what Flink versions differ in: a null, a missing field, -1 for "not set".
+//! Deserializers that tolerate differences between Flink versions: a null, a missing field, -1 for "not set".
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-/// A null counts as the default.
+/// Reads a null as the default.
 pub(super) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -11,14 +11,14 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Milliseconds since the epoch, or none where Flink writes null or -1.
+/// Reads milliseconds since the epoch; `None` if Flink writes null or -1.
 pub(super) fn timestamp<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i64>, D::Error> {
     Ok(Option::<i64>::deserialize(deserializer)?.filter(|millis| *millis >= 0))
 }
 
-/// A number, or none where Flink writes null, `"NaN"` or another text.
+/// Reads a number; `None` if Flink writes null, `"NaN"` or another text.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -33,7 +33,7 @@ pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     })
 }
 
-/// The body of an error: `{"errors":["text", …]}`.
+/// Parses the body of an error: `{"errors":["text", …]}`.
 pub(super) fn errors(body: &[u8]) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct ErrorBody {
@@ -42,7 +42,7 @@ pub(super) fn errors(body: &[u8]) -> Option<Vec<String>> {
     serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.errors)
 }
 
-/// The Kubernetes `Status` object that the API server answers with: its code, reason and message.
+/// Parses a Kubernetes `Status` object of the API server: its code, reason and message.
 pub(super) fn kubernetes_status(body: &[u8]) -> Option<(u16, String)> {
     #[derive(Deserialize)]
     struct Status {
@@ -58,7 +58,7 @@ pub(super) fn kubernetes_status(body: &[u8]) -> Option<(u16, String)> {
     (status.kind == "Status" && status.api_version == "v1").then_some((status.code, status.message))
 }
 
-/// Reads `body`, and says in one line why it cannot.
+/// Parses `body`; the error is one line.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| {
         let start = String::from_utf8_lossy(body.get(..200).unwrap_or(body)).into_owned();

@@ -16,7 +16,7 @@ pub struct Memory {
 
 impl Memory {
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, (Timestamp, Kept)>> {
-        // Whoever panicked left a whole map behind.
+        // A thread that panicked left a complete map behind.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Where a store is, as people write it: `memory`, `sqlite:PATH`, `postgres://…` or `mysql://…`.
+//! The location of a store, as people write it: `memory`, `sqlite:PATH`, `postgres://…` or `mysql://…`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-/// The characters that would end a path, or have a meaning of their own in one.
+/// Characters that would end a path, or that have a special meaning in one.
 const IN_PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'?').add(b'`').add(b'<').add(b'>');
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Clone, Eq, PartialEq)]
 pub enum Place {
     Memory,
-    /// The URL of a database, with the password where it takes one: never to be shown.
+    /// The URL of a database, with the password if it needs one: must never be shown.
     Sql(Url),
 }
 
-/// Why there is no such place. It does not repeat the text, which may hold a password.
+/// Why a text is not a valid place. The message does not repeat the text, which may contain a password.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum InvalidPlace {
     #[error(
@@ -40,10 +40,10 @@ pub enum InvalidPlace {
 }
 
 impl Place {
-    /// Reads a place.
+    /// Parses a place.
     ///
     /// # Errors
-    /// For what is none, and for one with a password.
+    /// If it is invalid or contains a password.
     pub fn parse(text: &str) -> Result<Self, InvalidPlace> {
         if text == "memory" {
             return Ok(Self::Memory);
@@ -69,7 +69,7 @@ impl Place {
     }
 
     fn sqlite(path: &str) -> Result<Self, InvalidPlace> {
-        // Whole, so that the driver takes no part of it for a host.
+        // An absolute path, so that the driver does not mistake a part of it for a host.
         let path = std::path::absolute(PathBuf::from(path))
             .map_err(|error| InvalidPlace::Url(error.to_string()))?;
         let path = path.to_str().ok_or(InvalidPlace::NotUtf8)?;
@@ -81,11 +81,11 @@ impl Place {
     /// Returns the place with this password, if it takes one.
     ///
     /// # Errors
-    /// Where nobody has one.
+    /// If this kind of store has no password.
     pub fn with_password(self, password: &str) -> Result<Self, InvalidPlace> {
         match self {
             Self::Sql(mut url) if url.scheme() != "sqlite" => {
-                // The driver decodes it, and the URL alone would leave a `%` as it is.
+                // The driver decodes it, but the URL alone would leave a `%` as it is.
                 let encoded = utf8_percent_encode(password, NON_ALPHANUMERIC).to_string();
                 let set = url.set_password(Some(&encoded));
                 set.map_err(|()| InvalidPlace::Without("host"))?;
@@ -95,13 +95,13 @@ impl Place {
         }
     }
 
-    /// True if the place takes a password.
+    /// Returns whether the place takes a password.
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Sql(url) if url.scheme() != "sqlite")
     }
 }
 
-/// For people: host, port and database of a server, and nothing of who asks.
+/// For people: host, port and database of a server, but not the user.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,7 @@
-//! A database: SQLite, PostgreSQL or MySQL, all by the same statements.
+//! A database: SQLite, PostgreSQL or MySQL, all with the same statements.
 //!
-//! Three tables, made where there are none: the version of the tables, a row of each job with its
-//! revision, and a row of each of its values. A write is one transaction that begins with the
-//! revision, so that of two writers one fails.
+//! Three tables, created if missing: the version of the tables, a row of each job with its revision, and a row of each
+//! of its values. A write is one transaction that begins with the revision, so one of two concurrent writers fails.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,20 +16,20 @@ use url::Url;
 
 use super::{DEADLINE, Data, Error, Kept, Place, Store, VALUES_MAX, check};
 
-/// Version of the tables that this program makes and understands.
+/// Version of the tables that this program creates and understands.
 const TABLES: i64 = 1;
-/// Version of the form of the values.
+/// Version of the format of the values.
 const FORM: i64 = 1;
-/// Connections to a server at the same time. SQLite has one: it has one writer.
+/// Maximum number of connections to a server. SQLite has one, because it has one writer.
 const CONNECTIONS_MAX: u32 = 4;
-/// A connection that nobody uses is closed after this time.
+/// Time after which an unused connection is closed.
 const IDLE_MAX: Duration = Duration::from_mins(5);
-/// Jobs that one trimming removes.
+/// Maximum number of jobs removed per call of `trim`.
 const TRIMMED_MAX: i64 = 100;
-/// Two processes that begin at the same time may make the same table.
+/// Number of attempts: two processes that start at the same time may create the same table.
 const TRIES_MAX: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_millis(300);
-/// Longest message of a database that is told on, in characters.
+/// Maximum length in characters of a database message that is passed on.
 const PROBLEM_MAX: usize = 500;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,11 +45,11 @@ pub struct Sql {
     pool: AnyPool,
     dialect: Dialect,
     name: String,
-    /// True if the Java program's table is there, and may be seen.
+    /// Whether the table of the Java program exists and is readable.
     has_java_table: bool,
 }
 
-/// How a call ended that did not succeed.
+/// Why a call failed.
 enum Trouble {
     Sql(sqlx::Error),
     Conflict,
@@ -64,10 +63,10 @@ impl From<sqlx::Error> for Trouble {
 }
 
 impl Sql {
-    /// Connects, and makes the tables where there are none.
+    /// Connects, and creates missing tables.
     ///
     /// # Errors
-    /// Where nobody answers or lets this program in, and where a newer version made the tables.
+    /// If the server does not answer or refuses access, or if a newer version created the tables.
     pub async fn open(url: &Url) -> Result<Self, Error> {
         let (dialect, connections) = match url.scheme() {
             "sqlite" => (Dialect::Sqlite, 1),
@@ -80,7 +79,7 @@ impl Sql {
             |error: sqlx::Error| Error::Failed { store: name.clone(), problem: problem(&error) };
         let options = AnyConnectOptions::from_url(url).map_err(failed)?;
         let options = options.disable_statement_logging();
-        // Once by itself: a pool tries again in silence, and tells nothing but that time ran out.
+        // Connect without the pool first: the pool retries silently and reports only that time ran out.
         let connected = tokio::time::timeout(DEADLINE, options.connect())
             .await
             .map_err(|_| Error::Timeout { store: name.clone() })?
@@ -104,7 +103,7 @@ impl Sql {
         Ok(sql)
     }
 
-    /// Statements are written with `$1`, `$2`, … in this order; MySQL has `?` for them.
+    /// Statements are written with `$1`, `$2`, … in this order; MySQL has `?` instead.
     fn text(&self, statement: &'static str) -> AssertSqlSafe<String> {
         if self.dialect != Dialect::MySql {
             return AssertSqlSafe(statement.to_owned());
@@ -151,7 +150,7 @@ impl Sql {
         if found > TABLES {
             return Err(Trouble::Newer(found));
         }
-        // Keys are compared letter by letter, and not as a language has it.
+        // Keys are compared byte by byte, not by the rules of a language.
         let (key, value) = match self.dialect {
             Dialect::Sqlite => ("TEXT", "BLOB"),
             Dialect::Postgres => ("VARCHAR(191)", "BYTEA"),
@@ -205,7 +204,7 @@ impl Sql {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Statements without values, made as somebody else would.
+    /// Runs statements without values, as another program would.
     #[cfg(test)]
     pub(super) async fn execute(&self, statements: &[String]) {
         for statement in statements {
@@ -213,7 +212,7 @@ impl Sql {
         }
     }
 
-    /// A statement with one text, made as somebody else would.
+    /// Runs a statement with one text, as another program would.
     #[cfg(test)]
     pub(super) async fn change(&self, statement: &'static str, text: &str) {
         let change = sqlx::query(self.text(statement)).bind(text.to_owned());
@@ -227,7 +226,7 @@ impl Sql {
     }
 
     async fn read_now(&self, job: &str) -> Result<Kept, Trouble> {
-        // The revision comes first: what is written in between is then found out by the next write.
+        // Read the revision first: the next write then detects anything written in between.
         let asked = "SELECT revision FROM kubectl_flink_autoscaler_job WHERE job_key = $1";
         let row = sqlx::query(self.text(asked)).bind(job.to_owned());
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(Kept::default()) };
@@ -373,7 +372,7 @@ struct Value {
 fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
     let key = row.try_get(0)?;
     let (form, bytes): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
-    // SQLite tells what somebody put in by hand as the text that it is.
+    // SQLite returns a value that someone inserted by hand as the text that it is.
     let text = || row.try_get::<String, _>(3).map(String::into_bytes);
     let found: Vec<u8> = row.try_get(3).or_else(|_| text())?;
     let length = found.len();
@@ -395,7 +394,7 @@ fn value(row: &AnyRow) -> Result<Value, sqlx::Error> {
     Ok(Value { key, text, damage })
 }
 
-/// The error in one line of bounded length.
+/// Returns the error in one line of bounded length.
 fn problem(error: &sqlx::Error) -> String {
     let text = match error {
         sqlx::Error::Database(error) => Cow::Borrowed(error.message()),

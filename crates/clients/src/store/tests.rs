@@ -1,5 +1,4 @@
-//! The contract of every store, tried on each: memory and SQLite always, servers where there are
-//! some.
+//! The contract of every store, tested on each: memory and SQLite always, servers if they are available.
 
 use super::*;
 
@@ -15,7 +14,7 @@ fn kept(revision: i64, values: &[(&str, &str)]) -> Kept {
     Kept { revision, data: data(values), ..Kept::default() }
 }
 
-/// A key of a job that no other test has, also in a database that was there before.
+/// A key of a job that no other test has, even in a database that existed before.
 fn job(name: &str) -> String {
     let one = std::process::id();
     let number = Timestamp::now().as_nanosecond();
@@ -37,7 +36,7 @@ async fn what_is_written_is_read(store: &dyn Store) {
     assert_eq!(store.write(&one, &kept(0, &values), at(0)).await.unwrap(), 1);
     assert_eq!(store.write(&other, &kept(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
     assert_eq!(store.read(&one).await.unwrap(), kept(1, &values));
-    // A key that is no longer given is removed.
+    // A key that is left out is removed.
     let fewer = [("parallelismOverrides", "a:1,b:2")];
     assert_eq!(store.write(&one, &kept(1, &fewer), at(1)).await.unwrap(), 2);
     assert_eq!(store.read(&one).await.unwrap(), kept(2, &fewer));
@@ -81,7 +80,7 @@ async fn what_is_too_large_is_refused(store: &dyn Store) {
 }
 
 async fn what_is_old_is_trimmed(store: &dyn Store) {
-    // Before all that the other tests write.
+    // Before everything that the other tests write.
     let (old, young) = (job("old"), job("young"));
     store.write(&old, &kept(0, &[("a", "1")]), at(-2000)).await.unwrap();
     store.write(&young, &kept(0, &[("a", "1")]), at(-1000)).await.unwrap();
@@ -93,7 +92,7 @@ async fn what_is_old_is_trimmed(store: &dyn Store) {
     store.remove(&young).await.unwrap();
 }
 
-/// Rows that only a database can have: written by somebody else, or cut short.
+/// Rows that only a database can have: written by another program, or truncated.
 async fn database_contract(place: &Place) {
     let Place::Sql(url) = place else { panic!("{place}") };
     let sql = Sql::open(url).await.unwrap();
@@ -124,7 +123,7 @@ async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
     assert_eq!(found.damaged["parallelismOverrides"], "it has 8 of its 9 bytes");
     assert!(found.damaged["scalingHistory"].contains("newer"), "{found:?}");
     assert_eq!(found.damaged.len(), 2);
-    // Mended by hand.
+    // Repaired by hand.
     change(
         "UPDATE kubectl_flink_autoscaler_value SET bytes = 7, value = 'a:1,b:3' \
          WHERE value_key = 'parallelismOverrides' AND job_key = $1",
@@ -153,7 +152,7 @@ async fn tables_of_a_newer_version_are_left_alone(sql: &Sql, url: &url::Url) {
     assert!(matches!(error, Error::Newer { found: 7, known: 1, .. }), "{error}");
 }
 
-/// Its table as its own schema makes it, with a value larger than a row of MySQL.
+/// The Java program's table as its own schema creates it, with a value larger than a row of MySQL.
 async fn what_the_java_program_keeps_is_read(sql: &Sql, url: &url::Url) {
     assert_eq!(sql.read_java("a").await.unwrap(), Data::new(), "there is no table");
     let (id, text) = match url.scheme() {

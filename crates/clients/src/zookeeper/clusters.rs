@@ -1,8 +1,8 @@
-//! Which clusters have a node below the root path, and what is in it.
+//! Which clusters have a node below the root path, and what it contains.
 
 use super::{Ensemble, Error, NODES_MAX, Session, in_time};
 
-/// Nodes of a cluster that Flink made at some version; with another one in it a node is not judged.
+/// Nodes of a cluster that some version of Flink creates; a node with any other child is not evaluated.
 const OF_FLINK: [&str; 14] = [
     "jobs",
     "jobgraphs",
@@ -19,7 +19,7 @@ const OF_FLINK: [&str; 14] = [
     "job_manager_lock",
     "applications",
 ];
-/// Those that say what to recover.
+/// Those that name jobs to recover.
 const OF_JOBS: [&str; 6] =
     ["jobs", "jobgraphs", "execution-plans", "checkpoints", "running_job_registry", "applications"];
 
@@ -28,23 +28,23 @@ const OF_JOBS: [&str; 6] =
 pub struct Found {
     /// The cluster's id.
     pub name: String,
-    /// All nodes, its own too.
+    /// Number of nodes, its own included.
     pub nodes: u64,
     pub size_bytes: u64,
-    /// When any of them was written last, in milliseconds since the epoch.
+    /// When any of them was last written, in milliseconds since the epoch.
     pub changed_millis: i64,
-    /// It has in it what Flink makes, and nothing else.
+    /// Whether it contains only nodes that Flink creates.
     pub is_of_flink: bool,
-    /// It names jobs or checkpoints.
+    /// Whether it names jobs or checkpoints.
     pub has_state: bool,
-    /// A process is registered in it.
+    /// Whether a process is registered in it.
     pub is_in_use: bool,
 }
 
-/// All nodes below the root path of the ensemble.
+/// Returns all nodes below the root path of the ensemble.
 ///
 /// # Errors
-/// Nothing may be concluded then.
+/// Then nothing may be concluded.
 pub async fn clusters(ensemble: &Ensemble) -> Result<Vec<Found>, Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
@@ -79,7 +79,7 @@ async fn look(session: &Session<'_>, root: &str, name: String) -> Result<Found, 
     for path in session.nodes_below(&base).await? {
         let stat = session.client.check_stat(&path).await;
         let stat = stat.map_err(|failure| session.ensemble.failure(&path, &failure))?;
-        // It went meanwhile, so somebody is at work there.
+        // It was removed meanwhile, so the cluster is in use.
         let Some(stat) = stat else {
             found.is_in_use = true;
             continue;

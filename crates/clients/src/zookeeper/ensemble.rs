@@ -1,4 +1,4 @@
-//! Where the metadata of a cluster is in ZooKeeper, as its configuration says.
+//! Where a cluster's metadata is in ZooKeeper, according to its configuration.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use config::cluster::zookeeper_out_of_reach;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// The servers, and the place of one cluster.
+/// The servers, and the location of one cluster.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Ensemble {
-    /// `host:port,…`, perhaps with a path that everything is under.
+    /// `host:port,…`, optionally followed by a path that contains everything.
     pub(super) quorum: String,
-    /// `/flink`, with what other clusters have.
+    /// `/flink`, shared with other clusters.
     root: String,
     /// `/flink/<cluster-id>`
     base: String,
-    /// Below the base: of Flink 1.x and 2.x, and the applications of 2.3.
+    /// Below the base: those of Flink 1.x and 2.x, and the applications of 2.3.
     job_graphs: [String; 3],
     /// Scheme and secret.
     pub(super) authorization: Vec<(String, String)>,
@@ -26,10 +26,10 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// The place that the configuration of a cluster describes.
+    /// Returns the location that a cluster's configuration describes.
     ///
     /// # Errors
-    /// No quorum, no cluster id, or a way to log in that only Flink's own process has.
+    /// If there is no quorum or cluster id, or if only Flink's own process can authenticate.
     pub fn from_config(config: &FlinkConfig) -> Result<Self, Error> {
         if let Some(reason) = zookeeper_out_of_reach(config) {
             return Err(Error::Unsupported(reason));
@@ -46,7 +46,7 @@ impl Ensemble {
         }
         let cluster_id = config.text_of(&options::HA_CLUSTER_ID).unwrap_or_default();
         if join(&[cluster_id]) == "/" {
-            // Everything under the root would seem to be this cluster's.
+            // Otherwise everything under the root would seem to belong to this cluster.
             let key = options::HA_CLUSTER_ID.key();
             return Err(Error::Unsupported(format!("`{key}` is empty")));
         }
@@ -70,17 +70,17 @@ impl Ensemble {
         })
     }
 
-    /// The address of the root path, as `zookeeper://a:2181,b:2181/flink`.
+    /// Returns the address of the root path, such as `zookeeper://a:2181,b:2181/flink`.
     pub fn place(&self) -> String {
         format!("zookeeper://{}{}", self.quorum, self.root.trim_end_matches('/'))
     }
 
-    /// The node that the clusters are in.
+    /// Returns the parent node of the clusters.
     pub(super) fn root(&self) -> &str {
         &self.root
     }
 
-    /// The node of the cluster.
+    /// Returns the node of the cluster.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
@@ -89,11 +89,11 @@ impl Ensemble {
         format!("{}/{below}", self.base)
     }
 
-    /// The nodes with the graphs of jobs, and with the applications that a JobManager runs like those.
+    /// Returns the nodes with the graphs of jobs, and with the applications that a JobManager runs in the same way.
     pub(super) fn job_graphs(&self) -> Vec<String> {
         let mut folders = self.job_graphs.to_vec();
         folders.dedup();
-        // A folder that is the cluster's node itself has more than graphs in it.
+        // If a folder is the cluster's own node, it contains more than graphs.
         folders.retain(|folder| *folder != self.base);
         folders
     }
@@ -116,7 +116,7 @@ impl Ensemble {
 }
 
 impl std::fmt::Debug for Ensemble {
-    /// Without its secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ensemble")
             .field("quorum", &self.quorum)
@@ -125,7 +125,7 @@ impl std::fmt::Debug for Ensemble {
     }
 }
 
-/// A path of these parts, as Flink joins them: without doubled or trailing slashes.
+/// Joins a path as Flink does: without double or trailing slashes.
 fn join(parts: &[&str]) -> String {
     let parts = parts.iter().map(|part| part.trim_matches('/')).filter(|part| !part.is_empty());
     format!("/{}", parts.collect::<Vec<_>>().join("/"))

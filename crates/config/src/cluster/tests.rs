@@ -61,7 +61,7 @@ fn options_that_flink_2_does_not_read_count_for_nothing_there() {
             assert_eq!(config.contains(key), is_read, "{key} of {version}");
         }
         assert_eq!(config.get(&options::SSL_REST_ENABLED), Ok(is_read), "{version}");
-        // Names that are deprecated in either.
+        // Names that are deprecated in both.
         assert_eq!(config.text_of(&options::TASK_MANAGER_NETWORK_MIN), Some("32m"));
         assert_eq!(config.text_of(&options::CHECKPOINT_DIRECTORY), Some("s3://b/chk"));
     }

@@ -1,5 +1,5 @@
-//! Options of the jars of session jobs, which the operator fetches. Headers and the checksum are those
-//! of the job, and all others those of the operator.
+//! Options of the jars of session jobs, which the operator downloads. Headers and the checksum are options of the job,
+//! all others those of the operator.
 
 use std::time::Duration;
 

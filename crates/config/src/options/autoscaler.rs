@@ -12,7 +12,7 @@ use crate::flink_config::OPERATOR_PREFIX;
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, values_from_str};
 
-/// Which figure of the subtasks counts as a vertex's busy time.
+/// Which figure of the subtasks is used as a vertex's busy time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum BusyTimeAggregator {
@@ -21,7 +21,7 @@ pub enum BusyTimeAggregator {
     Avg,
 }
 
-/// How a computed parallelism is fitted to key groups or partitions.
+/// How a computed parallelism is aligned with key groups or partitions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum AlignmentMode {
@@ -32,8 +32,8 @@ pub enum AlignmentMode {
     Off,
 }
 
-/// A mode of alignment, or the name of a rule of the operator's configuration: also a mode's name in
-/// another case.
+/// A mode of alignment, or the name of a rule in the operator's configuration. A mode's name in another case is also
+/// the name of a rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AlignmentChoice {
     Mode(AlignmentMode),

@@ -1,5 +1,5 @@
 //! Options of `FlinkBlueGreenDeployment`s: their `spec.configuration` may set them, and the operator's configuration
-//! has their defaults.
+//! contains their defaults.
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use super::{List, MapList, TextMap};
 use crate::memory::MemorySize;
 use crate::option::{ConfigOption, PullPolicy, ServiceExposedType};
 
-// These options are read at each look at a cluster. If one could not be read, the operator would
-// lose sight of all clusters.
+// These options are read each time a cluster is observed. If one could not be parsed, the operator could no longer
+// observe any cluster.
 options! {
     OF_EACH_LOOK =>
     /// Port of Flink's REST API.
@@ -23,8 +23,8 @@ options! {
     Live PARALLELISM: i32 = "parallelism.default" or "1";
 }
 
-/// Options that Flink does not read any more from 2.0 on, of those that say here how a cluster is reached
-/// or how large its processes are.
+/// Options that Flink no longer reads since 2.0, among those that determine here how a cluster is reached or how large
+/// its processes are.
 pub const GONE_IN_FLINK_2: [&str; 6] = [
     "jobmanager.heap.mb",
     "jobmanager.heap.size",

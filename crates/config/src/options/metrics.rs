@@ -1,5 +1,4 @@
-//! Options of the operator's own metrics. Those of reporters, below `metrics.reporter.`, are read by
-//! [`crate::reporter`].
+//! Options of the operator's own metrics. [`crate::reporter`] reads those of reporters, below `metrics.reporter.`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The options `kubernetes.operator.node-notice.*`: what is done for a job before a node that it runs
-//! on goes. Options of this operator's own.
+//! The options `kubernetes.operator.node-notice.*`: what is done for a job before its node is removed. The Java
+//! operator has no such options.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use strum::EnumString;
 use super::List;
 use crate::option::{ConfigOption, values_from_str};
 
-/// The snapshot that is taken of a job whose node is about to go.
+/// The snapshot to take of a job whose node is about to be removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString)]
 #[strum(ascii_case_insensitive)]
 pub enum NoticeSnapshot {

@@ -1,4 +1,4 @@
-//! Options of the operator itself: what a resource says of them has no effect.
+//! Options of the operator itself: a resource cannot set them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Options by which the operator treats one resource: `spec.flinkConfiguration` may set them, and the
-//! operator's configuration has their defaults.
+//! Options for how the operator treats one resource: `spec.flinkConfiguration` may set them, and the operator's
+//! configuration contains their defaults.
 
 use std::time::Duration;
 

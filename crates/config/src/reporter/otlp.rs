@@ -20,16 +20,16 @@ pub(super) const OPTIONS: [&str; 11] = [
     "service.version",
 ];
 
-/// Metrics for an OpenTelemetry collector, which is told.
+/// Metrics for an OpenTelemetry collector, sent by push.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Otlp {
-    /// `http://collector:4317` for gRPC; for HTTP with its path, as `http://collector:4318/v1/metrics`.
+    /// `http://collector:4317` for gRPC; for HTTP with its path, such as `http://collector:4318/v1/metrics`.
     pub endpoint: url::Url,
     pub protocol: Protocol,
     pub is_compressed: bool,
     /// May be secret.
     pub headers: Vec<(String, String)>,
-    /// Trusted alone, where it is named.
+    /// If it is set, only these are trusted.
     pub trusted_certificates: Option<PathBuf>,
     /// A certificate and its key.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
@@ -81,14 +81,14 @@ impl Options<'_> {
         self.push(timeout, To::Otlp(Box::new(settings)))
     }
 
-    /// Flink speaks gRPC where the protocol is one that it does not know.
+    /// Returns an unknown protocol, for which Flink uses gRPC.
     pub(super) fn unknown_protocol(&self) -> Option<String> {
         let text = self.text("exporter.protocol")?;
         let is_known = ["gRPC", "HTTP"].iter().any(|known| text.eq_ignore_ascii_case(known));
         (!is_known).then(|| format!("`{text}` is neither `gRPC` nor `HTTP`; gRPC is used"))
     }
 
-    /// `NAME=VALUE`, separated by commas, the values percent-encoded. One without a value is none.
+    /// Parses `NAME=VALUE` pairs, separated by commas, with percent-encoded values. Pairs without a value are ignored.
     fn headers(&self) -> Result<Vec<(String, String)>, InvalidValue> {
         let option = "exporter.http-headers";
         let text = self.text(option).unwrap_or_default();

@@ -36,27 +36,27 @@ pub(super) const STATSD: [&str; 3] = ["host", "port", "interval"];
 pub(super) const GRAPHITE: [&str; 5] = ["host", "port", "protocol", "prefix", "interval"];
 const INFLUX_DB_PORT: u16 = 8086;
 
-/// A group of metrics in a `PushGateway` of Prometheus.
+/// A group of metrics in a Prometheus `PushGateway`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PushGateway {
-    /// Of the gateway, with the user's name and password.
+    /// The URL of the gateway, with the user's name and password.
     pub url: Url,
     pub job: String,
-    /// True if the job gets a name of its own at each start.
+    /// Whether the job gets a unique name at each start.
     pub has_suffix: bool,
     pub grouping: Vec<(String, String)>,
-    /// True if the group goes with the operator.
+    /// Whether the group is deleted when the operator stops.
     pub is_deleted: bool,
     pub filters_label_values: bool,
 }
 
-/// A server that takes lines, in names that say everything.
+/// A server that accepts lines, with names that contain all labels.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Server {
     pub host: String,
     pub port: u16,
     pub transport: Transport,
-    /// Before each name.
+    /// Prefix of each name.
     pub prefix: Option<String>,
     pub scopes: Scopes,
 }
@@ -107,7 +107,7 @@ impl Options<'_> {
         })
     }
 
-    /// Where points are written to.
+    /// Returns the URL to which points are written.
     pub(super) fn influx_db(&self) -> Result<Reporter, InvalidValue> {
         let scheme = self.text("scheme").unwrap_or("http").to_lowercase();
         if !["http", "https"].contains(&scheme.as_str()) {
@@ -172,10 +172,10 @@ impl Options<'_> {
         port.ok_or_else(|| self.invalid("port", text, "a port"))
     }
 
-    /// The password is the server's alone: an address is not told.
+    /// Only the server may see the password, so no message contains the address.
     fn with_user(&self, mut url: Url) -> Url {
         if let (Some(user), Some(password)) = (self.text("username"), self.text("password")) {
-            // An address with a host takes both.
+            // Cannot fail: an address with a host accepts both.
             let _taken = url.set_username(user).and_then(|()| url.set_password(Some(password)));
         }
         url

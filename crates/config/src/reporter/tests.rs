@@ -31,7 +31,7 @@ fn flinks_names_choose_a_reporter() {
 #[test]
 fn without_a_reporter_there_is_none() {
     assert_eq!(read(&[("metrics.histogram.sample.size", "10")]), Reporters::default());
-    // That of jobs is not the operator's.
+    // The option for jobs is not the operator's.
     let of_jobs: FlinkConfig =
         [("metrics.reporter.prom.factory.class", PROMETHEUS)].into_iter().collect();
     assert_eq!(Reporters::of(&of_jobs), Reporters::default());
@@ -144,7 +144,7 @@ fn only_remark(reporters: &Reporters) -> String {
     remark.to_string()
 }
 
-/// Its settings, where all its options are in order.
+/// Returns the settings of a reporter whose options are all valid.
 fn push(class: &str, options: &[(&str, &str)]) -> Push {
     let Reporters { all, without_effect } = read_one(class, options);
     assert_eq!(without_effect, []);
@@ -346,7 +346,7 @@ fn statsd_and_graphite_have_a_host_and_a_port() {
 #[test]
 fn the_log_is_a_reporter_with_formats_of_its_own() {
     let class = ("metrics.reporter.slf4j.factory.class", LOG);
-    // As the chart of the Java operator has it.
+    // As in the chart of the Java operator.
     let interval = ("metrics.reporter.slf4j.interval", "5 MINUTE");
     let scope = ("metrics.scope.k8soperator.resource", "<resourcens>.<resourcename>");
     let reporters = read(&[class, interval, scope]);

@@ -1,5 +1,5 @@
-//! Flink itself, out of Python's packages: jars from one, scripts and configuration from the
-//! other. Example jobs and the SQL gateway, which neither has, come from Maven's repository.
+//! Flink itself, from Python packages: jars from one, scripts and configuration from the other. Example jobs and the
+//! SQL gateway, which neither contains, come from the Maven repository.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,22 +18,23 @@ use crate::state::cache;
 
 pub(super) const ENTRYPOINT: &str =
     include_str!("../../../../sandbox/flink-image/docker-entrypoint.sh");
-/// Python versions that wheels of Flink were made for.
+/// Python versions for which wheels of Flink exist.
 const PYTHON_VERSIONS: [&str; 7] = ["3.11", "3.10", "3.9", "3.12", "3.8", "3.7", "3.6"];
-/// Example jobs that the official image has too, and this project's examples run.
+/// Example jobs that are also in the official image and that this project's examples run.
 const EXAMPLES: [&str; 2] = ["TopSpeedWindowing", "WordCount"];
-/// Folder with Flink, below that of its version; another name where something else is in it.
+/// Folder with Flink, below that of its version; change the name if its contents change.
 pub(super) const DISTRIBUTION: &str = "distribution-with-examples";
-/// First version of the Maven plugin that copies an artifact whose parent is not published, as that of Flink 2.3's examples.
+/// First version of the Maven plugin that can copy an artifact whose parent is not published, such as that of Flink
+/// 2.3's examples.
 const MAVEN_PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy";
-/// Beginning of the name of the jar with the SQL gateway.
+/// Prefix of the name of the SQL gateway's jar.
 const GATEWAY: &str = "flink-sql-gateway";
-/// Names of Flink's configuration file, of which a version has one.
+/// Names of Flink's configuration file; each version has one of them.
 const CONFIGURATIONS: [&str; 2] = ["config.yaml", "flink-conf.yaml"];
-/// Bound for each download.
+/// Time limit of each download.
 const LONG: Duration = Duration::from_mins(20);
 
-/// Makes sure that Flink itself is in the cache, and answers its exact version.
+/// Makes sure that Flink itself is in the cache, and returns its exact version.
 pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result<String, Error> {
     let is_exact = asked.split('.').count() == 3;
     let known = if is_exact {
@@ -44,7 +45,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
     if let Some(version) = known {
         let made = folder(&version)?.join(DISTRIBUTION);
         if made.exists() {
-            // A distribution that was made before there were statements has no gateway.
+            // A distribution from before SQL statements were supported has no gateway.
             add_gateway(&made, &version, progress).await?;
             return Ok(version);
         }
@@ -78,7 +79,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
         run(&mut command, SHORT).await?;
     }
     for path in files(&made.join("bin"))? {
-        // The archive of a wheel is unpacked without its permissions.
+        // Permissions of a wheel's files are lost when it is unpacked.
         let permissions =
             if path.extension().is_some_and(|end| end == "jar") { 0o644 } else { 0o755 };
         fs::set_permissions(&path, fs::Permissions::from_mode(permissions))
@@ -104,7 +105,7 @@ pub(super) async fn distribution(asked: &str, progress: &Progress<'_>) -> Result
     Ok(version)
 }
 
-/// Flink's scripts and default configuration; no wheel is for every Python and every system.
+/// Downloads Flink's scripts and default configuration; no wheel is for every Python and every system.
 async fn wheel(work: &Path, version: &str) -> Result<(), Error> {
     let machine = std::env::consts::ARCH;
     let mut refused = None;
@@ -138,7 +139,7 @@ async fn pip_download(
     run_logged(&mut command, LONG, &cache()?.join("flink/download.log"), each_line).await
 }
 
-/// Name of the file in `work` that ends like this.
+/// Returns the name of the file in `work` with this ending.
 fn downloaded(work: &Path, end: &str) -> Result<String, Error> {
     let names = files(work)?
         .into_iter()
@@ -149,13 +150,13 @@ fn downloaded(work: &Path, end: &str) -> Result<String, Error> {
         .ok_or_else(|| Error::Refused(format!("pip left no file `*{end}` in `{}`", work.display())))
 }
 
-/// The version out of `apache_flink_libraries-1.20.5.tar.gz`.
+/// Returns the version in `apache_flink_libraries-1.20.5.tar.gz`.
 fn version_of(source: &str) -> Option<String> {
     let (name, version) = source.strip_suffix(".tar.gz")?.rsplit_once('-')?;
     (name.replace('_', "-") == "apache-flink-libraries").then(|| version.to_owned())
 }
 
-/// Puts the example jobs where the official image has them; whether there are any.
+/// Copies the example jobs to the folder they have in the official image; returns whether there are any.
 async fn add_examples(distribution: &Path, version: &str) -> Result<bool, Error> {
     let target = distribution.join("examples/streaming");
     fs::create_dir_all(&target).map_err(Error::file("make", &target))?;
@@ -175,7 +176,7 @@ async fn add_examples(distribution: &Path, version: &str) -> Result<bool, Error>
     Ok(false)
 }
 
-/// Copies one from Maven's repository; whether it is there.
+/// Copies an example from the Maven repository; returns whether it exists.
 async fn add_example(target: &Path, version: &str, example: &str) -> Result<bool, Error> {
     let artifact = format!("org.apache.flink:flink-examples-streaming:{version}:jar:{example}");
     if !copy_artifact(target, &artifact).await? {
@@ -187,7 +188,7 @@ async fn add_example(target: &Path, version: &str, example: &str) -> Result<bool
     Ok(true)
 }
 
-/// Puts the SQL gateway where the official image has it, unless it is there.
+/// Copies the SQL gateway to the folder it has in the official image, unless it is there.
 async fn add_gateway(
     distribution: &Path,
     version: &str,
@@ -215,14 +216,14 @@ async fn add_gateway(
     Ok(())
 }
 
-/// The version and those before it, the latest first: some were released without all of their parts, and
-/// those of one minor version fit together.
+/// Returns the version and its earlier patch releases, latest first: some were released without all of their parts, and
+/// those of one minor version are compatible.
 fn patches(version: &str) -> Vec<String> {
     let patch = version.rsplit('.').next().and_then(|patch| patch.parse::<u32>().ok());
     (0..=patch.unwrap_or(0)).rev().map(|patch| format!("{}.{patch}", minor(version))).collect()
 }
 
-/// Copies an artifact from Maven's repository into a folder; whether it is there.
+/// Copies an artifact from the Maven repository into a folder; returns whether it exists.
 async fn copy_artifact(target: &Path, artifact: &str) -> Result<bool, Error> {
     let mut command = program("mvn");
     command.args(["--quiet", "--batch-mode", MAVEN_PLUGIN]).current_dir(target);
@@ -237,15 +238,15 @@ async fn copy_artifact(target: &Path, artifact: &str) -> Result<bool, Error> {
     }
 }
 
-/// True if Maven says that there is no such artifact, rather than that it could not look.
+/// Returns whether Maven says that the artifact does not exist, rather than that it could not check.
 fn is_absence(error: &Error) -> bool {
     let Error::Command { log: Some(log), .. } = error else { return false };
-    // The second is what it says when it has looked before.
+    // The second is Maven's message for a cached result.
     let told = ["Could not find artifact", "was not found in"];
     log.lines.iter().any(|line| told.iter().any(|told| line.contains(told)))
 }
 
-/// The layer with Flink, as it is seen from the image's root.
+/// Builds the layer with Flink, with paths from the image's root.
 pub(super) async fn flink_layer(distribution: &Path, work: &Path) -> Result<Layer, Error> {
     let script = work.join("docker-entrypoint.sh");
     fs::write(&script, ENTRYPOINT).map_err(Error::file("write", &script))?;
@@ -277,7 +278,7 @@ pub(super) async fn flink_layer(distribution: &Path, work: &Path) -> Result<Laye
     Layer::of_file(&layer).await
 }
 
-/// The default configuration, for containers: as it is, each part listens only to itself.
+/// Adapts the default configuration to containers: as shipped, each part listens only on localhost.
 fn open_to_others(configuration: &str) -> String {
     let mut section = "";
     let mut open = String::new();
@@ -288,7 +289,7 @@ fn open_to_others(configuration: &str) -> String {
             section = key;
         }
         let trimmed = line.trim_start();
-        // Both forms of the file: `rest:` with `address:` below it, and `rest.address:`.
+        // Handles both forms of the file: `rest:` with `address:` below it, and `rest.address:`.
         let key = match (line.len() - trimmed.len(), trimmed.split_once(": ")) {
             (0, Some((key, _))) => key.to_owned(),
             (2, Some((key, _))) => format!("{section}.{key}"),
@@ -296,7 +297,7 @@ fn open_to_others(configuration: &str) -> String {
         };
         if trimmed.ends_with(": localhost") && !trimmed.starts_with('#') {
             match key.as_str() {
-                // Each TaskManager finds its own.
+                // Each TaskManager detects its own.
                 "taskmanager.host" => continue,
                 "jobmanager.bind-host"
                 | "taskmanager.bind-host"

@@ -1,4 +1,4 @@
-//! Where this machine's own packages come from: its distribution and mirror.
+//! The source of this machine's own packages: its distribution and mirror.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::files;
 use crate::error::Error;
 
-/// Code name of this machine's distribution.
+/// Returns the code name of this machine's distribution.
 pub(super) fn suite() -> Result<String, Error> {
     let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
     code_name(&text).ok_or_else(|| {
@@ -23,14 +23,14 @@ fn code_name(os_release: &str) -> Option<String> {
     Some(value.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Where a suite's packages come from.
+/// The source of a suite's packages.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Mirror {
     pub(super) address: String,
     pub(super) components: Vec<String>,
 }
 
-/// The mirror that this machine's own packages come from.
+/// Returns the mirror of this machine's own packages.
 pub(super) fn mirror(suite: &str) -> Result<Mirror, Error> {
     let folder = Path::new("/etc/apt/sources.list.d");
     let mut paths = files(folder).unwrap_or_default();
@@ -57,7 +57,7 @@ fn is_mirror(address: &str) -> bool {
     ["http://", "https://", "file:/"].iter().any(|scheme| address.starts_with(scheme))
 }
 
-/// Lines such as `deb [options] http://mirror/debian bookworm main`.
+/// Parses lines such as `deb [options] http://mirror/debian bookworm main`.
 fn mirror_in_lines(text: &str, suite: &str) -> Option<Mirror> {
     text.lines().find_map(|line| {
         let rest = line.trim().strip_prefix("deb ")?.trim_start();
@@ -72,7 +72,7 @@ fn mirror_in_lines(text: &str, suite: &str) -> Option<Mirror> {
     })
 }
 
-/// Paragraphs of `Types:`, `URIs:`, `Suites:` and `Components:`.
+/// Parses paragraphs of `Types:`, `URIs:`, `Suites:` and `Components:`.
 fn mirror_in_paragraphs(text: &str, suite: &str) -> Option<Mirror> {
     let without_comments: Vec<&str> =
         text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();

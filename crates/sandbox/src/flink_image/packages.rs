@@ -1,7 +1,7 @@
-//! A Flink image out of packages: Debian's for the system and Java, Python's for Flink.
+//! A Flink image from packages: Debian's for the system and Java, Python's for Flink.
 //!
-//! Two layers: the system, which is the same for every version of Flink, and Flink. Both come
-//! through the clients that the machine has, from where the machine is configured to get them.
+//! Two layers: the system, which is the same for every version of Flink, and Flink. Both are downloaded with the
+//! machine's own package clients, from its configured sources.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use crate::progress::Progress;
 use crate::requirements::{Purpose, check};
 use crate::state::cache;
 
-/// For every JVM in the image. A sandbox runs jobs to try them, on few cores: the fast compiler alone starts
-/// them with two thirds of the CPU time. What a job sets itself counts more.
+/// Options of every JVM in the image. A sandbox runs jobs to try them, on few cores: with the fast compiler alone they
+/// need a third less CPU time to start. A job's own options win.
 const JAVA_OPTIONS: &str = "-XX:TieredStopAtLevel=1";
 
-/// Makes the image, or as much of it as is not there.
+/// Builds the image, or the missing parts of it.
 pub(super) async fn archive(
     options: &Options,
     tag: &str,
@@ -62,13 +62,13 @@ pub(super) async fn archive(
     Ok(archive)
 }
 
-/// The image, where it was made before.
+/// Returns the image if it was built before.
 pub(super) fn cached(options: &Options, tag: &str) -> Result<Option<Archive>, Error> {
     let Ok(version) = fs::read_to_string(resolution(&options.version)?) else { return Ok(None) };
     Ok(Some(located(version.trim(), tag)?).filter(|archive| archive.file.exists()))
 }
 
-/// Where the archive is kept, whether or not it is there.
+/// Returns where the archive is stored, whether or not it exists.
 fn located(version: &str, tag: &str) -> Result<Archive, Error> {
     let folder = folder(version)?;
     let key = short_digest(&[
@@ -91,7 +91,7 @@ pub(super) fn folder(version: &str) -> Result<PathBuf, Error> {
     Ok(cache()?.join("flink").join(version))
 }
 
-/// The file that says which version `asked` came to mean.
+/// Returns the file that says which version `asked` was resolved to.
 pub(super) fn resolution(asked: &str) -> Result<PathBuf, Error> {
     Ok(cache()?.join("flink").join(format!("{asked}.version")))
 }

@@ -1,7 +1,7 @@
 //! Pulls an image from a registry into an archive, without a container engine.
 //!
-//! The registry's protocol is the distribution specification of the Open Container Initiative;
-//! every piece is checked against the digest under which it was asked for.
+//! The protocol is the distribution specification of the Open Container Initiative; every piece is checked against the
+//! digest under which it was requested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::command::{program, run};
 use crate::error::Error;
 use crate::progress::Progress;
 
-/// A registry that takes longer to connect to counts as out of reach.
+/// Time to connect after which a registry is treated as unreachable.
 const CONNECT: Duration = Duration::from_secs(4);
-/// Bound for a manifest, which is small.
+/// Time limit for a manifest, which is small.
 const SMALL: Duration = Duration::from_secs(30);
-/// Bound for one layer.
+/// Time limit for one layer.
 const LARGE: Duration = Duration::from_mins(20);
 
-/// Forms of manifests that are understood: lists for many architectures, and single images.
+/// Supported media types of manifests: lists for many architectures, and single images.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.oci.image.manifest.v1+json, \
@@ -52,7 +52,7 @@ pub(super) async fn pull(
     let work = target.with_extension("pull");
     make_empty(&work)?;
     let result = Pull { reference, image, work: &work, progress }.run(name, target).await;
-    // The pieces are of no use without the rest; a failure to remove them hides no other.
+    // Partial downloads are useless; a failure to remove them must not hide another error.
     let removed = fs::remove_dir_all(&work).map_err(Error::file("remove", &work));
     result.and(removed)
 }
@@ -64,7 +64,7 @@ struct Pull<'a> {
     progress: &'a Progress<'a>,
 }
 
-/// A piece of an image, by its digest.
+/// A piece of an image, identified by its digest.
 #[derive(Clone, Debug)]
 struct Piece {
     digest: String,
@@ -113,7 +113,7 @@ impl Pull<'_> {
         self.write(name, &manifest, &media_type, target).await
     }
 
-    /// The manifest, and the token that it took.
+    /// Returns the manifest, and the token that was needed.
     async fn manifest(&self, client: &Client) -> Result<(Option<String>, Response), Error> {
         let path = format!("manifests/{}", self.reference.tag);
         let answer = self.send(client, &path, None, SMALL).await?;
@@ -188,7 +188,7 @@ impl Pull<'_> {
         self.check(&piece.digest, &format!("sha256:{}", hex(&digest.finalize())))
     }
 
-    /// Writes the archive, in the layout that the image specification gives.
+    /// Writes the archive, in the layout of the image specification.
     async fn write(
         &self,
         name: &str,
@@ -281,14 +281,14 @@ fn digest_of(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
-/// True if this is `sha256:` and its 64 digits, and so safe as the name of a file.
+/// Returns whether this is `sha256:` and 64 digits, and so safe as a file name.
 fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|digits| {
         digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
 
-/// Where to get a token, out of `Bearer realm="https://..",service="..",scope=".."`.
+/// Returns where to get a token, from `Bearer realm="https://..",service="..",scope=".."`.
 fn token_address(challenge: &str) -> Option<url::Url> {
     let (scheme, parameters) = challenge.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("bearer") {
@@ -308,7 +308,7 @@ fn token_address(challenge: &str) -> Option<url::Url> {
     Some(address)
 }
 
-/// The name as the container runtime keeps it: `docker.io/library/flink:1.20`.
+/// Returns the name as the container runtime stores it: `docker.io/library/flink:1.20`.
 fn full_name(name: &str) -> String {
     match name.split_once('/') {
         None => format!("docker.io/library/{name}"),

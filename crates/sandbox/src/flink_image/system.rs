@@ -15,14 +15,14 @@ use crate::process::remove;
 use crate::progress::Progress;
 use crate::state::cache;
 
-/// Packages that the image has beside a minimal system and Java.
+/// Packages of the image besides a minimal system and Java.
 pub(super) const PACKAGES: [&str; 6] =
     ["ca-certificates", "curl", "gettext-base", "gosu", "libjemalloc2", "procps"];
-/// Java versions that run Flink, the one that most versions of Flink take first.
+/// Java versions that run Flink, in order of preference for most versions of Flink.
 const JAVA_VERSIONS: [u32; 3] = [17, 21, 11];
-/// Bound for making the system.
+/// Time limit for building the system.
 const LONG: Duration = Duration::from_mins(20);
-/// Folders whose content an image does without.
+/// Folders whose content an image does not need.
 const NEEDLESS: [&str; 7] = [
     "var/cache/apt/archives",
     "var/lib/apt/lists",
@@ -33,14 +33,14 @@ const NEEDLESS: [&str; 7] = [
     "tmp",
 ];
 
-/// Facts about the layer, as the cache keeps them.
+/// Facts about the layer, as stored in the cache.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct System {
     digest: String,
     pub(super) java_home: String,
 }
 
-/// The layer with a minimal system and Java.
+/// Returns the layer with a minimal system and Java.
 pub(super) async fn system(progress: &Progress<'_>) -> Result<(Layer, System), Error> {
     let suite = suite()?;
     let mirror = mirror(&suite)?;
@@ -64,7 +64,7 @@ pub(super) async fn system(progress: &Progress<'_>) -> Result<(Layer, System), E
     remove(&log)?;
     let mut packages = vec![java.as_str()];
     packages.extend(PACKAGES);
-    // In a mount namespace of its own: what it mounts is gone with it, however it ends.
+    // In its own mount namespace: its mounts disappear with it, however it ends.
     let mut command = program("unshare");
     command.arg("--mount").arg("debootstrap").arg("--variant=minbase");
     command.arg(format!("--include={}", packages.join(",")));
@@ -113,7 +113,7 @@ async fn add_user(root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what belongs to this machine or is of no use in a container.
+/// Removes what belongs to this machine or is useless in a container.
 fn strip(root: &Path) -> Result<(), Error> {
     for folder in NEEDLESS.iter().map(|folder| root.join(folder)) {
         for path in files(&folder).unwrap_or_default() {
@@ -145,7 +145,7 @@ fn java_home(root: &Path) -> Result<String, Error> {
     })
 }
 
-/// The newest Java among those that Flink runs on which this machine's packages have.
+/// Returns the package of the first of `JAVA_VERSIONS` that this machine's package sources have.
 async fn java_package() -> String {
     let name = |version: u32| format!("openjdk-{version}-jre-headless");
     for version in JAVA_VERSIONS {

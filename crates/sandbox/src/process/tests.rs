@@ -38,7 +38,7 @@ async fn daemon_records_itself_and_is_ended_by_its_identity() {
     let process = daemon.start(&place).await.unwrap();
     assert_eq!(ProcessId::recorded(&place.identity), Some(process));
     assert!(process.is_alive());
-    // `env` comes before `tail`, and both are there once the program has changed.
+    // `env` runs before `tail`, so its output is complete once the process has become `tail`.
     let is_tail = wait_for(Duration::from_secs(10), async || {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", process.pid)).ok()?;
         (name.trim() == "tail").then_some(())

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An instance of which `part` runs: this process stands for it.
+/// An instance of which `part` is running: this process stands for it.
 fn instance(folder: &Folder, kind: Kind, part: &str) -> Instance {
     folder.create().unwrap();
     let instance = Instance {

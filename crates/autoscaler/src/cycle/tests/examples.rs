@@ -20,7 +20,7 @@ fn example_1(records: f64, lag: f64, rate: f64, busy: f64, parallelism: u32, max
     vec![source, sink]
 }
 
-/// True rate, target, catch-up and thresholds, the same of both vertices.
+/// True rate, target, catch-up and thresholds, the same for both vertices.
 #[track_caller]
 fn figures(cycle: &Cycle) -> [f64; 5] {
     let of = |id: &str| {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A number as broken clocks, counters and proxies make them; often a sound one.
+/// A number as broken clocks, counters and proxies produce it; often a valid one.
 fn figure() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => 0.0..2_000_000.0_f64,
@@ -20,7 +20,7 @@ fn figure() -> impl Strategy<Value = f64> {
 
 const NAMES: [&str; 3] = ["m", "z", "a"];
 
-/// Three vertices in a row as they were read at one moment.
+/// Three vertices in a row as read at one moment.
 fn moment() -> impl Strategy<Value = Vec<Now>> {
     prop::collection::vec([figure(), figure(), figure(), figure(), figure(), figure()], 3).prop_map(
         |figures| {
@@ -86,7 +86,7 @@ fn worlds() -> impl Strategy<Value = World> {
 }
 
 proptest! {
-    /// Whatever was measured, nothing leaves its limits and no number of a decision is none.
+    /// Whatever was measured, nothing exceeds its limits and no number of a decision is NaN.
     #[test]
     fn limits_hold_and_no_nan_decides(world in worlds()) {
         let World { moments, parallelism, min, max, options } = world;

@@ -1,17 +1,16 @@
-//! Laws, on a job whose vertices process as much as they have subtasks for.
+//! Laws for a job whose vertices process records in proportion to their subtasks.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A job in a row.
+/// A job whose vertices are in a row.
 #[derive(Clone, Debug)]
 struct Model {
-    /// In the order of the row: how many records a subtask can process, and how many it sends for
-    /// each.
+    /// In the order of the row: how many records a subtask can process, and how many it sends for each.
     vertices: Vec<(&'static str, f64, f64)>,
     parallelism: Vec<u32>,
-    /// Records that are to be processed, per second.
+    /// Records to process, per second.
     rate: f64,
 }
 
@@ -31,7 +30,7 @@ impl Model {
         let mut all = vec![];
         for ((id, each, out), parallelism) in self.vertices.iter().zip(&self.parallelism) {
             let busy = 1000.0 * rate / (each * f64::from(*parallelism));
-            // A vertex that does not read all there is is held back by itself or by those after it.
+            // A vertex that does not read all pending records is held back by itself or by those after it.
             let backpressure = if read < self.rate { 1000.0 - busy } else { 0.0 };
             all.push(Now {
                 id,
@@ -51,8 +50,8 @@ impl Model {
         all
     }
 
-    /// No vertex needs more subtasks than it may have. One that does keeps its backlog, and until a job has caught up
-    /// the others wait with what they have too much.
+    /// Returns whether no vertex needs more subtasks than it may have. One that does keeps its backlog, and until a job
+    /// has caught up the others keep their surplus.
     fn may_catch_up(&self) -> bool {
         let mut rate = self.rate;
         self.vertices.iter().all(|(_, each, out)| {
@@ -62,7 +61,7 @@ impl Model {
         })
     }
 
-    /// Runs the job for some minutes; tells what it was scaled to, one decision after the other.
+    /// Runs the job for some minutes; returns what it was scaled to, one decision after the other.
     fn decisions(&mut self, minutes: i64, options: &[(&str, &str)]) -> Vec<Vec<u32>> {
         let mut job = Job::new(&[AT_ONCE, options].concat());
         let mut decisions = vec![];
@@ -81,7 +80,7 @@ impl Model {
     }
 }
 
-/// Ids in an order that is not that of the row.
+/// Ids whose order differs from that of the row.
 const NAMES: [&str; 4] = ["m", "z", "a", "q"];
 
 fn models() -> impl Strategy<Value = Model> {
@@ -97,11 +96,11 @@ fn models() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Down at once, however far.
+/// Scales down at once, however far.
 const FREE: &[(&str, &str)] = &[("scale-down.max-factor", "1")];
 
 proptest! {
-    /// A linear job comes to rest after at most three decisions, and under steady load stays there.
+    /// A linear job settles after at most three decisions, and under steady load stays there.
     #[test]
     fn a_linear_job_comes_to_rest(mut model in models()) {
         prop_assume!(model.may_catch_up());
@@ -122,8 +121,8 @@ proptest! {
     }
 }
 
-/// Capacities are whole records per second and rates have three decimals, so that units are the same
-/// only as far as these are.
+/// Capacities are whole records per second and rates have three decimals, so results for other units agree only to that
+/// precision.
 #[test]
 fn units_do_not_matter() {
     for (rate, each, out) in

@@ -1,4 +1,4 @@
-//! Rules of an installation that have a say.
+//! Rules of an installation that influence decisions.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn steps(cycle: &Cycle) -> Vec<String> {
     steps.map(|step| format!("{}: {}", step.rule, step.number)).collect()
 }
 
-/// `AutoScalerCustomEvaluatorTest`: a target that is set counts for what reads from the source too.
+/// `AutoScalerCustomEvaluatorTest`: a target that is set also applies to vertices that read from the source.
 #[test]
 fn an_evaluator_sets_figures_and_those_after_it_follow() {
     let mut job = Job::new(&[
@@ -165,7 +165,7 @@ fn an_alignment_mode_fits_the_parallelism_of_each_vertex_that_changes() {
     assert_eq!(of_source(&cycle).expected_rate, Some(400.0));
     assert_eq!(of_source(&aligned("null", &[])).new, 3);
     assert_eq!(of_source(&aligned("alignment.target", &[])).new, 3);
-    // It may keep what there is, and then nothing changes.
+    // It may keep the present parallelism, and then nothing changes.
     assert_eq!(aligned("alignment.current", &[]).outcome, Outcome::Balanced);
     let parameter = ("scaling.parallelism-alignment.mode.mine.to", "5");
     assert_eq!(of_source(&aligned("int(parameters.to)", &[parameter])).new, 5);
@@ -195,7 +195,7 @@ fn a_parallelism_outside_of_the_limits_is_no_answer() {
     }
 }
 
-/// What is learnt of the vertices before one without an answer does not count.
+/// What was learnt of the vertices before one without an answer is discarded.
 #[test]
 fn a_cycle_without_an_answer_learns_nothing_of_scale_downs() {
     let idle = |second| {
@@ -241,7 +241,7 @@ fn executors_approve_or_change_a_decision_one_after_the_other() {
         ]),
         "{steps:?}"
     );
-    // What it is expected to bring is compared with what it brought.
+    // The expected gain is later compared with the actual one.
     let scaling = &cycle.state.scaling_history[&"source".into()][&at(60)];
     assert_eq!(scaling.figures.current(Metric::ExpectedProcessingRate), 500.0);
     assert_eq!(of_source(&cycle).expected_rate, Some(500.0));
@@ -366,7 +366,7 @@ fn both(second: i64) -> Vec<Now> {
     vec![source, Now { parallelism: 2, ..sink }]
 }
 
-/// What a rule may come up with; often something that can be.
+/// Any answer that a rule may give; often a valid one.
 fn any_answer() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         4 => (1_u32..140).prop_map(Value::from),

@@ -61,7 +61,7 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
         ("scaling.custom-executors", "executors"),
         ("scaling.parallelism-alignment.mode", "alignments"),
     ] {
-        // An evaluator of that name is none of them.
+        // An evaluator of that name is neither of them.
         assert_eq!(check(&[(key, "mine")]), told(key, group, "mine"));
     }
     let mode = "scaling.parallelism-alignment.mode";

@@ -67,7 +67,7 @@ async fn the_cache_stays_within_its_size() {
     let big = vec![b'x'; 400];
     for name in ["a", "b", "c", "d"] {
         keep(&request(&format!("https://h/{name}.jar"), folder.path(), "1000"), &big).await;
-        // File systems tell times apart by some milliseconds.
+        // File systems distinguish times only by some milliseconds.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(find(&request("https://h/a.jar", folder.path(), "1000")).await.is_none());

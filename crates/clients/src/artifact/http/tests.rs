@@ -15,7 +15,7 @@ const SUM_OF_NOTHING: &str =
     "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const PREFIX: &str = "kubernetes.operator.user.artifacts";
 
-/// Serves until the test ends; answers its port.
+/// Serves until the test ends; returns its port.
 async fn serve(router: Router) -> u16 {
     drop(rustls::crypto::ring::default_provider().install_default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,7 +40,7 @@ fn request(uri: &str, options: &[(&str, &str)]) -> (Request, TempDir) {
     (Request::from_config(uri, &operator, &operator).unwrap(), folder)
 }
 
-/// Fetches the URI, and returns the result with the folder that it is in.
+/// Fetches the URI, and returns the result with the folder that contains it.
 async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     let (request, folder) = request(uri, options);
     let fetched = fetch(&request).await;
@@ -140,7 +140,7 @@ async fn a_transfer_that_breaks_is_not_a_jar() {
     assert!(error.is_transient());
 }
 
-/// Answers a jar to those who send the header, else 401.
+/// Returns a jar to clients that send the header, otherwise 401.
 async fn guarded(headers: Headers) -> axum::response::Response {
     match headers.get("x-token").map(HeaderValue::as_bytes) {
         Some(b"open-sesame") => JAR.into_response(),
@@ -237,7 +237,7 @@ async fn every_address_of_every_hop_is_checked() {
 async fn the_address_that_was_checked_is_connected_to() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
-    // The name leads elsewhere from the second look on, as a rebinding name server does.
+    // The name resolves to another address from the second lookup on, as with a rebinding name server.
     let guard = Guard {
         lookup: |_, port| {
             let last = if LOOKUPS.fetch_add(1, Ordering::SeqCst) == 0 { 1 } else { 2 };

@@ -11,9 +11,9 @@ use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 use config::FlinkConfig;
 
-/// Ends of the hosts that belong to Azure: credentials go to no other.
+/// Suffixes of the hosts that belong to Azure: credentials are sent to no others.
 const CLOUDS: [&str; 3] = ["core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"];
-/// Another endpoint for all accounts, such as an emulator's.
+/// Another endpoint for all accounts, such as that of an emulator.
 const ENDPOINT: &str = "fs.azure.abfs.endpoint";
 const CLIENT_ID: &str = "fs.azure.account.oauth2.client.id";
 const CLIENT_SECRET: &str = "fs.azure.account.oauth2.client.secret";
@@ -49,7 +49,7 @@ impl<'a> Place<'a> {
         Ok(Self { container, account, cloud, host })
     }
 
-    /// The option for this account, else for all.
+    /// Returns the option for this account, otherwise the one for all accounts.
     fn find<'c>(&self, config: &'c FlinkConfig, key: &str) -> Option<&'c str> {
         let Self { account, cloud, host, .. } = self;
         let keys = [
@@ -69,7 +69,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         let own = place.find(job, key);
         own.is_some() && own != place.find(operator, key)
     };
-    // An id alone is no credential: Flink's pods may have one for their managed identity.
+    // An id alone is not a credential: Flink's pods may have one for their managed identity.
     let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_SECRET].iter().any(is_own);
     if is_operators && is_own(&ENDPOINT) {
         return Err(Error::invalid(
@@ -87,7 +87,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         .with_account(place.account)
         .with_container_name(place.container)
         .with_retry(retries());
-    // Of a job's configuration only what is the job's own: the rest of it is the operator's.
+    // Of a job's configuration, only the job's own options are used: the rest comes from the operator.
     let counts = |key: &str| is_operators || is_own(&key);
     let (builder, are_complete) = with_credentials(builder, &place, config, counts);
     if !is_operators && !are_complete {
@@ -101,7 +101,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
     ))
 }
 
-/// The builder with the credentials of the options that count, and whether they are complete.
+/// Adds the credentials of the options that are used, and returns whether they are complete.
 fn with_credentials(
     mut builder: MicrosoftAzureBuilder,
     place: &Place<'_>,

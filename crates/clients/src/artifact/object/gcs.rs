@@ -1,4 +1,4 @@
-//! Google Cloud Storage, with the options of its Hadoop connector, which Flink uses.
+//! Google Cloud Storage, with the options of the Hadoop connector that Flink uses.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
         GoogleCloudStorageBuilder::new()
     };
     builder = builder.with_bucket_name(bucket).with_retry(retries());
-    // A file is one of the operator's, so only its own configuration may name it.
+    // The file belongs to the operator, so only the operator's own configuration may name it.
     if let (true, Some(file)) =
         (settings.is_operators, settings.get("auth.service.account.json.keyfile"))
     {
@@ -40,7 +40,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     }
     if let (Some(email), Some(key)) = (settings.get(EMAIL), settings.get(PRIVATE_KEY)) {
         let id = settings.get("auth.service.account.private.key.id").unwrap_or_default();
-        // A properties file keeps line ends as `\n`.
+        // A properties file contains line ends as `\n`.
         let key = key.replace("\\n", "\n");
         let account = json!({"client_email": email, "private_key": key, "private_key_id": id});
         builder = builder.with_service_account_key(account.to_string());

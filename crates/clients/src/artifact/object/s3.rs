@@ -1,4 +1,4 @@
-//! S3 and what speaks its protocol, with the options of Flink's two S3 file systems.
+//! S3 and compatible stores, with the options of Flink's two S3 file systems.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const NAMES: Names = Names {
     credentials: &[ACCESS_KEY, SECRET_KEY, "session.token"],
     endpoint: "endpoint",
 };
-/// Needs no credentials: the bucket is public.
+/// Provider for public buckets, which need no credentials.
 const ANONYMOUS: &str = "AnonymousAWSCredentialsProvider";
 
 pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error> {
@@ -64,7 +64,7 @@ async fn at_endpoint(
 ) -> Result<AmazonS3Builder, Error> {
     let is_tls = !settings.is("connection.ssl.enabled", "false");
     let mut endpoint = endpoint_url(request, endpoint, is_tls)?;
-    // By path unless asked otherwise: that works with every store that has an endpoint.
+    // Path style by default: it works with every store that has an endpoint.
     let is_by_host = settings.is("path.style.access", "false");
     if is_by_host {
         let host = format!("{bucket}.{}", endpoint.host_str().unwrap_or_default());

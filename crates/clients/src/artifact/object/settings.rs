@@ -1,18 +1,17 @@
 //! Whose options are used for a store.
 //!
-//! The operator's own credentials, those of its environment included, go only where its own
-//! configuration points. A job that brings credentials may name its own endpoint, and nothing of
-//! the operator's is used for it.
+//! The operator's own credentials, including those of its environment, are sent only where its own configuration
+//! points. A job with its own credentials may name its own endpoint, and nothing of the operator's is used for it.
 
 use crate::artifact::error::Error;
 use crate::artifact::request::Request;
 use config::FlinkConfig;
 
-/// How options of one kind of store are named.
+/// Names of the options of one kind of store.
 pub(super) struct Names {
-    /// Beginnings of keys, the one that counts most first.
+    /// Prefixes of keys, by decreasing priority.
     pub(super) prefixes: &'static [&'static str],
-    /// The rest of the keys, with dots. Hyphens count as dots.
+    /// The rest of the keys, with dots. Hyphens are treated as dots.
     pub(super) credentials: &'static [&'static str],
     pub(super) endpoint: &'static str,
 }
@@ -21,7 +20,7 @@ pub(super) struct Names {
 pub(super) struct Settings<'a> {
     config: &'a FlinkConfig,
     names: &'a Names,
-    /// True if credentials of the operator's environment may be used.
+    /// Whether credentials of the operator's environment may be used.
     pub(super) is_operators: bool,
 }
 
@@ -50,13 +49,13 @@ impl<'a> Settings<'a> {
         Ok(Self { config: operator, names, is_operators: true })
     }
 
-    /// The value of an option that is set and not empty.
+    /// Returns the value of an option that is set and not empty.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         find(self.config, self.names, name)
     }
 
-    /// Refuses a job that brings a part of its credentials: a store's client without all of them looks
-    /// for others, and finds those of the operator's environment.
+    /// Rejects a job with incomplete credentials: a store's client would look for the missing ones, and find those of
+    /// the operator's environment.
     pub(super) fn demand(&self, names: &[&str], request: &Request) -> Result<(), Error> {
         let missing = names.iter().find(|name| self.get(name).is_none());
         match missing.filter(|_| !self.is_operators) {
@@ -73,7 +72,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Describes a job's credentials that lack `missing`.
+/// Returns the message for a job's credentials that lack `missing`.
 pub(super) fn partial(missing: &str) -> String {
     format!(
         "the job's credentials are incomplete, and the operator's are not used to complete them; \

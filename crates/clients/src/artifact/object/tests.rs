@@ -12,7 +12,7 @@ use config::FlinkConfig;
 const JAR: &[u8] = b"PK\x03\x04 and what a jar has";
 const PREFIX: &str = "kubernetes.operator.user.artifacts";
 
-/// Answers as the three stores do, by path: each has its own way to sign a request.
+/// Responds as the three stores do, by path: each has its own way to sign a request.
 async fn answer(Place((_bucket, key)): Place<(String, String)>, headers: HeaderMap) -> Response {
     let signature = headers.get("authorization").map(|value| value.to_str().unwrap());
     let is_signed = |start: &str| signature.is_some_and(|text| text.starts_with(start));
@@ -46,7 +46,7 @@ struct Options<'a> {
     is_guarded: bool,
 }
 
-/// Fetches the URI, and returns the result with the folder that it is in.
+/// Fetches the URI, and returns the result with the folder that contains it.
 async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<(Fetched, TempDir), Error> {
     let folder = tempfile::tempdir().unwrap();
     let mut operator: FlinkConfig = [
@@ -125,7 +125,7 @@ async fn half_of_the_credentials_is_none() {
         assert!(error.to_string().contains(problem), "{error}");
         assert!(!error.to_string().contains("very-secret"), "{error}");
     };
-    // Each would have its request signed with what the environment has.
+    // Each would have its request signed with credentials of the environment.
     let half = "only a part of its credentials";
     for (own, missing) in [
         ("s3.session-token", "`s3.access.key` too"),
@@ -158,7 +158,7 @@ async fn a_job_with_a_token_for_azure_sends_nothing_else_there() {
     let operator = [("fs.azure.account.key", "dmVyeS1zZWNyZXQ=")];
     let job = [("fs.azure.abfs.endpoint", endpoint.as_str()), ("fs.azure.sas.fixed.token", "a=b")];
     let options = Options { operator: &operator, job: &job, is_guarded: false };
-    // The store takes requests that are signed with a key, and this one is not.
+    // The store accepts requests that are signed with a key, and this one is not.
     let uri = "abfss://files@account.dfs.core.windows.net/jobs/azure.jar";
     let error = fetch_with(uri, &options).await.unwrap_err();
     assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
@@ -177,7 +177,7 @@ async fn an_unchanged_object_is_not_sent_again() {
     ];
     let options = Options { operator: &operator, job: &[], is_guarded: true };
     let (first, _folder) = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
-    // The second answer has no body: it is the copy that is handed out.
+    // The second response has no body: the cached copy is returned.
     let (second, _folder) = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap();
     assert_eq!(first.sha256, second.sha256);
     assert!(folder.path().join("cache").exists());

@@ -9,7 +9,7 @@ use super::{ENTRIES_MAX, Error, File, READ_BYTES_MAX};
 use crate::artifact::hdfs::failure;
 use crate::artifact::request::Request;
 
-/// Names of the folders directly in the folder.
+/// Returns the names of the folders directly in the folder.
 pub(super) async fn folders(
     client: &Client,
     folder: &str,
@@ -20,7 +20,7 @@ pub(super) async fn folders(
     Ok(folders.filter_map(|entry| entry.path.rsplit('/').next()).map(str::to_owned).collect())
 }
 
-/// Files at any depth, or directly in the folder, with their paths below it.
+/// Returns the files at any depth, or directly in the folder, with paths relative to it.
 pub(super) async fn files(
     client: &Client,
     folder: &str,
@@ -51,7 +51,7 @@ async fn entries(
     while let Some(entry) = listing.next().await {
         match entry {
             Ok(entry) => entries.push(entry),
-            // Else it went while it was listed.
+            // A missing folder is empty; one removed while it was listed is an error.
             Err(HdfsError::FileNotFound(_)) if entries.is_empty() => return Ok(Vec::new()),
             Err(error) => return Err(Error::of(failure(request, &error))),
         }
@@ -74,6 +74,6 @@ pub(super) async fn read(client: &Client, path: &str, request: &Request) -> Resu
 
 pub(super) async fn remove(client: &Client, folder: &str, request: &Request) -> Result<(), Error> {
     let removed = client.delete(&format!("/{folder}"), true).await;
-    // Nothing is there any more: as it should be.
+    // An already removed file is a success.
     removed.map(drop).map_err(|error| Error::of(failure(request, &error)))
 }

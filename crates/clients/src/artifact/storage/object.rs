@@ -1,4 +1,4 @@
-//! Folders of object stores: the common beginnings of names.
+//! Folders of object stores, which are common prefixes of names.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,7 +11,7 @@ use super::{ENTRIES_MAX, Error, File, PAGE_SIZE, READ_BYTES_MAX};
 use crate::artifact::object::{Objects, failure};
 use crate::artifact::request::Request;
 
-/// Names of the folders directly in the folder.
+/// Returns the names of the folders directly in the folder.
 pub(super) async fn folders(
     store: &dyn Objects,
     folder: &str,
@@ -36,7 +36,7 @@ pub(super) async fn folders(
     }
 }
 
-/// Files at any depth, or directly in the folder, with their paths below it.
+/// Returns the files at any depth, or directly in the folder, with paths relative to it.
 pub(super) async fn files(
     store: &dyn Objects,
     folder: &str,
@@ -54,9 +54,9 @@ pub(super) async fn files(
         };
         let page = page(store, folder, options, request).await?;
         for object in page.result.objects {
-            // Without a rest it is what some tools write to stand for the folder itself.
+            // An empty rest is a marker that some tools write for the folder itself.
             let Some(path) = object.location.as_ref().strip_prefix(&beginning) else { continue };
-            // Without a time it counts as new.
+            // Without a time, it is treated as new.
             let changed = Timestamp::from_millisecond(object.last_modified.timestamp_millis());
             files.push(File {
                 path: path.to_owned(),
@@ -127,7 +127,7 @@ pub(super) async fn remove(
         .map_err(|error| Error::of(failure(request, &error)))
 }
 
-/// The path as it was listed, nothing in it escaped again.
+/// Parses the path as it was listed, without escaping it again.
 fn parse(path: &str) -> Result<Path, Error> {
     Path::parse(path).map_err(|error| Error::Failed { problem: error.to_string() })
 }

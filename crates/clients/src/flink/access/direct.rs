@@ -1,4 +1,4 @@
-//! Requests straight to the REST endpoint, over the process's connection pool.
+//! Requests directly to the REST endpoint, over the process's connection pool.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::flink::{
     error::{BoxError, Error},
 };
 
-/// Per host; a reconcile asks one question at a time.
+/// Idle connections per host; a reconcile sends one request at a time.
 const POOL_IDLE_CONNECTIONS: usize = 16;
 
-/// reqwest's builder panics where the process has no TLS provider; a second one is refused.
+/// reqwest's builder panics if the process has no TLS provider; installing a second one is refused.
 pub(super) fn install_tls_provider() {
     drop(rustls::crypto::ring::default_provider().install_default());
 }
@@ -30,7 +30,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Connections that send `headers`.
+    /// Creates pools whose requests send `headers`.
     pub(super) fn new(headers: &HeaderMap, secure: Secure) -> Result<Self, Error> {
         let plain = pool(headers, |builder| builder.tls_certs_only([]))
             .map_err(|problem| Error::Invalid { problem })?;
@@ -52,7 +52,7 @@ pub(super) fn pool(
         .http1_only()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
-        // Names inside the cluster are never to be resolved by a proxy outside.
+        // A proxy outside must never resolve names inside the cluster.
         .no_proxy()
         .connect_timeout(CONNECT_DEADLINE)
         .pool_idle_timeout(POOL_IDLE)
@@ -61,7 +61,7 @@ pub(super) fn pool(
     trusting(builder).build().map_err(|error| format!("HTTP client: {}", innermost(&error)))
 }
 
-/// Reads `Name:value` lines.
+/// Parses `Name:value` lines.
 pub(super) fn parse_headers(lines: &str) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -69,7 +69,7 @@ pub(super) fn parse_headers(lines: &str) -> Result<HeaderMap, Error> {
             let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
             Some((name, HeaderValue::from_str(value.trim()).ok()?))
         });
-        // The line may hold a secret: only its position is told.
+        // The line may contain a secret, so only its position is reported.
         let (name, value) = parsed.ok_or_else(|| Error::Invalid {
             problem: "invalid line in `FLINK_REST_CLIENT_HEADERS`: expected `Name:value`".into(),
         })?;
@@ -83,9 +83,9 @@ pub(super) fn parse_headers(lines: &str) -> Result<HeaderMap, Error> {
 pub(in crate::flink) struct Direct {
     /// Or why there is none.
     http: Result<reqwest::Client, String>,
-    /// Without a `/` at its end.
+    /// Without a trailing `/`.
     base_url: String,
-    /// The `Host` to send where the URL does not say it.
+    /// The `Host` to send if it differs from that of the URL.
     host: Option<HeaderValue>,
 }
 
@@ -145,7 +145,7 @@ impl Direct {
         Ok(Answer { status, content_type, body })
     }
 
-    /// True if the port accepts a connection.
+    /// Returns whether the port accepts a connection.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
         let Some(address) = url::Url::parse(&self.base_url)
             .ok()
@@ -158,7 +158,7 @@ impl Direct {
     }
 }
 
-/// Where in the exchange it failed decides whether Flink may have seen the request.
+/// Where the exchange failed decides whether Flink may have seen the request.
 fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     let request = call.name();
     if error.is_connect() {
@@ -175,9 +175,9 @@ fn failure(call: &Call, error: reqwest::Error, elapsed: Duration) -> Error {
     Error::Disconnected { request, problem, source: Some(Box::new(error) as BoxError) }
 }
 
-/// What to change where certificates and ciphers of Flink's own client would do, and these do not. It checks no names,
-/// so that certificates may well not have the Service's; and early releases of Flink up to 1.20 offer, unless they are
-/// told, a cipher without forward secrecy alone, which no current library has.
+/// Adds what to change if Flink's own client would accept the certificates and ciphers, but this one does not. Flink's
+/// client does not check names, so certificates often lack the Service's. And early releases of Flink up to 1.20 offer,
+/// by default, only a cipher without forward secrecy, which no current library has.
 fn with_way_out(problem: String) -> String {
     if problem.contains("not valid for name") {
         return format!(
@@ -198,7 +198,7 @@ fn with_way_out(problem: String) -> String {
 /// The default of later releases of Flink.
 const CIPHERS: &str = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384";
 
-/// The innermost cause, which is the one that says something ("Connection refused").
+/// Returns the innermost cause, which is the meaningful one ("Connection refused").
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

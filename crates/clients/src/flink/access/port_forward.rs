@@ -1,7 +1,7 @@
-//! Requests over a port-forward to a ready pod: a JobManager's, or one that has a REST API like it.
+//! Requests over a port-forward to a ready pod: a JobManager's, or one with a similar REST API.
 //!
-//! Needs no listening port on this machine: HTTP is spoken over the forwarded stream itself. One
-//! idle connection is kept per cluster; calls at the same time open further ones.
+//! This needs no listening port on this machine: HTTP is spoken over the forwarded stream itself. One idle connection
+//! is kept per cluster; concurrent calls open further ones.
 
 use std::{
     fmt,
@@ -30,14 +30,14 @@ use crate::flink::{
     error::{Error, excerpt},
 };
 
-/// The REST endpoint of the pods that carry some labels.
+/// The REST endpoint of the pods with some labels.
 pub(in crate::flink) struct PortForward {
     pods: Api<Pod>,
     labels: String,
     port: u16,
     is_tls: bool,
     headers: HeaderMap,
-    /// The connection that was used last, and when.
+    /// The most recently used connection, and when it was used.
     idle: Mutex<Option<(SendRequest<Full<Bytes>>, Instant)>>,
 }
 
@@ -64,7 +64,7 @@ impl PortForward {
         }
     }
 
-    /// To the pods with these labels, which listen without TLS.
+    /// Connects to the pods with these labels, which listen without TLS.
     pub(super) fn to_pods(kubernetes: kube::Client, pods: &PodPort, headers: &HeaderMap) -> Self {
         let mut headers = headers.clone();
         headers.insert(header::HOST, HeaderValue::from_static("localhost"));
@@ -122,7 +122,7 @@ impl PortForward {
         let broken = |error: hyper::Error| {
             let request = call.name();
             let problem = innermost(&error);
-            // Cancelled means that the connection was gone before the request was written.
+            // Canceled means that the connection closed before the request was written.
             if error.is_canceled() {
                 Error::Unreachable { request, problem, source: Some(Box::new(error)) }
             } else {
@@ -149,7 +149,7 @@ impl PortForward {
         }
     }
 
-    /// A new connection to one ready pod.
+    /// Opens a new connection to a ready pod.
     async fn connect(&self, call: &Call) -> Result<SendRequest<Full<Bytes>>, Error> {
         let Self { port, labels, .. } = self;
         let pods = self
@@ -178,7 +178,7 @@ impl PortForward {
     }
 }
 
-/// Moves bytes until either side closes the connection.
+/// Copies bytes until either side closes the connection.
 async fn drive(
     connection: hyper::client::conn::http1::Connection<
         TokioIo<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
@@ -203,7 +203,7 @@ fn is_ready(pod: &Pod) -> bool {
         })
 }
 
-/// The API server did not give us the pod; nothing was sent to Flink.
+/// The API server did not connect us to the pod; nothing was sent to Flink.
 fn refused(call: &Call, error: kube::Error) -> Error {
     let request = call.name();
     if let kube::Error::Api(status) = &error

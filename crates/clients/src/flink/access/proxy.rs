@@ -1,9 +1,8 @@
-//! Requests through the API server's service proxy,
-//! `/api/v1/namespaces/<namespace>/services/<service>:<port>/proxy/…`.
+//! Requests through the API server's service proxy, `/api/v1/namespaces/<namespace>/services/<service>:<port>/proxy/…`.
 //!
-//! It passes every verb and body on; permission is `services/proxy` with the verb `get`, `create`
-//! (POST), `update` (PUT), `patch` or `delete`. The API server answers for itself with a `Status`
-//! object or with text that begins `error trying to reach service`; Flink never does.
+//! It passes on every verb and body; the permission is `services/proxy` with the verb `get`, `create` (POST), `update`
+//! (PUT), `patch` or `delete`. The API server's own responses are a `Status` object or text that begins
+//! `error trying to reach service`; Flink's never are.
 
 use std::{fmt, time::Duration};
 
@@ -41,7 +40,7 @@ impl Proxy {
             target.port
         );
         let mut headers = headers.clone();
-        // The API server would take Flink's credentials for its own.
+        // The API server would use Flink's credentials as its own.
         headers.remove(header::AUTHORIZATION);
         Self { kubernetes, base_path, headers }
     }
@@ -90,7 +89,7 @@ impl Proxy {
     }
 }
 
-/// The API server's code and message, where the answer is its own and not Flink's.
+/// Returns the API server's code and message if the response is its own and not Flink's.
 fn own_words(answer: &Answer) -> Option<(u16, String)> {
     if (200..300).contains(&answer.status) || answer.is_flinks() {
         return None;
@@ -103,9 +102,9 @@ fn own_words(answer: &Answer) -> Option<(u16, String)> {
     is_proxy_text.then(|| (answer.status, text.into_owned()))
 }
 
-/// Sorts an error of the request by the API server's own words.
+/// Classifies an error of the request by the API server's message.
 fn sort(call: &Call, code: u16, message: String) -> Error {
-    // Said before anything was sent to the pod.
+    // Messages sent before anything reached the pod.
     const NOT_REACHED: [&str; 6] = [
         "no endpoints available",
         "dial tcp",
@@ -119,7 +118,7 @@ fn sort(call: &Call, code: u16, message: String) -> Error {
     let problem = excerpt(&message);
     match code {
         401 | 403 => Error::Forbidden { request, status: code, message: problem },
-        // The Service is not there, or the API server has too much to do.
+        // The Service does not exist, or the API server is overloaded.
         404 | 429 => Error::Unreachable { request, problem, source: None },
         500.. if NOT_REACHED.iter().any(|words| lower.contains(words)) => {
             Error::Unreachable { request, problem, source: None }
@@ -129,7 +128,7 @@ fn sort(call: &Call, code: u16, message: String) -> Error {
     }
 }
 
-/// The API server itself gave no answer.
+/// The API server itself did not respond.
 fn lost(call: &Call, error: kube::Error) -> Error {
     let request = call.name();
     let problem = format!("API server: {}", innermost(&error));

@@ -1,7 +1,7 @@
-//! Connections over TLS: whom to trust, and who this process is.
+//! Connections over TLS: the authorities to trust, and the identity of this process.
 //!
-//! A Secret that is mounted is replaced as a whole when its certificate is renewed, so its folder is
-//! looked at now and then. What cannot be used replaces nothing that can.
+//! A mounted Secret is replaced as a whole when its certificate is renewed, so its folder is checked regularly.
+//! Unusable files never replace usable ones.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use super::Options;
 use super::direct::{innermost, install_tls_provider, pool};
 use crate::flink::error::Error;
 
-/// How often the folder is looked at, where anybody connects.
+/// How often the folder is checked while connections are made.
 const LOOK: Duration = Duration::from_secs(30);
-/// Most bytes of one file: an authority's bundle has some hundred kilobytes.
+/// Maximum size of a file in bytes: an authority's bundle has some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Makes the client when it is first wanted: reading the system's certificates takes a while.
+/// Creates the client on first use: reading the system's certificates takes a while.
 pub(super) struct Secure {
     headers: HeaderMap,
     authorities: Vec<Certificate>,
@@ -32,7 +32,7 @@ pub(super) struct Secure {
 
 struct Kept {
     looked: Instant,
-    /// The files that were read last. A message about them is logged once.
+    /// The most recently read files. A message about them is logged once.
     files: Option<Files>,
     client: Result<reqwest::Client, String>,
 }
@@ -46,10 +46,10 @@ struct Files {
 }
 
 impl Secure {
-    /// Connections that send `headers`, and trust those of `options` besides the system's.
+    /// Creates connections that send `headers` and trust the authorities of `options` besides the system's.
     ///
     /// # Errors
-    /// When these cannot be used now, or there are none although host names are not checked.
+    /// If these are unusable now, or if there are none although host names are not checked.
     pub(super) fn of(options: &Options, headers: HeaderMap) -> Result<Self, Error> {
         install_tls_provider();
         let Options { certificate_authorities, tls_folder, ignores_host_name, .. } = options;
@@ -79,7 +79,7 @@ impl Secure {
         Ok(Self { headers, authorities, folder, ignores_host_name, kept: Mutex::default() })
     }
 
-    /// A client with what the folder held when it was looked at last.
+    /// Returns a client with the contents of the folder when it was last checked.
     pub(super) fn client(&self) -> Result<reqwest::Client, String> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let former = kept.take();
@@ -159,7 +159,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Whom to trust, and who this process is.
+    /// Returns the authorities to trust and the identity of this process.
     fn parse(&self) -> Result<(Vec<Certificate>, Option<Identity>), String> {
         let Self { authority, certificate, key } = self;
         let authorities = Certificate::from_pem_bundle(authority)

@@ -1,14 +1,14 @@
-//! The cause in a stack trace of the SQL gateway, for a person. Pure.
+//! Finds the cause in a stack trace of the SQL gateway, for a person. Pure.
 
 use crate::flink::Error;
 
-/// The text in front of a cause.
+/// The text before a cause.
 const CAUSED_BY: &str = "Caused by: ";
-/// Lines of a message that are shown.
+/// Maximum number of lines shown of a message.
 const LINES_MAX: usize = 3;
-/// Characters of a line that are shown.
+/// Maximum number of characters shown of a line.
 const CHARS_MAX: usize = 400;
-/// Packages whose class names say no more than their messages do.
+/// Packages whose class names add nothing to their messages.
 const WORDY_PACKAGES: [&str; 2] = ["org.apache.flink.", "org.apache.calcite."];
 /// Lines that frame a stack trace.
 const FRAMES: [&str; 3] =
@@ -19,19 +19,19 @@ const FRAMES: [&str; 3] =
 pub struct Cause {
     /// The innermost cause, in a few lines.
     pub message: String,
-    /// Line and column in the statement, from 1, where the parser or the validator names them.
+    /// Line and column in the statement, from 1, if the parser or the validator names them.
     pub position: Option<(usize, usize)>,
-    /// All that the gateway said.
+    /// The gateway's whole message.
     pub whole: String,
 }
 
-/// The cause in an answer of the gateway; none where it was not the gateway that refused.
+/// Returns the cause in a response of the gateway; `None` if it was not the gateway that refused.
 pub fn of(error: &Error) -> Option<Cause> {
     let Error::Refused { errors, .. } = error else { return None };
     Some(of_text(&errors.join("\n")))
 }
 
-/// The cause in a text with a Java stack trace.
+/// Returns the cause in a text with a Java stack trace.
 pub fn of_text(text: &str) -> Cause {
     let lines = text.lines().map(str::trim_end).collect::<Vec<_>>();
     let innermost = lines.iter().rposition(|line| line.trim_start().starts_with(CAUSED_BY));
@@ -48,7 +48,7 @@ fn is_message(line: &str) -> bool {
     !line.is_empty() && !FRAMES.contains(&line) && !is_end(line)
 }
 
-/// True if the message ends before this line.
+/// Returns whether the message ends before this line.
 fn is_end(line: &str) -> bool {
     let trimmed = line.trim_start();
     let is_frame = trimmed.starts_with("at ") && trimmed.ends_with(')');
@@ -56,7 +56,7 @@ fn is_end(line: &str) -> bool {
     is_frame || is_more || trimmed.starts_with("Suppressed: ") || FRAMES.contains(&trimmed)
 }
 
-/// The first lines of a message; what a line that ends with a colon announces stands behind it.
+/// Returns the first lines of a message. A line that ends with a colon is joined with what follows it.
 fn shortened(lines: &[&str]) -> String {
     let mut shown: Vec<String> = Vec::new();
     let mut lines = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
@@ -75,7 +75,7 @@ fn shortened(lines: &[&str]) -> String {
     shown.join("\n")
 }
 
-/// The message without the name of the exception, unless that says something: `ClassNotFoundException: x`.
+/// Returns the message without the name of the exception, unless the name is informative: `ClassNotFoundException: x`.
 fn without_class(line: &str) -> &str {
     let line = line.strip_prefix(CAUSED_BY).unwrap_or(line);
     let end = line.find([':', ' ']).unwrap_or(line.len());
@@ -102,14 +102,14 @@ fn cut(line: &str) -> String {
     line.chars().take(CHARS_MAX - 1).chain(['…']).collect()
 }
 
-/// The last `line 3, column 7` of the text, which is the innermost one.
+/// Returns the last `line 3, column 7` of the text, which is the innermost one.
 fn position_in(text: &str) -> Option<(usize, usize)> {
     let at = |found: usize| {
         let (line, rest) = number(text.get(found + "line ".len()..)?)?;
         let (column, _) = number(rest.strip_prefix(", column ")?)?;
         Some((line, column))
     };
-    // `From line 1, column 15 to line 1, column 17`: where it begins.
+    // `From line 1, column 15 to line 1, column 17`: use its beginning.
     let places = text.match_indices("line ").filter_map(|(found, _)| {
         let is_end = text.get(..found).is_some_and(|before| before.ends_with(" to "));
         at(found).filter(|_| !is_end)
@@ -117,7 +117,7 @@ fn position_in(text: &str) -> Option<(usize, usize)> {
     places.last()
 }
 
-/// The number that the text begins with, which counts from 1, and what is behind it.
+/// Parses the number, from 1, that the text begins with; also returns what follows it.
 fn number(text: &str) -> Option<(usize, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(digits)?;

@@ -10,7 +10,7 @@ use crate::flink::{
     rescale::{Rescale, ResourceRequirements},
 };
 
-/// Answers of Flink 1.17 to 2.3, shortened.
+/// Responses of Flink 1.17 to 2.3, shortened.
 const DOCUMENTS: [&str; 11] = [
     r#"{"refresh-interval":3000,"timezone-name":"Coordinated Universal Time","timezone-offset":0,"flink-version":"1.17.2","flink-revision":"c0027e5 @ 2023-11-09T13:24:38+01:00","features":{"web-submit":true,"web-cancel":false}}"#,
     r#"{"taskmanagers":1,"slots-total":4,"slots-available":4,"jobs-running":0,"jobs-finished":0,"jobs-cancelled":0,"jobs-failed":0,"flink-version":"1.20.5","flink-commit":"0980485"}"#,
@@ -25,7 +25,7 @@ const DOCUMENTS: [&str; 11] = [
     r#"{"errors":["Internal server error.","<Exception on server side:\nx\n\tat y"]}"#,
 ];
 
-/// Everything that reads an answer, on any bytes.
+/// Runs every parser of responses on any bytes.
 fn read_as_everything(body: &[u8]) -> usize {
     let mut read_by = 0;
     read_by += usize::from(read::<ClusterConfig>(body).is_ok());

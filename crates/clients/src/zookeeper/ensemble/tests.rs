@@ -46,7 +46,7 @@ fn a_place_that_would_be_everything_is_refused() {
     assert!(error.to_string().contains("names no servers"), "{error}");
 }
 
-/// A number of milliseconds until Flink 1.19, and a duration since.
+/// A number of milliseconds until Flink 1.19, and a duration since then.
 #[test]
 fn the_connection_timeout_has_both_forms_of_flink() {
     for text in ["20000", "20 s"] {

@@ -10,7 +10,7 @@ use axum::routing::get;
 use super::*;
 use crate::command::SHORT;
 
-/// A registry with one image, that wants a token.
+/// A registry with one image that requires a token.
 struct FakeRegistry {
     address: String,
     /// Bodies by tag or digest.

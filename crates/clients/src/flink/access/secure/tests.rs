@@ -28,7 +28,7 @@ fn host_names_are_ignored_only_of_authorities_that_are_named() {
     assert!(told.contains("nothing says whom to trust"), "{told}");
 }
 
-/// The certificate of the client, once it is time to look again.
+/// The certificate of the client, once it is time to check again.
 fn used(secure: &Secure) -> String {
     if let Some(kept) = secure.kept.lock().unwrap().as_mut() {
         kept.looked = kept.looked.checked_sub(LOOK).unwrap();
