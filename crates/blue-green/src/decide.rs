@@ -43,7 +43,7 @@ impl From<Question> for Halt {
 
 pub(crate) type End = Result<Plan, Halt>;
 
-/// Makes a plan from the facts.
+/// Decides on a plan from the facts.
 ///
 /// # Errors
 ///

@@ -197,8 +197,7 @@ impl Pass<'_> {
     }
 
     pub(crate) fn transitioning(&mut self, to: Colour) -> End {
-        // A child that should be stopped was given up earlier, and one that was deleted without being told to does not
-        // serve.
+        // A child that should be stopped was given up earlier, and one that someone else deleted does not serve.
         let is_decided = self.status.is_decided();
         let serving = self.world.child(to.other());
         let serving = serving.filter(|it| !it.is_to_stop() && (is_decided || !it.is_deleting()));
@@ -394,7 +393,7 @@ impl Pass<'_> {
         self.finish(format!("`{name}` takes over"), Some(SOON))
     }
 
-    /// Points the web UI to the target, and deletes the old child. Until that is told to go, a target that is no longer
+    /// Points the web UI to the target, and deletes the old child. Before that deletion, a target that is no longer
     /// ready has to prove itself again, and may be given up.
     fn cut_over(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> End {
         let (name, former) = (target.name(), serving.name());
@@ -416,8 +415,8 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// Reports what keeps the only running child, which is never given up, from its spec. The web UI already leads to
-    /// it by the time the state says that it serves.
+    /// Settles the only running child, which is never given up, or reports what keeps it from its spec. The web UI
+    /// leads to it before the state says that it serves.
     fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> End {
         let name = child.name();
         if self.status.is_decided() || child.is_done() {
@@ -433,7 +432,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// Waits for the only running child, and reports what has kept it from its spec for long.
+    /// Reports that the only running child is awaited, or what has kept it from its spec for too long.
     pub(crate) fn report_unready(&mut self, child: Child<'_>) {
         let name = child.name();
         if self.status.aborts_at().is_none() {

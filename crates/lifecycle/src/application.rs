@@ -119,7 +119,8 @@ impl DeploymentPass<'_> {
         Ok(config.text_of(&options::FIXED_JOB_ID).is_some())
     }
 
-    /// Refuses to start a stateful job empty if HA metadata of its name is left over.
+    /// Refuses to start if HA metadata is left over under the resource's name. A stateful job must not start empty next
+    /// to it.
     fn refuse_left_over_state(&self) -> Result<(), Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         // Elsewhere it cannot be searched for. The new job has a new id, so nothing is overwritten.

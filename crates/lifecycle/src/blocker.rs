@@ -101,7 +101,8 @@ pub(super) fn cleanup_failed(message: String) -> Problem {
     Problem { reason, detail: Some(reason.to_owned()), ..Problem::of_resource(message) }
 }
 
-/// Turns a halt into one that reports why the deletion stopped. Whoever waits for the deletion does not read the log.
+/// Ensures that the status reports why a deletion halts. A message that is only in the log would not reach whoever
+/// waits for it.
 pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     match halt {
         Halt::Ask(question) => Halt::Ask(question),

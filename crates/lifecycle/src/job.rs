@@ -229,7 +229,7 @@ pub(super) fn resource_wait(config: &FlinkConfig) -> SignedDuration {
     stated.unwrap_or(RESOURCE_WAIT).saturating_add(MADE_IN)
 }
 
-/// Returns the state of a job without statistics that might have had some.
+/// Returns `without`, or that the state is unknown if there are no statistics although the job may have run.
 pub(super) fn unless_blank(
     without: WithoutCheckpoint,
     checkpoints: Answer<'_, Checkpoints>,

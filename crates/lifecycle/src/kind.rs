@@ -208,8 +208,8 @@ pub(super) trait Lifecycle: Kind {
     fn stop(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>, diff: &SpecDiff)
     -> End<Self>;
 
-    /// Returns the high availability settings of `next` if HA metadata of the job of `last` leads to its state. Session
-    /// jobs have no HA metadata of their own.
+    /// Returns the high availability of `next`, with the HA metadata of the job of `last` that leads to its state.
+    /// Session jobs have no HA metadata of their own.
     fn metadata_left(
         _pass: &Pass<'_, Self>,
         _last: &Self::Spec,

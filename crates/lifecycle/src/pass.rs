@@ -97,7 +97,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();
                 self.problem = Some(*problem);
-                // A repair of the status triggers no pass, so it is checked regularly.
+                // A repair of the status triggers no pass, so the next one checks for it.
                 let interval = self.interval().min(PROBLEM_INTERVAL_MAX);
                 Ok(self.finish(because, Some(interval)))
             }
@@ -151,8 +151,8 @@ impl<'w, K: Kind> Pass<'w, K> {
         let mut spec = job::in_force(last, self.world.spec());
         if let Some(job) = spec.job_mut() {
             match self.status.reconciliation().state {
-                // The stored job will be stopped in any case. As for the upgrade mode, the user's spec decides whether
-                // it runs again.
+                // The stored job is stopped in any case. As for the upgrade mode, the user's spec decides what comes
+                // next.
                 ReconciliationState::Upgrading => {
                     let wanted = self.world.spec().job();
                     job.state = wanted.map_or(JobState::Running, |wanted| wanted.state);

@@ -28,7 +28,7 @@ use config::cluster::savepoint_directory;
 use config::{FlinkConfig, options};
 use state::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 
-/// Pause after a snapshot was requested, before the next one may be due.
+/// How soon to look again after a snapshot was requested, to schedule the next one.
 pub(super) const AFTER_TRIGGER: Duration = Duration::from_secs(5);
 /// Maximum number of snapshots removed per pass; each takes a call.
 const DELETIONS_MAX: usize = 10;
@@ -352,8 +352,8 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Returns true if the snapshot may be removed. If its savepoint is deleted with it, that takes a JobManager, and a
-    /// savepoint that is not needed.
+    /// Returns true if the snapshot may be removed. If its savepoint is deleted with it, a JobManager has to answer,
+    /// and nothing may need the savepoint.
     fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt> {
         match &snapshot.path {
             Some(path) if snapshot.is_disposed_of && !path.is_empty() => {

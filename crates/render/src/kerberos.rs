@@ -41,7 +41,7 @@ pub enum Source {
 }
 
 impl Kerberos {
-    /// Reads the options. Files that the user mounts without the operator are left out, too.
+    /// Reads the options. A file is also `None` if the user mounts it without the operator.
     pub fn of(spec: &FlinkDeploymentSpec, config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let is_native = spec.mode.unwrap_or_default() == DeploymentMode::Native;
         let is_left_to_user = is_native && !config.get(&options::KERBEROS_MOUNT_ENABLED)?;

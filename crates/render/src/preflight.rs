@@ -29,7 +29,7 @@ const SELECTED_BY: [&str; 3] = ["app", "component", "type"];
 /// A condition that is never set.
 const NEVER_READY: &str = "flink.apache.org/preflight";
 
-/// How often standby JobManagers ask for the lock. With Flink's 5 s, there would be no leader for most of the takeover.
+/// How often standby JobManagers ask for the lock. Flink's 5 s would be most of the time without a leader.
 const LEADER_RETRY_PERIOD: &str = "500 ms";
 const CPU_REQUEST: &str = "10m";
 const CPU_LIMIT: &str = "1";
@@ -184,7 +184,7 @@ impl Probe<'_> {
         let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
         let containers = self.containers(&mut spec)?;
         self.lay_volumes(&mut spec)?;
-        // The other rules depend on where the pods of the running cluster are.
+        // Only node affinity is kept. The other rules depend on where the pods of the running cluster are.
         let placed = ["affinity", "topologySpreadConstraints"].map(|field| spec.remove(field));
         if let Some(of_nodes) = placed[0].as_ref().and_then(|it| it.get("nodeAffinity")) {
             let _removed = spec.insert("affinity".to_owned(), json!({ "nodeAffinity": of_nodes }));

@@ -83,7 +83,7 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let since = self.away_since();
-        // A JobManager that could not be asked was waited for that long already.
+        // The wait for an answer of the JobManager may have taken that long already.
         let patience = patience(self.observe_config().ok().as_deref()).saturating_mul(2);
         let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
         if self.world.now >= at { Ok(None) } else { self.delete_stopped_cluster() }

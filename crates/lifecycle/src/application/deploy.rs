@@ -263,7 +263,8 @@ impl DeploymentPass<'_> {
         self.world.now.duration_since(self.going_since()) > patience
     }
 
-    /// Returns when something was asked to end according to the status, or an earlier time.
+    /// Returns when something was asked to end, according to the status. The request may have been earlier, but not
+    /// later.
     fn going_since(&self) -> Timestamp {
         let stored = self.status.reconciliation_status.reconciliation_timestamp;
         let stored = Timestamp::from_millisecond(stored).unwrap_or_default();

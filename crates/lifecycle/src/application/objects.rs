@@ -79,8 +79,8 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
-    /// Refuses to stop what runs if the operator can only reach the ZooKeeper of the next cluster: the existing nodes
-    /// were created without the password, and stay closed to the operator.
+    /// Refuses to stop what runs if the operator can reach its ZooKeeper only with the options of the next cluster: the
+    /// existing nodes were created without the password, and stay closed to the operator.
     fn refuse_nodes_out_of_reach(&self) -> Result<(), Halt> {
         let next = self.deploy_config(&self.spec, self.generation)?;
         if self.spec.job.is_none() || !is_zookeeper_high_availability_on(&next) {

@@ -27,7 +27,7 @@ const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
 const UNTIL: SignedDuration = SignedDuration::from_secs(1);
 
 impl DeploymentPass<'_> {
-    /// Remembers why the listed `job`, or its absence, does not match the record.
+    /// Returns true if the listed `job`, or its absence, does not belong to the run on record, and remembers why.
     pub(crate) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);

@@ -109,8 +109,8 @@ impl DeploymentPass<'_> {
         let has_started = pods.iter().any(|pod| pod.has_started);
         if !pods.iter().all(|pod| self.is_overdue(pod)) {
             let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
-            // Its own change of the spec is the last one, so its pods go and no others come: only what they did can
-            // contradict the note.
+            // If it was stopped before it started, that was the last change of its spec, so its pods go and no others
+            // come: only what they did can contradict the note.
             let is_late = !is_stopped_unstarted && self.has_gone_on_for(OVERDUE_AFTER) && is_left;
             if is_late || is_stopped_unstarted && has_started {
                 // Something gave it replicas again, whose actions were not observed; or it started to run while it was

@@ -85,7 +85,7 @@ impl Pass<'_> {
                 }
                 self.succeed(mode)
             }
-            // The table is told that high availability is off.
+            // For the table, high availability is off.
             StopDecision::LastState => {
                 Err(Halt::cannot("HA metadata belongs to the cluster, not to its jobs"))
             }

@@ -182,9 +182,9 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Returns true if the cancellation of a job that is listed as `state` is still in progress. A recent request may
-    /// not have arrived yet, and is repeated. One that never arrived is decided again: the recorded state of the job is
-    /// as old, and its user may want something else by now.
+    /// Returns true if the cancellation of a job that is listed as `state` is still in effect. A recent request may not
+    /// have arrived yet, and is repeated. One that never arrived is decided again: the recorded state of the job is as
+    /// old, and its user may want something else by now.
     pub(crate) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
         let is_lost = state != JobStatusState::Cancelling;
         // The state that its successor starts from was named, and the successor is stored.
@@ -218,7 +218,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(lived.is_none_or(|lived| lived > wait))
     }
 
-    /// Returns the statistics for the upgrade table, in which only a job that may have had state is blank.
+    /// Returns the statistics for the upgrade table. There, they are blank only if the job may have had state.
     pub(crate) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt> {
         let mut checkpoints = lazy(self.world.checkpoints()?);
         if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {

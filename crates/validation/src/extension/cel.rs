@@ -151,7 +151,7 @@ impl Rule {
         to_json(&answer, DEPTH_MAX).ok_or_else(|| "its answer is not JSON".to_owned())
     }
 
-    /// Returns the maximum number of iterations of the innermost loops.
+    /// Returns the maximum number of iterations of the most deeply nested loops.
     fn rounds(&self, size: &Size) -> usize {
         let Names { nesting, longest_list, sums, functions, .. } = &self.names;
         let splits = functions.iter().any(|name| name == "split");

@@ -13,7 +13,7 @@ pub(super) struct Names {
     pub(super) nesting: usize,
     /// Number of items of the longest list or map literal.
     pub(super) longest_list: usize,
-    /// Number of `+` operators, which may join lists. Loops use it to assemble their own.
+    /// Number of `+` operators, which may join lists, without those that loops use to build their own.
     pub(super) sums: usize,
 }
 
