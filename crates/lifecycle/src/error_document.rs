@@ -75,7 +75,7 @@ pub enum ErrorNote {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LostJob {
-    /// Its latest state is not on record.
+    /// Its newest state is not on record.
     OfState,
     /// It keeps no state, and ended unobserved.
     EndedUnseen,

@@ -21,7 +21,7 @@ pub const STARTING_JOB: Note<String> = Note::plain("StartingJob");
 /// Uid of the JobManager's Deployment that an upgrade replaces, until the new one is created.
 pub const REPLACED_DEPLOYMENT: Note<String> = Note::plain("ReplacedDeployment");
 
-/// The JobManager's Deployment was removed before any of its processes ran; kept until there is another one. The latest
+/// The JobManager's Deployment was removed before any of its processes ran; kept until there is another one. The newest
 /// state is what its job was to start from.
 pub const REMOVED_UNSTARTED: Note<Removed> = Note::plain("RemovedUnstarted");
 
@@ -32,7 +32,7 @@ pub const UNFINISHED_DEPLOYMENT: Note<String> = Note::plain("UnfinishedDeploymen
 /// High availability options that the cluster was started with.
 pub const STARTED_WITH: Note<BTreeMap<String, String>> = Note::json("HighAvailability");
 
-/// The latest checkpoint named by HA metadata when it was decided to restore from the metadata. If the metadata names
+/// The newest checkpoint named by HA metadata when it was decided to restore from the metadata. If the metadata names
 /// an older one when it is used, it is not the same metadata.
 pub const STOPPED_AT: Note<StoppedAt> = Note::plain("StoppedAt");
 

@@ -253,8 +253,8 @@ impl<'w> Pass<'w> {
         self.finish("triggering the snapshot", Some(self.poll_interval()))
     }
 
-    /// Gives up because the job cannot run, and no snapshot of it completes: its cluster may be recreated at any
-    /// moment.
+    /// Gives up after a while, because the job cannot run and no snapshot of it completes. Until then, its cluster may
+    /// be recreated at any moment.
     fn give_up_unserved(&mut self, why: &str) -> Plan {
         self.has_job = Some(true);
         if self.age() < PASSING_MAX {
@@ -308,8 +308,8 @@ impl<'w> Pass<'w> {
         self.has_job = Some(true);
         let readiness = self.readiness(job);
         let is_running = matches!(readiness, Readiness::Running);
-        // This is the job's status, which may be newer than the end of the snapshot. Flink is asked for the snapshot
-        // first.
+        // This follows from the job's status, which may be newer than the end of the snapshot. Flink is therefore asked
+        // for the snapshot first.
         let has_ended = matches!(readiness, Readiness::Ended);
         let is_overdue = self.age() > job.timeout.saturating_add(OVERDUE);
         match self.world.trigger()? {

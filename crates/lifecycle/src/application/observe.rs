@@ -410,5 +410,6 @@ fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= grace)
 }
 
-/// Minimum age of a lasting pod problem. Listing pods costs the API server as much as a write.
+/// How long after its creation a Deployment's pods are not checked, since no problem lasts that soon. Listing pods
+/// costs the API server as much as a write.
 const NOTHING_TO_SEE_YET: SignedDuration = SignedDuration::from_secs(2);

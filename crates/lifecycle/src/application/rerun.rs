@@ -3,7 +3,7 @@
 //!
 //! As long as nothing was requested of the job, the current run is the one that matters, as always in Flink. Once a
 //! stop, a cancellation or an end is on record, that record is about a former run, and it is unknown which of the two
-//! has the latest state.
+//! has the newest state.
 
 use std::ops::ControlFlow;
 
@@ -56,7 +56,7 @@ impl DeploymentPass<'_> {
         Ok(is_another)
     }
 
-    /// Returns true if the listed run's latest state is the one that the failed run left, which then is the latest of
+    /// Returns true if the listed run's newest state is the one that the failed run left, which then is the newest of
     /// both. This also holds for a job that failed before its first checkpoint.
     fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
         let Some(left) = self.savepoint_path() else { return Ok(false) };

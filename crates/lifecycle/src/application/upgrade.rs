@@ -342,7 +342,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Continues if the JobManager that was asked to stop or cancel the job does not answer: with another state named
-    /// by the user at once, and with the latest state when the JobManager's time is over. `None` while it may still
+    /// by the user at once, and with the newest state when the JobManager's time is over. `None` while it may still
     /// answer.
     pub(crate) fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Maybe {
         let job_manager = self.status.job_manager_deployment_status;
@@ -430,7 +430,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("the JobManager does not answer: deciding again", Some(Duration::ZERO)))
     }
 
-    /// Records that the state the job started from is no longer its latest: a start that finds no checkpoint in HA
+    /// Records that the state the job started from is no longer its newest: a start that finds no checkpoint in HA
     /// metadata must be refused.
     pub(crate) fn trust_metadata_only(&mut self) {
         let state = self.status.job_status.state;
@@ -474,7 +474,7 @@ impl DeploymentPass<'_> {
             self.status.job_status.upgrade_savepoint_path = None;
         }
         if self.is_started_with_high_availability()? != Some(false) {
-            // It has a checkpoint. If the one it leaves is not observed, the state it started from is not its latest.
+            // It has a checkpoint. If the one it leaves is not observed, the state it started from is not its newest.
             self.note_checkpoint_in_metadata()?;
         }
         self.store_cancelling(last, UpgradeMode::Savepoint);

@@ -17,7 +17,7 @@ use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
 
 impl Pass<'_> {
-    /// Begins a rollback if it is due and the latest state can be carried over.
+    /// Begins a rollback if it is due and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Maybe {
         if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
             return Ok(None);

@@ -212,7 +212,7 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// Returns the state that a redeploy drops, for the history: the latest one of a running job, not the one it was
+    /// Returns the state that a redeploy drops, for the history: the newest one of a running job, not the one it was
     /// started from.
     fn left_behind(&self, runs: bool) -> Result<RestorePoint, Halt> {
         let recorded = job::savepoint_path(&self.status.job_status);

@@ -163,7 +163,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Disposes of the savepoint unless it is the job's latest state. Flink's statistics keep naming a deleted
+    /// Disposes of the savepoint unless it is the job's newest state. Flink's statistics keep naming a deleted
     /// savepoint, and a last-state upgrade would start from it.
     fn dispose_unless_newest(&mut self, path: String) -> Result<Plan, Question> {
         match self.world.newest_state()? {

@@ -21,7 +21,7 @@ pub enum Question {
     Trigger,
     /// Everything that refers to the savepoint, read completely.
     References,
-    /// The latest state according to the statistics of the referenced job.
+    /// The newest state according to the statistics of the referenced job.
     NewestState,
     /// The external validators' verdict on the snapshot.
     Verdict,
@@ -101,7 +101,7 @@ impl World<'_> {
         answer(&self.facts.references, Question::References)
     }
 
-    /// Returns the latest state of the job, or the question to answer first.
+    /// Returns the newest state of the job, or the question to answer first.
     pub fn newest_state(&self) -> Result<Answer<'_, Option<String>>, Question> {
         answer(&self.facts.newest_state, Question::NewestState)
     }

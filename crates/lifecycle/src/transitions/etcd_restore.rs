@@ -1,7 +1,7 @@
 //! Handles an API server store that went back to an earlier state, and the record of a job with it.
 //!
 //! The restore point on record is then older than the job's progress since, and only the process that saw it knows. A
-//! start from there would silently replace the latest state by an older one, so it is refused until a person names the
+//! start from there would silently replace the newest state by an older one, so it is refused until a person names the
 //! state; [`WENT_BACK`] in `status.error` keeps the refusal for the next process. If no process saw it, a running
 //! session job that is not on record reveals it by its id.
 
@@ -135,7 +135,7 @@ pub(crate) fn refusal(set_back: WentBack) -> Problem {
 }
 
 impl DeploymentPass<'_> {
-    /// Refuses a start while the job's latest state is not the one on record.
+    /// Refuses a start while the job's newest state is not the one on record.
     pub(crate) fn refuse_set_back_record(&self) -> Result<(), Halt> {
         if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The latest state of a job that is dropped for one named by its user. Once its HA metadata is gone, only the history
+//! The newest state of a job that is dropped for one named by its user. Once its HA metadata is gone, only the history
 //! leads to it.
 
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use state::restore_point::RestorePoint;
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl<K: Kind> Pass<'_, K> {
-    /// Returns the path of a running job's latest state if it outlives the job's cancellation, or a reason if its
+    /// Returns the path of a running job's newest state if it outlives the job's cancellation, or a reason if its
     /// JobManager does not say.
     pub(crate) fn state_to_drop(&self) -> Result<Result<Option<String>, String>, Halt> {
         let latest = match self.world.checkpoints()? {

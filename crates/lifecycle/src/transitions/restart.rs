@@ -125,7 +125,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Carries out `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery of lost
-    /// ones then starts with the latest state.
+    /// ones then starts with the newest state.
     pub(crate) fn restart_unhealthy(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_ready =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;

@@ -1,6 +1,6 @@
 //! Automatic rollback to the last stable spec.
 //!
-//! A spec that did not become stable in time is replaced by the previous one. The latest state is carried over by the
+//! A spec that did not become stable in time is replaced by the previous one. The newest state is carried over by the
 //! same table and the same choice of a restore point as in any upgrade. If these would wait or refuse, nothing is
 //! rolled back, and the reason is reported.
 //!
@@ -146,7 +146,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// Begins a rollback if it is due and the latest state can be carried over.
+    /// Begins a rollback if it is due and the newest state can be carried over.
     pub(crate) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Maybe {
         if self.rollback_due(last)? != Due::Now {
             return Ok(None);
@@ -193,7 +193,7 @@ impl DeploymentPass<'_> {
         self.preflight(last, (&last.spec, &stable.spec), false)
     }
 
-    /// Returns how to stop the failed job so that the previous spec can start with the latest state, or why that is
+    /// Returns how to stop the failed job so that the previous spec can start with the newest state, or why that is
     /// impossible.
     fn rollback_mode(
         &self,
@@ -333,8 +333,8 @@ impl DeploymentPass<'_> {
     }
 
     /// Refuses an edit, until the rollback is done, that would not find the HA metadata of a job stopped with nothing
-    /// else, or cannot read it. A running job can be saved first. If the edit were stored, its location would no longer
-    /// be known.
+    /// else, or cannot read it. A running job can be saved first. If the edit were stored, the location of the metadata
+    /// would no longer be known.
     fn refuse_edit_without_metadata(
         &self,
         last: &ReconciledSpec,

@@ -36,7 +36,7 @@ pub(crate) const VANISHED: &str = "Job Not Found: its JobManager no longer knows
                                    has finished, as it does when it is stopped with a savepoint, \
                                    or terminally failed. Manual restore required";
 
-/// What to do if the latest state of a job is unavailable.
+/// What to do if the newest state of a job is unavailable.
 pub(crate) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
      savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
      new number";
@@ -326,7 +326,7 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     }
 }
 
-/// Decides if a cancellation would lose the state: waits for the job, or for its configuration, unless its latest
+/// Decides if a cancellation would lose the state: waits for the job, or for its configuration, unless its newest
 /// checkpoint is unusable.
 fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
     if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
@@ -393,7 +393,7 @@ pub(crate) fn is_cancellable(
         })
 }
 
-/// Cancels if that is requested, or if no HA metadata leads to the state.
+/// Decides to cancel if that is enabled, or if no HA metadata leads to the state.
 fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     let is_possible = is_cancellable(facts.job_manager, facts.state) && facts.retains_checkpoints;
     if !is_possible || !facts.may_cancel && may_have_ha_metadata(facts)? {
@@ -403,7 +403,7 @@ fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need>
 }
 
 /// Decides to cancel if that keeps the state: checkpoints must be retained, according to the configuration and the
-/// running job itself, and the latest one must be usable. Returns `None` otherwise.
+/// running job itself, and the newest one must be usable. Returns `None` otherwise.
 fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     if !facts.retains_checkpoints {
         return Ok(None);

@@ -124,7 +124,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Refuses a redeploy from the job's own checkpoint if that would be deleted. A job that does not retain its
-    /// checkpoints deletes them all when it is cancelled, and the named one may be its latest state. If nothing is
+    /// checkpoints deletes them all when it is cancelled, and the named one may be its newest state. If nothing is
     /// cancelled, the checkpoint stays.
     fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt> {
         let Some(id) = job::id(self.status.job()) else { return Ok(()) };

@@ -241,9 +241,9 @@ impl Job {
 /// Checkpoint statistics of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoints {
-    /// The latest usable state.
+    /// The newest usable state.
     pub latest: Option<CompletedState>,
-    /// Why the latest state is unusable, if it is.
+    /// Why the newest state is unusable, if it is.
     pub unusable: Option<String>,
     /// Trigger time of a checkpoint in progress.
     pub pending_since: Option<Timestamp>,

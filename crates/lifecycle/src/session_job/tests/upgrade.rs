@@ -167,7 +167,7 @@ fn s08_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
     let plan = case.pass();
     assert!(names(&plan).contains(&"stop-with-savepoint"), "{:?}", names(&plan));
 
-    // A job that failed permanently starts from its latest state, which is not that savepoint.
+    // A job that failed permanently starts from its newest state, which is not that savepoint.
     case.list(JobStatusState::Failed);
     case.checkpoints = Some(at("s3://lake/chk/9"));
     while !names(&case.plan()).contains(&"submit-job") {

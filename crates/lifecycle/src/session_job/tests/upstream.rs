@@ -68,7 +68,7 @@ fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_is_no_upgrade
     case.pass();
     assert_eq!(case.status, before, "at rest");
 
-    // With state it is reported, and a checkpoint from before the cancellation is not taken for the latest.
+    // With state it is reported, and a checkpoint from before the cancellation is not taken for the newest.
     let mut case = suspended("last-state");
     let told = case.status.error.clone().unwrap();
     assert!(told.starts_with(JOB_NOT_FOUND), "{told}");

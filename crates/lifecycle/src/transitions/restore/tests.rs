@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// A checkpoint in HA metadata is the latest state: no older path is preferred to it.
+    /// A checkpoint in HA metadata is the newest state: no older path is preferred to it.
     #[test]
     fn nothing_older_than_ha_metadata_is_restored(facts in any_facts()) {
         let has_checkpoint = matches!(
