@@ -1,22 +1,22 @@
-//! Classes of changes of the template: what each of them leads to.
+//! Classes of changes of the template, and what each leads to.
 
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use lifecycle::diff::{ChangeClass, diff};
 
-/// From the spec on record to the wanted one; the first that applies.
+/// The change from the spec on record to the desired one; the first class that applies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
     None,
-    /// Something that concerns no running job, or whether it runs: done to the child in place.
+    /// Does not affect the running job, or only whether it runs: applied to the child in place.
     InPlace,
-    /// The other colour starts from the state that is named.
+    /// The other colour starts from the named state.
     Redeploy,
-    /// The other colour starts from the state of the one that serves.
+    /// The other colour starts from the state of the serving one.
     Transition,
 }
 
-/// `initialSavepointPath` alone is no change: only a redeploy reads it.
+/// Returns the class of a change. `initialSavepointPath` alone is not a change, because only a redeploy reads it.
 pub fn change(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> Change {
     let state = |spec: &FlinkDeploymentSpec| spec.job.as_ref().map(|job| job.state);
     let class = diff(last, wanted).class();
@@ -37,25 +37,25 @@ fn without_path(spec: &FlinkDeploymentSpec) -> FlinkDeploymentSpec {
     spec
 }
 
-/// The change starts the job from the state that is named, whatever else is changed with it.
+/// Returns true if the change starts the job from the named state, whatever else it changes.
 pub fn is_redeploy(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> bool {
     let nonce =
         |spec: &FlinkDeploymentSpec| spec.job.as_ref().and_then(|job| job.savepoint_redeploy_nonce);
     nonce(to).is_some() && nonce(from) != nonce(to)
 }
 
-/// The state that such a change names.
+/// Returns the state that such a change names.
 pub fn named_state(from: &FlinkDeploymentSpec, to: &FlinkDeploymentSpec) -> Option<String> {
     let path = to.job.as_ref()?.initial_savepoint_path.as_ref()?;
     (is_redeploy(from, to) && !path.trim().is_empty()).then(|| path.clone())
 }
 
-/// The job of the spec is to be stopped.
+/// Returns true if the job of the spec should be stopped.
 pub fn is_suspended(spec: &FlinkDeploymentSpec) -> bool {
     spec.job.as_ref().is_some_and(|job| job.state == JobState::Suspended)
 }
 
-/// The job of the spec keeps no state.
+/// Returns true if the job of the spec keeps no state.
 pub fn is_stateless(spec: &FlinkDeploymentSpec) -> bool {
     spec.job.as_ref().is_some_and(|job| job.upgrade_mode == UpgradeMode::Stateless)
 }

@@ -1,4 +1,4 @@
-//! The children: how they are made from the template, and what their status says.
+//! The children: how they are created from the template, and what their status says.
 
 use api::blue_green::{COLOUR_LABEL, Colour};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::change::{is_redeploy, is_suspended};
 use crate::world::World;
 
-/// The child of this colour that starts with `spec` from the state at `path`; none makes it start from what the spec
-/// says.
+/// Returns the child of this colour that starts with `spec` from the state at `path`; `None` to start from what the
+/// spec says.
 pub fn child(
     world: &World<'_>,
     colour: Colour,
@@ -50,7 +50,8 @@ pub fn child(
     FlinkDeployment { metadata, spec, status: None }
 }
 
-/// The child with another spec, in place. It keeps the state that it started from, which only a redeploy replaces.
+/// Returns the child with another spec, changed in place. It keeps the state that it was started from, which only a
+/// redeploy replaces.
 pub fn changed(
     child: &FlinkDeployment,
     world: &World<'_>,
@@ -75,7 +76,7 @@ pub fn changed(
     changed
 }
 
-/// The spec as the child of this colour has it: with a host of its own for its Ingress.
+/// Returns the spec for the child of this colour, with its own host for its Ingress.
 fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
     let mut spec = spec.clone();
     let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
@@ -85,7 +86,7 @@ fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
     spec
 }
 
-/// Turns the spec of a child of this colour back into that of the template, without the state that it started from.
+/// Turns the spec of a child of this colour back into that of the template, without the state that it was started from.
 pub fn to_template(spec: &mut Value, colour: Colour) {
     if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template") {
         uncolour(template, colour);
@@ -95,20 +96,20 @@ pub fn to_template(spec: &mut Value, colour: Colour) {
     }
 }
 
-/// Before the host of the Ingress of a child.
+/// Returns the prefix of the host of a child's Ingress.
 fn prefix(colour: Colour) -> String {
     format!("{}-", colour.name())
 }
 
-/// Takes the colour from the host of the Ingress of a child.
+/// Removes the colour from the host of a child's Ingress.
 fn uncolour(template: &mut String, colour: Colour) {
     if let Some(plain) = template.strip_prefix(&prefix(colour)) {
         *template = plain.to_owned();
     }
 }
 
-/// The template that a child of this colour was made from. The state that it started from is that of `wanted`, which is no
-/// change.
+/// Returns the template that a child of this colour was created from. Its initial state is taken from `wanted`, so that
+/// it is not a change.
 pub fn template_of(
     child: &FlinkDeployment,
     colour: Colour,
@@ -126,7 +127,7 @@ pub fn template_of(
     spec
 }
 
-/// A child as its object and its status tell of it.
+/// A child according to its object and its status.
 #[derive(Clone, Copy, Debug)]
 pub struct Child<'a>(pub &'a FlinkDeployment);
 
@@ -139,7 +140,7 @@ impl<'a> Child<'a> {
         self.0.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// It belongs to the resource with this uid.
+    /// Returns true if it belongs to the resource with this uid.
     pub fn is_of(self, uid: &str) -> bool {
         let owners = self.0.metadata.owner_references.iter().flatten();
         owners.into_iter().any(|owner| owner.uid == uid)
@@ -149,7 +150,7 @@ impl<'a> Child<'a> {
         self.0.metadata.deletion_timestamp.is_some()
     }
 
-    /// Its status is about the spec that it has.
+    /// Returns true if its status is about its current spec.
     fn is_current(self) -> bool {
         let observed = self.0.status.as_ref().and_then(|status| status.observed_generation);
         observed == self.0.metadata.generation
@@ -171,25 +172,25 @@ impl<'a> Child<'a> {
         self.0.status.as_ref().and_then(|status| status.job_status.job_id.as_deref())
     }
 
-    /// When its spec was reconciled.
+    /// Returns when its spec was reconciled.
     pub fn reconciled_at(self) -> Timestamp {
         let status = self.0.status.as_ref();
         let at = status.map(|status| status.reconciliation_status.reconciliation_timestamp);
         at.and_then(|at| Timestamp::from_millisecond(at).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The message of the error in its status.
+    /// Returns the message of the error in its status.
     pub fn error(self) -> Option<String> {
         self.0.status.as_ref().and_then(|status| status.error.as_deref()).map(message_of)
     }
 
-    /// Its job runs, by whatever spec.
+    /// Returns true if its job runs, by whatever spec.
     pub fn runs(self) -> bool {
         !self.is_deleting() && self.job_state() == Some(JobStatusState::Running)
     }
 
-    /// Its job runs by its spec and is stable, or has come to its end by itself: one that a stop with a savepoint ended is
-    /// `FINISHED`, too, in a child that is `UPGRADING` or `SUSPENDED`.
+    /// Returns true if its job runs by its current spec and is stable, or has ended by itself. A job that was stopped
+    /// with a savepoint is `FINISHED`, too, in a child that is `UPGRADING` or `SUSPENDED`.
     pub fn is_ready(self) -> bool {
         let is_ready = match self.lifecycle() {
             Some(LifecycleState::Stable) => {
@@ -201,34 +202,34 @@ impl<'a> Child<'a> {
         is_ready && !self.is_deleting()
     }
 
-    /// Its job has failed for good, by the spec that it has.
+    /// Returns true if its job has failed permanently, by its current spec.
     pub fn has_failed(self) -> bool {
         self.lifecycle().is_some() && self.job_state() == Some(JobStatusState::Failed)
     }
 
-    /// Its job will not run again by itself, or its status says why it does not.
+    /// Returns true if its job will not run again by itself, or its status says why it does not.
     pub fn is_down(self) -> bool {
         let state = self.job_state();
         !self.runs()
             && (state.is_some_and(JobStatusState::is_globally_terminal) || self.error().is_some())
     }
 
-    /// It is to be stopped.
+    /// Returns true if it should be stopped.
     pub fn is_to_stop(self) -> bool {
         is_suspended(&self.0.spec)
     }
 
-    /// It is stopped, as its spec wants it.
+    /// Returns true if it is stopped, as its spec requests.
     pub fn is_stopped(self) -> bool {
         self.lifecycle() == Some(LifecycleState::Suspended)
     }
 
-    /// It does what its spec asks for.
+    /// Returns true if it does what its spec requests.
     pub fn is_done(self) -> bool {
         self.is_ready() || self.is_to_stop() && self.is_stopped()
     }
 
-    /// It has gone back to its former spec.
+    /// Returns true if it was rolled back to its previous spec.
     pub fn is_rolled_back(self) -> bool {
         self.lifecycle() == Some(LifecycleState::RolledBack)
     }

@@ -1,4 +1,4 @@
-//! The decision: one `match` over the state on record, and what all states share.
+//! The decision: one `match` over the recorded state, and what all states share.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::transition::Start;
 use crate::world::{Ingress, Question, World};
 
 pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
-/// After a savepoint that failed the next one is asked for.
+/// Pause between a failed savepoint and the next one.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
-/// A redeploy must not start from nothing.
+/// A redeploy must not start empty.
 const NO_STATE_NAMED: &str = "spec.template.spec.job.initialSavepointPath: must be set: `savepointRedeployNonce` starts the job from it";
-/// How soon what is at rest is looked at, or a savepoint that failed.
+/// How soon an idle resource, or a failed savepoint, is checked again.
 const RESYNC: Duration = Duration::from_mins(1);
 /// Pause until something that was just done shows its effect.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
@@ -43,11 +43,11 @@ impl From<Question> for Halt {
 
 pub(crate) type End = Result<Plan, Halt>;
 
-/// From facts to a plan.
+/// Decides on a plan from the facts.
 ///
 /// # Errors
 ///
-/// The next question, whose answer is missing among the facts.
+/// The next question, whose answer is missing from the facts.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     let mut pass = Pass::new(world);
     match pass.run() {
@@ -64,10 +64,10 @@ struct Progress {
     message: String,
 }
 
-/// A decision that is being made.
+/// A decision in progress.
 pub(crate) struct Pass<'a> {
     pub(crate) world: &'a World<'a>,
-    /// As it is to become.
+    /// The status at the end of the pass.
     pub(crate) status: BlueGreenStatus,
     pub(crate) steps: Vec<Step>,
     progress: Option<Progress>,
@@ -109,9 +109,9 @@ impl<'a> Pass<'a> {
         })
     }
 
-    // --- states at rest ---
+    // --- idle states ---
 
-    /// Nothing was made yet, or the only child was given up by the Java operator.
+    /// Nothing was created yet, or the Java operator gave up the only child.
     fn initialize(&mut self) -> End {
         let existing = Colour::ALL.into_iter().find_map(|colour| {
             let child = self.world.child(colour)?;
@@ -134,12 +134,12 @@ impl<'a> Pass<'a> {
             return Ok(self.await_deletion(child));
         }
         if child.runs() && !child.is_to_stop() {
-            // The operator died before its start was on record.
+            // The operator died before it recorded the start.
             self.status.blue_green_state = Some(colour.active());
             self.record_spec_of(colour, child);
             return Ok(self.finish(format!("`{}` is the only child", child.name()), Some(SOON)));
         }
-        // It never ran, or was stopped as it did not become ready: only another spec helps.
+        // It never ran, or was stopped because it did not become ready: only another spec helps.
         let is_given_up = child.is_to_stop()
             && !is_suspended(wanted)
             && self.status.job_status.state == Some(JobStatusState::Failing)
@@ -151,12 +151,12 @@ impl<'a> Pass<'a> {
         Ok(self.change_in_place(colour, child, wanted))
     }
 
-    /// Nothing is under way.
+    /// No transition is in progress.
     fn active(&mut self, colour: Colour) -> End {
         let other = colour.other();
         let Some(child) = self.world.child(colour) else {
             return match self.world.child(other) {
-                // The record of the cut over was lost, or somebody deleted the one that served.
+                // The record of the cut-over was lost, or someone deleted the serving child.
                 Some(rest) if rest.runs() => {
                     self.status.blue_green_state = Some(other.transitioning_to());
                     Ok(self.finish(format!("`{}` is the only child", rest.name()), Some(SOON)))
@@ -176,7 +176,7 @@ impl<'a> Pass<'a> {
         self.status.abort_timestamp = aborts_at;
         self.put_ingress_in_place(colour)?;
         let left_over = self.world.child(other);
-        // While the one that serves is down, another one that runs is better than none.
+        // While the serving child is down, another one that runs is better than none.
         let is_needed = |it: &Child<'_>| it.runs() && !child.runs() && !child.is_to_stop();
         if let Some(left_over) = left_over.filter(|it| !is_needed(it)) {
             self.delete(left_over, "it does not serve");
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
             Err(Halt::Problem { reason, message }) => return Ok(self.refuse(reason, message)),
             Err(question @ Halt::Question(_)) => return Err(question),
         };
-        // A change that is on record may not have reached the child.
+        // A recorded change may not have reached the child.
         let last = self.recorded().filter(|_| !is_changing);
         let last = last.unwrap_or_else(|| child::template_of(child.0, colour, wanted));
         let mut wish = change(&last, wanted);
@@ -228,7 +228,7 @@ impl<'a> Pass<'a> {
             return Ok(self.take_savepoint(colour, child));
         }
         if child.is_down() {
-            // Its own rules find its state, or say why they do not.
+            // Its own rules find its state, or say why they cannot.
             return Ok(self.change_in_place(colour, child, wanted));
         }
         let name = child.name();
@@ -238,7 +238,7 @@ impl<'a> Pass<'a> {
         Ok(self.finish(message, Some(self.world.settings.interval)))
     }
 
-    /// The wanted spec runs, is being brought about in place, or was given up.
+    /// The desired spec runs, is being applied in place, or was given up.
     fn rest(&mut self, child: Child<'_>, left_over: Option<Child<'_>>, is_changing: bool) -> Plan {
         let (name, interval) = (child.name(), self.world.settings.interval);
         let look_again = left_over.map_or(RESYNC, |_| interval.min(RESYNC));
@@ -274,13 +274,13 @@ impl<'a> Pass<'a> {
         self.finish(format!("`{name}` serves"), Some(look_again))
     }
 
-    // --- what several states do ---
+    // --- shared by several states ---
 
-    /// The first child, or one in the place of a child whose state is not needed any more.
+    /// Starts the first child, or one that replaces a child whose state is no longer needed.
     fn start(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> Plan {
         let child = child::child(self.world, colour, wanted, None);
         let name = child.metadata.name.clone().unwrap_or_default();
-        // It is known by its name and its owner: should the status not be written, it is found.
+        // It is recognised by its name and its owner, even if the status is not written.
         self.steps.push(Step::CreateChild(Box::new(child)));
         self.tell("Submit", format!("`{name}` is started"));
         self.head_for(colour, None);
@@ -288,12 +288,12 @@ impl<'a> Pass<'a> {
         self.finish(format!("starting `{name}`"), Some(self.world.settings.interval))
     }
 
-    /// A child that served is gone, and with it all that led to the state of its job.
+    /// Replaces a serving child that is gone, and with it everything that led to its job's state.
     pub(crate) fn replace_lost(&mut self, colour: Colour, wanted: &FlinkDeploymentSpec) -> End {
         let named = self.recorded().and_then(|last| named_state(&last, wanted));
         if named.is_some() || is_stateless(wanted) {
-            // Where the new child is not recorded it is compared with the spec on record, by which a state is still named
-            // where the child was not made.
+            // If the new child is not recorded, the spec on record is used for comparison: it still shows that a state
+            // is named if the child was not created.
             self.status.blue_green_state = Some(colour.transitioning_to());
             self.forget_transition();
             self.write();
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The child that serves gets the spec; its own lifecycle brings it about, and it is never given up.
+    /// Gives the serving child the spec. Its own lifecycle applies it, and it is never given up.
     fn change_in_place(
         &mut self,
         colour: Colour,
@@ -325,7 +325,7 @@ impl<'a> Pass<'a> {
         self.finish(format!("changing `{name}` in place"), Some(self.world.settings.interval))
     }
 
-    /// The spec is on record, and the child gets it.
+    /// Records the spec and gives it to the child.
     pub(crate) fn give_spec(
         &mut self,
         colour: Colour,
@@ -347,8 +347,8 @@ impl<'a> Pass<'a> {
         self.tell("SpecChanged", format!("`{name}` is changed in place"));
     }
 
-    /// A transition to this colour is on record, with the state that it starts from. That takes the place of the trigger: beside
-    /// a trigger it would be one that the Java operator left of an earlier transition.
+    /// Records a transition to this colour, with the state that it starts from. That state replaces the trigger: next
+    /// to a trigger, it would be one that the Java operator left from an earlier transition.
     pub(crate) fn head_for(&mut self, colour: Colour, path: Option<String>) {
         self.status.blue_green_state = Some(colour.transitioning_to());
         self.record(self.world.resource.spec.clone());
@@ -382,7 +382,7 @@ impl<'a> Pass<'a> {
         self.finish(message, Some(self.world.settings.interval))
     }
 
-    /// Points the Ingress, or the route, to this child; false while that is refused.
+    /// Points the Ingress, or the route, to this child; returns false while that is refused.
     pub(crate) fn put_ingress_in_place(&mut self, colour: Colour) -> Result<bool, Halt> {
         let serving = self.condition(SERVING);
         let was_looked_at =
@@ -406,7 +406,7 @@ impl<'a> Pass<'a> {
 
     // --- specs ---
 
-    /// The spec of the children that is wanted, or why there is none.
+    /// Returns the desired spec of the children, or why there is none.
     pub(crate) fn wanted(&self) -> Result<&'a FlinkDeploymentSpec, Halt> {
         let problem = |message: String| Halt::Problem { reason: "ValidationError", message };
         if let Some(violation) = &self.world.violation {
@@ -417,7 +417,7 @@ impl<'a> Pass<'a> {
         spec.ok_or_else(|| problem("spec.template.spec: must be set".to_owned()))
     }
 
-    /// The spec of the children on record.
+    /// Returns the recorded spec of the children.
     pub(crate) fn recorded(&self) -> Option<FlinkDeploymentSpec> {
         self.status.recorded_template()
     }
@@ -426,13 +426,13 @@ impl<'a> Pass<'a> {
         self.status.last_reconciled_spec = Some(json!({ "spec": spec }).to_string());
     }
 
-    // --- what was given up ---
+    // --- specs that were given up ---
 
     pub(crate) fn condition(&self, kind: &str) -> Option<&'a Condition> {
         self.world.status.conditions.iter().find(|it| it.type_.as_deref() == Some(kind))
     }
 
-    /// The present spec was given up, and nobody asks for another try.
+    /// Returns true if the current spec was given up, and no retry was requested.
     fn is_given_up(&self) -> bool {
         let Some(condition) = self.condition(PROGRESSING) else { return false };
         let is_of_spec = condition.observed_generation == Some(self.world.generation());
@@ -449,8 +449,8 @@ impl<'a> Pass<'a> {
         GIVEN_UP.contains(&reason) && is_of_spec && !is_retried
     }
 
-    /// The change from what runs, where the Java operator has the spec that it gave up on record, and nothing else tells that it
-    /// does not run. What this operator gives up has the same message in its condition.
+    /// Returns the change from what runs, if the Java operator recorded the spec that it gave up, and nothing else
+    /// shows that it does not run. If this operator gave it up, the condition has the same message.
     fn given_up_elsewhere(
         &self,
         colour: Colour,
@@ -468,12 +468,12 @@ impl<'a> Pass<'a> {
             .then_some(wish)
     }
 
-    /// The present spec was given up, and that is still told.
+    /// Returns true if the current spec was given up, and that is still reported.
     fn has_given_up(&self) -> bool {
         self.status.job_status.state == Some(JobStatusState::Failing) && self.is_given_up()
     }
 
-    // --- telling ---
+    // --- reporting ---
 
     pub(crate) fn tell(&mut self, reason: &'static str, message: String) {
         self.steps.push(Step::Event(Event::normal(reason, Component::Operator, message)));
@@ -483,12 +483,12 @@ impl<'a> Pass<'a> {
         self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
     }
 
-    /// Sets the condition [`PROGRESSING`] to what is under way, unless the pass has said so already.
+    /// Sets the condition [`PROGRESSING`] to what is in progress, unless the pass has already set it.
     pub(crate) fn report(&mut self, reason: &'static str, message: String) {
         self.progress.get_or_insert(Progress { is_going: true, reason, message });
     }
 
-    /// What is wrong, and stays so until somebody does something about it, or it is tried again.
+    /// Reports a problem that stays until someone resolves it, or until a retry.
     pub(crate) fn fail(&mut self, reason: &'static str, message: String) {
         self.set_job(JobStatusState::Failing);
         self.status.error = Some(message.clone());
@@ -507,7 +507,7 @@ impl<'a> Pass<'a> {
         self.status.job_status.state = Some(state);
     }
 
-    /// The job of the only child runs, or is stopped, as its spec wants it.
+    /// Sets the status of the only child's job, which runs or is stopped as its spec requests.
     pub(crate) fn set_as_wanted(&mut self, child: Child<'_>) {
         let is_stopped = child.is_to_stop();
         self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
@@ -520,7 +520,7 @@ impl<'a> Pass<'a> {
         self.world.now.saturating_add(grace).unwrap_or(Timestamp::MAX).to_string()
     }
 
-    /// The status as it is now is stored before the steps that follow.
+    /// Adds a step that stores the current status before the steps that follow.
     pub(crate) fn write(&mut self) {
         self.settle();
         self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
@@ -540,7 +540,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Brings what is derived in line with the rest.
+    /// Updates the derived fields.
     fn settle(&mut self) {
         if self.world.resource.metadata.deletion_timestamp.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What is to be done.
+//! What to do.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use jiff::Timestamp;
 use lifecycle::event::Event;
 use state::revision;
 
-/// One thing to do. Steps are taken in order, and the operator may die before any of them.
+/// A single action. Steps are taken in order, and the operator may die before any of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// What follows depends on this being stored.
+    /// The steps that follow depend on this being stored.
     WriteStatus(Box<BlueGreenStatus>),
     Event(Event),
-    /// The spec that another one takes the place of, with the state that it leaves.
+    /// Keeps the superseded spec, with the state that it leaves.
     RecordRevision(Box<revision::Content>),
     /// Asks the JobManager of this child for a savepoint under this id; it may have been asked before.
     TriggerSavepoint {
         colour: Colour,
         trigger_id: String,
     },
-    /// The savepoint of this child, asked for at that time, is shown as those of upgrades are.
+    /// Shows the savepoint of this child, requested at that time, like those of upgrades.
     KeepSavepoint {
         colour: Colour,
         path: String,
         since: Timestamp,
     },
-    /// The child of this colour begins with what the autoscaler knows of the other one, or with nothing.
+    /// Gives the child of this colour the autoscaler state of the other one, or none.
     CopyAutoscalerState {
         to: Colour,
         is_reset: bool,
     },
     CreateChild(Box<FlinkDeployment>),
-    /// Gives the child this spec, as long as it is the version that was looked at.
+    /// Gives the child this spec, if it still has the version that was read.
     ChangeChild(Box<FlinkDeployment>),
     DeleteChild {
         name: String,
         uid: String,
     },
-    /// What leads to the web UI leads to the child of this colour from now on.
+    /// Points the Ingress or route of the web UI to the child of this colour.
     PointIngress(Colour),
 }
 
 impl Step {
-    /// As the log and tests call it.
+    /// Returns the name used by logs and tests.
     pub fn name(&self) -> &'static str {
         match self {
             Self::WriteStatus(_) => "write-status",
@@ -61,12 +61,12 @@ impl Step {
     }
 }
 
-/// Steps, why, and the status to end with.
+/// Steps, why, and the final status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub because: String,
     pub steps: Vec<Step>,
     pub status: Box<BlueGreenStatus>,
-    /// When to look again without being woken.
+    /// When to run the next pass unless something triggers it earlier.
     pub look_again: Option<Duration>,
 }

@@ -1,7 +1,7 @@
-//! Rehearsal of a change: the operator's own decision, pass after pass, each step taken to succeed.
+//! Rehearsal of a change: the operator's own decision, pass after pass, assuming that each step succeeds.
 //!
-//! As in [`lifecycle::rehearsal`], nothing is decided here. It ends where nothing is left to do, where the operator would
-//! wait or refuse, or with a change of a child in place, which is that child's own.
+//! As in [`lifecycle::rehearsal`], nothing is decided here. It ends when nothing is left to do, when the operator would
+//! wait or refuse, or with a change of a child in place, which is up to that child.
 
 use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment, PROGRESSING};
 use api::deployment::FlinkDeployment;
@@ -35,7 +35,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Of the wanted resource, whose status is the one that is stored, and its children.
+    /// Creates a rehearsal of the desired resource, with the stored status, and its children.
     pub fn new(
         resource: FlinkBlueGreenDeployment,
         (blue, green): (Option<FlinkDeployment>, Option<FlinkDeployment>),
@@ -58,7 +58,7 @@ impl Rehearsal {
         }
     }
 
-    /// Makes the next pass. False when there is none.
+    /// Runs the next pass. Returns false if there is none.
     ///
     /// # Errors
     /// The question to answer in [`Rehearsal::facts`] first.
@@ -116,7 +116,7 @@ impl Rehearsal {
         !is_at_rest && self.changed.is_none() && self.passes < PASSES_MAX
     }
 
-    /// The world after a step that succeeded, and the step in words.
+    /// Updates the world as if the step had succeeded, and returns its description.
     fn imagine(&mut self, step: Step) -> Option<StepText> {
         let name = step.name();
         let text = match step {
@@ -167,7 +167,7 @@ impl Rehearsal {
         }
     }
 
-    /// It starts, and becomes ready.
+    /// Imagines that it starts and becomes ready.
     fn create(&mut self, mut child: FlinkDeployment) -> String {
         let name = Child(&child).name().to_owned();
         let job = child.spec.job.as_ref();
@@ -192,7 +192,7 @@ impl Rehearsal {
     }
 }
 
-/// Nothing but times differ.
+/// Returns true if only times differ.
 fn is_same(one: &BlueGreenStatus, other: &BlueGreenStatus) -> bool {
     let timeless = |status: &BlueGreenStatus| {
         let mut status = status.clone();

@@ -7,18 +7,18 @@ use config::FlinkConfig;
 use config::option::InvalidValue;
 use config::options::blue_green;
 
-/// How a transition is made.
+/// Parameters of a transition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
     /// How long a savepoint, and then a target, may take before it is given up.
     pub grace: Duration,
-    /// Pause between two looks at what is under way.
+    /// Interval between two checks of what is in progress.
     pub interval: Duration,
-    /// How long a target has to be ready without a break before it serves.
+    /// How long a target has to be ready without interruption before it serves.
     pub deletion_delay: Duration,
 }
 
-/// Those of nobody who says anything.
+/// The defaults of all options.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -30,11 +30,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of the resource, which go before the operator's.
+    /// Reads the options of the resource, which override the operator's.
     ///
     /// # Errors
     ///
-    /// When a value is not a duration.
+    /// If a value is not a duration.
     pub fn of(
         spec: &FlinkBlueGreenDeploymentSpec,
         operator: &FlinkConfig,

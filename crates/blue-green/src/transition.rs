@@ -1,4 +1,4 @@
-//! What is under way: a savepoint, another colour, a change in place, and the cut over.
+//! Everything in progress: a savepoint, another colour, a change in place, and the cut-over.
 
 use api::blue_green::{
     ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROGRESSING,
@@ -16,13 +16,13 @@ use crate::world::Savepoint;
 use state::restore_point::RestorePoint;
 use state::revision::{self, Content};
 
-/// Where the other colour starts from.
+/// What the other colour starts from.
 pub(crate) enum Start {
     /// The savepoint of this transition.
     Savepoint(String),
     /// The state that the spec names.
     Named(String),
-    /// Nothing, or what `initialSavepointPath` of a job without state says.
+    /// Nothing, or the `initialSavepointPath` of a stateless job.
     Stateless,
 }
 
@@ -31,7 +31,7 @@ impl Pass<'_> {
         self.status.aborts_at().is_some_and(|at| at <= self.world.now)
     }
 
-    /// Somebody asks to give up what has this id.
+    /// Returns true if someone requested to give up what has this id.
     fn is_to_abort(&self, id: &str) -> bool {
         self.world.annotation(ABORT_ANNOTATION) == Some(id)
     }
@@ -71,7 +71,7 @@ impl Pass<'_> {
             return Ok(self.give_up_savepoint(colour, ABORTED, "a user requested the abort"));
         }
         if self.status.aborts_at().is_none() {
-            // The Java operator waits for it without end.
+            // The Java operator waits for it without a limit.
             self.status.abort_timestamp = Some(self.deadline());
         }
         let name = child.name();
@@ -102,7 +102,7 @@ impl Pass<'_> {
         ))
     }
 
-    /// Nothing of the other colour has been made yet.
+    /// Gives up the transition before anything of the other colour was created.
     fn leave_savepoint(&mut self, colour: Colour, because: &str) -> Plan {
         self.status.blue_green_state = Some(colour.active());
         self.forget_transition();
@@ -122,7 +122,7 @@ impl Pass<'_> {
 
     // --- the other colour ---
 
-    /// Starts the other colour where its name is free.
+    /// Starts the other colour once its name is free.
     fn begin_when_free(
         &mut self,
         target: Colour,
@@ -160,7 +160,8 @@ impl Pass<'_> {
         self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
     }
 
-    /// The target begins with what the autoscaler knows of the job that serves, unless the autoscaler is to begin anew.
+    /// Returns the step that gives the target the autoscaler state of the serving job, unless the autoscaler should
+    /// start over.
     fn autoscaler_state(&self, to: Colour, wanted: &FlinkDeploymentSpec) -> Option<Step> {
         let serving = self.world.child(to.other())?;
         let nonce = |spec: &FlinkDeploymentSpec| spec.job.as_ref()?.autoscaler_reset_nonce;
@@ -168,7 +169,7 @@ impl Pass<'_> {
         Some(Step::CopyAutoscalerState { to, is_reset })
     }
 
-    /// The spec that serves goes into the history with the state that it leaves; its savepoint is a snapshot, too.
+    /// Adds the serving spec to the history with the state that it leaves; its savepoint becomes a snapshot, too.
     fn record_superseded(&mut self, serving: Colour, start: &Start) {
         let (Some(child), Some(mut spec)) = (self.world.child(serving), self.recorded()) else {
             return;
@@ -179,7 +180,7 @@ impl Pass<'_> {
         let Ok(spec) = serde_json::to_value(spec) else { return };
         let left = match start {
             Start::Savepoint(path) => RestorePoint::Path(path.clone()),
-            // Where its last checkpoint is only its job knows.
+            // Only its job knows where its last checkpoint is.
             Start::Named(_) => RestorePoint::HaMetadata,
             Start::Stateless => RestorePoint::Empty,
         };
@@ -187,7 +188,7 @@ impl Pass<'_> {
         let content = Content { spec, restore_point, reconciled_at: child.reconciled_at() };
         self.steps.push(Step::RecordRevision(Box::new(content)));
         if let Start::Savepoint(path) = start {
-            // The same one after a crash.
+            // The same value after a crash.
             let since =
                 self.condition(PROGRESSING).and_then(|it| it.last_transition_time.as_deref());
             let since = since.and_then(|text| text.parse().ok()).unwrap_or(self.world.now);
@@ -196,7 +197,7 @@ impl Pass<'_> {
     }
 
     pub(crate) fn transitioning(&mut self, to: Colour) -> End {
-        // One that is to be stopped was given up earlier, and one that goes before it was told to serves nobody.
+        // A child that should be stopped was given up earlier, and one that someone else deleted does not serve.
         let is_decided = self.status.is_decided();
         let serving = self.world.child(to.other());
         let serving = serving.filter(|it| !it.is_to_stop() && (is_decided || !it.is_deleting()));
@@ -216,7 +217,7 @@ impl Pass<'_> {
         let missing = self.missing_change(to, target);
         let is_alone = serving.is_none_or(|serving| !serving.runs());
         if is_alone && target.is_done() {
-            // Nothing else runs: a change is brought about from it, and not by taking it down.
+            // Nothing else runs: a change is applied to it, instead of removing it.
             if missing.is_some() {
                 self.record_spec_of(to, target);
             }
@@ -238,7 +239,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The target was not made, or somebody deleted it, while the other one serves.
+    /// Starts the target again, which was not created, or was deleted by someone, while the other one serves.
     fn start_target_again(&mut self, to: Colour, serving: Child<'_>) -> End {
         let path = self.status.job_status.upgrade_savepoint_path.clone();
         let from = to.other();
@@ -249,7 +250,7 @@ impl Pass<'_> {
         let path = match (path, self.status.savepoint_trigger_id.clone()) {
             _ if named.is_some() => named,
             _ if is_stateless(&recorded) => None,
-            // As the Java operator has it: the savepoint is known to the JobManager alone, and a path is of an earlier one.
+            // Left by the Java operator: only the JobManager knows the savepoint, and a path is that of an earlier one.
             (_, Some(id)) => match self.world.savepoint(from, &id)? {
                 Savepoint::Completed { path } => Some(path.clone()),
                 Savepoint::Pending
@@ -286,7 +287,7 @@ impl Pass<'_> {
         Ok(self.finish(format!("starting `{name}`"), Some(self.world.settings.interval)))
     }
 
-    /// Begins anew from what serves.
+    /// Starts over from what serves.
     fn leave_transition(&mut self, from: Colour, serving: Child<'_>, because: &str) -> Plan {
         self.status.blue_green_state = Some(from.active());
         self.record_spec_of(from, serving);
@@ -294,7 +295,7 @@ impl Pass<'_> {
         self.finish(because, Some(SOON))
     }
 
-    /// The spec that this child runs by is on record.
+    /// Records the spec that this child runs.
     pub(crate) fn record_spec_of(&mut self, colour: Colour, child: Child<'_>) {
         let mut spec: FlinkBlueGreenDeploymentSpec = self.world.resource.spec.clone();
         if let Some(template) = &mut spec.template {
@@ -304,14 +305,15 @@ impl Pass<'_> {
         self.record(spec);
     }
 
-    /// The target as the spec on record has it, where it is not: the operator died before it was changed.
+    /// Returns the target with the spec on record if it has another one, because the operator died before it changed
+    /// the child.
     fn missing_change(&self, to: Colour, target: Child<'_>) -> Option<FlinkDeployment> {
         let recorded = self.recorded()?;
         let changed = child::changed(target.0, self.world, to, &recorded);
         (changed.spec != target.0.spec).then_some(changed)
     }
 
-    /// An edit meanwhile goes to the target.
+    /// Applies an edit during the transition to the target.
     fn follow_edit(
         &mut self,
         to: Colour,
@@ -338,7 +340,7 @@ impl Pass<'_> {
         Some(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// The target has to be ready without a break for a while.
+    /// Waits until the target has been ready without interruption for a while.
     fn prove(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> Plan {
         let (name, interval) = (target.name(), self.world.settings.interval);
         if self.is_to_abort(target.uid()) {
@@ -381,7 +383,7 @@ impl Pass<'_> {
         self.decide(target, serving)
     }
 
-    /// From here it only goes forwards.
+    /// Decides the transition, which only goes forward from here.
     fn decide(&mut self, target: Child<'_>, serving: Child<'_>) -> Plan {
         let (name, former) = (target.name(), serving.name());
         self.status.deployment_ready_timestamp.get_or_insert(self.world.now.to_string());
@@ -391,8 +393,8 @@ impl Pass<'_> {
         self.finish(format!("`{name}` takes over"), Some(SOON))
     }
 
-    /// The web UI leads to the target, and the former one goes. As long as it is not told to go, a target that is not
-    /// ready any more has to prove itself again, and may be given up.
+    /// Points the web UI to the target, and deletes the old child. Before that deletion, a target that is no longer
+    /// ready has to prove itself again, and may be given up.
     fn cut_over(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>) -> End {
         let (name, former) = (target.name(), serving.name());
         if !target.is_ready() && serving.runs() {
@@ -413,8 +415,8 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// The only child that runs is never given up; what keeps it from its spec is told. Who waits for the state that
-    /// says it serves finds the web UI led to it.
+    /// Settles the only running child, which is never given up, or reports what keeps it from its spec. The web UI
+    /// leads to it before the state says that it serves.
     fn settle_in_place(&mut self, colour: Colour, child: Child<'_>) -> End {
         let name = child.name();
         if self.status.is_decided() || child.is_done() {
@@ -430,7 +432,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(self.world.settings.interval)))
     }
 
-    /// The only child that runs is waited for; what keeps it from its spec for long is told.
+    /// Reports that the only running child is awaited, or what has kept it from its spec for too long.
     pub(crate) fn report_unready(&mut self, child: Child<'_>) {
         let name = child.name();
         if self.status.aborts_at().is_none() {
@@ -452,7 +454,7 @@ impl Pass<'_> {
         self.status.error = Some(message);
     }
 
-    /// The target goes, and what served is what serves.
+    /// Deletes the target, and keeps what serves.
     fn abort(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>, why: &str) -> Plan {
         let (name, former) = (target.name(), serving.name());
         let message = format!(

@@ -1,4 +1,4 @@
-//! The facts that a decision is made from.
+//! The facts for a decision.
 
 use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::child::Child;
 use crate::settings::Settings;
 
-/// How the savepoint of a transition stands.
+/// State of a transition's savepoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Savepoint {
     Pending,
@@ -17,7 +17,7 @@ pub enum Savepoint {
     Failed {
         message: String,
     },
-    /// The JobManager does not know the trigger: it was never asked, or is another one by now.
+    /// The JobManager does not know the trigger: it was never asked, or has been replaced since.
     NotFound,
     /// It cannot be asked.
     Unknown {
@@ -25,13 +25,13 @@ pub enum Savepoint {
     },
 }
 
-/// How what leads to the web UI of the child that serves stands.
+/// State of the Ingress or route to the web UI of the serving child.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Ingress {
-    /// It is as it is wanted, which may be that there is none.
+    /// As desired, which may mean that there is none.
     InPlace,
     Differs,
-    /// Somebody else has an object of this name, or the API server would not take it.
+    /// An object of this name belongs to someone else, or the API server would reject it.
     Refused {
         reason: String,
     },
@@ -42,7 +42,7 @@ pub enum Ingress {
 pub enum Question {
     /// The savepoint of the child of this colour with this trigger id.
     Savepoint(Colour, String),
-    /// What leads to the child of this colour.
+    /// The Ingress or route of the child of this colour.
     Ingress(Colour),
 }
 
@@ -53,21 +53,21 @@ pub struct Facts {
     pub ingress: Option<(Colour, Ingress)>,
 }
 
-/// All that is known of a resource.
+/// Everything that is known about a resource.
 #[derive(Debug)]
 pub struct World<'a> {
     pub now: Timestamp,
     pub resource: &'a FlinkBlueGreenDeployment,
     pub status: &'a BlueGreenStatus,
     pub settings: Settings,
-    /// The operator sees only what has certain labels, and so the children have those of the resource.
+    /// The operator selects resources by labels, so the children get those of the resource.
     pub inherits_labels: bool,
-    /// Why the spec cannot be run; the spec on record stays in force.
+    /// Why the spec is invalid; the spec on record stays in force.
     pub violation: Option<String>,
-    /// The objects under the names of the children.
+    /// The objects with the names of the children.
     pub blue: Option<&'a FlinkDeployment>,
     pub green: Option<&'a FlinkDeployment>,
-    /// For a savepoint that is asked for by this pass.
+    /// For a savepoint requested in this pass.
     pub trigger_id: String,
     pub facts: Facts,
 }
@@ -89,7 +89,7 @@ impl<'a> World<'a> {
         self.resource.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// The savepoint with this trigger id.
+    /// Returns the savepoint with this trigger id.
     pub(crate) fn savepoint(&self, colour: Colour, id: &str) -> Result<&Savepoint, Question> {
         match &self.facts.savepoint {
             Some((known, savepoint)) if known == id => Ok(savepoint),

@@ -1,8 +1,7 @@
 //! One pass over a `FlinkDeployment`: observe, validate, reconcile.
 //!
-//! A pass makes at most one decision that changes the cluster. What it intends is in the status
-//! before anything is destroyed or submitted, so that any pass, of any process, can go on from what
-//! it finds.
+//! A pass makes at most one decision that changes the cluster. It writes its intent to the status before it destroys or
+//! submits anything, so that any later pass, in any process, can continue from what it finds.
 
 pub mod deletion;
 pub mod deploy;
@@ -44,8 +43,8 @@ use config::options;
 use state::restore_point::RestorePoint;
 
 impl DeploymentPass<'_> {
-    /// True if the job keeps no state, by a spec that is carried out. Observing comes first, and a spec
-    /// that will be refused drops none.
+    /// Returns true if the job keeps no state according to a spec that is in force. The spec is observed before it is
+    /// validated, and one that will be refused must not drop state.
     pub(super) fn is_stateless_in_force(&self) -> Result<bool, Halt> {
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         if !is_stateless || self.is_stateless_for_certain() {
@@ -55,7 +54,7 @@ impl DeploymentPass<'_> {
         Ok(violations.is_empty() && hold.is_none())
     }
 
-    /// Finds what is wrong with the spec, and what is not known of that yet.
+    /// Validates the spec; the outcome includes what is not known yet.
     fn judge(&self) -> Result<Outcome, Halt> {
         let input = validation::ValidationInput {
             name: self.world.name(),
@@ -74,7 +73,7 @@ impl DeploymentPass<'_> {
         Ok(Outcome { violations, hold })
     }
 
-    /// Asks validators outside, but not about what is reconciled already.
+    /// Asks the external validators, except about a spec that was already reconciled.
     fn consult(&self) -> Result<Outcome, Halt> {
         let World { now, facts, validators, .. } = self.world;
         if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {
@@ -113,17 +112,18 @@ impl DeploymentPass<'_> {
         self.deploy(self.first_restore_point(), true, false)
     }
 
-    /// Under the same id Flink would take what was left for the job's own, whatever it is to start
-    /// from.
+    /// Returns true if the job id is fixed in the configuration. Under the same id, Flink would take leftover metadata
+    /// for the job's own, whatever it is started from.
     fn has_fixed_job_id(&self) -> Result<bool, Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         Ok(config.text_of(&options::FIXED_JOB_ID).is_some())
     }
 
-    /// A stateful job must not start empty beside HA metadata that somebody left under its name.
+    /// Refuses to start if HA metadata is left over under the resource's name. A stateful job must not start empty next
+    /// to it.
     fn refuse_left_over_state(&self) -> Result<(), Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
-        // Elsewhere it cannot be looked for; the new job's id is new, so nothing is overwritten.
+        // Elsewhere it cannot be searched for. The new job has a new id, so nothing is overwritten.
         if !is_high_availability_readable(&config) {
             return Ok(());
         }

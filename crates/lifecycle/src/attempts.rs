@@ -1,36 +1,36 @@
-//! How often something was tried, and when it may be tried again.
+//! Number of attempts, and the backoff before the next one.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Pause before the second attempt; each further one is twice as long.
+/// Pause before the second attempt; it doubles with each further attempt.
 const PAUSE_MIN: Duration = Duration::from_secs(10);
-/// Longest pause. A job that ran for twice this time since its last restart starts over.
+/// Longest pause. The count starts over for a job that ran for twice this time since its last restart.
 const PAUSE_MAX: Duration = Duration::from_mins(5);
 
-/// How often a job was started again, and when last.
+/// Number of restarts of a job, and the time of the last one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Attempts {
     pub count: u32,
     /// Milliseconds since the epoch.
     pub last: i64,
-    /// Another generation of the spec starts over.
+    /// Generation of the spec. The count starts over with another one.
     pub generation: i64,
-    /// When this generation was deployed, in milliseconds since the epoch: the time to become stable
-    /// does not begin anew with each attempt.
+    /// When this generation was deployed, in milliseconds since the epoch. Attempts do not extend the time to become
+    /// stable.
     pub deployed: i64,
 }
 
 impl Attempts {
-    /// Those that still count at `now`.
+    /// Returns the attempts that are still relevant at `now`.
     pub(super) fn recent(self, now: i64) -> Self {
         let is_recent = now.saturating_sub(self.last) < millis(PAUSE_MAX * 2);
         if is_recent { self } else { Self { count: 0, ..self } }
     }
 
-    /// The pause between the last attempt and the next one.
+    /// Returns the pause between the last attempt and the next one.
     pub fn pause(&self) -> Duration {
         match self.count.checked_sub(1) {
             None => Duration::ZERO,
@@ -38,7 +38,7 @@ impl Attempts {
         }
     }
 
-    /// How long the next attempt has to wait at `now`.
+    /// Returns how long the next attempt has to wait at `now`.
     pub fn wait(&self, now: i64) -> Duration {
         let since = u64::try_from(now.saturating_sub(self.last)).unwrap_or(0);
         self.pause().saturating_sub(Duration::from_millis(since))

@@ -1,5 +1,5 @@
-//! Lines of the audit log, in the form of the Java operator's: what became of a resource, and every
-//! event about it. Secrets in texts of others are hidden.
+//! Lines of the audit log in the Java operator's format: state changes of a resource, and every event about it. Secrets
+//! in text from elsewhere are hidden.
 
 use super::error_document::message_of;
 use super::event::{Component, Event};
@@ -9,7 +9,7 @@ use api::state_snapshot::StateSnapshotStatus;
 use api::status::LifecycleState;
 use config::secret::hide_in;
 
-/// The line of a status that was written; none where its lifecycle state is as before.
+/// Returns the line for a written status, or `None` if the lifecycle state is unchanged.
 pub fn of_job<S: StatusOfJob>(previous: &S, current: &S) -> Option<String> {
     if current.lifecycle_state() == previous.lifecycle_state() {
         return None;
@@ -22,7 +22,7 @@ pub fn of_job<S: StatusOfJob>(previous: &S, current: &S) -> Option<String> {
     Some(line("Status[Job]", level, state.into_str(), &text))
 }
 
-/// The line of a snapshot's status: each change of it counts.
+/// Returns the line for a snapshot's status. Every change is logged.
 pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
     let StateSnapshotStatus { state, error, path, .. } = status;
     let text = error.as_deref().map(message_of).or_else(|| path.clone()).unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn of_snapshot(status: &StateSnapshotStatus) -> String {
     )
 }
 
-/// The line of a blue/green deployment's status; none where neither its state nor its error changed.
+/// Returns the line for a blue/green deployment's status, or `None` if its state and error are unchanged.
 pub fn of_blue_green(previous: &BlueGreenStatus, current: &BlueGreenStatus) -> Option<String> {
     if previous.blue_green_state == current.blue_green_state && previous.error == current.error {
         return None;
@@ -44,7 +44,7 @@ pub fn of_blue_green(previous: &BlueGreenStatus, current: &BlueGreenStatus) -> O
     Some(line("Status[BlueGreen]", level, state, current.error.as_deref().unwrap_or_default()))
 }
 
-/// The line of a resource of this kind that the operator has cleaned up after and lets go.
+/// Returns the line for a resource of this kind whose cleanup is done and whose finalizer is removed.
 pub fn of_release(kind: &str) -> String {
     let what = match kind {
         "FlinkStateSnapshot" => "Status[Snapshot]",
@@ -55,7 +55,7 @@ pub fn of_release(kind: &str) -> String {
     line(what, "Info", state.into_str(), description(state))
 }
 
-/// The line of an event that was recorded.
+/// Returns the line for a recorded event.
 pub fn of_event(event: &Event) -> String {
     let Event { is_warning, reason, component, message, key: _, annotations: _ } = event;
     let what = match component {
@@ -66,7 +66,7 @@ pub fn of_event(event: &Event) -> String {
     line(what, level, &reason.to_uppercase(), message)
 }
 
-/// One line, whatever is in the text.
+/// Formats a single line, whatever the text contains.
 fn line(what: &str, level: &str, state: &str, text: &str) -> String {
     let text = hide_in(text).replace(['\n', '\r'], " ");
     format!(">>> {what:<16} | {level:<7} | {state:<15} | {text}")

@@ -1,7 +1,7 @@
-//! Blockers of a deletion: the same for those who read them and for programs.
+//! Blockers of a deletion, in one form for people and for programs.
 //!
-//! Every wait of a deletion has a [`Deadline`], or is a refusal that a person ends and that the
-//! status tells: state is at stake there, and no time that passes makes it worth less.
+//! Every wait of a deletion either has a [`Deadline`] or is a refusal that the status reports and that a person has to
+//! resolve. A refusal protects state, which does not lose its value over time.
 
 use std::time::Duration;
 
@@ -12,21 +12,20 @@ use serde::Serialize;
 use super::problem::{Halt, Problem};
 use config::{FlinkConfig, options};
 
-/// `kubernetes.operator.resource.cleanup.timeout` where the configuration cannot be read.
+/// Default of `kubernetes.operator.resource.cleanup.timeout` if the configuration cannot be read.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Flink ends a savepoint after `execution.checkpointing.timeout`; this long after that nobody
-/// believes in it any more.
+/// Flink ends a savepoint after `execution.checkpointing.timeout`. This long after that, it is considered lost.
 const OVERDUE: Duration = Duration::from_mins(1);
 
 pub(super) const WITHOUT_SAVEPOINT: &str =
     "set `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without a savepoint";
 
-/// Kind of thing that is waited for; part of the output for programs.
+/// What a deletion waits for; part of the machine-readable output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Reason {
     /// Session jobs refer to the session cluster.
     SessionJobs,
-    /// Jobs run in the session cluster that no resource describes.
+    /// Jobs without a resource run in the session cluster.
     UnmanagedJobs,
     /// The JobManager's Deployment is still there.
     JobManager,
@@ -42,23 +41,23 @@ pub enum Reason {
     SessionCluster,
     /// The job was cancelled and has not ended.
     Cancellation,
-    /// It is not known if the job was submitted.
+    /// It is not known whether the job was submitted.
     Submission,
     /// A snapshot is being taken.
     SnapshotInProgress,
-    /// The savepoint is not disposed of.
+    /// The savepoint could not be disposed of yet.
     Disposal,
-    /// Another operator has the resource.
+    /// Another operator owns the resource.
     ForeignOperator,
     /// Something that the decision depends on cannot be read.
     Unreadable,
 }
 
-/// When a wait ends by itself.
+/// The time at which a wait ends by itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Deadline {
     pub at: Timestamp,
-    /// The effect of the deadline.
+    /// What happens at the deadline.
     pub then: &'static str,
 }
 
@@ -67,9 +66,9 @@ pub struct Deadline {
 pub struct Blocker {
     pub reason: Reason,
     pub message: String,
-    /// Absent: only what `remedy` says ends it.
+    /// `None` if only the action in `remedy` ends the wait.
     pub deadline: Option<Deadline>,
-    /// Action that a person can take, and its cost.
+    /// What a person can do, and what it costs.
     pub remedy: Option<String>,
 }
 
@@ -86,7 +85,7 @@ impl Blocker {
         Self { remedy: Some(remedy.into()), ..self }
     }
 
-    /// The blocker as a problem, for the status.
+    /// Returns the blocker as a problem for the status.
     pub(super) fn problem(&self) -> Problem {
         let message = match &self.remedy {
             Some(remedy) => format!("{}: {remedy}", self.message),
@@ -96,13 +95,14 @@ impl Blocker {
     }
 }
 
-/// The deletion does not go on, for this reason.
+/// Returns the problem of a deletion that cannot continue.
 pub(super) fn cleanup_failed(message: String) -> Problem {
     let reason = "CleanupFailed";
     Problem { reason, detail: Some(reason.to_owned()), ..Problem::of_resource(message) }
 }
 
-/// A deletion that comes to nothing says so: what is only in the log helps nobody who waits.
+/// Ensures that the status reports why a deletion halts. A message that is only in the log would not reach whoever
+/// waits for it.
 pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     match halt {
         Halt::Ask(question) => Halt::Ask(question),
@@ -123,18 +123,18 @@ pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     }
 }
 
-/// How long a step of a deletion may take.
+/// Returns how long a step of a deletion may take.
 pub(super) fn patience(config: Option<&FlinkConfig>) -> Duration {
     let configured = config.and_then(|config| config.get(&options::RESOURCE_CLEANUP_TIMEOUT).ok());
     configured.unwrap_or(PATIENCE)
 }
 
-/// How long a savepoint before the deletion may take.
+/// Returns how long the savepoint before a deletion may take.
 pub(super) fn savepoint_patience(config: &FlinkConfig) -> Duration {
     config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or(PATIENCE).saturating_add(OVERDUE)
 }
 
-/// When a step is given up that began `since`, or with the deletion.
+/// Returns when a step that began `since`, or with the deletion, is given up.
 pub(super) fn give_up_at(
     metadata: &ObjectMeta,
     since: Option<Timestamp>,

@@ -1,7 +1,7 @@
-//! Conditions beside `Running`: what keeps a job from running, only as long as it does.
+//! Conditions in addition to `Running`: each says what keeps a job from running, and is present only while it does.
 //!
-//! The Java operator knows one condition and replaces the whole list, so that these end with the
-//! next status it writes.
+//! The Java operator knows a single condition and replaces the whole list, so these disappear with the next status it
+//! writes.
 
 use jiff::Timestamp;
 
@@ -10,18 +10,18 @@ use api::status::Condition;
 
 /// A pod of the cluster cannot run.
 pub const PODS_READY: &str = "PodsReady";
-/// The deployed spec did not get ready in `kubernetes.operator.deployment.readiness.timeout`.
+/// The deployed spec was not ready within `kubernetes.operator.deployment.readiness.timeout`.
 pub const PROGRESSING: &str = "Progressing";
-/// Reason of [`PROGRESSING`] and of the error.
+/// Reason of [`PROGRESSING`], and of the error.
 pub const READINESS_TIMEOUT: &str = "ReadinessTimeout";
-/// A changed spec waits, as others are upgraded or failed to be.
+/// A changed spec waits because other upgrades are under way or have failed.
 pub const UPGRADE_ADMITTED: &str = "UpgradeAdmitted";
-/// Reason of [`UPGRADE_ADMITTED`]: as many as are allowed are under way.
+/// Reason of [`UPGRADE_ADMITTED`]: the maximum number of upgrades is under way.
 pub const WAITS_FOR_TURN: &str = "WaitsForTurn";
-/// Reason of [`UPGRADE_ADMITTED`]: too many failed.
+/// Reason of [`UPGRADE_ADMITTED`]: too many upgrades failed.
 pub const PAUSED: &str = "UpgradesPaused";
 
-/// The conditions that are false now.
+/// Returns the conditions that are currently false.
 pub fn troubles(
     before: &[Condition],
     pod: Option<&PodProblem>,
@@ -43,7 +43,7 @@ pub fn troubles(
         .collect()
 }
 
-/// The condition of a spec of this generation that waits for this reason.
+/// Returns the condition of a spec of this generation whose upgrade waits for this reason.
 pub fn upgrade_waits(
     before: &[Condition],
     generation: i64,
@@ -60,7 +60,7 @@ pub fn upgrade_waits(
     }
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 pub fn of_type<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_.as_deref() == Some(type_))
 }

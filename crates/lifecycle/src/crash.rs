@@ -1,10 +1,10 @@
-//! Why a container ended, from the last lines of its log: Kubernetes itself knows only a number.
+//! The cause of a container's exit, from the last lines of its log. Kubernetes knows only the exit code.
 
-/// Longer causes are cut: they go into a status and an event.
+/// Maximum length of a cause, which goes into a status and an event.
 const CAUSE_CHARS_MAX: usize = 300;
 const CAUSED_BY: &str = "Caused by: ";
 
-/// The innermost cause of the last error in `log`, else its last line; nothing of an empty log.
+/// Returns the innermost cause of the last error in `log`, or else its last line; `None` if the log is empty.
 pub fn cause_of_exit(log: &str) -> Option<String> {
     let lines: Vec<&str> =
         log.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
@@ -24,7 +24,7 @@ fn is_error(line: &str) -> bool {
         || line.starts_with("Error:")
 }
 
-/// `package.Class: message`, or `package.Class` alone.
+/// Returns true for `package.Class: message`, or `package.Class` alone.
 fn is_exception(line: &str) -> bool {
     let class = line.split(':').next().unwrap_or_default();
     class.contains('.')

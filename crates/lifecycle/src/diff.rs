@@ -1,4 +1,4 @@
-//! Changes between two specs, and how much it takes to bring them about.
+//! Changes between two specs, and what it takes to apply them.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use config::options::PARALLELISM_OVERRIDES as OVERRIDES;
 use config::secret::{self, HIDDEN, hide_in, is_secret};
 use validation::extension::subject::hide_secrets;
 
-/// How a change is brought about; the greatest of all changes decides.
+/// How a change is applied. The greatest class of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE", const_into_str)]
 pub enum ChangeClass {
-    /// Nothing to do for the running cluster.
+    /// The running cluster is not affected.
     Ignore,
-    /// May be done in place.
+    /// May be applied in place.
     Scale,
     /// Stop and start again with the state carried over.
     Upgrade,
@@ -29,7 +29,7 @@ pub enum ChangeClass {
 /// One field that changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Such as `job.parallelism` or `flinkConfiguration.state.backend.type`.
+    /// Path of the field, such as `job.parallelism` or `flinkConfiguration.state.backend.type`.
     pub field: String,
     pub from: Value,
     pub to: Value,
@@ -37,7 +37,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The values before and after, as people may see them: without secrets.
+    /// Returns the values before and after as they may be displayed, without secrets.
     pub fn shown(&self) -> (String, String) {
         (plain(&self.field, &self.from), plain(&self.field, &self.to))
     }
@@ -46,18 +46,18 @@ impl Change {
 /// All changes from one spec to another, in the order of the spec's fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpecDiff {
-    /// Java's name of the spec, for events.
+    /// The Java operator's name of the spec, for events.
     pub of: &'static str,
     pub changes: Vec<Change>,
 }
 
 impl SpecDiff {
-    /// The greatest class; [`ChangeClass::Ignore`] when nothing changed.
+    /// Returns the greatest class; [`ChangeClass::Ignore`] if nothing changed.
     pub fn class(&self) -> ChangeClass {
         self.changes.iter().map(|change| change.class).max().unwrap_or(ChangeClass::Ignore)
     }
 
-    /// Says once per generation what changed; nothing where nothing follows from it.
+    /// Returns the event that announces the changes once per generation; `None` if they have no effect.
     pub(super) fn announcement(&self, generation: i64) -> Option<Event> {
         if self.class() == ChangeClass::Ignore {
             return None;
@@ -83,7 +83,7 @@ impl std::fmt::Display for SpecDiff {
     }
 }
 
-/// Text without quotes, anything else as JSON; without secrets, as everybody reads events.
+/// Formats text without quotes and anything else as JSON. Secrets are hidden, because events are widely readable.
 fn plain(field: &str, value: &Value) -> String {
     let option = field.strip_prefix("flinkConfiguration.");
     if option.is_some_and(is_secret) && !value.is_null() {
@@ -91,12 +91,12 @@ fn plain(field: &str, value: &Value) -> String {
     }
     let mut shown = value.clone();
     hide_secrets(&mut shown, None);
-    // Which looks at whole lines only; a value may have one secret among much else.
+    // That looks at whole lines only, but a value may contain a secret among other text.
     hide_in_texts(&mut shown, option);
     shown.as_str().map_or_else(|| shown.to_string(), str::to_owned)
 }
 
-/// Hides what looks like a secret in any text of the value; `option` is the key it stands under.
+/// Hides what looks like a secret in any text of the value; `option` is its configuration key.
 fn hide_in_texts(value: &mut Value, option: Option<&str>) {
     match value {
         Value::String(text) => {
@@ -110,9 +110,8 @@ fn hide_in_texts(value: &mut Value, option: Option<&str>) {
     }
 }
 
-/// Compares the spec that was reconciled with the one that is wanted. Defaults count as written:
-/// an absent `jobManager.replicas` equals 1. Pod templates are compared without `apiVersion`,
-/// `kind`, `status` and nulls, which do not reach a pod.
+/// Compares the reconciled spec with the desired one. Defaults are applied: an absent `jobManager.replicas` equals 1.
+/// Pod templates are compared without `apiVersion`, `kind`, `status` and nulls, which never reach a pod.
 pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDiff {
     const OF: &str = "FlinkDeploymentSpec";
     if last == wanted {
@@ -130,7 +129,7 @@ pub fn diff(last: &FlinkDeploymentSpec, wanted: &FlinkDeploymentSpec) -> SpecDif
     SpecDiff { of: OF, changes }
 }
 
-/// Like [`diff`], for session jobs; they change as in native mode, since no TaskManager is theirs.
+/// Like [`diff`], for session jobs. They change as in native mode, because they own no TaskManagers.
 pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec) -> SpecDiff {
     const OF: &str = "FlinkSessionJobSpec";
     if last == wanted {
@@ -148,9 +147,9 @@ pub fn diff_session_job(last: &FlinkSessionJobSpec, wanted: &FlinkSessionJobSpec
     SpecDiff { of: OF, changes }
 }
 
-/// The changes where nothing but the job differs. What is stored says how a job was started, which is
-/// seldom how its user would have it upgraded: so most comparisons end here, and need not be of the
-/// whole specs as JSON.
+/// Returns the changes if only the job differs. The stored upgrade mode says how the job was started, and usually
+/// differs from the one its user requests. Most comparisons therefore end here, without converting the whole specs to
+/// JSON.
 fn changes_of_job(from: &JobSpec, to: &JobSpec, mode: DeploymentMode) -> Vec<Change> {
     let mut changes = Vec::new();
     let as_wanted = JobSpec { upgrade_mode: to.upgrade_mode, ..from.clone() };
@@ -164,7 +163,7 @@ fn changes_of_job(from: &JobSpec, to: &JobSpec, mode: DeploymentMode) -> Vec<Cha
     changes
 }
 
-/// Both jobs, where it is certain that nothing else differs. What is stored has the defaults in it.
+/// Returns both jobs if it is certain that nothing else differs. Stored specs include the defaults.
 fn only_jobs<'a>(
     last: &'a FlinkDeploymentSpec,
     wanted: &'a FlinkDeploymentSpec,
@@ -220,7 +219,7 @@ fn only_jobs_of_session<'a>(
     job.as_ref().zip(wanted.job.as_ref()).filter(|_| is_same)
 }
 
-/// Changes from one spec to another, each given as its value and its configuration.
+/// Returns the changes from one spec to another, each given as its value and its configuration.
 fn changes(
     (last_value, last): (&Value, &FlinkConfiguration),
     (wanted_value, wanted): (&Value, &FlinkConfiguration),
@@ -282,7 +281,7 @@ fn field_class(field: &str, to: &Value, mode: DeploymentMode) -> ChangeClass {
         | "job.upgradeMode"
         | "job.allowNonRestoredState"
         | "job.autoscalerResetNonce"
-        // Nothing that runs has a part in it: `lifecycle::ingress` puts it in place.
+        // Does not affect running pods; `lifecycle::ingress` applies it.
         | "ingress" => ChangeClass::Ignore,
         "job.parallelism" | "taskManager.replicas" => match mode {
             DeploymentMode::Standalone => ChangeClass::Scale,
@@ -319,12 +318,12 @@ fn configuration_changes(
     }
 }
 
-/// Overrides are a map: the same ones in another order are no change.
+/// Compares overrides as maps, because their order does not matter.
 fn has_same_overrides(last: &FlinkConfig, wanted: &FlinkConfig) -> bool {
     matches!((last.find(&OVERRIDES), wanted.find(&OVERRIDES)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Prefixes have no trailing dot: upstream compares them so.
+/// The prefixes have no trailing dot, as in the comparison upstream.
 fn configuration_class(key: &str, mode: DeploymentMode) -> ChangeClass {
     const IGNORED: [&str; 3] = ["job.autoscaler", "parallelism.default", "kubernetes.operator"];
     if IGNORED.iter().any(|prefix| key.starts_with(prefix)) {
@@ -339,7 +338,7 @@ fn configuration_class(key: &str, mode: DeploymentMode) -> ChangeClass {
     ChangeClass::Upgrade
 }
 
-/// The spec as JSON with what cannot matter taken out.
+/// Returns the spec as JSON without anything that cannot make a difference.
 fn comparable(spec: &FlinkDeploymentSpec) -> Value {
     let mut value = spec_value(spec);
     for path in ["/podTemplate", "/jobManager/podTemplate", "/taskManager/podTemplate"] {
@@ -355,7 +354,7 @@ fn comparable(spec: &FlinkDeploymentSpec) -> Value {
     without_inner_nulls(value)
 }
 
-/// The fields of a spec stay, absent or not; below them a null means nothing.
+/// Keeps the fields of a spec, null or not. Below them, a null means nothing and is removed.
 fn without_inner_nulls(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         for field in fields.values_mut() {
@@ -365,7 +364,7 @@ fn without_inner_nulls(mut value: Value) -> Value {
     value
 }
 
-/// Nulls below the top level mean nothing.
+/// Removes nulls, which mean nothing below the top level.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => Value::Object(

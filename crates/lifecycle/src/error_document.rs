@@ -1,9 +1,9 @@
-//! `status.error`: a JSON document with the Java operator's shape.
+//! `status.error`: a JSON document in the Java operator's format.
 //!
-//! Some facts stay in the document for as long as they hold, whatever else goes wrong beside them: that a
-//! spec was rolled back, that a stop failed, that a record went back, that a job is lost. Such a fact is
-//! the error itself or one of its causes, and has an [`ErrorNote`] by which it is found again. Its text is
-//! for people and is not read, but for documents of older versions, which had nothing else.
+//! Some facts stay in the document for as long as they hold, whatever else goes wrong: that a spec was rolled back,
+//! that a stop failed, that a record went back, that a job is lost. Such a fact is the error itself or one of its
+//! causes, and has an [`ErrorNote`] that identifies it. Its text is for people and is not parsed, except in documents
+//! of older versions, which had nothing else.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,20 +16,19 @@ pub mod refusals;
 
 pub(super) use older::wording;
 
-/// In `additionalMetadata` of the document: its facts have notes.
+/// Version in `additionalMetadata` of a document whose facts have notes.
 const FORMAT: u32 = 2;
 
-/// `status.error` of a session job that its cluster does not know, as the Java operator writes and
-/// compares it.
+/// `status.error` of a session job that its cluster does not know, as the Java operator writes and compares it.
 pub const JOB_NOT_FOUND: &str = "Job Not Found";
 
-/// Of a session job that keeps no state and has ended while nobody looked. Nothing else remembers that it
-/// did: run again it would do once more what it may have finished.
+/// Message for a stateless session job that ended unobserved. Nothing else records that it ended, and running it again
+/// would repeat what it may have finished.
 const ENDED_UNSEEN: &str = "the session cluster no longer has the job, which ended while nobody looked, so that its end is \
      not known. It is not run again by itself: set `spec.restartNonce` to a new number to run it \
      again";
 
-/// Kind of an error, by the class name that users' alerts already match on.
+/// Kind of an error, as the class name that users' alerts already match.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorType {
     /// The spec cannot work, or reconciling failed.
@@ -62,7 +61,7 @@ impl ErrorType {
 pub enum ErrorNote {
     /// The spec did not become stable, and was rolled back.
     RolledBack,
-    /// The spec did not become stable, for this reason, and is not rolled back.
+    /// The spec did not become stable, and is not rolled back for this reason.
     RollbackRefused { cause: String },
     /// The job could not be stopped with a savepoint.
     NotStopped,
@@ -72,13 +71,13 @@ pub enum ErrorNote {
     Lost(LostJob),
 }
 
-/// A session job that its cluster does not know, and that nothing is started for.
+/// A session job that its cluster does not know, and that is not started again.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LostJob {
     /// Its newest state is not on record.
     OfState,
-    /// It keeps no state, and has ended while nobody looked.
+    /// It keeps no state, and ended unobserved.
     EndedUnseen,
 }
 
@@ -90,7 +89,7 @@ impl LostJob {
         }
     }
 
-    /// The loss as the only error there is.
+    /// Returns the document in which the loss is the only error.
     pub(super) fn document(self) -> String {
         match self {
             Self::OfState => JOB_NOT_FOUND.to_owned(),
@@ -105,7 +104,7 @@ impl From<LostJob> for Part {
     }
 }
 
-/// An error, or a cause of one.
+/// An error, or one of its causes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     pub(super) message: String,
@@ -141,16 +140,16 @@ impl Part {
     }
 }
 
-/// A document to be stored.
+/// A document to store.
 pub(super) struct Document {
     pub(super) kind: ErrorType,
     pub(super) error: Part,
     /// Machine-readable.
     pub(super) reason: Option<String>,
     pub(super) causes: Vec<Part>,
-    /// As Flink tells it.
+    /// As reported by Flink.
     pub(super) stack_trace: Option<String>,
-    /// Stops with a savepoint that failed.
+    /// Failed attempts to stop with a savepoint.
     pub(super) stop_attempts: Option<Attempts>,
 }
 
@@ -180,7 +179,7 @@ impl Document {
     }
 }
 
-/// The document for `message`, with an optional machine-readable `reason` and its causes.
+/// Returns the document for `message`, with an optional machine-readable `reason` and its causes.
 pub fn error_document(
     kind: ErrorType,
     message: &str,
@@ -193,10 +192,10 @@ pub fn error_document(
     Document { reason, causes, ..Document::of(kind, error) }.to_text()
 }
 
-/// A stored document.
+/// A document as stored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoredError {
-    /// The error, and then its causes.
+    /// The error, followed by its causes.
     parts: Vec<Part>,
     pub(super) stop_attempts: Option<Attempts>,
 }
@@ -217,17 +216,17 @@ impl StoredError {
         Self { parts: parts.filter_map(|part| Part::read(part, is_old)).collect(), stop_attempts }
     }
 
-    /// The note of the error itself.
+    /// Returns the note of the error itself.
     pub(super) fn note(&self) -> Option<&ErrorNote> {
         self.parts.first()?.note.as_ref()
     }
 
-    /// The error or cause that has this note.
+    /// Returns the error or cause with this note.
     pub(super) fn part(&self, note: &ErrorNote) -> Option<Part> {
         self.parts.iter().find(|part| part.note.as_ref() == Some(note)).cloned()
     }
 
-    /// Returns the facts that are known of a record that went back.
+    /// Returns what is known about a record that went back.
     pub(super) fn went_back(&self) -> Option<WentBack> {
         self.parts.iter().find_map(|part| match &part.note {
             Some(ErrorNote::WentBack(went_back)) => Some(went_back.clone()),
@@ -235,7 +234,7 @@ impl StoredError {
         })
     }
 
-    /// The loss of the session job, if it is lost.
+    /// Returns how the session job was lost, if it was.
     pub(super) fn lost(&self) -> Option<LostJob> {
         [LostJob::OfState, LostJob::EndedUnseen]
             .into_iter()
@@ -243,7 +242,7 @@ impl StoredError {
     }
 }
 
-/// Returns the message of a stored error for a person, or the text itself where it is no document.
+/// Returns the message of a stored error, or the text itself if it is not a document.
 pub fn message_of(error: &str) -> String {
     serde_json::from_str::<Value>(error)
         .ok()
@@ -251,21 +250,21 @@ pub fn message_of(error: &str) -> String {
         .unwrap_or_else(|| error.to_owned())
 }
 
-/// The machine-readable reason of a stored error.
+/// Returns the machine-readable reason of a stored error.
 pub fn reason_of(error: &str) -> Option<String> {
     let document: Value = serde_json::from_str(error).ok()?;
     Some(document.pointer("/additionalMetadata/reason")?.as_str()?.to_owned())
 }
 
-/// Facts that are known of a job whose record went back.
+/// What is known about a job whose record went back.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WentBack {
-    /// Says what happened, and what to do.
+    /// What happened, and what to do.
     pub message: String,
-    /// The job that ran last, by what was known of it.
+    /// The job that last ran, as far as known.
     pub job_id: Option<String>,
-    /// `spec.job.savepointRedeployNonce` at that time: another one is a person's answer.
+    /// `spec.job.savepointRedeployNonce` at that time. A different one is the user's decision.
     pub nonce: Option<i64>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Which part an event is about, in the Java operator's words; the first part of the event's name.
+/// The part that an event is about, in the Java operator's terms; it begins the event's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum Component {
@@ -19,14 +19,15 @@ pub struct Event {
     pub reason: &'static str,
     pub component: Component,
     pub message: String,
-    /// Stands for the message where repeated events must fold into one although it differs.
+    /// Replaces the message as the identity of the event, so that repeated events fold into one even if their messages
+    /// differ.
     pub key: Option<String>,
-    /// Details for programs.
+    /// Machine-readable details.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Event {
-    /// One that tells what went as it should.
+    /// Creates an event for something that went as expected.
     pub fn normal(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
         Self {
             is_warning: false,
@@ -38,7 +39,7 @@ impl Event {
         }
     }
 
-    /// One that asks for attention.
+    /// Creates an event that calls for attention.
     pub fn warning(reason: &'static str, component: Component, message: impl Into<String>) -> Self {
         Self {
             is_warning: true,

@@ -1,4 +1,4 @@
-//! Exceptions of a job as events, each told once.
+//! Exceptions of a job as events, each reported once.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::event::{Component, Event};
 use super::world::{Job, JobException, ToldExceptions};
 use api::status::JobStatusState;
 
-/// After a start of the operator, exceptions that are older than this are history.
+/// Maximum age of exceptions reported after the operator starts. Older ones are history.
 const AGE_AT_START_MAX: SignedDuration = SignedDuration::from_mins(30);
-/// Longest annotation value, in characters.
+/// Maximum length of an annotation value, in characters.
 const ANNOTATION_LENGTH_MAX: usize = 256;
 
-/// For how long after a change Flink may still answer with the exceptions from before it; its web
-/// server keeps answers for `web.refresh-interval`, three seconds unless set.
+/// How long after a change Flink may still return the exceptions from before it. Its web server caches responses for
+/// `web.refresh-interval`, three seconds by default.
 const ANSWERS_SETTLE_IN: SignedDuration = SignedDuration::from_secs(30);
 
 impl ToldExceptions {
-    /// Returns the record after these exceptions of the job are told.
+    /// Returns the record after these exceptions of the job were reported.
     pub fn after(
         before: Option<&Self>,
         job_id: &str,
@@ -36,8 +36,8 @@ impl ToldExceptions {
         }
     }
 
-    /// True if the job cannot have another exception: each changes the state of a task.
-    /// Rule: `JobDetails.createDetailsForJob` of Flink.
+    /// Returns true if the job cannot have another exception, since each changes the state of a task. Rule:
+    /// `JobDetails.createDetailsForJob` of Flink.
     pub(super) fn is_complete_for(&self, job: &Job) -> bool {
         self.job_id == job.id
             && job.state == JobStatusState::Running
@@ -46,18 +46,18 @@ impl ToldExceptions {
     }
 }
 
-/// Which exceptions to tell, and how.
+/// Which exceptions to report, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
-    /// Milliseconds since the epoch; only later ones count.
+    /// Milliseconds since the epoch; only later exceptions are reported.
     pub(super) since: i64,
-    /// Most events of one pass.
+    /// Maximum number of events per pass.
     pub(super) limit: usize,
-    /// Lines of the stack trace in an event.
+    /// Maximum number of stack trace lines in an event.
     pub(super) lines: usize,
 }
 
-/// Up to when the job's exceptions were told, in milliseconds since the epoch.
+/// Returns the time up to which the job's exceptions were reported, in milliseconds since the epoch.
 pub(super) fn since(told: Option<&ToldExceptions>, job_id: &str, now: Timestamp) -> i64 {
     match told {
         Some(told) if told.job_id == job_id => told.until,
@@ -66,7 +66,7 @@ pub(super) fn since(told: Option<&ToldExceptions>, job_id: &str, now: Timestamp)
     }
 }
 
-/// The events, newest exception first.
+/// Returns the events, newest exception first.
 pub(super) fn events(exceptions: &[JobException], scope: &Scope) -> Vec<Event> {
     let mut fresh: Vec<&JobException> =
         exceptions.iter().filter(|exception| exception.at > scope.since).collect();
@@ -98,19 +98,19 @@ fn event(exception: &JobException, lines: usize) -> Event {
     event
 }
 
-/// The first lines, and how many more there are.
+/// Returns the first lines, and how many more there are.
 fn head(stack_trace: &str, lines: usize) -> String {
     let total = stack_trace.lines().count();
     let text = stack_trace.lines().take(lines).collect::<Vec<_>>().join("\n");
     if total > lines { format!("{text}\n... ({} more lines)", total - lines) } else { text }
 }
 
-/// Only what an annotation's name may hold.
+/// Replaces characters that an annotation's name must not contain.
 fn sanitised(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect()
 }
 
-/// A number that differs where texts do (FNV-1a).
+/// Returns a hash of the text (FNV-1a).
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,7 +1,7 @@
-//! Health of a running job, by its restarts and its checkpoints over time.
+//! Health of a running job, by its restarts and checkpoints over time.
 //!
-//! Earlier observations are in `status.clusterInfo.ClusterHealthInfo`, in the Java operator's form.
-//! A figure that is lower than before comes from a new JobManager, and the count starts over.
+//! Earlier observations are in `status.clusterInfo.ClusterHealthInfo`, in the Java operator's format. A figure lower
+//! than before comes from a new JobManager, and the count starts over.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::world::JobMetrics;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// Rules by which a job counts as healthy.
+/// Rules for a job to be considered healthy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HealthRules {
     pub restarts_window: Duration,
-    /// More restarts than this in a window are too many.
+    /// Maximum number of restarts within a window.
     pub restarts_threshold: i32,
-    /// A checkpoint has to complete in this time; absent where that is not asked.
+    /// Time within which a checkpoint has to complete; `None` if this is not checked.
     pub checkpoint_window: Option<Duration>,
 }
 
@@ -32,8 +32,8 @@ impl HealthRules {
     }
 }
 
-/// At least the time that a job needs which tolerates as many failed checkpoints as it may; a
-/// smaller window would find every job at fault.
+/// Returns the window, which is at least as long as the tolerable number of failed checkpoints can take. Within a
+/// smaller one, every job would be unhealthy.
 fn checkpoint_window(config: &FlinkConfig) -> Result<Option<Duration>, InvalidValue> {
     let is_asked = config.get(&options::CLUSTER_HEALTH_CHECK_CHECKPOINT_PROGRESS_ENABLED)?;
     let interval = config.find(&options::CHECKPOINTING_INTERVAL)?;
@@ -46,8 +46,8 @@ fn checkpoint_window(config: &FlinkConfig) -> Result<Option<Duration>, InvalidVa
     Ok(Some(stated.map_or(least, |stated: Duration| stated.max(least))))
 }
 
-/// Judges what is seen at `now`, in milliseconds since the epoch, beside what was seen before.
-/// Nothing is concluded without the number of restarts.
+/// Evaluates what is observed at `now`, in milliseconds since the epoch, against earlier observations. Draws no
+/// conclusion without the number of restarts.
 pub fn evaluate(
     before: Option<&HealthInfo>,
     metrics: &JobMetrics,
@@ -91,7 +91,7 @@ fn judge_restarts(
     let window = millis(rules.restarts_window);
     let elapsed = now.saturating_sub(info.num_restarts_evaluation_time_stamp);
     let more = restarts.saturating_sub(info.num_restarts);
-    // Over a longer time than the window only the window's share counts.
+    // If more time than the window has passed, only the window's share of the restarts is used.
     let in_window =
         if elapsed > window { more.saturating_mul(window) / elapsed.max(1) } else { more };
     let is_over = in_window > i64::from(rules.restarts_threshold);

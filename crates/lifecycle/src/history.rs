@@ -1,4 +1,4 @@
-//! Which snapshots are too many or too old to keep.
+//! Decides which snapshots are too many or too old to keep.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use api::state_snapshot::SnapshotState;
 use api::status::{Savepoint, SnapshotTriggerType};
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// How many snapshots of a kind stay, and for how long.
+/// How many snapshots of a kind are kept, and for how long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     pub count: usize,
-    /// Absent: for any time.
+    /// Maximum age; `None` for no limit.
     pub age: Option<Duration>,
-    /// The longest that one may be on its way.
+    /// The longest time a snapshot may be in progress.
     pub open: SignedDuration,
 }
 
 impl Limits {
-    /// Reads the limits from the configuration; the operator's thresholds cap what a job asks for.
+    /// Reads the limits from the configuration. The operator's thresholds cap those of a job.
     pub fn of(kind: SnapshotKind, config: &FlinkConfig, operator: &OperatorConfig) -> Self {
         let (count, age) = match kind {
             SnapshotKind::Savepoint => {
@@ -50,12 +50,11 @@ impl Limits {
     }
 }
 
-/// Snapshots of a kind that go, oldest first: never what a person asked for, never the newest that
-/// is complete, never the last, and never the newest that was taken for a node: without it a node
-/// that stays as it is would be answered again. One that is being taken is neither too many nor too
-/// old: its data would be left without a record, and the newest, whose place it is to take, would stay
-/// for ever if each that follows went before its end. That it is taken is believed for so long as it
-/// may take.
+/// Returns the snapshots of a kind to remove, oldest first. Never among them are snapshots that a person requested, the
+/// newest completed one, the last one, and the newest one taken for a node: without it, the notice of a node that stays
+/// would be answered again. A snapshot in progress is neither too many nor too old. Its data would be left without a
+/// record, and the newest one, which it will replace, would stay for ever if each successor were removed before it
+/// completes. A snapshot is considered in progress only for as long as it may take.
 pub fn expired(
     known: &[KnownSnapshot],
     kind: SnapshotKind,
@@ -96,9 +95,9 @@ pub fn expired(
     expired
 }
 
-/// Entries of the deprecated history that go, oldest first, when `completed` resources hold
-/// savepoints too. Those that are too many go in order: one that cannot be disposed of keeps the
-/// rest (`true`). Those that are too old go each for itself.
+/// Returns the entries of the deprecated history to remove, oldest first, when `completed` resources hold savepoints
+/// too. Excess entries are removed in order: if one cannot be disposed of, the rest stay (`true`). Entries that are too
+/// old are removed independently of each other.
 pub fn expired_savepoints(
     history: &[Savepoint],
     completed: usize,
@@ -109,7 +108,7 @@ pub fn expired_savepoints(
         return Vec::new();
     }
     let excess = history.len().saturating_sub(limits.count.saturating_sub(completed));
-    // Nothing but the history may hold the newest savepoint.
+    // Only the history may hold the newest savepoint.
     let excess = if completed == 0 { excess.min(history.len() - 1) } else { excess };
     let too_many = history.iter().take(excess).map(|savepoint| (savepoint, true));
     let last = history.len() - 1;
@@ -145,7 +144,7 @@ mod tests {
         states.iter().enumerate().map(one).collect()
     }
 
-    /// Any may be on its way.
+    /// Allows snapshots to be in progress for 100 seconds.
     fn limits(count: usize, age: Option<u64>) -> Limits {
         let open = SignedDuration::from_secs(100);
         Limits { count, age: age.map(Duration::from_secs), open }
@@ -170,7 +169,7 @@ mod tests {
         assert_eq!(names(&known(Upgrade, &mixed), 2, None), "0 1 2 3");
         assert_eq!(names(&known(Manual, &mixed), 2, None), "");
         assert_eq!(names(&known(Unknown, &mixed), 2, None), "");
-        // By age all go but the newest that is complete, and those that are being taken.
+        // By age, all are removed except the newest completed one and those in progress.
         assert_eq!(names(&known(Periodic, &mixed), 10, Some(5)), "0 1 2 3");
         assert_eq!(names(&known(Periodic, &[InProgress; 4]), 10, Some(5)), "");
         let brief = Limits { open: SignedDuration::from_secs(2), ..limits(10, Some(5)) };
@@ -198,7 +197,7 @@ mod tests {
             &OperatorConfig::default(),
         );
         assert_eq!((limits.count, limits.age), (1, None), "checkpoints have no age");
-        // Four tries of eleven minutes, and pauses of 10, 20 and 40 seconds.
+        // Four attempts of eleven minutes, and pauses of 10, 20 and 40 seconds.
         assert_eq!(limits.open, SignedDuration::from_secs(4 * 11 * 60 + 70));
     }
 

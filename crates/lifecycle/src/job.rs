@@ -1,7 +1,7 @@
-//! The status of a job, and the stored specs beside it: the same for every resource that has a job.
+//! The status of a job and the stored specs next to it, shared by all resources that have a job.
 //!
-//! Functions here change what they are given and answer the events or steps that follow from it;
-//! when to call them is each resource's own decision.
+//! The functions here change what they are given and return the resulting events or steps. Each resource decides when
+//! to call them.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -18,9 +18,9 @@ use api::status::{
 use config::{FlinkConfig, duration, options};
 use state::references::is_same_location;
 
-/// Flink's default of how long the adaptive scheduler waits for the first resources of a job.
+/// Flink's default of how long the adaptive scheduler waits for a job's first resources.
 const RESOURCE_WAIT: SignedDuration = SignedDuration::from_mins(5);
-/// Time that a JobManager needs to make a job and to give it up.
+/// Time that a JobManager needs to create a job and to give it up.
 const MADE_IN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Outcome of a stop-with-savepoint.
@@ -28,15 +28,15 @@ pub(super) enum StopOutcome {
     Pending,
     Saved(String),
     Failed(String),
-    /// Nobody can tell any more by its trigger.
+    /// The trigger no longer leads to an answer.
     Lost,
-    /// Flink never got it, or lost it with its JobManager: the same id is safe to send.
+    /// Flink never received it, or lost it with its JobManager. The same id is safe to send again.
     Resend,
-    /// Like [`Self::Resend`], but the job does not run: it is sent again when the job does.
+    /// Like [`Self::Resend`], but the job does not run: it is sent once the job runs again.
     Unheard,
 }
 
-/// The restore point on record: the path of the last savepoint or checkpoint.
+/// Returns the restore point on record: the path of the last savepoint or checkpoint.
 pub(super) fn savepoint_path(job: &JobStatus) -> Option<String> {
     let legacy = || {
         let info = job.savepoint_info.as_ref()?;
@@ -45,12 +45,12 @@ pub(super) fn savepoint_path(job: &JobStatus) -> Option<String> {
     job.upgrade_savepoint_path.clone().or_else(legacy).filter(|path| !path.trim().is_empty())
 }
 
-/// The job's id, once there is one.
+/// Returns the job's id, once there is one.
 pub(super) fn id(job: &JobStatus) -> Option<String> {
     job.job_id.clone().filter(|id| !id.is_empty())
 }
 
-/// Notes the job's state; a change that is news comes back as an event.
+/// Records the job's state; returns an event if the change is worth reporting.
 pub(super) fn set_state(
     job: &mut JobStatus,
     state: JobStatusState,
@@ -62,7 +62,7 @@ pub(super) fn set_state(
     }
     job.state = Some(state);
     job.update_time = Some(now.as_millisecond().to_string());
-    // Losing sight of a job for a moment is no news, and the status tells it.
+    // Losing sight of a job for a moment is not worth an event; the status shows it.
     if state == JobStatusState::Reconciling {
         return None;
     }
@@ -73,7 +73,7 @@ pub(super) fn set_state(
     Some(Event::normal("JobStatusChanged", Component::Job, message))
 }
 
-/// When the job got the state it has, or was deployed, whichever is later.
+/// Returns when the job entered its state or was deployed, whichever is later.
 pub(super) fn state_since(
     job: &JobStatus,
     reconciliation: &ReconciliationStatus,
@@ -83,19 +83,19 @@ pub(super) fn state_since(
     Timestamp::from_millisecond(deployed).map_or(now, |deployed| deployed.max(updated(job)))
 }
 
-/// When the job got the state it has; long ago where that is not on record.
+/// Returns when the job entered its state; long ago if that is not on record.
 pub(super) fn updated(job: &JobStatus) -> Timestamp {
     let updated = job.update_time.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
     Timestamp::from_millisecond(updated).unwrap_or_default()
 }
 
-/// When the job started, as its JobManager said.
+/// Returns when the job started, according to its JobManager.
 pub(super) fn started(job: &JobStatus) -> Option<Timestamp> {
     let at = job.start_time.as_deref()?.parse().ok()?;
     Timestamp::from_millisecond(at).ok()
 }
 
-/// Notes the trigger of a stop-with-savepoint, before it is sent.
+/// Records the trigger of a stop-with-savepoint before it is sent.
 pub(super) fn note_stop(
     job: &mut JobStatus,
     trigger_id: &str,
@@ -109,7 +109,7 @@ pub(super) fn note_stop(
     info.format_type = Some(format);
 }
 
-/// Trigger id of the stop-with-savepoint that is under way.
+/// Returns the trigger id of the stop-with-savepoint in progress.
 pub(super) fn pending_stop(job: &JobStatus) -> Option<String> {
     let info = job.savepoint_info.as_ref()?;
     (info.trigger_type == Some(SnapshotTriggerType::Upgrade))
@@ -118,7 +118,7 @@ pub(super) fn pending_stop(job: &JobStatus) -> Option<String> {
         .filter(|id| !id.is_empty())
 }
 
-/// When the stop-with-savepoint that is under way was asked for.
+/// Returns when the stop-with-savepoint in progress was requested.
 pub(super) fn stop_since(job: &JobStatus) -> Option<Timestamp> {
     let at = job.savepoint_info.as_ref()?.trigger_timestamp?;
     Timestamp::from_millisecond(at).ok()
@@ -133,10 +133,10 @@ pub(super) fn forget_stop(job: &mut JobStatus) {
     }
 }
 
-/// Decides the outcome of a stop-with-savepoint, by what Flink says of its trigger and its job.
+/// Decides the outcome of a stop-with-savepoint from what Flink reports about its trigger and its job.
 ///
 /// # Errors
-/// The question for the checkpoints of a job that ended otherwise than it was asked to.
+/// The question for the checkpoints of a job that did not end as requested.
 pub(super) fn stop_outcome<'a, Q>(
     answer: Answer<'_, Stop>,
     state: Option<JobStatusState>,
@@ -146,7 +146,7 @@ pub(super) fn stop_outcome<'a, Q>(
     Ok(match answer {
         Err(_) | Ok(Stop::Pending) => StopOutcome::Pending,
         Ok(Stop::Completed { path }) => StopOutcome::Saved(path.clone()),
-        // It may have gone on for a while before its end.
+        // It may have continued for a while before its end.
         Ok(Stop::SavedNotStopped { path, message: _ }) if has_ended => match checkpoints()? {
             Ok(Checkpoints { latest: Some(latest), .. })
                 if is_same_location(&latest.path, path) =>
@@ -168,7 +168,7 @@ pub(super) fn stop_outcome<'a, Q>(
     })
 }
 
-/// A savepoint that is no restore point: the job is ahead of it, or soon will be.
+/// Returns the message for a savepoint that is not a restore point, because the job is ahead of it or soon will be.
 fn not_stopped(path: &str) -> String {
     format!(
         "the savepoint {path} is complete, but the job failed while it was being stopped and was \
@@ -177,7 +177,7 @@ fn not_stopped(path: &str) -> String {
     )
 }
 
-/// A completed savepoint of the job becomes its next restore point; answers its format.
+/// Records a completed savepoint of the job as its next restore point; returns its format.
 pub(super) fn note_savepoint(job: &mut JobStatus, path: &str) -> SavepointFormatType {
     let format = job.savepoint_info.as_ref().and_then(|info| info.format_type).unwrap_or_default();
     forget_stop(job);
@@ -185,7 +185,7 @@ pub(super) fn note_savepoint(job: &mut JobStatus, path: &str) -> SavepointFormat
     format
 }
 
-/// Puts a savepoint into the deprecated history.
+/// Adds a savepoint to the deprecated history.
 pub(super) fn note_in_history(
     job: &mut JobStatus,
     path: &str,
@@ -206,19 +206,19 @@ pub(super) fn note_in_history(
     info.last_savepoint = Some(savepoint);
 }
 
-/// Meaning of an ended job's statistics that name no state.
+/// What it means if the statistics of an ended job contain no state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WithoutCheckpoint {
-    /// It had none.
+    /// The job had none.
     Empty,
-    /// Its state is what it was started from.
+    /// Its state is the one it was started from.
     AsStarted,
-    /// It had some, and nobody knows where.
+    /// It had state, at an unknown location.
     Unknown,
 }
 
-/// How long the adaptive scheduler waits for the first resources of a job, with what it takes to make
-/// one. Names of Flink 2 and of versions before it; both are 5 minutes by default.
+/// Returns how long the adaptive scheduler waits for a job's first resources, including the time to create the job. The
+/// option has one name in Flink 2 and another in earlier versions; both default to 5 minutes.
 pub(super) fn resource_wait(config: &FlinkConfig) -> SignedDuration {
     let waits = [
         "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
@@ -229,7 +229,7 @@ pub(super) fn resource_wait(config: &FlinkConfig) -> SignedDuration {
     stated.unwrap_or(RESOURCE_WAIT).saturating_add(MADE_IN)
 }
 
-/// The state of a job that has no statistics, where they might have told of some.
+/// Returns `without`, or that the state is unknown if there are no statistics although the job may have run.
 pub(super) fn unless_blank(
     without: WithoutCheckpoint,
     checkpoints: Answer<'_, Checkpoints>,
@@ -239,10 +239,10 @@ pub(super) fn unless_blank(
     if is_blank && may_have_run { WithoutCheckpoint::Unknown } else { without }
 }
 
-/// Notes the state that an ended job leaves, read while its JobManager still knows it.
+/// Records the state that an ended job leaves, read while its JobManager still knows it.
 ///
-/// Statistics without any state are no proof that there is none: a job that could not read its
-/// restore point looks the same.
+/// Statistics without any state do not prove that there is none: those of a job that could not read its restore point
+/// look the same.
 pub(super) fn note_last_state(
     job: &mut JobStatus,
     state: JobStatusState,
@@ -255,7 +255,7 @@ pub(super) fn note_last_state(
             state.into_str()
         ))
     })?;
-    // There was state, and nobody can start from it: the next start must be refused.
+    // There was state, but it cannot be restored: the next start must be refused.
     let unknown = || Some(LAST_STATE_PATH.to_owned());
     match (&checkpoints.latest, &checkpoints.unusable, without) {
         (Some(latest), _, _) => job.upgrade_savepoint_path = Some(latest.path.clone()),
@@ -268,8 +268,8 @@ pub(super) fn note_last_state(
     Ok(())
 }
 
-/// True if `job` was stored to be started from the path that its user named: then that counts, in
-/// whatever mode the job is upgraded otherwise.
+/// Returns true if `job` was stored to start from the path that its user named. That path is used regardless of the
+/// job's upgrade mode.
 pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
     job.savepoint_redeploy_nonce.is_some()
         && job.upgrade_mode == UpgradeMode::Savepoint
@@ -277,7 +277,7 @@ pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
         && job.initial_savepoint_path.as_deref() == path
 }
 
-/// Why a job failed, as far as its JobManager tells.
+/// Returns why a job failed, as far as its JobManager reports it.
 pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
     match answer {
         Ok(failure) => Problem {
@@ -291,7 +291,7 @@ pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
     }
 }
 
-/// By default a status has room for two causes. What went wrong is told by the innermost.
+/// Limits the causes to two, which is what a status has room for by default. The innermost one says what went wrong.
 fn told_causes(causes: &[String]) -> Vec<String> {
     match causes {
         [outermost, .., innermost] => vec![outermost.clone(), innermost.clone()],
@@ -299,7 +299,7 @@ fn told_causes(causes: &[String]) -> Vec<String> {
     }
 }
 
-/// Exceptions of the job that were not told yet, as events.
+/// Returns events for the job's exceptions that were not reported yet.
 pub(super) fn exception_events(
     exceptions: &[JobException],
     told: Option<&ToldExceptions>,
@@ -319,16 +319,15 @@ pub(super) fn exception_events(
     )
 }
 
-/// True if a cancelled job leaves its checkpoint, by its configuration; this operator sets that
-/// unless the user does. Its `main()` has the last word: the job itself is asked before it is
-/// cancelled.
+/// Returns true if a cancelled job retains its checkpoint according to its configuration; this operator sets that
+/// unless the user does. Its `main()` can override it, so the job itself is asked before it is cancelled.
 pub(super) fn retains_checkpoints(config: &FlinkConfig) -> bool {
     config
         .get_text("execution.checkpointing.externalized-checkpoint-retention")
         .is_none_or(|value| value.trim().eq_ignore_ascii_case("RETAIN_ON_CANCELLATION"))
 }
 
-/// `spec` as it is stored for a job in `state` that was started or stopped by `mode`.
+/// Returns `spec` as it is stored for a job in `state` that was started or stopped by `mode`.
 pub(super) fn stored<S: StoredSpec>(
     spec: &S,
     state: JobState,
@@ -343,7 +342,7 @@ pub(super) fn stored<S: StoredSpec>(
     Reconciled::new(spec, is_first)
 }
 
-/// Stores `last`, with the trigger nonces that were used up `before`; answers it as stored.
+/// Stores `last` with the trigger nonces that were used up `before`; returns it as stored.
 pub(super) fn store<S: StoredSpec>(
     reconciliation: &mut ReconciliationStatus,
     before: Option<&Reconciled<S>>,
@@ -358,22 +357,22 @@ pub(super) fn store<S: StoredSpec>(
     last
 }
 
-/// The job of `last` ended on request: the stored spec no longer runs.
+/// Returns `last` after its job ended on request, when the stored spec no longer runs.
 pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> Reconciled<S> {
     let mut last = last.clone();
     last.first_deployment = Some(false);
     if let Some(job) = last.spec.job_mut() {
         job.state = JobState::Suspended;
-        // Without state it was started empty, and never completed a checkpoint. With it the mode
-        // that it was started by must not count: that of a first start is always stateless.
+        // Without state, the job was started empty and never completed a checkpoint. With state, the mode that it was
+        // started by must not be used: that of a first start is always stateless.
         job.upgrade_mode = if has_state { UpgradeMode::Savepoint } else { UpgradeMode::Stateless };
     }
     last
 }
 
-/// The spec that stays in force while the user's is invalid. The stored upgrade mode tells how the
-/// job was started, which is stateless at first; what is to become of its state the user says, but
-/// for dropping it: a spec that was refused, or not judged yet, drops none.
+/// Returns the spec that stays in force while the user's is invalid. The stored upgrade mode says how the job was
+/// started, which is stateless at first. The user's spec decides what happens to the state, except for dropping it: a
+/// spec that was refused or not validated yet drops none.
 pub(super) fn in_force<S: StoredSpec>(last: &S, wanted: &S) -> S {
     let mut spec = last.clone();
     if let (Some(job), Some(wanted)) = (spec.job_mut(), wanted.job()) {
@@ -385,8 +384,8 @@ pub(super) fn in_force<S: StoredSpec>(last: &S, wanted: &S) -> S {
     spec
 }
 
-/// `last` with what is wanted of the fields that no change of a cluster follows from, so that their
-/// change is not seen again.
+/// Returns `last` with the desired values of the fields that do not affect a cluster, so that their change is not
+/// detected again.
 pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reconciled<S> {
     let mut refreshed = last.clone();
     if let (Some(stored), Some(wanted)) = (refreshed.spec.job_mut(), wanted.job()) {
@@ -396,7 +395,7 @@ pub(super) fn refreshed<S: StoredSpec>(last: &Reconciled<S>, wanted: &S) -> Reco
     refreshed
 }
 
-/// The text of an event about `problem`: its message and up to two causes.
+/// Returns an event about `problem`, with its message and up to two causes.
 pub(super) fn problem_event(problem: &Problem) -> Event {
     let Problem { reason, component, message, causes, .. } = problem;
     let chain = std::iter::once(message).chain(causes).take(3).map(String::as_str);

@@ -1,8 +1,7 @@
-//! The deprecated bookkeeping of snapshots in a job's own status, used where snapshots are no
-//! resources.
+//! The deprecated bookkeeping of snapshots in a job's own status, used if snapshots are not resources.
 //!
-//! `savepointInfo` also keeps the trigger of a stop-with-savepoint, told apart by its type: what is
-//! here never sees that one.
+//! `savepointInfo` also holds the trigger of a stop-with-savepoint, which has its own type. The functions here never
+//! touch it.
 
 use jiff::Timestamp;
 
@@ -11,7 +10,7 @@ use api::status::{
     Checkpoint, CheckpointType, JobStatus, Savepoint, SavepointFormatType, SnapshotTriggerType,
 };
 
-/// A snapshot that Flink was asked for.
+/// A snapshot that was requested from Flink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
     pub trigger_id: String,
@@ -19,18 +18,18 @@ pub struct Pending {
     pub since: Timestamp,
 }
 
-/// The snapshot that is under way.
+/// Returns the snapshot in progress.
 pub fn pending(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
     noted(job, kind).filter(|it| it.trigger_type != SnapshotTriggerType::Upgrade)
 }
 
-/// The checkpoint that a hot upgrade waits for.
+/// Returns the checkpoint that a hot upgrade waits for.
 pub(super) fn upgrade_checkpoint(job: &JobStatus) -> Option<Pending> {
     noted(job, SnapshotKind::Checkpoint)
         .filter(|it| it.trigger_type == SnapshotTriggerType::Upgrade)
 }
 
-/// What Flink was asked for last and has not ended, whatever it is for.
+/// Returns the last snapshot that was requested from Flink and has not ended, whatever its purpose.
 pub fn noted(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
     let (id, since, trigger_type) = match kind {
         SnapshotKind::Savepoint => {
@@ -48,7 +47,7 @@ pub fn noted(job: &JobStatus, kind: SnapshotKind) -> Option<Pending> {
     Some(Pending { trigger_id, trigger_type, since })
 }
 
-/// Notes that Flink is about to be asked.
+/// Records that Flink is about to be asked.
 pub(super) fn note(
     job: &mut JobStatus,
     kind: SnapshotKind,
@@ -73,7 +72,7 @@ pub(super) fn note(
     }
 }
 
-/// The snapshot has ended, or is given up.
+/// Clears a snapshot that has ended or is given up.
 pub(super) fn forget(job: &mut JobStatus, kind: SnapshotKind) {
     match kind {
         SnapshotKind::Savepoint => super::job::forget_stop(job),
@@ -88,7 +87,7 @@ pub(super) fn forget(job: &mut JobStatus, kind: SnapshotKind) {
     }
 }
 
-/// The snapshot is done: it becomes the last of its kind, and a savepoint joins the history.
+/// Records a completed snapshot as the last of its kind, and adds a savepoint to the history.
 pub(super) fn complete(
     job: &mut JobStatus,
     kind: SnapshotKind,

@@ -1,8 +1,8 @@
-//! From observed facts to a plan, without touching the world.
+//! Decisions: from observed facts to a plan, without I/O.
 //!
-//! Each decision is a total, deterministic function: the same facts give the same plan, byte for
-//! byte. The operator carries a plan out and `kubectl flink plan` prints it; neither branches on
-//! state again. What a decision needs and nobody has looked up yet it asks for, see [`world`].
+//! Each decision is a total, deterministic function: the same facts give the same plan, byte for byte. The operator
+//! carries a plan out and `kubectl flink plan` prints it; neither branches on state again. If a decision needs a fact
+//! that was not looked up yet, it returns a question, see [`world`].
 
 pub mod application;
 pub mod attempts;

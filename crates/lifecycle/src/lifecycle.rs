@@ -12,8 +12,8 @@ use api::status::{
     ReconciliationState,
 };
 
-/// The lifecycle state that the other fields imply; the first rule that matches wins. Beyond the Java operator, it is
-/// `FAILED` where nothing changes until somebody chooses the state to restore.
+/// Returns the lifecycle state implied by the other fields; the first matching rule decides. Unlike in the Java
+/// operator, it is `FAILED` if nothing changes until someone chooses the state to restore.
 pub(super) fn lifecycle_state<C, S: StoredSpec>(
     status: &impl StatusOfJob,
     memo: &Memo<C, S>,
@@ -52,7 +52,7 @@ pub(super) fn lifecycle_state<C, S: StoredSpec>(
     }
 }
 
-/// Nothing runs of the cluster, and nothing will until somebody chooses the state to restore.
+/// Returns true if nothing of the cluster runs, and nothing will until someone chooses the state to restore.
 pub(super) fn needs_a_person(status: &DeploymentStatus) -> bool {
     let is_gone = matches!(
         status.job_manager_deployment_status,
@@ -62,8 +62,8 @@ pub(super) fn needs_a_person(status: &DeploymentStatus) -> bool {
     is_gone && asks_for_state(error)
 }
 
-/// The Java operator's one condition, `Running`, from the rest of the status and the conditions
-/// before. Its transition time is kept while True or False stays.
+/// Returns the Java operator's only condition, `Running`, from the rest of the status and the previous conditions. Its
+/// transition time is kept while True or False stays.
 pub fn running_condition(
     status: &DeploymentStatus,
     before: &[Condition],
@@ -111,7 +111,7 @@ pub fn running_condition(
     })
 }
 
-/// `RECONCILING` → `Reconciling`.
+/// Converts `RECONCILING` to `Reconciling`.
 fn capitalised(state: &str) -> String {
     let mut letters = state.chars();
     letters.next().map_or_else(String::new, |first| {

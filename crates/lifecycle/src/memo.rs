@@ -1,4 +1,4 @@
-//! Results that a decision keeps: it asks for the same many times, and again after each question.
+//! Cache of a decision's results: it needs the same ones many times, and again after each question.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,33 +8,32 @@ use api::reconciled::{CorruptSpec, Reconciled, StoredSpec};
 use config::FlinkConfig;
 use validation::Violation;
 
-/// Configurations of what runs, what is wanted, and what is rolled back to, in both views.
+/// Maximum number of configurations: of what runs, what is desired, and what is rolled back to, in both views.
 const CONFIGS_MAX: usize = 6;
-/// The last spec and the last stable one, as they were before the pass and as it leaves them.
+/// Maximum number of stored specs: the last one and the last stable one, before the pass and as it leaves them.
 const STORED_MAX: usize = 4;
 
-/// A stored spec, or why it is none.
+/// A stored spec, or why it cannot be parsed.
 pub(super) type Stored<S> = Result<Arc<Reconciled<S>>, CorruptSpec>;
 
-/// All that a configuration is made of, beside what is the same for a whole pass.
+/// Everything that a configuration is built from, apart from what is the same for a whole pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     Observe { deployed: FlinkDeploymentSpec, wanted: Box<FlinkDeploymentSpec> },
     Deploy { spec: FlinkDeploymentSpec, mode: Option<UpgradeMode>, generation: i64 },
 }
 
-/// Violations of the wanted spec, by the one that was reconciled before.
+/// Violations of the desired spec, by the spec that was reconciled before.
 type Judged<S> = Option<(Option<S>, Vec<Violation>)>;
 
-/// The configurations and the stored specs of one pass, and what is wrong with the wanted one, each by
-/// what it is made of.
+/// The configurations, stored specs and violations of one pass, each by what it is computed from.
 #[derive(Debug)]
 pub struct Memo<C = Source, S = FlinkDeploymentSpec> {
     configs: Mutex<Vec<(C, Arc<FlinkConfig>)>>,
     judged: Mutex<Judged<S>>,
-    /// With the texts that they were read from.
+    /// With the texts that they were parsed from.
     stored: Mutex<Vec<(String, Arc<Reconciled<S>>)>>,
-    /// Texts, and whether they mean the same spec.
+    /// Pairs of texts, and whether they mean the same spec.
     compared: Mutex<Vec<([String; 2], bool)>>,
 }
 
@@ -50,7 +49,7 @@ impl<C, S> Default for Memo<C, S> {
 }
 
 impl<C, S> Memo<C, S> {
-    /// The configuration whose source `is_it` knows again, or a new one, by `make`.
+    /// Returns the configuration whose source `is_it` recognises, or creates one with `make`.
     pub(super) fn config<E>(
         &self,
         is_it: impl Fn(&C) -> bool,
@@ -67,7 +66,7 @@ impl<C, S> Memo<C, S> {
     }
 }
 
-/// Keeps one more, and of all the newest.
+/// Adds an item and drops the oldest if there are too many.
 fn keep<T>(known: &mut Vec<T>, one: T, max: usize) {
     if known.len() == max {
         known.remove(0);
@@ -76,8 +75,8 @@ fn keep<T>(known: &mut Vec<T>, one: T, max: usize) {
 }
 
 impl<C, S: StoredSpec + PartialEq> Memo<C, S> {
-    /// Returns the violations of the wanted spec beside this one, by `judge`: each question makes the
-    /// decision anew, and this is the dearest part of it.
+    /// Returns the violations of the desired spec against this previous one, computed by `judge`. Each question repeats
+    /// the decision, and this is its most expensive part.
     pub(super) fn violations(
         &self,
         last: Option<&S>,
@@ -94,10 +93,10 @@ impl<C, S: StoredSpec + PartialEq> Memo<C, S> {
 }
 
 impl<C, S: StoredSpec> Memo<C, S> {
-    /// The spec that is stored as this text.
+    /// Parses the spec that is stored as this text.
     ///
     /// # Errors
-    /// A text that is no stored spec.
+    /// If the text is not a stored spec.
     pub fn parse(&self, text: &str) -> Stored<S> {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, spec)) = stored.iter().find(|(known, _)| known == text) {
@@ -108,8 +107,8 @@ impl<C, S: StoredSpec> Memo<C, S> {
         Ok(spec)
     }
 
-    /// True if two stored texts mean the same spec. Upstream compares the texts; comparing what
-    /// they say keeps a job stable when only field order or nulls differ.
+    /// Returns true if two stored texts mean the same spec. Upstream compares the texts; comparing their meaning keeps
+    /// a job stable if only field order or nulls differ.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
         if one == other {
             return true;
@@ -127,7 +126,7 @@ impl<C, S: StoredSpec> Memo<C, S> {
     }
 }
 
-/// Another world has its own.
+/// A copy of a world starts with an empty cache.
 impl<C, S> Clone for Memo<C, S> {
     fn clone(&self) -> Self {
         Self::default()

@@ -1,8 +1,8 @@
-//! Snapshots that a job is given because a node that it runs on is about to go.
+//! Snapshots of a job that are taken because one of its nodes is about to go.
 //!
-//! A notice is answered once: the snapshot that answers it bears the uids of its nodes, so that
-//! another operator knows. Notices that come together share a snapshot, and those that come after it
-//! wait for the cooldown, and for any snapshot of the job that is being taken.
+//! Each notice is answered once: the snapshot that answers it carries the uids of its nodes, so that another operator
+//! knows. Notices that arrive together share a snapshot. Later ones wait for the cooldown, and for any snapshot of the
+//! job in progress.
 
 mod heed;
 
@@ -13,8 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::trigger::known::KnownSnapshot;
 
-/// Taints that are put on a node which is drained, shut down or taken back by its provider. Not
-/// among them are those of nodes that are gone already, and of mere candidates.
+/// Taints of a node that is drained, shut down or reclaimed by its provider. Taints of nodes that are already gone, and
+/// of mere candidates, are left out.
 const TAINTS: [&str; 10] = [
     UNSCHEDULABLE,
     CLUSTER_AUTOSCALER,
@@ -27,20 +27,20 @@ const TAINTS: [&str; 10] = [
     "cloud.google.com/impending-node-termination",
     "remediator.kubernetes.azure.com/unschedulable",
 ];
-/// Taint that Kubernetes puts on a node that is cordoned.
+/// Taint that Kubernetes puts on a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// Its value is the second since the epoch at which it was put there.
+/// Taint whose value is the time it was added, in seconds since the epoch.
 const CLUSTER_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// A node is cordoned first, and tainted with the time a moment later: a notice that seems to begin so
-/// soon after a snapshot is the one that the snapshot answers.
+/// A node is cordoned first, and tainted with the time a moment later. A notice that seems to begin this soon after a
+/// snapshot is the one that the snapshot answers.
 const TAINTED_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// Notices that one snapshot answers: each is kept with it.
+/// Maximum number of notices that one snapshot answers; each is stored with it.
 const NOTICES_MAX: usize = 500;
-/// Notices of a job that are remembered beside the snapshots.
+/// Maximum number of a job's notices that are remembered in addition to those of the snapshots.
 const REMEMBERED_MAX: usize = 2000;
 
-/// A node, as far as it tells that it is about to go.
+/// The parts of a node that show whether it is about to go.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     pub name: String,
@@ -55,7 +55,7 @@ pub struct Node {
 pub struct Taint {
     pub key: String,
     pub value: Option<String>,
-    /// Many do not tell.
+    /// Many taints do not have it.
     pub added: Option<Timestamp>,
 }
 
@@ -68,22 +68,22 @@ impl Taint {
     }
 }
 
-/// A node that is about to go.
+/// The announcement that a node is about to go.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
     pub node: String,
     pub uid: String,
-    /// The taint that says so, or that the node is cordoned.
+    /// The taint that announces it, or that the node is cordoned.
     pub sign: String,
-    /// Since when, where that is told.
+    /// When it began, if known.
     pub since: Option<Timestamp>,
 }
 
-/// The node's notice, if it bears one; `further` are keys of taints that count as well.
+/// Returns the node's notice, if it has one; `further` are keys of additional taints to heed.
 pub fn notice(node: &Node, further: &[String]) -> Option<Notice> {
     let counts = |key: &str| TAINTS.contains(&key) || further.iter().any(|it| it.trim() == key);
     let signs = || node.taints.iter().filter(|taint| counts(&taint.key));
-    // That it is cordoned says less than why.
+    // A taint with a reason says more than that the node is cordoned.
     let sign = signs().find(|taint| taint.key != UNSCHEDULABLE).or_else(|| signs().next());
     if sign.is_none() && !node.is_unschedulable {
         return None;
@@ -96,12 +96,12 @@ pub fn notice(node: &Node, further: &[String]) -> Option<Notice> {
     })
 }
 
-/// When this process asked for the snapshot that answers the notice of a node, by the node's uid.
+/// When this process requested the snapshot that answers a node's notice, by the node's uid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answered(BTreeMap<String, Timestamp>);
 
 impl Answered {
-    /// Notes that a snapshot was asked for.
+    /// Records that a snapshot was requested.
     pub fn note(&mut self, uids: &[String], at: Timestamp) {
         self.0.extend(uids.iter().map(|uid| (uid.clone(), at)));
         while self.0.len() > REMEMBERED_MAX {
@@ -115,7 +115,7 @@ impl Answered {
     }
 }
 
-/// Facts that the decision looks at.
+/// Facts for the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub now: Timestamp,
@@ -123,22 +123,22 @@ pub struct Facts<'a> {
     /// The job's snapshots, with the notices that they answer.
     pub known: &'a [KnownSnapshot],
     pub answered: &'a Answered,
-    /// Flink is asked for a snapshot that is no resource, or one is asked for in this pass.
+    /// A snapshot that is not a resource was requested from Flink, or any in this pass.
     pub is_asking: bool,
 }
 
-/// Response to notices.
+/// How to respond to notices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Heed {
     Nothing,
-    /// They are looked at again after this long at most.
+    /// Look again after at most this long.
     Wait(Duration),
-    /// One snapshot answers all of these.
+    /// Take one snapshot that answers all of these.
     Take(Vec<Notice>),
 }
 
 impl Facts<'_> {
-    /// The notices that no snapshot answers yet.
+    /// Returns the notices that no snapshot answers yet.
     pub fn unanswered(&self, nodes: &[Node], further: &[String]) -> Vec<Notice> {
         let notices = nodes.iter().filter_map(|node| notice(node, further));
         notices.filter(|notice| !self.is_answered(notice)).collect()
@@ -151,7 +151,7 @@ impl Facts<'_> {
         of_snapshots.map(|it| it.created).chain(remembered).any(covers)
     }
 
-    /// Decides what is done about unanswered notices, given the nodes that the job's pods are on.
+    /// Decides how to respond to unanswered notices, given the nodes of the job's pods.
     pub fn heed(&self, mut unanswered: Vec<Notice>, pod_nodes: &BTreeSet<String>) -> Heed {
         unanswered.retain(|notice| pod_nodes.contains(&notice.node));
         if unanswered.is_empty() {
@@ -164,7 +164,7 @@ impl Facts<'_> {
         }
         let of_notices = self.known.iter().filter(|it| !it.notices.is_empty());
         let last = of_notices.map(|it| it.created).chain(self.answered.newest()).max();
-        // A clock that was set back makes no pause longer than the cooldown.
+        // A clock that was set back must not extend the pause beyond the cooldown.
         let elapsed = |at: Timestamp| {
             Duration::try_from(self.now.duration_since(at)).unwrap_or(Duration::ZERO)
         };
@@ -178,10 +178,10 @@ impl Facts<'_> {
     }
 }
 
-/// How soon to look whether another snapshot has come to its end.
+/// How soon to check whether another snapshot has ended.
 const WHILE_OPEN: Duration = Duration::from_secs(10);
 
-/// Tells of notices in a sentence: `Node … is`, or `Nodes … are about to go`.
+/// Returns the beginning of a sentence about the notices: `Node … is`, or `Nodes … are about to go`.
 pub fn told(notices: &[Notice]) -> String {
     const SHOWN: usize = 5;
     let one = |notice: &Notice| format!("`{}` ({})", notice.node, notice.sign);

@@ -1,8 +1,8 @@
 //! Notes that the operator keeps on a `FlinkDeployment` between passes.
 //!
-//! Each note is an entry of `status.clusterInfo`, where Flink's own facts stand, too. The Java operator keeps
-//! entries that it does not know. What has to stand in the status as long as an error does is part of
-//! [the error](crate::error_document).
+//! Each note is an entry of `status.clusterInfo`, which also holds Flink's own facts. The Java operator keeps entries
+//! that it does not know. What has to stay in the status for as long as an error does is part of [the
+//! error](crate::error_document).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -14,58 +14,58 @@ use serde::{Deserialize, Serialize};
 
 use super::attempts::Attempts;
 
-/// Id of the job whose JobManager is being made, until that is done. HA metadata names a checkpoint of
-/// this job only if the JobManager was made.
+/// Id of the job whose JobManager is being created, until that is done. HA metadata names a checkpoint of this job only
+/// if the JobManager was created.
 pub const STARTING_JOB: Note<String> = Note::plain("StartingJob");
 
-/// Uid of the JobManager's Deployment that an upgrade replaces, until the new one is made.
+/// Uid of the JobManager's Deployment that an upgrade replaces, until the new one is created.
 pub const REPLACED_DEPLOYMENT: Note<String> = Note::plain("ReplacedDeployment");
 
-/// The JobManager's Deployment was removed of which no process ever ran, until there is another one. What
-/// its job was to start from is its newest state.
+/// The JobManager's Deployment was removed before any of its processes ran; kept until there is another one. The newest
+/// state is what its job was to start from.
 pub const REMOVED_UNSTARTED: Note<Removed> = Note::plain("RemovedUnstarted");
 
-/// Uid of the JobManager's Deployment beside which the API server refused an object of the cluster,
-/// until all are there.
+/// Uid of the JobManager's Deployment for which the API server refused another object of the cluster, until all objects
+/// exist.
 pub const UNFINISHED_DEPLOYMENT: Note<String> = Note::plain("UnfinishedDeployment");
 
-/// Options of high availability that the cluster was started with.
+/// High availability options that the cluster was started with.
 pub const STARTED_WITH: Note<BTreeMap<String, String>> = Note::json("HighAvailability");
 
-/// The newest checkpoint that HA metadata named when it was decided to go on by them. They name it, or a newer one, when
-/// they are used, or are not what they were.
+/// The newest checkpoint named by HA metadata when it was decided to restore from the metadata. If the metadata names
+/// an older one when it is used, it is not the same metadata.
 pub const STOPPED_AT: Note<StoppedAt> = Note::plain("StoppedAt");
 
-/// Jobs that ran before the one on record, and whose HA metadata in ZooKeeper may still be there. What
-/// else is there may be another's: a cluster of this name in another namespace has the same place unless
-/// its `path.root` says otherwise.
+/// Jobs that ran before the one on record, and whose HA metadata may still be in ZooKeeper. Other metadata there may
+/// belong to someone else: a cluster of this name in another namespace uses the same location unless its `path.root`
+/// says otherwise.
 pub const FORMER_JOBS: Note<JobIds> = Note::plain("FormerJobs");
 
-/// How often a failed job was started again.
+/// Number of restarts of a failed job.
 pub const RESTART_ATTEMPTS: Note<Attempts> = Note::json("RestartAttempts");
 
-/// Restarts and checkpoints of a running job, in the Java operator's form.
+/// Restarts and checkpoints of a running job, in the Java operator's format.
 pub const CLUSTER_HEALTH: Note<HealthInfo> = Note::json("ClusterHealthInfo");
 
-/// The generation that Flink was asked to scale to. A second try would meet the same refusal.
+/// The generation that Flink was asked to scale to. A second attempt would meet the same refusal.
 pub const SCALED_TO: Note<i64> = Note::plain("InPlaceScaling");
 
-/// A redeploy that waits for the statistics of the job that it drops.
+/// A redeploy that waits for the statistics of the job it drops.
 pub const REDEPLOY_WAITS: Note<Waiting> = Note::plain("RedeployWaits");
 
-/// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
+/// Start of a deletion's wait for a JobManager that cannot be asked for its jobs.
 pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
 
 /// The generation of a session cluster that waits until the jobs have left it.
 pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 
-/// How far the trial of a changed spec is, until something is stopped for it.
+/// Progress of the trial of a changed spec, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 
 /// The generation whose pods cannot stand by, so that its upgrade is not hot.
 pub const COLD_UPGRADE: Note<i64> = Note::plain("ColdUpgrade");
 
-/// The entries that hold for one cluster, and mean nothing for the next.
+/// Entries that apply to a single cluster and are meaningless for the next one.
 pub(super) const OF_ONE_CLUSTER: [&str; 9] = [
     COLD_UPGRADE.key,
     AWAITS_JOBS.key,
@@ -81,7 +81,7 @@ pub(super) const OF_ONE_CLUSTER: [&str; 9] = [
 /// `status.clusterInfo`.
 type ClusterInfo = BTreeMap<String, String>;
 
-/// An entry of `status.clusterInfo`, with its type.
+/// An entry of `status.clusterInfo` and its type.
 pub struct Note<T> {
     pub key: &'static str,
     parse: fn(&str) -> Option<T>,
@@ -105,7 +105,7 @@ impl<T: Serialize + DeserializeOwned> Note<T> {
 }
 
 impl<T> Note<T> {
-    /// Reads the note. An entry that cannot be read counts as none.
+    /// Reads the note. An entry that cannot be parsed is ignored.
     pub fn get(&self, info: &ClusterInfo) -> Option<T> {
         (self.parse)(info.get(self.key)?)
     }
@@ -114,7 +114,7 @@ impl<T> Note<T> {
         info.insert(self.key.to_owned(), (self.to_text)(value));
     }
 
-    /// Takes the note out; answers whether there was one.
+    /// Removes the note; returns whether there was one.
     pub fn clear(&self, info: &mut ClusterInfo) -> bool {
         info.remove(self.key).is_some()
     }
@@ -128,7 +128,7 @@ impl FromStr for JobIds {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // They become paths, and anybody may have written them.
+        // They become paths, and anyone may have written them.
         let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
         Ok(Self(text.split(',').filter(is_id).map(str::to_owned).collect()))
     }
@@ -140,33 +140,33 @@ impl Display for JobIds {
     }
 }
 
-/// When something was removed, and what was on record of the last start then. Another start makes the note
-/// void, also one by the Java operator, which leaves it as it is.
+/// When something was removed, and the record of the last start at that time. Another start invalidates the note, even
+/// one by the Java operator, which keeps the entry unchanged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Removed {
     pub at: Timestamp,
-    /// Not known in what older versions noted.
+    /// `None` in notes of older versions.
     pub start: Option<LastStart>,
 }
 
-/// Record of the last start, in milliseconds since the epoch. It is compared and not ordered:
-/// the clocks of two operators, and of Flink, differ.
+/// Record of the last start, in milliseconds since the epoch. It is compared for equality, not ordered: the clocks of
+/// two operators, and of Flink, differ.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LastStart {
     /// `reconciliationTimestamp`.
     pub deployed: i64,
-    /// `jobStatus.startTime`; zero for a job that was not seen to start.
+    /// `jobStatus.startTime`; zero for a job that was not seen starting.
     pub started: i64,
 }
 
-/// Begins the last start as a suffix of the time, by RFC 9557: versions that know of the time alone read it.
+/// Begins the last start as a suffix of the time, by RFC 9557. Versions that know only the time can still read it.
 const START: &str = "[start=";
 
 impl FromStr for Removed {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // An earlier form has blanks in the place of the suffix.
+        // An earlier format has a space instead of the suffix.
         let (at, start) =
             text.split_once(START).or_else(|| text.split_once(' ')).unwrap_or((text, ""));
         let at = at.parse().map_err(|_| ())?;
@@ -191,8 +191,8 @@ impl Display for Removed {
     }
 }
 
-/// A checkpoint of a job, by its number, and of which start the job was: `jobStatus.startTime`, in milliseconds since
-/// the epoch. Another start makes the note void, also one by the Java operator, which leaves it as it is.
+/// A checkpoint of a job: its number, and the job's start (`jobStatus.startTime`, in milliseconds since the epoch).
+/// Another start invalidates the note, even one by the Java operator, which keeps the entry unchanged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoppedAt {
     pub checkpoint: u64,
@@ -218,7 +218,7 @@ impl Display for StoppedAt {
 /// Trial of a changed spec.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Trial {
-    /// There are pods for it, or will be.
+    /// Its pods exist, or will.
     UnderWay,
     /// What has this digest may start. Its pods are gone.
     Passed(String),
@@ -229,13 +229,13 @@ pub enum Trial {
 /// Pods of a new spec that wait to take over.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Standby {
-    /// Of what they are.
+    /// Digest of what the pods were created from.
     pub digest: String,
     /// Name of their run of the job.
     pub run: String,
-    /// Number of the checkpoint that the job has completed since they wait.
+    /// Number of the checkpoint that the job has completed since they began to wait.
     pub checkpoint: Option<u64>,
-    /// The lead was held until the old JobManager had ended, and is let go.
+    /// Leadership was held until the old JobManager had ended, and is now released.
     pub leads: bool,
 }
 
@@ -283,7 +283,7 @@ impl Display for Trial {
     }
 }
 
-/// The pods of a new spec that wait to take over.
+/// Returns the pods of a new spec that wait to take over.
 pub fn standing_by(info: &ClusterInfo) -> Option<Standby> {
     match PREFLIGHT.get(info)? {
         Trial::StandingBy(standby) => Some(standby),
@@ -314,7 +314,7 @@ impl Display for Waiting {
     }
 }
 
-/// Figures that are remembered between two looks; times are milliseconds since the epoch.
+/// Figures remembered between two observations; times are in milliseconds since the epoch.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthInfo {
@@ -326,7 +326,7 @@ pub struct HealthInfo {
     pub health_result: HealthResult,
 }
 
-/// The judgement.
+/// Result of the health check.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct HealthResult {
     pub healthy: bool,

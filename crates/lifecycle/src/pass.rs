@@ -1,7 +1,7 @@
-//! One pass over a resource that has a job: what deployments and session jobs go about alike.
+//! One pass over a resource that has a job: what deployments and session jobs have in common.
 //!
-//! [`Pass`] is the same for both. What differs is [`Kind`]'s: what a step looks like, where the
-//! configuration comes from, which fields of a status follow from the others.
+//! [`Pass`] is the same for both. [`Kind`] holds the differences: the steps, the source of the configuration, and which
+//! fields of a status derive from others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use validation::Violation;
 
 /// Longest pause while something waits for a person.
 pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
-/// Shortest pause that a rule may ask for.
+/// Shortest pause that a rule may request.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// The state of one pass.
@@ -34,7 +34,7 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) world: &'w World<'w, K>,
     pub(super) status: K::Status,
     pub(super) steps: Vec<Step<K>>,
-    /// The stored spec; shared, as each question makes the decision anew.
+    /// The stored spec. It is shared because each question repeats the decision.
     pub(super) last: Option<Arc<Reconciled<K::Spec>>>,
     /// The spec to bring about: the user's, or the last good one while the user's is invalid.
     pub(super) spec: Cow<'w, K::Spec>,
@@ -43,17 +43,17 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) problem: Option<Problem>,
     /// Why the JobManager's REST API does not answer.
     pub(super) unreachable: Option<String>,
-    /// The job was asked to cancel, and its JobManager does not know of it.
+    /// The job was asked to cancel, but its JobManager does not know of it.
     pub(super) is_cancel_lost: bool,
-    /// Why the job that runs does not count as stable yet.
+    /// Why the running job is not considered stable yet.
     pub(super) unproven: Option<String>,
-    /// The longest pause before the next look, beside what the plan itself asks for.
+    /// The longest pause before the next pass, in addition to the plan's own.
     pub(super) wake: Option<Duration>,
-    /// Stops of the job that failed, the last one in this pass.
+    /// Failed stops of the job, the last one in this pass.
     pub(super) failed_stop: Option<Attempts>,
     /// The blocker that the deletion waits for.
     pub(super) blocker: Option<Box<Blocker>>,
-    /// Something could not be read, so that the pass ends before it came to all that there is to do.
+    /// Something could not be read, so that the pass ends before everything was done.
     pub(super) is_cut_short: bool,
     pub(super) own: K::Own,
 }
@@ -82,7 +82,7 @@ impl<'w, K: Kind> Pass<'w, K> {
         }
     }
 
-    /// The plan that comes of how the pass ended, or the question to answer first.
+    /// Returns the plan that results from how the pass ended, or the question to answer first.
     pub(super) fn conclude(mut self, end: End<K>) -> Result<PlanOf<K>, Question> {
         match end {
             Ok(plan) => Ok(plan),
@@ -97,7 +97,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();
                 self.problem = Some(*problem);
-                // A repair of the status wakes nobody, so it is looked for.
+                // A repair of the status triggers no pass, so the next one checks for it.
                 let interval = self.interval().min(PROBLEM_INTERVAL_MAX);
                 Ok(self.finish(because, Some(interval)))
             }
@@ -110,7 +110,7 @@ impl<'w, K: Kind> Pass<'w, K> {
         label.is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Reads the last reconciled spec.
+    /// Parses the last reconciled spec.
     pub(super) fn read_last(&mut self) -> Result<(), CorruptSpec> {
         if let Some(text) = &self.status.reconciliation().last_reconciled_spec {
             self.last = Some(self.world.memo.parse(text)?);
@@ -118,8 +118,8 @@ impl<'w, K: Kind> Pass<'w, K> {
         Ok(())
     }
 
-    /// Why there is nothing to go on with. An edit that is invalid, or not judged yet, never touches
-    /// a running job: the last good spec stays.
+    /// Accepts the spec, or returns why there is nothing to continue with. An edit that is invalid or not validated yet
+    /// never touches a running job: the last good spec stays in force.
     pub(super) fn accept(
         &mut self,
         violations: &[Violation],
@@ -146,12 +146,13 @@ impl<'w, K: Kind> Pass<'w, K> {
         None
     }
 
-    /// The last good spec stays in force, until there is another one.
+    /// Keeps the last good spec in force, until there is another one.
     pub(super) fn keep_in_force(&mut self, last: &K::Spec) {
         let mut spec = job::in_force(last, self.world.spec());
         if let Some(job) = spec.job_mut() {
             match self.status.reconciliation().state {
-                // The stored job is stopped whatever comes next: that the user says, as for the mode.
+                // The stored job is stopped in any case. As for the upgrade mode, the user's spec decides what comes
+                // next.
                 ReconciliationState::Upgrading => {
                     let wanted = self.world.spec().job();
                     job.state = wanted.map_or(JobState::Running, |wanted| wanted.state);
@@ -164,7 +165,7 @@ impl<'w, K: Kind> Pass<'w, K> {
         self.generation = self.status.observed_generation().unwrap_or(self.generation);
     }
 
-    /// Looks again after this long, or sooner.
+    /// Schedules the next pass after this long at most.
     pub(super) fn wake_within(&mut self, pause: Duration) {
         let pause = pause.max(PAUSE_MIN);
         self.wake = Some(self.wake.map_or(pause, |wake| wake.min(pause)));

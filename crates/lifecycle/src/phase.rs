@@ -1,7 +1,7 @@
-//! Where a resource with a job stands, by its stored status alone.
+//! The phase of a resource with a job, derived from its stored status alone.
 //!
-//! [`Phase`] is a total function of what is stored, whoever stored it: this operator, an older version
-//! of it, or the Java operator. [`Phase::next`] says which phases a pass may store after it.
+//! [`Phase`] is a total function of what is stored, whoever stored it: this operator, an older version of it, or the
+//! Java operator. [`Phase::next`] lists the phases that a pass may store after it.
 
 use strum::VariantArray;
 
@@ -13,7 +13,7 @@ use super::resource::{JobResource, StatusOfJob};
 use super::world::World;
 use api::reconciled::{CorruptSpec, Reconciled};
 
-/// Where a `FlinkDeployment` or `FlinkSessionJob` stands; [`Phase::text`] says what each is.
+/// The phase of a `FlinkDeployment` or `FlinkSessionJob`; [`Phase::text`] describes each.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 pub enum Phase {
     New,
@@ -31,7 +31,7 @@ pub enum Phase {
 impl Phase {
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Explains what it means that a resource is in this phase.
+    /// Describes what the phase means for a resource.
     pub const fn text(self) -> &'static str {
         match self {
             Self::New => "Nothing has been deployed yet.",
@@ -58,7 +58,7 @@ impl Phase {
         }
     }
 
-    /// By which fields of the status a resource is in this phase; the first row that fits counts.
+    /// Describes the fields of the status that put a resource into this phase; the first matching row applies.
     pub const fn record(self) -> &'static str {
         match self {
             Self::Deleting => "`lifecycleState` is `DELETING` or `DELETED`",
@@ -76,20 +76,20 @@ impl Phase {
         }
     }
 
-    /// The phase of a resource of this kind with this status.
+    /// Returns the phase of a resource of this kind with this status.
     pub fn of<K: JobResource>(status: &K::Status) -> Self {
         of(status, |text| Reconciled::<K::Spec>::parse(text).map(|last| last.job_state()))
     }
 
-    /// The phase at the beginning of a pass, which parses the stored spec once.
+    /// Returns the phase at the beginning of a pass, which parses the stored spec only once.
     pub fn of_world<K: JobResource>(world: &World<'_, K>) -> Self {
         of(world.status, |text| world.memo.parse(text).map(|last| last.job_state()))
     }
 
-    /// The phase of a resource that is not being deleted, and on whose record the job is in this state.
+    /// Returns the phase of a resource that is not being deleted and whose recorded job is in this state.
     pub(super) fn of_record(status: &impl StatusOfJob, last: JobState) -> Self {
         if job::pending_stop(status.job()).is_some() {
-            // Whatever else is on record, how the stop ends comes first.
+            // Whatever else is on record, the outcome of the stop comes first.
             return Self::Stopping;
         }
         let is_cancelling = status.job().state == Some(JobStatusState::Cancelling);
@@ -107,7 +107,7 @@ impl Phase {
         }
     }
 
-    /// The phases that a pass may store after this one, beside the same again.
+    /// Returns the phases that a pass may store after this one, other than the same one.
     pub const fn next(self) -> &'static [Self] {
         use Phase::{
             Cancelling, Deleting, New, RolledBack, RollingBack, Running, Starting, Stopping,
@@ -118,22 +118,22 @@ impl Phase {
             Unreadable => &[Deleting],
             Deleting => &[],
             Running => &[Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting],
-            // A stop that failed leaves the job running, as what it ran as. One that takes too long gives way to
-            // a state that the user names.
+            // If the stop fails, the job keeps running as before. A stop that takes too long gives way to a state that
+            // the user names.
             Stopping => &[Running, RolledBack, Cancelling, Starting, Suspended, Deleting],
-            // A cancellation that never arrived is decided anew, by the same pass.
+            // A cancellation that never arrived is decided again by the same pass.
             Cancelling => &[Running, Starting, Suspended, RollingBack, Deleting],
-            // A session job that was never submitted is new again where its spec is refused.
+            // A session job that was never submitted is new again if its spec is refused.
             Starting => &[New, Running, Stopping, Cancelling, Suspended, Deleting],
             RollingBack => &[RolledBack, Starting, Suspended, Deleting],
-            // A session job without state that is lost starts again as what it ran as.
+            // A lost stateless session job starts again in the phase it ran in.
             RolledBack => {
                 &[Running, Stopping, Cancelling, Starting, Suspended, RollingBack, Deleting]
             }
         }
     }
 
-    /// True if a pass over a resource in this phase may leave it in the `next` one.
+    /// Returns true if a pass over a resource in this phase may leave it in the `next` one.
     pub fn may_lead_to(self, next: Self) -> bool {
         self == next || self.next().contains(&next)
     }

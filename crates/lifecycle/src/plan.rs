@@ -1,4 +1,4 @@
-//! A plan: the steps that a decision wants taken, in order.
+//! A plan: the steps to take, in order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::trigger::known::{Cause, SnapshotKind, notices_of};
 use super::world::{Bounds, DeploymentVersion};
 use state::restore_point::RestorePoint;
 
-/// A spec that is superseded, with the state it left.
+/// A superseded spec, with the state it left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Superseded<S = FlinkDeploymentSpec> {
     pub spec: S,
@@ -37,26 +37,26 @@ pub struct TakeSnapshot {
     pub request: Request,
 }
 
-/// One effect on the snapshots of a job.
+/// An effect on the snapshots of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SnapshotStep {
-    /// Creates a `FlinkStateSnapshot`: one to take, or one that an upgrade took.
+    /// Creates a `FlinkStateSnapshot`: either a request for a snapshot, or the record of one that an upgrade took.
     Create(Box<FlinkStateSnapshot>),
-    /// Deletes a `FlinkStateSnapshot` in the version that was looked at: its user may have made it one
-    /// to keep since. Whether its savepoint goes with it, is its own decision.
+    /// Deletes a `FlinkStateSnapshot` if it still has the version that was read, because its user may have decided to
+    /// keep it since. Whether its savepoint is deleted with it is decided by its own deletion.
     Delete { name: String, uid: String, version: String },
     /// Takes a savepoint or a checkpoint for the job's own bookkeeping, which has the trigger id.
     Take(Box<TakeSnapshot>),
-    /// Deletes a savepoint of the deprecated history; where that fails its entry stays.
+    /// Deletes a savepoint of the deprecated history. If that fails, its entry stays.
     Dispose {
         path: String,
-        /// Those after it in the plan are not tried either, should this one fail.
+        /// If this one fails, those after it in the plan are not tried either.
         is_in_order: bool,
     },
 }
 
 impl SnapshotStep {
-    /// The step's name in logs.
+    /// Returns the step's name for logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Create(_) => "create-snapshot",
@@ -66,7 +66,7 @@ impl SnapshotStep {
         }
     }
 
-    /// The kind of the periodic snapshot that it asks for, if it does.
+    /// Returns the kind of the periodic snapshot that the step requests, if it does.
     pub fn periodic(&self) -> Option<SnapshotKind> {
         match self {
             Self::Create(snapshot)
@@ -80,7 +80,7 @@ impl SnapshotStep {
         }
     }
 
-    /// Uids of the nodes whose going it asks for a snapshot.
+    /// Returns the uids of the departing nodes that the step takes a snapshot for.
     pub fn notices(&self) -> Vec<String> {
         match self {
             Self::Create(snapshot) => notices_of(snapshot),
@@ -89,19 +89,19 @@ impl SnapshotStep {
     }
 }
 
-/// One idempotent effect. Steps run in order and stop at the first error; the next pass starts from
-/// what the world then is.
+/// An idempotent effect. Steps run in order and stop at the first error; the next pass continues from whatever it
+/// finds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<K: JobResource = FlinkDeployment> {
     AddFinalizer,
     RemoveFinalizer,
-    /// Writes the status now: an intent, before what follows it.
+    /// Writes the status now, as an intent before the steps that follow.
     WriteStatus(Box<K::Status>),
     Event(Event),
     /// Keeps the superseded spec for `history` and `rollback`.
     RecordRevision(Box<Superseded<K::Spec>>),
     Snapshot(SnapshotStep),
-    /// Stop-with-savepoint; the trigger id is in the status already.
+    /// Triggers a stop-with-savepoint; the trigger id is in the status already.
     TriggerStop {
         job_id: String,
         trigger_id: String,
@@ -109,8 +109,8 @@ pub enum Step<K: JobResource = FlinkDeployment> {
         format: SavepointFormatType,
         drain: bool,
     },
-    /// Cancels the job; with `is_best_effort` an error does not stop the plan. One that is not there, or has
-    /// ended, needs no cancelling.
+    /// Cancels the job; with `is_best_effort`, an error does not stop the plan. A job that does not exist or has ended
+    /// needs no cancellation.
     CancelJob {
         job_id: String,
         is_best_effort: bool,
@@ -124,7 +124,7 @@ pub enum Step<K: JobResource = FlinkDeployment> {
 }
 
 impl<K: JobResource> Step<K> {
-    /// Its name in logs.
+    /// Returns the step's name for logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::AddFinalizer => "add-finalizer",
@@ -153,48 +153,47 @@ impl<K: JobResource> From<SnapshotStep> for Step<K> {
     }
 }
 
-/// Step that is taken on the cluster of a `FlinkDeployment`.
+/// A step on the cluster of a `FlinkDeployment`.
 #[derive(Clone, Debug, IntoStaticStr, PartialEq)]
 #[strum(serialize_all = "kebab-case")]
 pub enum ClusterStep {
-    /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its
-    /// TaskManagers must not go first.
+    /// Ends the pods of the JobManager Deployment with this uid, and leaves what it owns: its TaskManagers must not go
+    /// first.
     StopJobManager {
         uid: String,
-        /// The version of it in which no process of it had ever run: only this one is stopped, and
-        /// that it never ran is noted on it.
+        /// The version in which none of its processes had ever run: only this version is stopped, and is marked as
+        /// never having run.
         unstarted: Option<DeploymentVersion>,
     },
-    /// Deletes the JobManager Deployment with this uid and everything that it owns.
+    /// Deletes the JobManager Deployment with this uid, and everything it owns.
     DeleteJobManager { uid: String },
-    /// Ends the pods of the TaskManagers' Deployment, with this uid, of a standalone cluster. Those of one that is
-    /// deleted end only when the garbage collector comes by.
+    /// Ends the pods of a standalone cluster's TaskManager Deployment with this uid. After a deletion they would run
+    /// until the garbage collector gets to them.
     StopTaskManagers { uid: String },
-    /// Deletes the TaskManagers' Deployment, with this uid, of a standalone cluster.
+    /// Deletes a standalone cluster's TaskManager Deployment with this uid.
     DeleteTaskManagers { uid: String },
-    /// Gives the TaskManagers' Deployment, with this uid, of a standalone cluster this many replicas.
+    /// Scales a standalone cluster's TaskManager Deployment with this uid.
     ScaleTaskManagers { uid: String, replicas: i32 },
-    /// Deletes the HA metadata of the cluster: in ZooKeeper that of these jobs, where they are known,
-    /// and all that no other job has a part in.
+    /// Deletes the HA metadata of the cluster. In ZooKeeper that is the metadata of these jobs, if they are known, and
+    /// everything that no other job uses.
     DeleteHaMetadata { jobs: Option<Vec<String>> },
-    /// Deletes the stored job graphs, so that a JobManager starts with the new one; in ZooKeeper beside
-    /// a JobManager those of these jobs only.
+    /// Deletes the stored job graphs, so that a JobManager starts with the new one. In ZooKeeper, next to a JobManager,
+    /// only those of these jobs.
     ForgetJobGraphs { jobs: Vec<String> },
-    /// Takes the lead from the JobManager that is about to end, so that nobody leads until it has: neither it, again,
-    /// nor one that stands by.
+    /// Takes leadership from the JobManager that is about to end, so that there is no leader until it has ended:
+    /// neither it, again, nor one that stands by.
     HoldLeadership,
-    /// Lets the JobManager lead that stands by. Nothing where the operator does not hold the lock.
+    /// Lets the standby JobManager become the leader. Does nothing if the operator does not hold the lock.
     ReleaseLeadership,
     /// Creates ConfigMaps, Deployments and Services, ConfigMaps first.
     CreateCluster(Box<Objects>),
-    /// Makes the pods that try the wanted spec, and the ConfigMaps that they mount.
+    /// Creates the pods that try the desired spec, and the ConfigMaps that they mount.
     MakePreflight(Box<Preflight>),
-    /// Removes whatever tried a spec.
+    /// Removes everything that was created to try a spec.
     RemovePreflight,
-    /// Makes the Ingress this one; nothing: there is to be none.
+    /// Applies this Ingress, or removes it if `None`.
     ApplyIngress(Option<Box<Value>>),
-    /// Creates what a crash between two steps may have left out beside the JobManager, or what of
-    /// it was lost since.
+    /// Creates what a crash between two steps left out in addition to the JobManager, or what was lost since.
     FinishCluster(Box<Objects>),
 }
 
@@ -217,11 +216,11 @@ pub type PlanOf<K> = Plan<Step<K>, <K as HasStatus>::Status>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<T = Step, S = DeploymentStatus> {
     pub steps: Vec<T>,
-    /// The status at the end of the plan; written when it differs from the last one.
+    /// The status at the end of the plan; written if it differs from the last one.
     pub status: Box<S>,
-    /// One phrase: logged, shown by `plan`, asserted by tests.
+    /// A phrase that is logged, shown by `plan` and asserted by tests.
     pub because: String,
-    /// `None`: wait for a change.
+    /// `None` to wait for a change.
     pub look_again: Option<Duration>,
     /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,

@@ -1,4 +1,4 @@
-//! Obstacles of a pass: a question, something that cannot be read, or something that is wrong.
+//! What stops a pass: a question, something that cannot be read, or a problem.
 
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::event::Component;
@@ -8,10 +8,10 @@ use config::option::InvalidValue;
 /// Reason of an error that ends with the next valid spec.
 pub(super) const VALIDATION_ERROR: &str = "ValidationError";
 
-/// Reason of an error that a plan stopped at; it ends with a plan that is carried out.
+/// Reason of an error at which a plan stopped; it ends with the next plan that is carried out.
 pub(super) const NOT_CARRIED_OUT: &str = "NotCarriedOut";
 
-/// Something that is wrong and is told to the user: status, event and log say the same.
+/// A problem that is reported to the user, in the same words in status, event and log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Problem {
     pub(super) kind: ErrorType,
@@ -23,7 +23,7 @@ pub(super) struct Problem {
     pub(super) detail: Option<String>,
     pub(super) causes: Vec<String>,
     pub(super) stack_trace: Option<String>,
-    /// By which the next passes know it again.
+    /// Identifies the problem to later passes.
     pub(super) note: Option<ErrorNote>,
 }
 
@@ -52,23 +52,23 @@ impl Problem {
         Self::new(kind, reason, Component::JobManagerDeployment, message)
     }
 
-    /// A step was refused; whoever was to take it has told the event.
+    /// Creates the problem of a step that was refused. The event was already recorded when the step was tried.
     pub(super) fn not_carried_out(message: &str) -> Self {
         let detail = Some(NOT_CARRIED_OUT.to_owned());
         Self { detail, ..Self::of_resource(message) }
     }
 
-    /// Something is wrong with the resource, or with what is said of it.
+    /// Creates a problem of the resource, or of what is known about it.
     pub(super) fn of_resource(message: impl Into<String>) -> Self {
         Self::new(ErrorType::Reconciliation, "Error", Component::Operator, message)
     }
 
-    /// Something is wrong with the job itself.
+    /// Creates a problem of the job itself.
     pub(super) fn of_job(message: impl Into<String>) -> Self {
         Self::new(ErrorType::Reconciliation, "Error", Component::Job, message)
     }
 
-    /// The problem as it is stored, with what is wrong beside it.
+    /// Returns the document of the problem as it is stored, with `beside` as additional causes.
     pub(super) fn document(&self, beside: impl Iterator<Item = Part>) -> Document {
         let Self { kind, message, detail, causes, stack_trace, note, .. } = self.clone();
         Document {
@@ -80,7 +80,7 @@ impl Problem {
     }
 }
 
-/// A configuration that cannot be put together.
+/// Creates the problem of a configuration that cannot be built.
 pub(super) fn invalid_configuration(message: &str) -> Problem {
     Problem { reason: VALIDATION_ERROR, ..Problem::of_resource(message) }
 }
@@ -89,9 +89,9 @@ pub(super) fn invalid_configuration(message: &str) -> Problem {
 #[derive(Debug)]
 pub(super) enum Halt {
     Ask(Question),
-    /// Something cannot be read now; nothing is changed.
+    /// Something cannot be read at present; nothing is changed.
     Cannot(String),
-    /// Something is wrong; nothing but the status is changed.
+    /// Something is wrong; only the status is changed.
     Problem(Box<Problem>),
 }
 
@@ -117,7 +117,7 @@ impl From<InvalidValue> for Halt {
     }
 }
 
-/// A Deployment of the name exists and is not this resource's.
+/// Creates the problem of a Deployment of this name that does not belong to the resource.
 pub(super) fn foreign_deployment(name: &str) -> Problem {
     let message = format!(
         "a Deployment `{name}` already exists and does not belong to this FlinkDeployment. \

@@ -1,11 +1,11 @@
-//! The facts that a pass looks at whatever comes of it, by the phase: they are read at once, so that the decision is
-//! not made anew for each. All others are asked for by the rule that needs them, see [`crate::world`].
+//! The facts that every pass needs, by phase. They are read up front, so that the decision is not repeated for each of
+//! them. All other facts are requested by the rule that needs them, see [`crate::world`].
 
 use super::phase::Phase;
 use super::resource::JobResource;
 use super::world::{Fact, Facts, Question, World};
 
-/// A fact that is read before there is a decision.
+/// A fact that is read before the first decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Read {
     JobManager,
@@ -15,7 +15,7 @@ pub enum Read {
 }
 
 impl Read {
-    /// Names what is read, and on which condition.
+    /// Describes what is read, and on which condition.
     pub const fn text(self) -> &'static str {
         match self {
             Self::JobManager => "the JobManager's Deployment",
@@ -27,7 +27,7 @@ impl Read {
 }
 
 impl Phase {
-    /// The facts that each pass in this phase looks at.
+    /// Returns the facts that every pass in this phase needs.
     pub const fn reads(self) -> &'static [Read] {
         use Read::{JobManager, Jobs, Snapshots, Stop};
         match self {
@@ -40,7 +40,7 @@ impl Phase {
     }
 }
 
-/// The next fact to read in this phase.
+/// Returns the question for the next fact to read in this phase.
 pub fn next<K: JobResource>(phase: Phase, world: &World<'_, K>) -> Option<Question> {
     let Facts { jobs, stop, snapshots, .. } = &world.facts;
     if phase.reads().is_empty() {
@@ -51,7 +51,7 @@ pub fn next<K: JobResource>(phase: Phase, world: &World<'_, K>) -> Option<Questi
         Err(question) => return Some(question),
     };
     phase.reads().iter().find_map(|read| match read {
-        // Looked at above. A session job has none of its own.
+        // Read above. A session job has none of its own.
         Read::JobManager => None,
         Read::Jobs => unread(answers, jobs, Question::Jobs),
         Read::Stop => unread(answers, stop, Question::Stop),

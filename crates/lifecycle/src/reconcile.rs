@@ -1,7 +1,7 @@
-//! One pass: what there is, whether the spec is valid, and then the rules of the phase.
+//! One pass: observe, validate, then apply the rules of the phase.
 //!
-//! Applications, session clusters and session jobs have the rules and their order in common
-//! ([`Phase::rules`]); how a rule is carried out is a kind's own ([`Lifecycle`]).
+//! Applications, session clusters and session jobs share the rules and their order ([`Phase::rules`]); each kind
+//! carries a rule out in its own way ([`Lifecycle`]).
 
 use super::diff::SpecDiff;
 use super::job;
@@ -16,7 +16,7 @@ use super::world::{Question, World};
 use api::job::JobState;
 use api::reconciled::Reconciled;
 
-/// Why a pass ends at whose end the user is back at the spec that a rollback went to.
+/// Reason of a pass at the end of which the user is back at the spec that a rollback restored.
 pub(super) const RETURNED: &str = "the spec is the one that has been running since the rollback";
 
 /// Decides what to do with the resource now.
@@ -28,13 +28,13 @@ pub fn decide<K: JobResource>(world: &World<'_, K>) -> Result<PlanOf<K>, Questio
 }
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// The plan, or the question to answer first.
+    /// Returns the plan, or the question to answer first.
     pub(super) fn decide(mut self) -> Result<PlanOf<K>, Question> {
         let end = self.run();
         self.conclude(end)
     }
 
-    /// One pass: observe, validate, reconcile.
+    /// Runs one pass: observe, validate, reconcile.
     fn run(&mut self) -> End<K> {
         if self.is_canary() {
             return Ok(self.leave_canary());
@@ -58,7 +58,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         self.reconcile()
     }
 
-    /// The operator that looks whether it is alive by this resource needs it no more.
+    /// Releases a canary that the operator no longer needs for its health check.
     fn leave_canary(&self) -> PlanOf<K> {
         let plan = self.untouched("canary resource");
         let is_going = self.world.metadata().deletion_timestamp.is_some();

@@ -1,9 +1,8 @@
 //! Rehearsal of a change: the operator's own decision, pass after pass.
 //!
-//! The first pass is made on facts that were read. What a pass would do is taken to succeed, and the
-//! next one is made on what it leaves behind: a stopped job with its savepoint, a JobManager that is
-//! gone. Nothing is decided here; a rehearsal ends where the new job would start, or where the
-//! operator would wait or refuse.
+//! The first pass uses facts that were read. The steps of each pass are assumed to succeed, and the next pass uses what
+//! they leave behind: a stopped job with its savepoint, a JobManager that is gone. Nothing is decided here. A rehearsal
+//! ends when the new job would start, or when the operator would wait or refuse.
 
 mod step_text;
 #[cfg(test)]
@@ -33,14 +32,14 @@ use api::status::{JobStatusState, LAST_STATE_PATH};
 use config::OperatorConfig;
 use state::restore_point::RestorePoint;
 
-/// Passes that are made at most; the longest change takes six.
+/// Maximum number of passes; the longest change takes six.
 pub const PASSES_MAX: usize = 16;
-/// Between two passes.
+/// Simulated time between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Stands for the name that Flink will give a savepoint.
+/// Placeholder for the name that Flink will give a savepoint.
 pub const PLANNED_SAVEPOINT: &str = "savepoint-…";
 
-/// One pass that would do something.
+/// A pass that would do something.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scene {
@@ -53,20 +52,20 @@ pub struct Scene {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub scenes: Vec<Scene>,
-    /// Where the new job would start from; absent where none is started.
+    /// What the new job would be restored from; `None` if no job is started.
     pub restore: Option<RestorePoint>,
-    /// The job that runs would be stopped.
+    /// The running job would be stopped.
     pub stops_job: bool,
-    /// Why the operator would go no further.
+    /// Why the operator would not continue.
     pub halt: Option<String>,
 }
 
-/// A kind of resource whose changes are rehearsed.
+/// A kind of resource whose changes can be rehearsed.
 pub trait Rehearsed: JobResource {
-    /// Nothing for what only tells.
+    /// Returns the description of a step, or `None` if the step only reports something.
     fn step_text(step: &Self::Step) -> Option<StepText>;
 
-    /// The world after a step of this kind that succeeded.
+    /// Updates the world as if the step had succeeded.
     fn imagine(rehearsal: &mut Rehearsal<Self>, step: &Self::Step);
 }
 
@@ -76,7 +75,7 @@ pub struct Rehearsal<K: JobResource = FlinkDeployment> {
     resource: K,
     status: K::Status,
     cluster: Option<FlinkDeployment>,
-    /// Known facts: read, or left behind by the steps so far.
+    /// Known facts: read, or left behind by the previous steps.
     pub facts: Facts,
     now: Timestamp,
     outcome: Outcome,
@@ -84,8 +83,8 @@ pub struct Rehearsal<K: JobResource = FlinkDeployment> {
 }
 
 impl<K: Rehearsed> Rehearsal<K> {
-    /// Of the wanted resource, whose status is the one that is stored, and of a session job in its cluster.
-    /// That its jar can be fetched is taken for granted: only the operator knows what it reaches.
+    /// Creates a rehearsal of the desired resource, with the stored status, and of a session job in its cluster.
+    /// Assumes that the jar can be fetched: only the operator knows what it can reach.
     pub fn new(resource: K, cluster: Option<FlinkDeployment>, now: Timestamp) -> Self {
         let status = resource.status().cloned().unwrap_or_default();
         let snapshots = Fact::Unknown("not looked at".to_owned());
@@ -93,7 +92,7 @@ impl<K: Rehearsed> Rehearsal<K> {
         Self { resource, status, cluster, facts, now, outcome: Outcome::default(), is_over: false }
     }
 
-    /// Makes the next pass. False when there is none.
+    /// Runs the next pass. Returns false if there is none.
     ///
     /// # Errors
     /// The question to answer in [`Rehearsal::facts`] first.
@@ -128,7 +127,7 @@ impl<K: Rehearsed> Rehearsal<K> {
         } else if is_at_rest && status.observed_generation() != self.resource.meta().generation {
             self.outcome.halt = Some(because.clone());
         }
-        // Nothing but waiting follows where it is the last step.
+        // If it is the last step, only waiting follows.
         let finishes = texts.last().is_some_and(|text| text.step == "finish-cluster");
         self.is_over = is_at_rest || finishes;
         self.status = *status;
@@ -141,7 +140,7 @@ impl<K: Rehearsed> Rehearsal<K> {
         self.now += PAUSE;
     }
 
-    /// The world after a step that succeeded.
+    /// Updates the world as if the step had succeeded.
     fn imagine(&mut self, step: &Step<K>) {
         match step {
             Step::AddFinalizer => {
@@ -159,11 +158,11 @@ impl<K: Rehearsed> Rehearsal<K> {
                 self.outcome.stops_job = true;
                 end_job(&mut self.facts.jobs, job_id, JobStatusState::Canceled, self.now);
             }
-            // Nothing but waiting follows.
+            // Only waiting follows.
             Step::ScaleJob { .. } | Step::RemoveFinalizer => self.is_over = true,
             Step::Own(step) => K::imagine(self, step),
             Step::Snapshot(SnapshotStep::Take(snapshot)) if snapshot.cause == Cause::Upgrade => {
-                // Any that HA metadata name is no older.
+                // Any checkpoint that HA metadata names is no older.
                 let checkpoint = Some(0);
                 self.facts.checkpoint = Fact::Known(Trigger::Completed { path: None, checkpoint });
             }
@@ -224,7 +223,7 @@ impl Rehearsed for FlinkDeployment {
             ClusterStep::RemovePreflight => {
                 facts.preflight = Fact::Known(PreflightPods::default());
             }
-            // Nothing but waiting follows.
+            // Only waiting follows.
             ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,
             ClusterStep::FinishCluster(_)
             | ClusterStep::HoldLeadership
@@ -285,7 +284,7 @@ fn state_at(path: String, at: Timestamp) -> Checkpoints {
     Checkpoints { latest: Some(latest), ..Checkpoints::default() }
 }
 
-/// The job as its JobManager lists it after its end.
+/// Lists the job as its JobManager does after its end.
 fn end_job(jobs: &mut Fact<Vec<Job>>, id: &str, state: JobStatusState, now: Timestamp) {
     let mut known = match jobs {
         Fact::Known(jobs) => std::mem::take(jobs),

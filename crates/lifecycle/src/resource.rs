@@ -1,4 +1,4 @@
-//! Resources that have a job, `FlinkDeployment` and `FlinkSessionJob`, as everything about both of them looks at them.
+//! Resources that have a job, `FlinkDeployment` and `FlinkSessionJob`, as seen by the code they share.
 
 use std::fmt::Debug;
 
@@ -21,11 +21,11 @@ pub trait JobResource:
 {
     const JOB: JobKind;
     const FINALIZER: &'static str;
-    /// A step that is taken for this kind alone.
+    /// A step that exists only for this kind.
     type Step: OwnStep;
-    /// Facts that this process knows of a resource of this kind, and no status has a place for.
+    /// Facts about a resource of this kind that this process remembers and that have no place in a status.
     type Remembered: Clone + Debug + Default;
-    /// All that a configuration is made of, beside what is the same for a whole pass.
+    /// Everything that a configuration is built from, apart from what is the same for a whole pass.
     type Source: Debug;
 
     /// Returns true if the JobManager can be asked for the job.
@@ -41,9 +41,9 @@ pub trait JobResource:
     fn decide(world: &World<'_, Self>) -> Result<PlanOf<Self>, Question>;
 }
 
-/// A step of one kind of resource.
+/// A step that exists only for one kind of resource.
 pub trait OwnStep: Clone + Debug + PartialEq {
-    /// Its name in logs.
+    /// Returns its name for logs.
     fn name(&self) -> &'static str;
 }
 

@@ -1,23 +1,23 @@
-//! Rules that are looked at in each phase, in their order: `docs/lifecycle.md` is made from this.
+//! The rules of each phase, in order. `docs/lifecycle.md` is generated from this.
 
 use super::diff::ChangeClass;
 use super::phase::Phase;
 use api::job::JobState;
 
-/// Wish of the user, beside what is on record.
+/// What the user wants, compared with the record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wish {
     /// The spec on record, or a change that makes no difference.
     Same,
-    /// Another parallelism, which may be had without a restart.
+    /// Another parallelism, possibly without a restart.
     Rescale,
     /// Another spec.
     Change,
-    /// That the job stops, with any other change.
+    /// Stop the job, with any other change.
     Suspend,
-    /// That the suspended job goes on, with any other change.
+    /// Resume the suspended job, with any other change.
     Resume,
-    /// Another state to start from: a new `spec.job.savepointRedeployNonce`.
+    /// Start from another state: a new `spec.job.savepointRedeployNonce`.
     Redeploy,
 }
 
@@ -36,7 +36,7 @@ impl Wish {
         }
     }
 
-    /// The wish in a few words.
+    /// Describes the wish in a few words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Same => "no change",
@@ -49,7 +49,7 @@ impl Wish {
     }
 }
 
-/// A rule of a phase. The first one that has a plan decides.
+/// A rule of a phase. The first one that returns a plan decides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rule {
     SettleRecord,
@@ -71,7 +71,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Says what the rule does.
+    /// Describes what the rule does.
     pub const fn text(self) -> &'static str {
         match self {
             Self::SettleRecord => "if the status does not say what runs: wait, or refuse to act",
@@ -101,7 +101,7 @@ impl Rule {
         }
     }
 
-    /// True if the rule is looked at when the user wants this.
+    /// Returns true if the rule applies to this wish of the user.
     pub const fn is_for(self, wish: Wish) -> bool {
         match self {
             Self::Maintain => matches!(wish, Wish::Same),
@@ -125,8 +125,8 @@ impl Rule {
 }
 
 impl Phase {
-    /// The rules that are looked at in this phase, in order. What was begun is continued before an edit is carried
-    /// out, but that a start which was begun gives way to another state that its user names.
+    /// Returns the rules of this phase, in order. What was begun is continued before an edit is carried out, except
+    /// that a start gives way to another state that the user names.
     pub const fn rules(self) -> &'static [Rule] {
         use Rule::{
             AwaitSavepoint, ContinueCancel, ContinueRollback, ContinueStop, Deploy, FinishStart,
@@ -135,7 +135,7 @@ impl Phase {
         };
         match self {
             Self::New => &[SettleRecord, Deploy],
-            // A pass ends before there are rules to be looked at.
+            // The pass ends before any rules.
             Self::Unreadable | Self::Deleting => &[],
             Self::Stopping => &[SettleRecord, ContinueStop],
             Self::Cancelling => &[SettleRecord, ContinueCancel],

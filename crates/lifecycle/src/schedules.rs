@@ -1,5 +1,5 @@
-//! Schedules of snapshots that cannot be read, said once per change of the spec: they never fire,
-//! and that is found out when a snapshot is missed.
+//! Schedules of snapshots that cannot be parsed, reported once per change of the spec. They never fire, which would
+//! only be noticed when a snapshot is missing.
 
 use super::event::{Component, Event};
 use super::kind::Kind;
@@ -9,7 +9,7 @@ use super::trigger::known::SnapshotKind;
 use validation::schedule::Schedule;
 
 impl<K: Kind> Pass<'_, K> {
-    /// Warns when the spec is new to this operator and has a schedule that never fires.
+    /// Warns if the spec is new to this operator and has a schedule that never fires.
     pub(super) fn warn_of_schedules(&mut self) {
         if self.status.observed_generation() == Some(self.generation) {
             return;

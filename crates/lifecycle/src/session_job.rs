@@ -1,11 +1,10 @@
 //! One pass over a `FlinkSessionJob`: observe, validate, reconcile.
 //!
-//! The job runs in a cluster that is somebody else's: while that cluster is not ready nothing is
-//! concluded and nothing is done. A job's id is in the status before anything is uploaded, and a
-//! submission whose end is not known is looked for before it is made again, with the same id: so
-//! one job never runs twice. Nor is one submitted beside another of the same resource, which its id
-//! tells ([`identity`]), whatever the record says. Cancelling is how a job stops with its last checkpoint; HA metadata
-//! plays no part.
+//! The job runs in a cluster that belongs to another resource: while that cluster is not ready, nothing is concluded
+//! and nothing is done. A job's id is in the status before anything is uploaded. A submission with an unknown outcome
+//! is looked for before it is repeated with the same id, so that a job never runs twice. Nor is a job submitted while
+//! another one of the same resource, recognisable by its id ([`identity`]), runs, whatever the record says. A job stops
+//! with its last checkpoint by being cancelled; HA metadata plays no part.
 
 mod deletion;
 mod etcd_restore;
@@ -50,7 +49,7 @@ type Maybe = super::kind::Maybe<FlinkSessionJob>;
 type Pass<'w> = pass::Pass<'w, FlinkSessionJob>;
 
 impl Pass<'_> {
-    /// The label that users select the jobs of a cluster by.
+    /// Sets the label by which users select the jobs of a cluster.
     fn label_resource(&mut self) {
         let metadata = &self.world.resource.metadata;
         let label = metadata.labels.as_ref().and_then(|labels| labels.get(SESSION_LABEL));
@@ -61,13 +60,14 @@ impl Pass<'_> {
         }
     }
 
-    /// The version of Flink that the cluster runs, whatever its user wants by now.
+    /// Returns the Flink version that the cluster runs, even if its spec has changed since.
     fn running_version(&self) -> Option<FlinkVersion> {
         let cluster = self.world.session_cluster?;
         running_spec(cluster).map_or(cluster.spec.flink_version, |spec| spec.flink_version)
     }
 
-    /// The cluster may come later, and its watch wakes the job: nothing but the error is written.
+    /// Reports the missing cluster. It may be created later, and its watch triggers a pass for the job: only the error
+    /// is written.
     fn miss_cluster(&mut self) -> Plan {
         let message = format!(
             "the session cluster `{}` does not exist in namespace `{}`: create the \
@@ -88,26 +88,25 @@ impl Pass<'_> {
         self.refuse_cluster("UnsupportedFlinkVersion", UNSUPPORTED_CLUSTER, message)
     }
 
-    /// Told by status and event, and gone from the status with its cause.
+    /// Reports why the cluster is refused by status and event. The error is cleared once its cause is gone.
     fn refuse_cluster(&mut self, reason: &'static str, detail: &str, message: String) -> Plan {
         let detail = Some(detail.to_owned());
         self.problem = Some(Problem { reason, detail, ..Problem::of_resource(message.clone()) });
         self.finish(message, None)
     }
 
-    /// True if the cluster can be asked and told anything.
+    /// Returns true if the cluster accepts requests.
     fn is_cluster_ready(&self) -> bool {
         self.world.session_cluster.is_some_and(leaving::is_ready)
     }
 
-    /// The cluster that the job was deployed to, or else is to go to.
+    /// Returns the cluster that the job was deployed to, or else will be.
     fn cluster_name(&self) -> &str {
         let deployed = self.last.as_ref().and_then(|last| last.spec.deployment_name.as_deref());
         deployed.or(self.spec.deployment_name.as_deref()).unwrap_or_default()
     }
 
-    /// The first submission never began, and another cluster is wanted now: the next pass is about
-    /// that one.
+    /// Switches to the desired cluster if the first submission never began. The next pass is about that cluster.
     fn go_to_wanted_cluster(&mut self) -> Option<Plan> {
         let wanted = self.world.resource.spec.deployment_name.as_deref();
         let looked_at =
@@ -121,19 +120,19 @@ impl Pass<'_> {
         Some(self.finish(because, Some(Duration::ZERO)))
     }
 
-    /// Why there is nothing to go on with.
+    /// Validates the spec; returns why there is nothing to continue with.
     fn validate(&mut self) -> Result<Option<String>, Halt> {
         let world = self.world;
         let input = SessionJobInput {
             namespace: world.namespace(),
             spec: &world.resource.spec,
             last_reconciled: self.last.as_ref().map(|last| &last.spec),
-            // The one that the job is in is not the one to judge a refused edit of its name by.
+            // A refused edit of the cluster's name must not be validated against the cluster that the job is in.
             cluster: world.session_cluster.map(SessionCluster::of).filter(|cluster| {
                 Some(cluster.name) == world.resource.spec.deployment_name.as_deref()
             }),
             operator: world.operator,
-            // The fetch itself keeps to public hosts, and is tried before a job is stopped.
+            // The fetch itself accepts public hosts only, and is tried before a job is stopped.
             host: None,
         };
         let mut violations = self.world.memo.violations(input.last_reconciled, || validate(&input));
@@ -147,7 +146,7 @@ impl Pass<'_> {
         Ok(because)
     }
 
-    /// Asks validators outside, but not about what is reconciled already.
+    /// Asks the external validators, except about a spec that was already reconciled.
     fn consult(&self) -> Result<Outcome, Halt> {
         let World { now, facts, validators, .. } = self.world;
         if self.last.is_some() && self.world.status.observed_generation == Some(self.generation) {
@@ -218,7 +217,7 @@ impl Lifecycle for FlinkSessionJob {
     }
 
     fn stopped(pass: &mut Pass<'_>) -> End {
-        // An id that is kept would make the Java operator take the ended job for the new one.
+        // If the id were kept, the Java operator would take the ended job for the new one.
         pass.status.job_status.job_id = None;
         Ok(pass.succeed_later(UpgradeMode::Savepoint))
     }
@@ -264,7 +263,7 @@ impl Lifecycle for FlinkSessionJob {
     }
 }
 
-/// Machine-readable reasons of a refusal that ends when the cluster is another.
+/// Machine-readable reasons of a refusal that ends when the cluster changes.
 pub(crate) const MISSING_CLUSTER: &str = "SessionClusterMissing";
 pub(crate) const UNSUPPORTED_CLUSTER: &str = "UnsupportedFlinkVersion";
 

@@ -1,8 +1,8 @@
 //! One pass over a `FlinkStateSnapshot`: take it, follow it, end it.
 //!
-//! The trigger id is in the status before Flink gets the request, and the same id may be sent again:
-//! a crash in between neither loses the snapshot nor takes it twice. An answer that does not come
-//! fails nothing: only Flink's own words do, or a time that has passed.
+//! The trigger id is in the status before Flink gets the request, and the same id may be sent again. A crash in between
+//! therefore neither loses the snapshot nor takes it twice. A missing answer does not fail a snapshot: only Flink's own
+//! report does, or a timeout.
 
 mod deletion;
 pub mod labels;
@@ -29,35 +29,34 @@ use api::version::FlinkVersion;
 use config::options;
 use validation::state_snapshot::{StateSnapshotInput, validate};
 
-/// First pause after a failure; each is twice as long as the one before, up to [`BACKOFF_MAX`].
+/// First pause after a failure; it doubles each time, up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_mins(10);
-/// Flink remembers a trigger for five minutes: one that it does not know so soon after the request
-/// never arrived, or went with its JobManager.
+/// Flink remembers a trigger for five minutes. One that is unknown this soon after the request never arrived, or was
+/// lost with its JobManager.
 const SEND_AGAIN: SignedDuration = SignedDuration::from_secs(30);
-/// How long a job may be on its way back to `RUNNING`.
+/// How long a job may take to return to `RUNNING`.
 const PASSING_MAX: SignedDuration = SignedDuration::from_mins(5);
-/// Flink ends a snapshot after `execution.checkpointing.timeout`; this long after that nobody
-/// believes in it any more.
+/// Flink ends a snapshot after `execution.checkpointing.timeout`. This long after that, it is considered lost.
 pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
-/// Reason of what a spec is told that makes no sense.
+/// Reason reported for an invalid spec.
 const INVALID: &str = "ValidationError";
-/// How soon to look at a job that is on its way, should nobody tell.
+/// How soon to check a job that is in transition, in case no watch reports it.
 const PASSING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// One idempotent effect, in the order of a plan.
+/// An idempotent effect of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Adds the finalizer, and makes labels what they are here; `None` removes one.
+    /// Adds the finalizer, and sets these labels; `None` removes one.
     Mark {
         adds_finalizer: bool,
         labels: Vec<(&'static str, Option<String>)>,
     },
     WriteStatus(Box<StateSnapshotStatus>),
     Event(Event),
-    /// The trigger id is in the status already. A refusal is brought to [`refused`].
+    /// Sends the request. The trigger id is in the status already. A refusal is passed to [`refused`].
     Trigger(Request),
-    /// Deletes the savepoint and makes sure of it. A failure is brought to [`not_disposed`].
+    /// Deletes the savepoint and verifies that it is gone. A failure is passed to [`not_disposed`].
     Dispose {
         path: String,
     },
@@ -68,10 +67,10 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// The status at the end of the plan; written when it differs from the stored one.
+    /// The status at the end of the plan; written if it differs from the stored one.
     pub status: Box<StateSnapshotStatus>,
     pub because: String,
-    /// `None`: wait for a change.
+    /// `None` to wait for a change.
     pub look_again: Option<Duration>,
     /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
@@ -96,14 +95,14 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     }
 }
 
-/// Flink refused the request of [`Step::Trigger`], for this reason.
+/// Returns the plan after Flink refused the request of [`Step::Trigger`] for this reason.
 pub fn refused(world: &World<'_>, intent: &StateSnapshotStatus, message: &str) -> Plan {
     let mut pass = Pass::new(world);
     pass.status = intent.clone();
     pass.fail(message)
 }
 
-/// The savepoint of [`Step::Dispose`] may still be there, for this reason.
+/// Returns the plan after the savepoint of [`Step::Dispose`] could not be verified as deleted, for this reason.
 pub fn not_disposed(world: &World<'_>, message: &str) -> Plan {
     Pass::new(world).dispose_later(message)
 }
@@ -113,14 +112,14 @@ struct Pass<'w> {
     world: &'w World<'w>,
     status: StateSnapshotStatus,
     steps: Vec<Step>,
-    /// The job that is referred to, once it was looked up; whether it exists.
+    /// Whether the referenced job exists; `None` until it was looked up.
     has_job: Option<bool>,
 }
 
-/// Prospect of a job that is to run for a snapshot.
+/// State of a job that has to run for a snapshot.
 enum Readiness {
     Running,
-    /// On its way back; there is still time.
+    /// On its way back to running, within the time limit.
     Passing,
     Ended,
 }
@@ -144,7 +143,7 @@ impl<'w> Pass<'w> {
                 }
                 Ok(Target::Absent) => self.has_job = Some(false),
                 Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
-                // A savepoint that is there already needs no job.
+                // An existing savepoint needs no job.
                 Err(_) if self.record().is_some() => {}
                 Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
             }
@@ -163,7 +162,7 @@ impl<'w> Pass<'w> {
         let job = match self.world.target()? {
             Ok(Target::Present(job)) => job,
             Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
-            // Told above.
+            // Reported above.
             Ok(Target::Absent | Target::Foreign) | Err(_) => {
                 return Ok(self.wait("its job cannot be read"));
             }
@@ -175,12 +174,12 @@ impl<'w> Pass<'w> {
         }
     }
 
-    /// A savepoint that is there already and only recorded.
+    /// Returns the existing savepoint that is only to be recorded.
     fn record(&self) -> Option<&'w SavepointSpec> {
         self.spec().savepoint.as_ref().filter(|savepoint| savepoint.already_exists == Some(true))
     }
 
-    /// The plan where the spec makes no sense: told once, and in the status until it makes sense.
+    /// Returns the plan for an invalid spec. It is reported once, and stays in the status until the spec is valid.
     fn refuse_invalid(&mut self) -> Result<Option<Plan>, Question> {
         let input = StateSnapshotInput {
             spec: self.spec(),
@@ -192,7 +191,7 @@ impl<'w> Pass<'w> {
             matches!(reason_of(error).as_deref(), Some(INVALID | VALIDATOR_UNAVAILABLE))
         });
         if violations.is_empty() && self.record().is_some() {
-            // Nothing is taken that others could have a say in.
+            // Nothing is taken, so external validators are not asked.
             return Ok(None);
         }
         let World { now, validators, facts, .. } = self.world;
@@ -209,7 +208,7 @@ impl<'w> Pass<'w> {
         Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
     }
 
-    /// A validator has not answered.
+    /// Waits for a validator that has not answered.
     fn hold(&mut self, hold: Hold, told: Option<&str>) -> Plan {
         if let Some(problem) = hold.problem() {
             self.refuse(problem.reason, &problem.message, told);
@@ -217,13 +216,13 @@ impl<'w> Pass<'w> {
         self.finish(hold.because, Some(hold.look_again))
     }
 
-    /// The error as it is stored.
+    /// Returns the error as it is stored.
     pub(super) fn document(&self, message: &str, reason: Option<&str>) -> String {
         let document = error_document(ErrorType::Reconciliation, message, reason, &[]);
         self.world.form.apply(&document)
     }
 
-    /// Puts it into the status, and into an event where that is `told` there not yet.
+    /// Puts the refusal into the status, and into an event unless `told` is the same already.
     fn refuse(&mut self, reason: &'static str, message: &str, told: Option<&str>) {
         let error = self.document(message, Some(reason));
         if told != Some(&*error) {
@@ -235,7 +234,7 @@ impl<'w> Pass<'w> {
         self.status.error = Some(error);
     }
 
-    /// Notes the trigger id, then asks Flink.
+    /// Records the trigger id, then asks Flink.
     fn trigger(&mut self, job: &Job) -> Plan {
         let Some(job_id) = job.id.clone() else {
             return self.wait("the status of its job has no job id");
@@ -254,7 +253,8 @@ impl<'w> Pass<'w> {
         self.finish("triggering the snapshot", Some(self.poll_interval()))
     }
 
-    /// The job cannot run, and no snapshot of it ends: its cluster may be made anew in a moment.
+    /// Gives up after a while, because the job cannot run and no snapshot of it completes. Until then, its cluster may
+    /// be recreated at any moment.
     fn give_up_unserved(&mut self, why: &str) -> Plan {
         self.has_job = Some(true);
         if self.age() < PASSING_MAX {
@@ -263,7 +263,7 @@ impl<'w> Pass<'w> {
         self.abandon(&format!("is not running: {why}"))
     }
 
-    /// Decides what to ask for, or why nothing can be asked for.
+    /// Decides what to request, or why nothing can be requested.
     fn wanted(&self, job: &Job) -> Result<Wanted, String> {
         let Some(savepoint) = &self.spec().savepoint else {
             let is_able = job.flink_version.is_none_or(|version| version >= FlinkVersion::V1_17);
@@ -289,7 +289,7 @@ impl<'w> Pass<'w> {
         Ok(Wanted::Savepoint { directory, format })
     }
 
-    /// A snapshot that was asked for: how does it stand?
+    /// Follows a snapshot that was requested.
     fn follow(&mut self) -> Result<Plan, Question> {
         let Some(trigger_id) = self.status.trigger_id.clone().filter(|id| !id.is_empty()) else {
             self.status.state = SnapshotState::TriggerPending;
@@ -308,7 +308,8 @@ impl<'w> Pass<'w> {
         self.has_job = Some(true);
         let readiness = self.readiness(job);
         let is_running = matches!(readiness, Readiness::Running);
-        // By the job's status, which may be of after the snapshot's end: Flink is asked for that first.
+        // This follows from the job's status, which may be newer than the end of the snapshot. Flink is therefore asked
+        // for the snapshot first.
         let has_ended = matches!(readiness, Readiness::Ended);
         let is_overdue = self.age() > job.timeout.saturating_add(OVERDUE);
         match self.world.trigger()? {
@@ -323,8 +324,8 @@ impl<'w> Pass<'w> {
             Ok(Trigger::NotFound) if has_ended || (!is_running && is_overdue) => {
                 Ok(self.abandon("is not running"))
             }
-            // The status may be behind, and an answer that does not come is none: what is given up
-            // now may be complete in a moment, and nobody would know its path.
+            // The status may be out of date, and a missing answer proves nothing. A snapshot given up now may complete
+            // in a moment, and its path would be unknown.
             Ok(Trigger::Pending) | Err(_) if has_ended && is_overdue => {
                 Ok(self.abandon("is not running"))
             }
@@ -360,7 +361,7 @@ impl<'w> Pass<'w> {
             )
             | None => {
                 let since = job.since.unwrap_or(self.world.created());
-                // A snapshot that came later waits as long as any other.
+                // A later snapshot waits as long as any other.
                 let since = since.max(self.world.created());
                 if self.world.now.duration_since(since) < PASSING_MAX {
                     Readiness::Passing
@@ -379,14 +380,14 @@ impl<'w> Pass<'w> {
         }
     }
 
-    /// Time since the trigger.
+    /// Returns the time since the trigger.
     fn age(&self) -> SignedDuration {
         let noted = self.status.trigger_timestamp.as_deref().and_then(|text| text.parse().ok());
         let since: Timestamp = noted.unwrap_or_else(|| self.world.created());
         self.world.now.duration_since(since)
     }
 
-    /// Rest of the pause after the last failure.
+    /// Returns the rest of the pause after the last failure.
     fn backoff_left(&self) -> Option<Duration> {
         if self.status.failures <= 0 {
             return None;
@@ -463,7 +464,7 @@ impl<'w> Pass<'w> {
         self.finish(because, Some(interval))
     }
 
-    /// Most snapshots are done in seconds; those that are not take minutes.
+    /// Returns the polling interval. Most snapshots complete in seconds; the others take minutes.
     fn poll_interval(&self) -> Duration {
         match self.age().as_secs() {
             ..10 => Duration::from_secs(1),
@@ -472,7 +473,7 @@ impl<'w> Pass<'w> {
         }
     }
 
-    /// Brings finalizer and labels in line with the status as it is now.
+    /// Updates finalizer and labels from the current status.
     fn mark(&mut self) {
         let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
         let is_leaving = self.world.resource.metadata.deletion_timestamp.is_some();
@@ -508,7 +509,7 @@ impl<'w> Pass<'w> {
     }
 }
 
-/// Pause after this many failures.
+/// Returns the pause after this many failures.
 pub(super) fn backoff(failures: i32) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1).clamp(0, 16)).unwrap_or(0);
     BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)

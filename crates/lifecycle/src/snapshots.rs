@@ -1,5 +1,4 @@
-//! Snapshots of a job: asking for them, following them where they are no resources,
-//! and letting old ones go.
+//! Snapshots of a job: requesting them, following those that are not resources, and removing old ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,16 +28,16 @@ use config::cluster::savepoint_directory;
 use config::{FlinkConfig, options};
 use state::references::{CLAIMED, claims, in_job, is_checkpoint, is_same_location};
 
-/// How soon to look again after a snapshot was asked for: then the next one has its time.
+/// How soon to look again after a snapshot was requested, to schedule the next one.
 pub(super) const AFTER_TRIGGER: Duration = Duration::from_secs(5);
-/// Snapshots that one pass lets go: each takes a call.
+/// Maximum number of snapshots removed per pass; each takes a call.
 const DELETIONS_MAX: usize = 10;
-/// A savepoint of the history that somebody else refers to stays in it; how soon to look again
-/// whether it may go: all that could refer to it is read then.
+/// How soon to check again whether a savepoint of the history that something else refers to may be removed. The check
+/// reads everything that could refer to it.
 const HELD: SignedDuration = SignedDuration::from_mins(5);
 
 impl<K: Kind> Pass<'_, K> {
-    /// True if snapshots of this job are resources.
+    /// Returns true if snapshots of this job are resources.
     pub(super) fn uses_resources(&self, config: &FlinkConfig) -> bool {
         self.world.has_snapshot_resources
             && config.get(&options::SNAPSHOT_RESOURCE_ENABLED).unwrap_or(true)
@@ -48,7 +47,7 @@ impl<K: Kind> Pass<'_, K> {
         K::is_answering(self)
     }
 
-    /// Asks for the snapshots that are due and lets old ones go; says when the next is due.
+    /// Requests the snapshots that are due and removes old ones; returns when the next one is due.
     pub(super) fn maintain_snapshots(
         &mut self,
         config: &FlinkConfig,
@@ -59,13 +58,13 @@ impl<K: Kind> Pass<'_, K> {
         let known = if self.uses_resources(config) {
             match self.world.snapshots()? {
                 Ok(known) => known.clone(),
-                // Without them nobody can tell when the last one was taken.
+                // Without them, it is unknown when the last one was taken.
                 Err(_) => return Ok(None),
             }
         } else {
             Vec::new()
         };
-        // The spec of a target has not proven itself, and its limits are those of what serves.
+        // The spec of a target is not proven yet. The limits of the serving colour apply.
         if !self.world.is_target {
             self.clean_up(config, &known)?;
         }
@@ -132,7 +131,7 @@ impl<K: Kind> Pass<'_, K> {
             let wanted = self.job();
             let facts = self.job_facts(config, &wanted, last, known);
             if !facts.was_created(kind, cause) {
-                // Without a directory validation has refused it.
+                // Without a directory, validation has refused it.
                 let Some(resource) = facts.resource(kind, cause) else { return Ok(()) };
                 self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
             }
@@ -163,7 +162,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(())
     }
 
-    /// A fresh id for each of the two that one pass may ask for.
+    /// Returns a new id for each of the two snapshots that a pass may request.
     pub(super) fn trigger_id(&self, kind: SnapshotKind) -> String {
         match kind {
             SnapshotKind::Savepoint => self.world.fresh.trigger_id.clone(),
@@ -171,7 +170,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// The nonce has had its effect: it is stored with the reconciled spec.
+    /// Marks the nonce as used up, by storing it with the reconciled spec.
     fn use_nonce(&mut self, kind: SnapshotKind, nonce: Option<i64>) {
         let was_stable = self.is_stable();
         let Some(last) = &mut self.last else { return };
@@ -185,14 +184,14 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// The nonce that asked for a snapshot which is under way; after a start of the operator it counts
-    /// as the one that is wanted.
+    /// Returns the nonce that requested the snapshot in progress; after a start of the operator, the desired one is
+    /// assumed.
     fn nonce_of(&self, kind: SnapshotKind, pending: &legacy::Pending) -> Option<i64> {
         let asked = self.world.periodic.nonce_of(&pending.trigger_id);
         asked.or_else(|| kind.nonce(&self.job()))
     }
 
-    /// Learns how the snapshots of the job's own bookkeeping stand.
+    /// Updates the status from the snapshots of the job's own bookkeeping.
     pub(super) fn observe_triggers(&mut self) -> Result<(), Halt> {
         for kind in SnapshotKind::ALL {
             let Some(pending) = legacy::pending(self.status.job(), kind) else { continue };
@@ -230,7 +229,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(())
     }
 
-    /// Within its grace period a nonce asks again; later it is given up.
+    /// Ends a failed snapshot. Within its grace period its nonce is tried again; later it is given up.
     fn end_failed(
         &mut self,
         kind: SnapshotKind,
@@ -261,11 +260,11 @@ impl<K: Kind> Pass<'_, K> {
         legacy::forget(self.status.job_mut(), kind);
     }
 
-    /// A completed savepoint of the job: the next restore point. It is shown as a resource, or in
-    /// the deprecated history where that kind is not installed.
+    /// Records a completed savepoint of the job as the next restore point. It is shown as a resource, or in the
+    /// deprecated history if that kind is not installed.
     pub(super) fn record_savepoint(&mut self, path: &str) {
         let now = self.world.now;
-        // The name of the resource: after a crash the same savepoint is the same resource.
+        // Part of the resource's name: after a crash, the same savepoint is the same resource.
         let since = job::stop_since(self.status.job()).unwrap_or(now);
         let format = job::note_savepoint(self.status.job_mut(), path);
         if let Some(config) = self.observe_config().ok().filter(|c| self.uses_resources(c)) {
@@ -277,7 +276,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Makes room for the trigger of a stop-with-savepoint.
+    /// Gives up a savepoint to make room for the trigger of a stop-with-savepoint.
     pub(super) fn give_up_savepoint(&mut self, message: &str) {
         let kind = SnapshotKind::Savepoint;
         if let Some(pending) = legacy::pending(self.status.job(), kind) {
@@ -309,7 +308,7 @@ impl<K: Kind> Pass<'_, K> {
         self.tell(Event::warning(reason, Component::Operator, message));
     }
 
-    /// A change of the spec waits for a savepoint that is being taken.
+    /// Delays a change of the spec while a savepoint is being taken.
     pub(super) fn hold_for_savepoint(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         let config = self.observe_config()?;
         let is_pending = legacy::pending(self.status.job(), SnapshotKind::Savepoint).is_some();
@@ -345,15 +344,16 @@ impl<K: Kind> Pass<'_, K> {
         Ok(())
     }
 
-    /// Writes what was just seen, as it may replace what goes now: should it be lost in a crash, the
-    /// stored status would name a savepoint that is no more.
+    /// Writes what was just observed, because it may replace what is removed now. If it were lost in a crash, the
+    /// stored status would name a savepoint that no longer exists.
     fn write_what_is_known(&mut self) {
         if self.status != *self.world.status {
             self.write_intent();
         }
     }
 
-    /// One whose savepoint goes with it waits for a JobManager, and for nobody to need it.
+    /// Returns true if the snapshot may be removed. If its savepoint is deleted with it, a JobManager has to answer,
+    /// and nothing may need the savepoint.
     fn may_go(&self, snapshot: &KnownSnapshot) -> Result<bool, Halt> {
         match &snapshot.path {
             Some(path) if snapshot.is_disposed_of && !path.is_empty() => {
@@ -363,8 +363,8 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// True if the job, or a former version of it, could start from the savepoint, its entry in the
-    /// history aside.
+    /// Returns true if the job, or a previous version of it, could be started from the savepoint, ignoring its entry in
+    /// the history.
     fn is_referred_to(&self, path: &str) -> Result<bool, Halt> {
         let mut status = self.status.job().clone();
         if let Some(info) = &mut status.savepoint_info {
@@ -380,7 +380,7 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
-    /// True if a savepoint of the history can go, and nobody needs it, here or elsewhere.
+    /// Returns true if a savepoint of the history can be deleted, and is not needed here or elsewhere.
     fn may_be_disposed_of(&mut self, path: &str) -> Result<bool, Halt> {
         let now = self.world.now;
         let is_held = |at: Timestamp| now.duration_since(at) < HELD;
@@ -394,7 +394,7 @@ impl<K: Kind> Pass<'_, K> {
         let (key, message) = match self.world.references()? {
             Ok(references) => match references.get(path) {
                 Some(others) if others.is_empty() => return Ok(true),
-                // It came into the history only now.
+                // It was added to the history in this pass.
                 None => return Ok(false),
                 Some(others) => {
                     let others = others.join(", ");
@@ -414,15 +414,15 @@ impl<K: Kind> Pass<'_, K> {
         Ok(false)
     }
 
-    /// True if the job could have to go on from the savepoint: Flink's statistics name also one that
-    /// was deleted, until there is a newer state.
+    /// Returns true if the job might have to restore the savepoint: Flink's statistics name even a deleted one, until
+    /// there is newer state.
     fn may_be_newest_state(&self, path: &str) -> Result<bool, Halt> {
         let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(true) };
         let latest = checkpoints.latest.as_ref();
         Ok(latest.is_some_and(|latest| is_same_location(&latest.path, path)))
     }
 
-    /// The deprecated history shrinks by what the resources hold.
+    /// Reduces the deprecated history by what the resources hold.
     fn clean_up_history(
         &mut self,
         config: &FlinkConfig,
@@ -468,7 +468,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 }
 
-/// True if somebody else holds savepoints of the history, or may.
+/// Returns true if something else refers to savepoints of the history, or may.
 pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
     match references {
         Fact::NotAsked => false,
@@ -477,7 +477,7 @@ pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
     }
 }
 
-/// Takes back that nonces were used up whose snapshots were `refused`: they go on asking.
+/// Reverts that nonces were used up whose snapshots were `refused`, so that they are tried again.
 pub fn keep_unasked<S: StoredSpec>(
     end: &mut ReconciliationStatus,
     before: &ReconciliationStatus,
@@ -502,7 +502,7 @@ pub fn keep_unasked<S: StoredSpec>(
     }
 }
 
-/// Puts back the entries of the history that could not be disposed of after all.
+/// Restores the entries of the history that could not be disposed of.
 pub fn keep_undisposed(job: &mut JobStatus, before: &JobStatus, undisposed: &[String]) {
     let entries = before.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
     let mut kept: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! Transitions of any resource with a job: how it is stopped, what its next start is from, and what is put on record.
+//! Transitions of any resource with a job: how it is stopped, what its next start restores, and what is recorded.
 
 pub(crate) mod deletion;
 pub mod etcd_restore;

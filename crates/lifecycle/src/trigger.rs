@@ -1,7 +1,7 @@
-//! Snapshots that a job asks for: by a new nonce, or by its schedule.
+//! Snapshots that a job requests: by a new nonce, or by its schedule.
 //!
-//! Deployments and session jobs are alike. Where snapshots are resources one is created and its
-//! controller takes it; elsewhere Flink is asked directly and the job's status keeps the books.
+//! This is the same for deployments and session jobs. If snapshots are resources, one is created and its controller
+//! takes it; otherwise Flink is asked directly, and the job's status does the bookkeeping.
 
 pub mod known;
 pub mod memory;
@@ -30,15 +30,15 @@ use config::cluster::savepoint_directory;
 use config::{FlinkConfig, options};
 use validation::schedule::Schedule;
 
-/// Retries of a snapshot that the operator asks for: a checkpoint coordinator that is busy, or
-/// tasks that have not all started, must not use up a nonce.
+/// Retries of a snapshot that the operator requests. A busy checkpoint coordinator, or tasks that have not all started,
+/// must not use up a nonce.
 const BACKOFF_LIMIT: i32 = 3;
 
-/// How soon to look again at a job whose periodic snapshot takes longer than its interval.
+/// How soon to check a job again whose periodic snapshot takes longer than its interval.
 const OPEN_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Memory {
-    /// Notes which nonce asked for a snapshot.
+    /// Remembers which nonce requested a snapshot.
     pub fn note_taken(&mut self, snapshot: &TakeSnapshot) {
         if let Cause::Manual { nonce } = snapshot.cause {
             self.asked.insert(snapshot.kind, (snapshot.request.trigger_id.clone(), nonce));
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// A job with what its snapshots depend on.
+/// A job, and what its snapshots depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct JobFacts<'a> {
     pub now: Timestamp,
@@ -55,24 +55,24 @@ pub struct JobFacts<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub uid: &'a str,
-    /// Of the spec that is wanted.
+    /// Generation of the desired spec.
     pub generation: i64,
     /// When the job resource was created.
     pub created: Timestamp,
     pub wanted: &'a JobSpec,
-    /// The reconciled one, whose nonces are used up.
+    /// The reconciled spec, whose nonces are used up.
     pub last: &'a JobSpec,
     pub status: &'a JobStatus,
     pub config: &'a FlinkConfig,
     pub flink_version: Option<FlinkVersion>,
     pub memory: &'a Memory,
     pub known: &'a [KnownSnapshot],
-    /// It does not serve yet: periodic snapshots are those of the colour that does.
+    /// The job does not serve yet. Periodic snapshots are only taken of the serving colour.
     pub is_target: bool,
 }
 
 impl JobFacts<'_> {
-    /// The cause that asks for a snapshot of this kind now, if there is one.
+    /// Returns the cause of a snapshot of this kind that is due now.
     pub fn due(&self, kind: SnapshotKind) -> Option<Cause> {
         let is_running = self.status.state == Some(JobStatusState::Running);
         if !is_running || !self.can_take(kind) || self.has_trigger(kind) {
@@ -89,7 +89,7 @@ impl JobFacts<'_> {
         (is_due && !self.has_open_periodic(kind)).then_some(Cause::Periodic)
     }
 
-    /// How long until the next periodic one; nothing where there is none to come.
+    /// Returns the time until the next periodic snapshot; `None` if there will be none.
     pub fn next_in(&self, kind: SnapshotKind) -> Option<Duration> {
         let is_running = self.status.state == Some(JobStatusState::Running);
         if !is_running || !self.can_take(kind) {
@@ -99,7 +99,7 @@ impl JobFacts<'_> {
         if self.has_open_periodic(kind) {
             return Some(OPEN_INTERVAL);
         }
-        // A fire counts once its moment has passed.
+        // A cron time applies once it has passed.
         let left = next.duration_since(self.now) + SignedDuration::from_millis(50);
         Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
     }
@@ -109,7 +109,7 @@ impl JobFacts<'_> {
             || self.flink_version.is_some_and(|version| version >= FlinkVersion::V1_17)
     }
 
-    /// Flink was asked for one and has not ended it.
+    /// Returns true if a snapshot was requested from Flink and has not ended.
     fn has_trigger(&self, kind: SnapshotKind) -> bool {
         let info = self.status.savepoint_info.as_ref();
         let trigger = match kind {
@@ -121,7 +121,7 @@ impl JobFacts<'_> {
         trigger.is_some_and(|id| !id.is_empty())
     }
 
-    /// One that has not ended after all of its tries is not waited for.
+    /// Returns true if a periodic snapshot is in progress. One that has not ended after all of its attempts is ignored.
     fn has_open_periodic(&self, kind: SnapshotKind) -> bool {
         let open_max = open_max(self.config);
         self.periodic(kind).any(|snapshot| {
@@ -134,12 +134,12 @@ impl JobFacts<'_> {
         self.known.iter().filter(move |snapshot| {
             snapshot.kind == kind
                 && snapshot.trigger_type == SnapshotTriggerType::Periodic
-                // One for a node that goes does not put off the next one.
+                // A snapshot for a departing node does not postpone the next one.
                 && snapshot.notices.is_empty()
         })
     }
 
-    /// One that cannot be read never fires; it is told when the spec is new.
+    /// Returns the schedule. One that cannot be parsed never fires; that is reported when the spec is new.
     fn schedule(&self, kind: SnapshotKind) -> Option<Schedule> {
         if self.is_target {
             return None;
@@ -151,7 +151,8 @@ impl JobFacts<'_> {
         }
     }
 
-    /// After a start of the operator the resources tell, and without any the job's own age.
+    /// Returns the time of the last periodic snapshot. After a start of the operator it is taken from the resources, or
+    /// else is the age of the job.
     fn last_periodic(&self, kind: SnapshotKind) -> Timestamp {
         if let Some(last) = self.memory.of(kind) {
             return last;
@@ -171,8 +172,8 @@ impl JobFacts<'_> {
         noted.map_or(self.created, |noted| noted.max(self.created))
     }
 
-    /// True if a resource for this nonce was created before a crash. The same number may have been
-    /// used before, by an earlier spec or by another resource of the same name.
+    /// Returns true if a resource for this nonce was created before a crash. The same number may have been used
+    /// earlier, by an older spec or by another resource of the same name.
     pub fn was_created(&self, kind: SnapshotKind, cause: Cause) -> bool {
         let Cause::Manual { nonce } = cause else { return false };
         let is_asker = |snapshot: &KnownSnapshot| match &snapshot.asked_by {
@@ -184,7 +185,7 @@ impl JobFacts<'_> {
         })
     }
 
-    /// The resource that asks for the snapshot; nothing where its directory is not known.
+    /// Returns the resource that requests the snapshot; `None` if its directory is unknown.
     pub fn resource(&self, kind: SnapshotKind, cause: Cause) -> Option<FlinkStateSnapshot> {
         let savepoint = match kind {
             SnapshotKind::Savepoint => Some(SavepointSpec {
@@ -203,7 +204,7 @@ impl JobFacts<'_> {
         };
         let job = (self.kind, self.namespace, self.name);
         let suffix = match cause {
-            // One request is one resource, whatever became of the first try.
+            // A request is one resource, whatever became of the first attempt.
             Cause::Manual { nonce } => {
                 let uid = self.uid.split('-').next().unwrap_or_default();
                 format!("{uid}-{}-{nonce}", self.generation)
@@ -221,8 +222,8 @@ impl JobFacts<'_> {
         Some(resource)
     }
 
-    /// The resource that answers notices of nodes: counted among the periodic ones, of which old ones
-    /// go.
+    /// Returns the resource that answers the notices of nodes. It is one of the periodic snapshots, of which old ones
+    /// are removed.
     pub fn answer_to(&self, kind: SnapshotKind, notices: &[Notice]) -> Option<FlinkStateSnapshot> {
         let mut resource = self.resource(kind, Cause::Periodic)?;
         let uids: Vec<&str> = notices.iter().map(|notice| notice.uid.as_str()).collect();
@@ -232,8 +233,8 @@ impl JobFacts<'_> {
     }
 }
 
-/// The longest that a snapshot takes which the operator asks for: so many tries, each as long as Flink
-/// and its own bound allow, with the pauses between them.
+/// Returns the longest time that a snapshot requested by the operator can take: all attempts, each as long as the
+/// limits of Flink and of the operator allow, and the pauses between them.
 pub(super) fn open_max(config: &FlinkConfig) -> SignedDuration {
     let timeout = config.get(&options::CHECKPOINTING_TIMEOUT).unwrap_or_default();
     let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
@@ -245,7 +246,7 @@ pub(super) fn open_max(config: &FlinkConfig) -> SignedDuration {
     (0..=BACKOFF_LIMIT).map(one).fold(SignedDuration::ZERO, SignedDuration::saturating_add)
 }
 
-/// Format of savepoints, CANONICAL where the configuration has none.
+/// Returns the format of savepoints, CANONICAL if none is configured.
 pub fn savepoint_format(config: &FlinkConfig) -> SavepointFormatType {
     config.get(&options::SAVEPOINT_FORMAT_TYPE).unwrap_or_default()
 }
@@ -254,7 +255,7 @@ fn disposes(config: &FlinkConfig) -> bool {
     config.get(&options::SAVEPOINT_DISPOSE_ON_DELETE).unwrap_or(false)
 }
 
-/// The savepoint that an upgrade asked for at `since` and has taken, as a resource.
+/// Returns the resource of the savepoint that an upgrade requested at `since` and that has completed.
 pub fn upgrade_resource(
     job: (JobKind, &str, &str),
     path: &str,
@@ -277,9 +278,9 @@ pub fn upgrade_resource(
     resource_of(job, spec, SnapshotKind::Savepoint, SnapshotTriggerType::Upgrade, &suffix)
 }
 
-/// `<job>-<savepoint|checkpoint>-<periodic|upgrade>-<epoch millis>`, or
-/// `<job>-<savepoint|checkpoint>-manual-<uid of the job>-<generation>-<nonce>` with the first part of
-/// the uid. It is without an owner: it outlives its job.
+/// Creates the resource `<job>-<savepoint|checkpoint>-<periodic|upgrade>-<epoch millis>`, or
+/// `<job>-<savepoint|checkpoint>-manual-<uid of the job>-<generation>-<nonce>` with the first part of the uid. It has
+/// no owner, because it outlives its job.
 fn resource_of(
     (kind, namespace, name): (JobKind, &str, &str),
     spec: FlinkStateSnapshotSpec,

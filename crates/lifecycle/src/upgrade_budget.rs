@@ -1,9 +1,9 @@
-//! A budget for the upgrades of a fleet: how many are under way at once, who is next, and when the rest waits because
-//! too many failed.
+//! Budget for the upgrades of a fleet: how many are under way at once, who is next, and when the others are held back
+//! because too many failed.
 //!
-//! An edit of a running job asks for a turn before anything is tried or stopped for it. Whatever else takes a job down,
-//! such as a recovery, counts as under way and asks for nothing. What is under way follows from the statuses, so that
-//! a new process knows it from its first list.
+//! An edit of a running job asks for a turn before anything is tried or stopped for it. Anything else that takes a job
+//! down, such as a recovery, is under way without asking. What is under way derives from the statuses, so that a new
+//! process knows it from its first list.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,15 +18,15 @@ use api::status::{DeploymentStatus, LifecycleState};
 use config::option::InvalidValue;
 use config::{OperatorConfig, options};
 
-/// How long one that was woken for its turn has to ask for it, before it is the next one's.
+/// How long an upgrade that was woken for its turn has to ask for it, before the next one gets it.
 const ANSWER_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
-/// The budget of one operator.
+/// The limits of one operator.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Limits {
     pub at_once: Option<u32>,
     pub at_once_in_a_namespace: Option<u32>,
-    /// Failures in a row after which the rest waits.
+    /// Number of consecutive failures after which the others are held back.
     pub failures: Option<u32>,
     /// How long a deployed spec may take to become stable.
     pub patience: SignedDuration,
@@ -55,18 +55,18 @@ impl Limits {
 /// The answer to an upgrade that asks whether it may begin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Turn {
-    /// It may, or has.
+    /// It may begin, or already has.
     Taken,
-    /// As many as are allowed are under way.
+    /// The maximum number of upgrades is under way.
     Waits,
-    /// Too many before it failed.
+    /// Too many earlier upgrades failed.
     Paused,
 }
 
-/// How far an upgrade is, by the status of its resource.
+/// Progress of an upgrade, by the status of its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Standing {
-    /// Something is tried, stopped or started.
+    /// Something is being tried, stopped or started.
     UnderWay,
     /// What was started is not stable yet.
     Deployed {
@@ -75,12 +75,12 @@ pub enum Standing {
     },
     Stable,
     Failed,
-    /// None is under way.
+    /// No upgrade is under way.
     Idle,
 }
 
 impl Standing {
-    /// The standing by the stored status.
+    /// Returns the standing for the stored status.
     pub fn of(status: &DeploymentStatus) -> Self {
         if status.error.as_deref().and_then(reason_of).as_deref() == Some(PREFLIGHT_FAILED) {
             return Self::Failed;
@@ -110,7 +110,7 @@ impl Standing {
     }
 }
 
-/// That an upgrade waits, as its resource tells.
+/// The wait of an upgrade, as reported by its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Told {
     pub generation: i64,
@@ -118,7 +118,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// What the conditions of this status tell.
+    /// Returns what the conditions of this status report.
     pub fn of(status: &DeploymentStatus) -> Option<Self> {
         let condition = of_type(&status.conditions, UPGRADE_ADMITTED)?;
         Some(Self {
@@ -128,7 +128,7 @@ impl Told {
     }
 }
 
-/// A resource by which an upgrade is known.
+/// The resource of an upgrade.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Of {
     pub uid: String,
@@ -136,60 +136,60 @@ pub struct Of {
     pub name: String,
 }
 
-/// One that is under way.
+/// An upgrade under way.
 #[derive(Clone, Debug)]
 struct Upgrade {
     of: Of,
-    /// By the last status that was seen.
+    /// According to the last status seen.
     standing: Standing,
-    /// Absent where it asked for none.
+    /// `None` if it did not ask for a turn.
     turn: Option<Taken>,
 }
 
-/// A turn that an upgrade has.
+/// The turn of an upgrade.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     generation: i64,
-    /// A status was seen by which it is under way: one that is older says nothing about its end.
+    /// A status was seen in which it is under way. Older ones say nothing about its end.
     has_begun: bool,
-    /// It was let through although the rest waits.
+    /// It was let through although the others are held back.
     is_probe: bool,
 }
 
-/// One that waits.
+/// An upgrade that waits.
 #[derive(Clone, Debug)]
 struct Waiting {
     of: Of,
     generation: i64,
-    /// The generation that it waited with when the rest was held back.
+    /// The generation that was waiting when upgrades were held back.
     held_back: Option<i64>,
-    /// When it was told that it is its turn, unless it has asked since.
+    /// When it was woken for its turn, unless it has asked since.
     woken: Option<Timestamp>,
 }
 
-/// Who is under way, and who waits.
+/// The upgrades that are under way, and those that wait.
 #[derive(Clone, Debug, Default)]
 pub struct UpgradeBudget {
     /// By uid.
     upgrades: HashMap<String, Upgrade>,
     /// By namespace, in the order in which they asked.
     waiting: BTreeMap<String, BTreeMap<u64, Waiting>>,
-    /// By uid: the namespace, and the number in its line.
+    /// Namespace and place in its queue, by uid.
     places: HashMap<String, (String, u64)>,
-    /// By uid, the generation whose upgrade failed last.
+    /// The generation whose upgrade failed last, by uid.
     failed: HashMap<String, i64>,
-    /// In a row.
+    /// Number of consecutive failures.
     failures: u32,
     is_paused: bool,
-    /// How many have asked, and how many turns were taken.
+    /// Total number of requests and of turns.
     asked: u64,
     taken: u64,
-    /// By namespace, when it had its last turn.
+    /// Turn at which each namespace was last served.
     served: HashMap<String, u64>,
 }
 
 impl UpgradeBudget {
-    /// Asks for a turn for this generation. One that has its turn keeps it.
+    /// Asks for a turn for this generation. An upgrade that has a turn keeps it.
     pub fn ask(&mut self, of: &Of, generation: i64, limits: &Limits, now: Timestamp) -> Turn {
         if limits.failures.is_none() {
             self.is_paused = false;
@@ -201,7 +201,7 @@ impl UpgradeBudget {
         self.expire(limits, now);
         let is_probe = self.is_paused;
         if let Some(upgrade) = self.upgrades.get_mut(&of.uid) {
-            // It counts already.
+            // It is under way already.
             let turn = upgrade.turn.get_or_insert(Taken { generation, has_begun: false, is_probe });
             turn.generation = generation;
             self.unqueue(&of.uid);
@@ -222,8 +222,8 @@ impl UpgradeBudget {
         Turn::Taken
     }
 
-    /// A pass ends with this status. One that has no use for its turn, or for its place, gives it back. Returns who is
-    /// to ask now.
+    /// Records the status at the end of a pass. An upgrade that does not need its turn, or its place in the queue,
+    /// gives it back. Returns the upgrades that should ask now.
     pub fn decided(
         &mut self,
         of: &Of,
@@ -252,8 +252,8 @@ impl UpgradeBudget {
         }
     }
 
-    /// The watch shows a resource with this standing, in the order in which its status was written. Returns who is to
-    /// ask now.
+    /// Records the standing of a resource as the watch shows it, in the order in which its status was written. Returns
+    /// the upgrades that should ask now.
     pub fn seen(
         &mut self,
         of: &Of,
@@ -302,7 +302,8 @@ impl UpgradeBudget {
         Vec::new()
     }
 
-    /// Who is to ask after an upgrade has ended: whose turn it is, and all of them to hear that they are held back.
+    /// Returns the upgrades that should ask after one has ended: those whose turn it is, and all that must learn that
+    /// they are held back.
     fn next_to_ask(
         &mut self,
         was_paused: bool,
@@ -317,7 +318,7 @@ impl UpgradeBudget {
         self.wake_next(namespace, limits, now)
     }
 
-    /// A first list shows a resource with this status, which an operator before this one wrote.
+    /// Restores what a previous operator wrote into this status, from a first list.
     pub fn restore(&mut self, of: &Of, generation: i64, status: &DeploymentStatus) {
         if let Some(told) = Told::of(status) {
             let held_back = told.is_paused.then_some(told.generation);
@@ -332,7 +333,7 @@ impl UpgradeBudget {
         }
     }
 
-    /// The resource is gone, or is another operator's. Returns who is to ask now.
+    /// Forgets a resource that is gone, or that belongs to another operator. Returns the upgrades that should ask now.
     pub fn gone(&mut self, uid: &str, limits: &Limits, now: Timestamp) -> Vec<Of> {
         self.unqueue(uid);
         self.failed.remove(uid);
@@ -340,7 +341,7 @@ impl UpgradeBudget {
         upgrade.map_or_else(Vec::new, |it| self.wake_next(&it.of.namespace, limits, now))
     }
 
-    /// A person lets the rest go on. Returns who is to ask now.
+    /// Resumes the upgrades on request of a person. Returns the upgrades that should ask now.
     pub fn go_on(&mut self, limits: &Limits, now: Timestamp) -> Vec<Of> {
         self.is_paused = false;
         self.failures = 0;
@@ -371,10 +372,10 @@ impl UpgradeBudget {
         }
     }
 
-    /// One that does not become stable in time has failed, and is waited for no longer.
+    /// Treats upgrades that do not become stable in time as failed, and stops waiting for them.
     fn expire(&mut self, limits: &Limits, now: Timestamp) {
         if limits.is_unlimited() {
-            // Nobody waits for it, and all of a fleet may be under way.
+            // Nothing waits for it, and the whole fleet may be under way.
             return;
         }
         let is_late = |upgrade: &Upgrade| {
@@ -416,7 +417,7 @@ impl UpgradeBudget {
         }
     }
 
-    /// True of one that failed, or was held back, and whose spec was changed since.
+    /// Returns true if the upgrade failed or was held back, and its spec was changed since.
     fn is_edited(&self, uid: &str) -> bool {
         let place = self.places.get(uid);
         let waiting = place.and_then(|(namespace, it)| self.waiting.get(namespace)?.get(it));
@@ -426,8 +427,8 @@ impl UpgradeBudget {
         })
     }
 
-    /// Uids of those whose turn it is, by namespaces: the one with the fewest under way is first, and of those the one
-    /// that has waited longest. Ends with `asks`, if it is one of them.
+    /// Returns the uids of those whose turn it is. The namespace with the fewest upgrades under way comes first, and
+    /// among those the one that has waited longest. Ends with `asks`, if it is one of them.
     fn next(&self, asks: Option<&Of>, limits: &Limits, now: Timestamp) -> Vec<String> {
         let mut under_way: HashMap<&str, u32> = HashMap::new();
         for upgrade in self.upgrades.values() {
@@ -441,7 +442,7 @@ impl UpgradeBudget {
                 && (!self.is_paused || self.is_edited(&waiting.of.uid))
         };
         let lines = self.waiting.iter().filter(|(namespace, _)| {
-            // Without a common budget no namespace waits for another one.
+            // Without a common budget, no namespace waits for another one.
             limits.at_once.is_some() || asks.is_none_or(|asks| asks.namespace == **namespace)
         });
         let mut lines: Vec<_> = lines

@@ -1,8 +1,8 @@
-//! Validators outside: what they say of a change, when they are asked, and what comes of it.
+//! External validators: what they say about a change, when they are asked, and what follows.
 //!
-//! They are asked once for each version of a resource that was not reconciled yet: what runs is
-//! never asked about again, so that at rest nobody is called. One that gives no answer holds the
-//! change back or is left out, as it is configured; it never touches what runs.
+//! They are asked once for each version of a resource that was not reconciled yet. They are never asked again about
+//! what runs, so that an idle resource causes no calls. A validator that does not answer holds the change back or is
+//! ignored, as configured; it never affects what runs.
 
 pub mod outcome;
 
@@ -11,31 +11,31 @@ use jiff::Timestamp;
 use validation::Violation;
 use validation::extension::FailurePolicy;
 
-/// Subject of a verdict: a resource at a generation, and the session cluster of a session job at its.
+/// Subject of a verdict: a resource at a generation, and for a session job its session cluster at a generation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Version {
     pub generation: i64,
     pub session: Option<i64>,
 }
 
-/// Opinion of one validator.
+/// The opinion of one validator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opinion {
     pub validator: String,
     pub on_failure: FailurePolicy,
-    /// The violations of the resource, or why the validator gave no answer.
+    /// The violations of the resource, or why the validator did not answer.
     pub answer: Result<Vec<Violation>, String>,
 }
 
-/// Opinions of all validators on one version.
+/// The opinions of all validators on one version.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Not all have answered yet; the resource is looked at when they have.
+    /// Not all have answered yet; the next pass runs when they have.
     Pending {
-        /// Opinions of the last time, where this is another try.
+        /// Opinions from the previous attempt, if this is another one.
         before: Vec<Opinion>,
     },
-    /// In the order of their names.
+    /// In the order of the validators' names.
     Given(Vec<Opinion>),
 }
 
@@ -48,21 +48,21 @@ impl Verdict {
     }
 }
 
-/// A verdict of this process.
+/// A verdict that this process remembers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
     pub version: Version,
     pub verdict: Verdict,
     pub at: Timestamp,
-    /// Verdicts on this version, with this one.
+    /// Number of verdicts on this version, including this one.
     pub attempts: u32,
 }
 
-/// Facts that a decision knows of validators before it asks.
+/// What a decision knows about validators before it asks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validators {
-    /// At least one is about the resource's kind.
+    /// At least one validator handles the resource's kind.
     pub has_any: bool,
-    /// Absent after a start of the operator.
+    /// `None` after a start of the operator.
     pub remembered: Option<Remembered>,
 }

@@ -1,9 +1,8 @@
-//! Facts that a decision may look at, and how it asks for those that nobody has looked up yet.
+//! Facts that a decision may use, and how it asks for those that were not looked up yet.
 //!
-//! A fact is read only when a decision depends on it: a decision that meets one that was not asked
-//! for returns the question, the shell answers it and asks for the decision again. Each question is
-//! asked at most once per pass, so a pass is bounded. What could not be read is
-//! [`Fact::Unknown`], which is never the same as absent.
+//! A fact is read only if a decision depends on it: a decision that needs a missing fact returns the question, the
+//! shell answers it and makes the decision again. Each question is asked at most once per pass, so a pass is bounded. A
+//! fact that could not be read is [`Fact::Unknown`], which is never the same as absent.
 
 mod facts;
 
@@ -42,10 +41,10 @@ pub struct Facts {
     pub pods: Fact<Vec<Pod>>,
     pub jobs: Fact<Vec<Job>>,
     pub checkpoints: Fact<Checkpoints>,
-    /// The running job's checkpoints outlive its cancellation.
+    /// Whether the running job's checkpoints outlive its cancellation.
     pub retention: Fact<bool>,
     pub ha_metadata: Fact<HaMetadata>,
-    /// Options of high availability that the cluster's pods are given.
+    /// High availability options of the cluster's pods.
     pub deployed_config: Fact<FlinkConfig>,
     pub stop: Fact<Stop>,
     pub cluster: Fact<Cluster>,
@@ -56,35 +55,35 @@ pub struct Facts {
     /// By vertex id.
     pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
     pub task_manager_pods: Fact<Vec<Pod>>,
-    /// Those that refer to the session cluster.
+    /// The session jobs that refer to the session cluster.
     pub session_jobs: Fact<Vec<SessionJob>>,
     pub snapshots: Fact<Vec<KnownSnapshot>>,
     pub savepoint: Fact<Trigger>,
     pub checkpoint: Fact<Trigger>,
     pub revisions: Fact<Vec<String>>,
-    /// By the savepoints of the status' history: who else refers to each, named for a person.
+    /// Everything else that refers to each savepoint of the status' history, named for a person.
     pub references: Fact<BTreeMap<String, Vec<String>>>,
-    /// Why the API server would refuse an object of the cluster that is to come.
+    /// Why the API server would refuse an object of the next cluster.
     pub refusal: Fact<Option<String>>,
     pub preflight: Fact<PreflightPods>,
     pub turn: Fact<Turn>,
     pub verdict: Fact<Verdict>,
-    /// Those that bear any taint, or are cordoned.
+    /// Nodes that have any taint, or are cordoned.
     pub nodes: Fact<Vec<Node>>,
-    /// Names of the nodes that the pods of the job's cluster are on.
+    /// Names of the nodes with pods of the job's cluster.
     pub pod_nodes: Fact<BTreeSet<String>>,
-    /// Of the session cluster, by the clock of its node.
+    /// Start of the session cluster's JobManager, by the clock of its node.
     pub job_manager_start: Fact<Timestamp>,
-    /// Unknown: why the jar of the wanted spec cannot be fetched.
+    /// If unknown, the reason why the jar of the desired spec cannot be fetched.
     pub jar: Fact<()>,
-    /// By their paths where the operator runs.
+    /// By their paths in the operator's file system.
     pub files: BTreeMap<String, OperatorFile>,
-    /// The obstacle that the last plan for this generation stopped at, where it does not pass by itself.
-    /// Absent after a start of the operator, and after a plan that was carried out.
+    /// The obstacle that stopped the last plan for this generation, if it does not resolve by itself. `None` after a
+    /// start of the operator, and after a plan that was carried out.
     pub stopped_at: Option<String>,
 }
 
-/// Names that may be used up by this decision; drawn by the shell, so that a decision is repeatable.
+/// Fresh names for this decision. The shell generates them, so that a decision is repeatable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fresh {
     /// 32 hex digits.
@@ -95,7 +94,7 @@ pub struct Fresh {
     pub uuid: String,
 }
 
-/// All that one decision may look at.
+/// Everything that one decision may use.
 #[derive(Clone, Debug)]
 pub struct World<'a, K: JobResource = FlinkDeployment> {
     /// The only clock.
@@ -104,25 +103,25 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub resource: &'a K,
     /// The status that was written last.
     pub status: &'a K::Status,
-    /// Of a session job. Absent only when it was looked for and is not there.
+    /// The cluster of a session job. `None` only if it was looked for and does not exist.
     pub session_cluster: Option<&'a FlinkDeployment>,
     pub operator: &'a OperatorConfig,
-    /// `FlinkStateSnapshot` is installed.
+    /// Whether `FlinkStateSnapshot` is installed.
     pub has_snapshot_resources: bool,
-    /// A colour of a blue/green deployment that does not serve yet.
+    /// Whether the resource is a colour of a blue/green deployment that does not serve yet.
     pub is_target: bool,
     pub fresh: Fresh,
-    /// Absent after a start of the operator.
+    /// `None` after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
-    /// Who else has a say in what is deployed.
+    /// External validators of what is deployed.
     pub validators: Validators,
-    /// When periodic snapshots were asked for.
+    /// When periodic snapshots were requested.
     pub periodic: Memory,
-    /// The API server's store went back, and the record of the job with it.
+    /// Set if the API server's store went back, and the record of the job with it.
     pub went_back: Option<WentBack>,
-    /// In which cron expressions are meant.
+    /// Time zone of cron expressions.
     pub zone: TimeZone,
-    /// Hadoop's configuration where the operator runs.
+    /// The operator's own Hadoop configuration.
     pub hadoop_conf: Option<HadoopConf>,
     pub remembered: K::Remembered,
     pub facts: Facts,
@@ -134,7 +133,7 @@ macro_rules! questions {
     ($($name:ident: $type:ty => $question:ident;)*) => {
         impl<K: JobResource> World<'_, K> {
             $(
-                /// The fact, or the question to answer first.
+                /// Returns the fact, or the question to answer first.
                 pub fn $name(&self) -> Result<Answer<'_, $type>, Question> {
                     self.facts.$name.read(Question::$question)
                 }
@@ -173,7 +172,7 @@ questions! {
 }
 
 impl<'a, K: JobResource> World<'a, K> {
-    /// One of which nothing is known yet, in a process that has just begun.
+    /// Creates the world of a new process, in which nothing is known yet.
     pub fn new(
         now: Timestamp,
         (resource, status): (&'a K, &'a K::Status),
@@ -201,17 +200,17 @@ impl<'a, K: JobResource> World<'a, K> {
         }
     }
 
-    /// Why the API server would refuse one of these objects, or the question to answer first.
+    /// Returns why the API server would refuse one of these objects, or the question to answer first.
     pub fn refusal(&self, objects: Objects) -> Result<Answer<'_, Option<String>>, Question> {
         self.facts.refusal.read(Question::Refusal(Box::new(objects)))
     }
 
-    /// How the pods stand that try a spec, or the question to answer first.
+    /// Returns the state of the pods that try a spec, or the question to answer first.
     pub fn preflight(&self, preflight: &Preflight) -> Result<Answer<'_, PreflightPods>, Question> {
         self.facts.preflight.read(Question::Preflight(Box::new(preflight.clone())))
     }
 
-    /// What is known of these files, or the question to answer first.
+    /// Returns what is known of these files, or the question to answer first.
     pub fn files<'p>(
         &self,
         paths: impl Iterator<Item = &'p String> + Clone,
@@ -228,27 +227,27 @@ impl<'a, K: JobResource> World<'a, K> {
         self.resource.spec()
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// `metadata.namespace`.
+    /// Returns `metadata.namespace`.
     pub fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or("default")
     }
 
-    /// `metadata.uid`.
+    /// Returns `metadata.uid`.
     pub fn uid(&self) -> &str {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// `metadata.generation`.
+    /// Returns `metadata.generation`.
     pub fn generation(&self) -> i64 {
         self.metadata().generation.unwrap_or_default()
     }
 
-    /// Returns what the last plan stopped at, and nobody has mended since.
+    /// Returns what stopped the last plan, unless it was resolved since.
     pub(super) fn stopped_at(&self) -> Option<&str> {
         self.facts.stopped_at.as_deref()
     }

@@ -15,7 +15,7 @@ use super::{Cluster, RenderError, TextMap, logging};
 pub(super) const TEMPLATE_DIRECTORY: &str = "/opt/flink/pod-template";
 pub(super) const TEMPLATE_KEY: &str = "taskmanager-pod-template.yaml";
 
-/// Keys that mean something to a client only, or that the image sets for its pod.
+/// Keys that only matter to a client, or that the image sets for its pod.
 const CLIENT_KEYS: [&str; 6] = [
     "kubernetes.config.file",
     "$internal.deployment.config-dir",
@@ -42,7 +42,7 @@ fn config_key(cluster: &Cluster) -> &'static str {
     if is_standard_yaml(cluster) { "config.yaml" } else { "flink-conf.yaml" }
 }
 
-/// The old format knows neither quotes nor escapes: values stand as they are.
+/// Formats the configuration in the old format, which has neither quotes nor escapes: values are written as they are.
 fn lines(config: &FlinkConfig) -> String {
     config.iter().fold(String::new(), |mut text, (key, value)| {
         for part in [key, ": ", value, "\n"] {
@@ -52,7 +52,7 @@ fn lines(config: &FlinkConfig) -> String {
     })
 }
 
-/// Nested YAML with every value a text; only the program's arguments are a list.
+/// Formats the configuration as nested YAML with text values; only the program's arguments are a list.
 fn standard_yaml(config: &FlinkConfig) -> Result<String, KeyConflict> {
     let mut flat = config.clone();
     let args = flat.remove(options::APPLICATION_ARGS.key());
@@ -78,7 +78,7 @@ fn insert_at(root: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Block YAML; long and multi-line texts are quoted, not folded.
+/// Formats block YAML; long and multi-line texts are quoted, not folded.
 fn to_yaml(value: &Value) -> String {
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     serde_yaml::to_string_with_options(value, options)
@@ -96,7 +96,7 @@ fn config_map(cluster: &Cluster, name: String, data: TextMap) -> Value {
     json!(ConfigMap { metadata, data: Some(data), ..ConfigMap::default() })
 }
 
-/// Names every file: what is not listed would not be mounted.
+/// Returns the volume, which lists every file, since others would not be mounted.
 pub(super) fn flink_volume(cluster: &Cluster, config: &FlinkConfig) -> Volume {
     let mut keys: Vec<String> = logging::files(cluster.spec, config).into_keys().collect();
     keys.push(config_key(cluster).to_owned());
@@ -114,7 +114,7 @@ fn volume(name: &str, config_map: String, keys: Vec<String>) -> Volume {
     Volume { name: name.to_owned(), config_map: Some(source), ..Volume::default() }
 }
 
-/// Files of a volume under the names of their keys.
+/// Returns the items of a volume, with paths equal to their keys.
 pub(super) fn items(keys: Vec<String>) -> Vec<KeyToPath> {
     let item = |key: String| KeyToPath { path: key.clone(), key, ..KeyToPath::default() };
     keys.into_iter().map(item).collect()

@@ -1,7 +1,7 @@
-//! Objects whose data are files that the operator has where it runs.
+//! Objects whose data are files in the operator's file system.
 //!
-//! A manifest names the files and has nothing of them: what is in a keytab is read when the object is
-//! made, and is in no plan, no log and no difference.
+//! A manifest names the files and does not contain them: the content of a keytab is read when the object is created,
+//! and is in no plan, log or diff.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use super::config_map::items;
 use super::{Cluster, TextMap};
 
-/// Files that Flink takes from a directory of Hadoop's configuration.
+/// Files that Flink reads from a directory with Hadoop's configuration.
 pub const HADOOP_CONF_FILES: [&str; 2] = ["core-site.xml", "hdfs-site.xml"];
 
 /// A Secret or ConfigMap whose data are files of the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileObject {
-    /// Complete but for the data.
+    /// Complete except for the data.
     pub manifest: Value,
     /// Paths, by the keys of the data.
     pub files: TextMap,
@@ -35,8 +35,8 @@ impl FileObject {
         Self { manifest: json!(ConfigMap { metadata, ..ConfigMap::default() }), files }
     }
 
-    /// The manifest with what was read, by the keys. Text stands in a ConfigMap as it is, and all else in
-    /// base64.
+    /// Returns the manifest with the content of the files, by key. Text is stored in a ConfigMap as it is, and anything
+    /// else in base64.
     pub fn filled(&self, contents: BTreeMap<String, Vec<u8>>) -> Value {
         let mut object = self.manifest.clone();
         for (key, content) in contents {
@@ -53,11 +53,11 @@ impl FileObject {
     }
 }
 
-/// A directory of the operator with Hadoop's configuration, as its environment names it.
+/// A directory of the operator with Hadoop's configuration, as named by its environment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HadoopConf {
     pub directory: String,
-    /// Those of [`HADOOP_CONF_FILES`] that are there; at least one.
+    /// The existing ones of [`HADOOP_CONF_FILES`]; at least one.
     pub files: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl HadoopConf {
     }
 }
 
-/// Where the pods of a cluster have Hadoop's configuration from.
+/// Where the pods of a cluster get Hadoop's configuration from.
 pub(super) enum Hadoop<'a> {
     /// A ConfigMap of the user.
     ConfigMap(String),
@@ -89,7 +89,7 @@ impl Hadoop<'_> {
     }
 }
 
-/// The JobManager of a native cluster mounts this name in its TaskManagers.
+/// Returns the name that a native JobManager mounts in its TaskManagers.
 fn config_map_name(cluster: &Cluster) -> String {
     format!("hadoop-config-{}", cluster.id.name)
 }

@@ -1,4 +1,4 @@
-//! The Ingress of the web UI, or the route from a Gateway in its place.
+//! The Ingress of the web UI, or a route from a Gateway instead.
 
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
@@ -14,7 +14,7 @@ use config::{FlinkConfig, options};
 use super::names;
 use super::{Cluster, RenderError, owner};
 
-/// The Ingress, where the resource asks for one and this operator manages them.
+/// Returns the Ingress if the resource requests one and this operator manages them.
 pub(super) fn render(
     cluster: &Cluster,
     config: &FlinkConfig,
@@ -29,11 +29,12 @@ pub(super) fn render(
     expose(&of, ingress, config)
 }
 
-/// The Ingress of a `FlinkBlueGreenDeployment`, which leads to the child with this name; `config` is the child's.
+/// Returns the Ingress of a `FlinkBlueGreenDeployment`, which leads to the child with this name; `config` is the
+/// child's.
 ///
 /// # Errors
 ///
-/// When there is no template, or an option cannot be read.
+/// If there is no template, or an option cannot be read.
 pub fn of_blue_green(
     resource: &ObjectMeta,
     ingress: &api::deployment::IngressSpec,
@@ -50,12 +51,12 @@ pub fn of_blue_green(
     expose(&of, ingress, config)
 }
 
-/// What an Ingress is made for.
+/// The owner and target of an Ingress.
 struct Exposed<'a> {
     name: &'a str,
     namespace: &'a str,
     owner: OwnerReference,
-    /// The cluster whose web UI it leads to.
+    /// The cluster of the web UI.
     cluster: &'a str,
 }
 
@@ -67,7 +68,7 @@ fn expose(
     if !config.get(&options::INGRESS_MANAGE)? {
         return Ok(None);
     }
-    // An empty one is valid and leads from any host and path, as the Java operator has it.
+    // An empty one is valid and matches any host and path, as in the Java operator.
     let template = ingress.template.as_deref().ok_or_else(|| {
         let expected = "a URL such as `{{name}}.{{namespace}}.flink.example.com`";
         InvalidValue::new("spec.ingress.template", "", expected)
@@ -109,8 +110,8 @@ fn expose(
     Ok(Some(json!(Ingress { metadata, spec: Some(spec), status: None })))
 }
 
-/// The route from a Gateway to the same place. The web UI's own addresses are relative, so whatever
-/// path leads to it is taken off.
+/// Returns the route from a Gateway to the same place. The addresses within the web UI are relative, so the path that
+/// leads to it is stripped.
 fn route(
     gateway: &GatewayName,
     metadata: ObjectMeta,
@@ -145,7 +146,7 @@ fn route(
     })
 }
 
-/// Puts name and namespace in; the case of the placeholders does not count.
+/// Fills in name and namespace; the placeholders are not case-sensitive.
 fn fill(template: &str, name: &str, namespace: &str) -> String {
     let mut filled = String::new();
     let mut rest = template;
@@ -172,8 +173,8 @@ fn fill(template: &str, name: &str, namespace: &str) -> String {
     filled
 }
 
-/// Host and path of a URL whose scheme may be missing; port, query and fragment are dropped, and
-/// the path is kept as it is, because controllers take patterns there.
+/// Returns host and path of a URL whose scheme may be missing. Port, query and fragment are dropped, and the path is
+/// kept as it is, because controllers accept patterns there.
 fn host_and_path(url: &str) -> (Option<String>, Option<String>) {
     let lower = url.to_ascii_lowercase();
     let scheme = ["http://", "https://"].into_iter().find(|scheme| lower.starts_with(scheme));

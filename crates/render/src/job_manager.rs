@@ -105,7 +105,7 @@ fn pod_address() -> EnvVar {
     EnvVar { name: "_POD_IP_ADDRESS".to_owned(), value: None, value_from: Some(source) }
 }
 
-/// On the host's network Flink binds random ports, so there is nothing to announce.
+/// Returns the container's ports. On the host's network Flink binds random ports, so there are none to declare.
 fn ports(config: &FlinkConfig) -> Result<Vec<ContainerPort>, InvalidValue> {
     if config.get(&options::HOST_NETWORK_ENABLED)? {
         return Ok(Vec::new());
@@ -120,7 +120,7 @@ fn ports(config: &FlinkConfig) -> Result<Vec<ContainerPort>, InvalidValue> {
     Ok(ports)
 }
 
-/// The pod is ready when the REST API answers; there is no limit to the number of tries.
+/// Returns the probe for the REST API; the number of attempts is unlimited.
 fn startup_probe() -> Probe {
     let port = IntOrString::String(service::REST_PORT_NAME.to_owned());
     let path = Some("/config".to_owned());
@@ -132,7 +132,7 @@ fn startup_probe() -> Probe {
     }
 }
 
-/// Arguments of the image's entry point.
+/// Returns the arguments of the image's entry point.
 fn args(cluster: &Cluster, config: &FlinkConfig) -> Result<Vec<String>, InvalidValue> {
     if cluster.mode == Mode::Native {
         let target =
@@ -157,7 +157,7 @@ fn args(cluster: &Cluster, config: &FlinkConfig) -> Result<Vec<String>, InvalidV
         args.push("jobmanager".to_owned());
     }
     if is_high_availability_on(config) {
-        // Every JobManager announces itself, so that the leader can be reached.
+        // Every JobManager announces its own address, so that the leader can be reached.
         args.extend(["-D", "jobmanager.rpc.address=$(_POD_IP_ADDRESS)"].map(str::to_owned));
     }
     if cluster.is_application() {

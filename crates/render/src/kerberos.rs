@@ -1,9 +1,8 @@
 //! The keytab and the `krb5.conf` of a cluster's pods.
 //!
-//! Both are mounted as Flink's client does it, under its names and at its paths: a native JobManager
-//! starts TaskManagers that refer to the same objects, whoever made them. Objects of the user have names
-//! that it does not know; what it would mount is then switched off, and the TaskManagers' template has
-//! the mounts.
+//! Both are mounted like Flink's client does it, with its names and paths: a native JobManager starts TaskManagers that
+//! refer to the same objects, whoever created them. Objects of the user have names that the JobManager does not know.
+//! What it would mount is then switched off, and the TaskManagers' template has the mounts.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, KeyToPath, SecretVolumeSource, Volume, VolumeMount,
@@ -25,7 +24,7 @@ const KEYTAB_DIRECTORY: &str = "/opt/kerberos/kerberos-keytab";
 const KRB5_CONF_PATH: &str = "/etc/krb5.conf";
 const KRB5_CONF_KEY: &str = "krb5.conf";
 
-/// What the pods of a cluster have of Kerberos.
+/// The Kerberos files of a cluster's pods.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Kerberos {
     pub keytab: Option<Source>,
@@ -35,14 +34,14 @@ pub struct Kerberos {
 /// Where a file comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Source {
-    /// A path where the operator runs.
+    /// A path in the operator's file system.
     File(String),
-    /// A key of an object in the namespace of the cluster.
+    /// A key of an object in the cluster's namespace.
     Object { name: String, key: String },
 }
 
 impl Kerberos {
-    /// Absent is also what the user mounts without the operator.
+    /// Reads the options. A file is also `None` if the user mounts it without the operator.
     pub fn of(spec: &FlinkDeploymentSpec, config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let is_native = spec.mode.unwrap_or_default() == DeploymentMode::Native;
         let is_left_to_user = is_native && !config.get(&options::KERBEROS_MOUNT_ENABLED)?;
@@ -66,14 +65,14 @@ impl Kerberos {
         })
     }
 
-    /// Options by which Flink finds the files in its pods.
+    /// Sets the options by which Flink finds the files in its pods.
     pub(super) fn write_to(&self, mode: Mode, config: &mut FlinkConfig) {
         if let Some(keytab) = &self.keytab {
             let path = format!("{KEYTAB_DIRECTORY}/{}", keytab.key());
             config.force(&options::KERBEROS_KEYTAB, path);
         }
         match &self.krb5_conf {
-            // Of this path the JobManager takes the key in the ConfigMap.
+            // For this path, the JobManager uses the key in the ConfigMap.
             Some(Source::File(_)) => config.force(&options::KERBEROS_KRB5_CONF, KRB5_CONF_PATH),
             Some(Source::Object { .. }) => config.unset(&options::KERBEROS_KRB5_CONF),
             None => {}
@@ -83,7 +82,7 @@ impl Kerberos {
         }
     }
 
-    /// Mounts that a native JobManager does not give to its TaskManagers.
+    /// Returns the mounts that a native JobManager does not give to its TaskManagers.
     pub(super) fn beside_flink(&self) -> Self {
         if self.has_secret_of_user() {
             return self.clone();
@@ -149,7 +148,7 @@ impl Kerberos {
 }
 
 impl Source {
-    /// The name of the file in the pods.
+    /// Returns the name of the file in the pods.
     fn key(&self) -> &str {
         match self {
             Self::File(path) => file_name(path),
@@ -170,13 +169,13 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Blank is the same as absent.
+/// Returns the trimmed value; `None` if it is blank or absent.
 fn text(config: &FlinkConfig, option: &ConfigOption<String>) -> Option<String> {
     let text = config.text_of(option).map(str::trim);
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// True if the pods of both roles have the file from their templates.
+/// Returns true if the pods of both roles get the file from their templates.
 fn is_mounted(spec: &FlinkDeploymentSpec, path: &str) -> bool {
     let mounts = |template: Option<&PodTemplate>| template.is_some_and(|it| has_mount(it, path));
     let job_manager = spec.job_manager.as_ref().and_then(|role| role.pod_template.as_ref());
@@ -192,7 +191,7 @@ fn has_mount(PodTemplate(template): &PodTemplate, path: &str) -> bool {
     mounts.any(|mount| mount["mountPath"].as_str().is_some_and(|at| is_below(path, at)))
 }
 
-/// True if a path is this one, or in a folder of this name.
+/// Returns true if a path is this folder, or below it.
 pub fn is_below(path: &str, folder: &str) -> bool {
     let rest = path.strip_prefix(folder.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,9 +1,8 @@
 //! From a cluster's spec and configuration to the Kubernetes objects that run it.
 //!
-//! Same input, same objects, byte for byte: ids that belong to one submission come in through
-//! [`Submission`]. What is ours is made as Kubernetes' types, where a misspelt field does not compile.
-//! Objects are JSON values, so that no field of a pod template is lost because those types do not
-//! know it.
+//! The same input gives the same objects, byte for byte: ids that belong to one submission come in through
+//! [`Submission`]. What this crate adds is built from Kubernetes' types, so that a misspelt field does not compile.
+//! Objects are JSON values, so that no field of a pod template is lost because those types do not know it.
 
 mod config_map;
 pub mod files;
@@ -40,7 +39,7 @@ use config::{FlinkConfig, options};
 
 type TextMap = BTreeMap<String, String>;
 
-/// The input from which the objects are made.
+/// The input for the objects.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderInput<'a> {
     pub id: &'a ResourceId,
@@ -48,11 +47,11 @@ pub struct RenderInput<'a> {
     /// The deploy configuration, see [`config::cluster::deploy_config`].
     pub config: &'a FlinkConfig,
     pub submission: &'a Submission,
-    /// Hadoop's configuration where the operator runs, for clusters that name none.
+    /// The operator's own Hadoop configuration, for clusters that name none.
     pub hadoop_conf: Option<&'a HadoopConf>,
 }
 
-/// Why no objects could be made. Nothing of the cluster has been touched.
+/// Why the objects could not be rendered. Nothing of the cluster has been touched.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RenderError {
     #[error(transparent)]
@@ -62,7 +61,7 @@ pub enum RenderError {
     /// A pod template is not shaped like a pod.
     #[error("invalid pod template: `{path}` must be {expected}")]
     PodTemplate {
-        /// Below the template, such as `spec.containers`.
+        /// Path within the template, such as `spec.containers`.
         path: String,
         expected: &'static str,
     },
@@ -70,26 +69,26 @@ pub enum RenderError {
 
 /// The objects of one cluster, each complete with `apiVersion` and `kind`.
 ///
-/// ConfigMaps are created before the Deployments, so that no pod waits for one, and are given their
-/// owner once the Deployment's uid is known: see [`Objects::owned_by`].
+/// ConfigMaps are created before the Deployments, so that no pod waits for one, and get their owner once the
+/// Deployment's uid is known: see [`Objects::owned_by`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objects {
-    /// The Flink configuration, then the TaskManager template where there is one.
+    /// The Flink configuration, then the TaskManager template if there is one.
     pub config_maps: Vec<Value>,
-    /// The keytab, the `krb5.conf` and Hadoop's configuration, as far as they are files of the operator.
+    /// The keytab, the `krb5.conf` and Hadoop's configuration, if they are files of the operator.
     pub file_objects: Vec<FileObject>,
-    /// The JobManager. It belongs to the custom resource.
+    /// The JobManager, owned by the custom resource.
     pub deployment: Value,
-    /// The TaskManagers of a standalone cluster. It belongs to the custom resource.
+    /// The TaskManagers of a standalone cluster, owned by the custom resource.
     pub task_managers: Option<Value>,
-    /// The internal Service, where there is one, and the REST Service.
+    /// The internal Service, if there is one, and the REST Service.
     pub services: Vec<Value>,
-    /// It belongs to the custom resource.
+    /// Owned by the custom resource.
     pub ingress: Option<Value>,
 }
 
 impl Objects {
-    /// All objects in the order in which they are to be created, without the content of files.
+    /// Iterates over all objects in the order of their creation, without the content of files.
     pub fn iter(&self) -> impl Iterator<Item = &Value> {
         let Self { config_maps, file_objects, deployment, task_managers, services, ingress } = self;
         let of_files = file_objects.iter().map(|object| &object.manifest);
@@ -117,16 +116,16 @@ impl Objects {
     }
 }
 
-/// Makes all objects of a cluster.
+/// Renders all objects of a cluster.
 pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
     Draft::new(input)?.objects()
 }
 
-/// A cluster with its configuration as it is submitted.
+/// A cluster with its configuration as it will be submitted.
 struct Draft<'a> {
     cluster: Cluster<'a>,
     config: FlinkConfig,
-    /// What the resource says of TaskManager pods.
+    /// The resource's settings for TaskManager pods.
     template: Option<Map<String, Value>>,
     /// The same for a native JobManager, with what Flink does not mount by itself.
     native_template: Option<Map<String, Value>>,
@@ -169,7 +168,7 @@ impl<'a> Draft<'a> {
         job_manager::deployment(&self.cluster, &self.config, self.native_template.is_some())
     }
 
-    /// Of a native cluster, the Deployment of such pods as its JobManager makes.
+    /// Returns the TaskManagers' Deployment; for a native cluster, one with the pods that its JobManager creates.
     fn task_managers(&self) -> Result<Value, RenderError> {
         task_manager::deployment(&self.cluster, &self.config, self.template.as_ref())
     }
@@ -187,7 +186,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A native JobManager whose decorator is off mounts nothing of Hadoop in its TaskManagers.
+/// Returns the source of Hadoop's configuration. A native JobManager whose decorator is off mounts none in its
+/// TaskManagers.
 fn hadoop<'a>(
     mode: Mode,
     config: &FlinkConfig,
@@ -217,7 +217,7 @@ impl Mode {
     }
 }
 
-/// The facts that every object is made from.
+/// What every object is rendered from.
 struct Cluster<'a> {
     id: &'a ResourceId,
     spec: &'a FlinkDeploymentSpec,
@@ -239,17 +239,18 @@ impl Cluster<'_> {
         self.spec.job.is_some()
     }
 
-    /// Native JobManagers with high availability find each other without it.
+    /// Returns true if there is an internal Service. Native JobManagers with high availability find each other without
+    /// it.
     fn has_internal_service(&self, config: &FlinkConfig) -> bool {
         self.mode == Mode::Standalone || !is_high_availability_on(config)
     }
 
-    /// Labels of Services and ConfigMaps.
+    /// Returns the labels of Services and ConfigMaps.
     fn labels(&self) -> TextMap {
         text_map([("app", &self.id.name), ("type", self.type_label())])
     }
 
-    /// Labels that select one role's pods.
+    /// Returns the labels that select the pods of one role.
     fn selector(&self, component: &str) -> TextMap {
         let mut labels = self.labels();
         let _absent = labels.insert(names::COMPONENT_LABEL.to_owned(), component.to_owned());
@@ -274,7 +275,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The custom resource as owner.
+/// Returns an owner reference to the custom resource.
 fn owner(name: &str, uid: &str, is_controller: bool) -> OwnerReference {
     OwnerReference {
         api_version: api::API_VERSION.to_owned(),
@@ -286,12 +287,13 @@ fn owner(name: &str, uid: &str, is_controller: bool) -> OwnerReference {
     }
 }
 
-/// The custom resource as owner of a pod beside its cluster, which its deletion does not wait for.
+/// Returns an owner reference for a pod next to the cluster, which does not block the deletion of the custom resource.
 fn owner_beside(name: &str, uid: &str) -> OwnerReference {
     OwnerReference { block_owner_deletion: Some(false), ..owner(name, uid, false) }
 }
 
-/// Labels of what is beside a cluster, by what it is for. Flink, Services and the operator select by none of them.
+/// Returns the labels of an object next to a cluster, by its purpose. Flink, Services and the operator select by none
+/// of them.
 fn labels_beside(name: &str, cluster: &str) -> TextMap {
     text_map([
         (names::NAME_LABEL, name),
@@ -300,7 +302,7 @@ fn labels_beside(name: &str, cluster: &str) -> TextMap {
     ])
 }
 
-/// Selects by [`labels_beside`].
+/// Returns the selector for [`labels_beside`].
 fn selector_beside(name: &str, cluster: &str) -> String {
     format!("{}={name},{}={cluster}", names::NAME_LABEL, names::INSTANCE_LABEL)
 }

@@ -8,23 +8,22 @@ use api::deployment::FlinkDeploymentSpec;
 use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 
-/// Flink's names of the files of a pod, and the options with those for all jobs.
+/// Flink's names for the files of a pod, and the options with the files for all jobs.
 pub const FILES: [(&str, &ConfigOption<String>); 2] = [
     ("log4j-console.properties", &options::LOG4J_CONSOLE),
     ("logback-console.xml", &options::LOGBACK_CONSOLE),
 ];
 
-/// To the console for `kubectl logs`, and to a bounded file for the web UI. The names of appenders
-/// and loggers are those of the Java operator's chart, so that what was written to be added there
-/// can be added here.
+/// Logs to the console for `kubectl logs`, and to a bounded file for the web UI. The names of appenders and loggers are
+/// those of the Java operator's chart, so that additions written for it work here.
 pub const DEFAULT_LOG4J: &str =
     include_str!("../../../helm/kubectl-flink-operator/conf/log4j-console.properties");
 
-/// The same for images whose Flink logs by Logback.
+/// The same for images whose Flink logs with Logback.
 pub const DEFAULT_LOGBACK: &str =
     include_str!("../../../helm/kubectl-flink-operator/conf/logback-console.xml");
 
-/// The spec's files, else those for all jobs, else the default one.
+/// Returns the spec's files, or else those for all jobs, or else the default one.
 pub(super) fn files(spec: &FlinkDeploymentSpec, config: &FlinkConfig) -> BTreeMap<String, String> {
     let of_spec = |name: &str| spec.log_configuration.as_ref()?.get(name).cloned();
     let of_spec: BTreeMap<_, _> =

@@ -2,40 +2,40 @@
 
 /// The container that runs Flink.
 pub const MAIN_CONTAINER: &str = "flink-main-container";
-/// Label that tells JobManager from TaskManagers.
+/// Label that distinguishes the JobManager from TaskManagers.
 pub const COMPONENT_LABEL: &str = "component";
-/// Labels of what is beside a cluster: what it is for, and the name of the cluster.
+/// Labels of objects next to a cluster: their purpose, and the name of the cluster.
 pub(super) const NAME_LABEL: &str = "app.kubernetes.io/name";
 pub(super) const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 pub const JOB_MANAGER: &str = "jobmanager";
 pub const TASK_MANAGER: &str = "taskmanager";
 
-/// The JobManager's Deployment.
+/// Returns the name of the JobManager's Deployment.
 pub fn job_manager(id: &str) -> String {
     id.to_owned()
 }
 
-/// The TaskManagers' Deployment of a standalone cluster.
+/// Returns the name of a standalone cluster's TaskManager Deployment.
 pub fn task_manager(id: &str) -> String {
     format!("{id}-taskmanager")
 }
 
-/// The Service in front of the REST API and the web UI.
+/// Returns the name of the Service for the REST API and the web UI.
 pub fn rest_service(id: &str) -> String {
     format!("{id}-rest")
 }
 
-/// The headless Service through which TaskManagers find the JobManager.
+/// Returns the name of the headless Service through which TaskManagers find the JobManager.
 pub fn internal_service(id: &str) -> String {
     id.to_owned()
 }
 
-/// The ConfigMap with the Flink configuration.
+/// Returns the name of the ConfigMap with the Flink configuration.
 pub fn config_map(id: &str) -> String {
     format!("flink-config-{id}")
 }
 
-/// The ConfigMap with the template of native TaskManager pods.
+/// Returns the name of the ConfigMap with the template of native TaskManager pods.
 pub fn pod_template_config_map(id: &str) -> String {
     format!("pod-template-{id}")
 }

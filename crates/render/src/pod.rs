@@ -1,4 +1,4 @@
-//! A pod under construction: a template, and what Flink needs laid over it.
+//! A pod under construction: a template, overlaid with what Flink needs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::{Cluster, RenderError, TextMap, config_map, owner};
 /// Where Hadoop's configuration is mounted.
 const HADOOP_CONF_DIRECTORY: &str = "/opt/hadoop/conf";
 
-/// Metadata, spec and main container of a pod; the main container is kept apart.
+/// Metadata, spec and main container of a pod; the main container is kept separately.
 pub(super) struct Pod {
     metadata: Map<String, Value>,
     spec: Map<String, Value>,
@@ -43,8 +43,7 @@ impl Pod {
         Ok(Self { metadata, spec, main })
     }
 
-    /// The Deployment of such pods, which belongs to the custom resource: sidecars first, the main
-    /// container last.
+    /// Returns a Deployment of these pods, owned by the custom resource. Sidecars come first, the main container last.
     pub(super) fn into_deployment(
         mut self,
         cluster: &Cluster,
@@ -67,24 +66,24 @@ impl Pod {
             spec,
             status: None,
         });
-        // As JSON, with whatever our types do not know of the user's template.
+        // As JSON, to keep fields of the user's template that the types do not know.
         deployment["spec"]["template"] = json!({ "metadata": self.metadata, "spec": self.spec });
         Ok(deployment)
     }
 
-    /// The template of such pods, the main container last.
+    /// Returns the template of these pods, with the main container last.
     pub(super) fn into_template(mut self) -> Result<Map<String, Value>, RenderError> {
         array(&mut self.spec, "containers", "spec.containers")?.push(Value::Object(self.main));
         let (metadata, spec) = (self.metadata, self.spec);
         Ok(fields(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})))
     }
 
-    /// Lays fields over the template's of the pod's spec.
+    /// Overlays fields of the pod's spec.
     pub(super) fn lay_spec(&mut self, own: PodSpec) -> Result<(), RenderError> {
         lay(&mut self.spec, json!(own), "spec")
     }
 
-    /// Lays fields over the template's of the main container.
+    /// Overlays fields of the main container.
     pub(super) fn lay_main(&mut self, own: Container) -> Result<(), RenderError> {
         let own = Container { name: MAIN_CONTAINER.to_owned(), ..own };
         lay(&mut self.main, json!(own), "spec.containers[]")
@@ -99,7 +98,7 @@ impl Pod {
         }
     }
 
-    /// Sets the account that the role's option names, or the one of all pods, else `fallback`.
+    /// Sets the service account from the role's option, or the one for all pods, or else `fallback`.
     pub(super) fn set_service_account(
         &mut self,
         config: &FlinkConfig,
@@ -121,7 +120,7 @@ impl Pod {
         self.mount_as(volume, VolumeMount { name, mount_path, ..VolumeMount::default() })
     }
 
-    /// Like [`Self::mount`], in another way than whole.
+    /// Like [`Self::mount`], with other settings of the mount.
     pub(super) fn mount_as(
         &mut self,
         volume: Volume,
@@ -131,7 +130,7 @@ impl Pod {
         self.lay_main(Container { volume_mounts: Some(vec![mount]), ..Container::default() })
     }
 
-    /// True if the template mounts something at or below `path` in the main container.
+    /// Returns true if the template mounts something at or below `path` in the main container.
     pub(super) fn has_mount_below(&self, path: &str) -> bool {
         let mounts = self.main.get("volumeMounts").and_then(Value::as_array);
         mounts.into_iter().flatten().filter_map(|mount| mount["mountPath"].as_str()).any(
@@ -148,7 +147,7 @@ impl Pod {
         !is_absent(&self.spec, field)
     }
 
-    /// Pull secrets, node selector and tolerations of a role.
+    /// Sets pull secrets, node selector and tolerations of a role.
     pub(super) fn place(
         &mut self,
         config: &FlinkConfig,
@@ -167,7 +166,7 @@ impl Pod {
         })
     }
 
-    /// Secrets, Hadoop's configuration, Kerberos and Flink's configuration, in this order.
+    /// Mounts Secrets, Hadoop's configuration, Kerberos and Flink's configuration, in this order.
     pub(super) fn mount_common(
         &mut self,
         cluster: &Cluster,
@@ -189,9 +188,9 @@ impl Pod {
     }
 }
 
-/// Lays our own fields over a template's: objects field by field; lists of objects get ours at the
-/// end, variables and ports in place of those of the same name; all else becomes ours. What is empty
-/// changes nothing.
+/// Overlays a template with our own fields: objects are merged field by field; lists of objects get ours at the end,
+/// except that variables and ports replace those of the same name; any other value is replaced. Empty values change
+/// nothing.
 fn lay(template: &mut Map<String, Value>, own: Value, path: &str) -> Result<(), RenderError> {
     for (field, value) in fields(own) {
         let path = format!("{path}.{field}");
@@ -215,7 +214,7 @@ fn lay(template: &mut Map<String, Value>, own: Value, path: &str) -> Result<(), 
     Ok(())
 }
 
-/// The fields that are set of one of Kubernetes' types.
+/// Returns the fields that are set in one of Kubernetes' types.
 pub(super) fn fields(object: Value) -> Map<String, Value> {
     let Value::Object(fields) = object else { return Map::new() };
     fields
@@ -225,8 +224,7 @@ pub(super) fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
-/// `containerized.<role>.env.*` in the order of the names, what is the role's `own`, the log
-/// directory and secrets.
+/// Returns `containerized.<role>.env.*` sorted by name, the role's `own` variables, the log directory and secrets.
 pub(super) fn env(
     config: &FlinkConfig,
     prefix: &str,
@@ -257,7 +255,7 @@ pub(super) fn container_port(name: &str, number: u16) -> ContainerPort {
     ContainerPort { name: Some(name.to_owned()), container_port, ..ContainerPort::default() }
 }
 
-/// CPU in cores and memory, each with its limit.
+/// Returns CPU in cores and memory, each with its limit.
 pub(super) fn resources(
     config: &FlinkConfig,
     cpu: f64,
@@ -287,16 +285,16 @@ pub(super) fn quantities(cpu: &str, memory: &str) -> BTreeMap<String, Quantity> 
     reason = "Flink cuts the product of doubles too; a float cast saturates"
 )]
 fn scaled(mebibytes: u64, factor: f64) -> u64 {
-    // A factor is a quotient: 1.536 times 1000 must not end as 1535.
+    // The factor is a quotient: 1.536 times 1000 must not become 1535.
     (mebibytes as f64 * factor + 1e-6) as u64
 }
 
-/// Cores as a quantity, which knows no more than nine digits.
+/// Formats cores as a quantity, which has at most nine decimal places.
 fn cores(number: f64) -> String {
     format!("{:?}", (number * 1e9).round() / 1e9)
 }
 
-/// A limit below the request is refused by Kubernetes, so it is refused here.
+/// Returns the factor of a limit. Kubernetes refuses a limit below the request, so it is refused here.
 fn limit_factor(config: &FlinkConfig, option: &ConfigOption<f64>) -> Result<f64, InvalidValue> {
     let factor = config.get(option)?;
     if factor < 1.0 {
@@ -306,7 +304,7 @@ fn limit_factor(config: &FlinkConfig, option: &ConfigOption<f64>) -> Result<f64,
     Ok(factor)
 }
 
-/// The image that the configuration names, if any, else Flink's default for the stated version.
+/// Returns the image from the configuration, or else Flink's default for the version.
 pub(super) fn image(cluster: &Cluster, config: &FlinkConfig) -> Result<ImageChoice, InvalidValue> {
     if let Some(image) =
         config.find(&options::CONTAINER_IMAGE)?.filter(|image| !image.trim().is_empty())
@@ -319,13 +317,13 @@ pub(super) fn image(cluster: &Cluster, config: &FlinkConfig) -> Result<ImageChoi
     Ok(ImageChoice::Default(format!("apache/flink:{version}")))
 }
 
-/// Where an image comes from decides whether a template's wins.
+/// The source of an image, which decides whether the image of a template takes precedence.
 pub(super) enum ImageChoice {
     Configured(String),
     Default(String),
 }
 
-/// The pull policy that the configuration sets.
+/// Returns the pull policy from the configuration.
 pub(super) fn configured_pull_policy(
     config: &FlinkConfig,
 ) -> Result<Option<PullPolicy>, InvalidValue> {
@@ -335,7 +333,7 @@ pub(super) fn configured_pull_policy(
     Ok(None)
 }
 
-/// Flink ignores fields that it does not know.
+/// Parses a toleration. Flink ignores unknown fields.
 fn toleration_of(
     toleration: &TextMap,
     option: &ConfigOption<Vec<TextMap>>,
@@ -359,7 +357,7 @@ fn is_absent(object: &Map<String, Value>, field: &str) -> bool {
     object.get(field).is_none_or(Value::is_null)
 }
 
-/// The object under `key`, made when absent.
+/// Returns the object under `key`, creating it if absent.
 pub(super) fn object<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,
@@ -374,7 +372,7 @@ pub(super) fn object<'a>(
         .ok_or_else(|| RenderError::PodTemplate { path: path.to_owned(), expected: "an object" })
 }
 
-/// The list under `key`, made when absent.
+/// Returns the list under `key`, creating it if absent.
 pub(super) fn array<'a>(
     parent: &'a mut Map<String, Value>,
     key: &str,

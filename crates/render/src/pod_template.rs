@@ -1,4 +1,4 @@
-//! Pod templates: layers, merge, and what the resource adds to them.
+//! Pod templates: layers, merging, and what the resource adds to them.
 
 use serde_json::{Map, Value, json};
 
@@ -15,13 +15,13 @@ use super::pod::{array, object};
 /// How arrays of two templates are merged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ArrayMerge {
-    /// Element by element; where both have a scalar, the base's stays.
+    /// Element by element; if both are scalars, the base's is kept.
     ByPosition,
-    /// By `name`, where every element of both has one; else by position.
+    /// By `name` if every element of both has one; else by position.
     ByName,
 }
 
-/// The template of JobManager pods, where the resource says anything about them.
+/// Returns the template of JobManager pods if the resource specifies one.
 pub(super) fn job_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
@@ -33,7 +33,7 @@ pub(super) fn job_manager(
     with_extra_resources(template, role.resource.as_ref(), role.resources.as_ref())
 }
 
-/// The template of TaskManager pods, where the resource says anything about them.
+/// Returns the template of TaskManager pods if the resource specifies one.
 pub(super) fn task_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
@@ -62,7 +62,7 @@ fn layers(
     })
 }
 
-/// `base` with `over` laid on top: objects key by key, scalars from `over`; a null deletes nothing.
+/// Overlays `base` with `over`: objects key by key, scalars from `over`; a null deletes nothing.
 pub fn merge_objects(
     base: &Map<String, Value>,
     over: &Map<String, Value>,
@@ -109,8 +109,8 @@ fn merge_arrays(base: &[Value], over: &[Value], arrays: ArrayMerge) -> Vec<Value
     merged
 }
 
-/// The elements with their names, or nothing when one has none. Of a repeated name the last element
-/// stays, in the first one's place.
+/// Returns the elements with their names; `None` if one has none. If a name is repeated, the last element takes the
+/// place of the first.
 fn by_name(elements: &[Value]) -> Option<Vec<(&str, &Map<String, Value>)>> {
     let mut named: Vec<(&str, &Map<String, Value>)> = Vec::new();
     for element in elements {
@@ -141,7 +141,7 @@ fn merge_named(
     in_both.chain(only_over).map(Value::Object).collect()
 }
 
-/// The template with everything but CPU and memory on the main container.
+/// Adds everything except CPU and memory to the main container of the template.
 fn with_extra_resources(
     template: Option<Map<String, Value>>,
     resource: Option<&Resource>,
@@ -165,7 +165,7 @@ fn with_extra_resources(
     Ok(Some(template))
 }
 
-/// Group, name and quantity of everything but CPU and memory.
+/// Returns group, name and quantity of everything except CPU and memory.
 fn other_resources(resources: &ResourceRequirements) -> Vec<(&str, &str, Value)> {
     [("requests", &resources.requests), ("limits", &resources.limits)]
         .into_iter()
@@ -190,7 +190,7 @@ fn as_written(quantity: &Quantity) -> Value {
     }
 }
 
-/// The container that runs Flink; added at the end when the template has none.
+/// Returns the container that runs Flink, which is appended if the template has none.
 fn main_container(
     template: &mut Map<String, Value>,
 ) -> Result<&mut Map<String, Value>, RenderError> {

@@ -1,9 +1,9 @@
-//! Pods that try what a changed spec starts from, while what runs goes on.
+//! Pods that try what a changed spec starts from, while the current pods keep running.
 //!
-//! Of each role there is one pod, made of the very template of the pods to come: their images, init containers,
-//! volumes, accounts and nodes. In Flink's place it checks that the jar is there, that Java starts, and that
-//! Flink's scripts take the configuration. Its labels are none that Flink, a Service or the operator selects
-//! by, and it never becomes ready, so that no Service of a user leads to it.
+//! There is one pod for each role, created from the template of the future pods: their images, init containers,
+//! volumes, accounts and nodes. Instead of running Flink, it checks that the jar exists, that Java starts, and that
+//! Flink's scripts accept the configuration. It has no label that Flink, a Service or the operator selects by, and
+//! never becomes ready, so that no Service of a user leads to it.
 
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PodReadinessGate, PodSpec, ResourceRequirements,
@@ -26,42 +26,42 @@ pub const ROLE_LABEL: &str = "app.kubernetes.io/component";
 const NAME: &str = "flink-preflight";
 /// Labels by which Flink, Services and the operator find the pods of a cluster.
 const SELECTED_BY: [&str; 3] = ["app", "component", "type"];
-/// A condition that nobody ever sets.
+/// A condition that is never set.
 const NEVER_READY: &str = "flink.apache.org/preflight";
 
-/// How often JobManagers that stand by ask for the lock. Flink's 5 s would be most of the time in which nobody leads.
+/// How often standby JobManagers ask for the lock. Flink's 5 s would be most of the time without a leader.
 const LEADER_RETRY_PERIOD: &str = "500 ms";
 const CPU_REQUEST: &str = "10m";
 const CPU_LIMIT: &str = "1";
-/// Two small JVMs start in it, one after the other.
+/// Memory for two small JVMs, which run one after the other.
 const MEMORY: &str = "256Mi";
-/// A pod that nobody removed ends by then; one that is still wanted is made anew.
+/// Lifetime of a pod that was not removed; it is recreated if it is still needed.
 const SECONDS_MAX: i64 = 3600;
-/// Fields of a container that are about Flink's process.
+/// Fields of a container that are specific to Flink's process.
 const OF_FLINK: [&str; 5] =
     ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
-/// Where a template of Flink's images begins.
+/// The entry point of Flink's images.
 const ENTRY_POINT: &str = "/docker-entrypoint.sh";
 
 /// What is tried before anything is stopped for a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preflight {
-    /// A pod of each role as the new cluster has them: the API server says whether it would take them.
+    /// A pod of each role as in the new cluster: the API server reports whether it would accept it.
     pub as_deployed: Vec<Value>,
     /// Configuration that the pods mount.
     pub config_maps: Vec<Value>,
-    /// The same, of files of the operator. A keytab is none of it.
+    /// The same from files of the operator, except for keytabs.
     pub files: Vec<FileObject>,
-    /// One that was made of anything else has another [digest](Self::digest) in its annotation.
+    /// Annotated with the [digest](Self::digest), which differs if a pod was created from anything else.
     pub pods: Vec<Value>,
     pub digest: String,
-    /// Of pods that stand by: the Deployments that they will belong to, without replicas and under other names.
+    /// For standby pods: the Deployments that they will belong to, without replicas and under other names.
     pub deployments: Vec<Value>,
 }
 
 impl Preflight {
-    /// Makes the pods and what they mount. They belong to the custom resource, and the submission is of no start, so
-    /// that the same spec is tried by the same pods.
+    /// Renders the pods and what they mount. They are owned by the custom resource, and the submission is not that of a
+    /// start, so that the same spec is tried by the same pods.
     pub fn of(input: &RenderInput) -> Result<Self, RenderError> {
         let draft = Draft::new(input)?;
         let cluster = &draft.cluster;
@@ -95,14 +95,14 @@ impl Preflight {
         Ok(Self { as_deployed, config_maps, files, pods, digest, deployments })
     }
 
-    /// True if the pods are those of the new cluster, and stand by to take over.
+    /// Returns true if the pods are those of the new cluster, and stand by to take over.
     pub fn is_standby(&self) -> bool {
         !self.deployments.is_empty()
     }
 
-    /// Makes the very pods of a standalone cluster, which wait beside those that run until they are to lead. Labels by
-    /// which Services and the operator find a cluster's pods they get when they take over. Absent for a cluster that
-    /// mounts files of the operator.
+    /// Renders the actual pods of a standalone cluster, which wait next to the running ones until they become leader.
+    /// They get the labels by which Services and the operator find a cluster's pods when they take over. `None` for a
+    /// cluster that mounts files of the operator.
     pub fn standing_by(input: &RenderInput) -> Result<Option<Self>, RenderError> {
         let mut draft = Draft::new(input)?;
         if !draft.cluster.file_objects().is_empty() {
@@ -162,7 +162,7 @@ impl Preflight {
         Ok(Some(Self { as_deployed, config_maps, files, pods, digest, deployments }))
     }
 
-    /// Selects what was made for a cluster.
+    /// Returns the selector of what was created for a cluster.
     pub fn selector(cluster: &str) -> String {
         selector_beside(NAME, cluster)
     }
@@ -174,7 +174,7 @@ struct Probe<'a> {
     role: &'static str,
     /// Files that the job is run from.
     jars: Vec<String>,
-    /// Names of the ConfigMaps that are made for it.
+    /// Names of the ConfigMaps that are created for it.
     mounted: &'a [&'a str],
 }
 
@@ -184,14 +184,14 @@ impl Probe<'_> {
         let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
         let containers = self.containers(&mut spec)?;
         self.lay_volumes(&mut spec)?;
-        // The rest is about where pods of the cluster are that runs.
+        // Only node affinity is kept. The other rules depend on where the pods of the running cluster are.
         let placed = ["affinity", "topologySpreadConstraints"].map(|field| spec.remove(field));
         if let Some(of_nodes) = placed[0].as_ref().and_then(|it| it.get("nodeAffinity")) {
             let _removed = spec.insert("affinity".to_owned(), json!({ "nodeAffinity": of_nodes }));
         }
         let gate = PodReadinessGate { condition_type: NEVER_READY.to_owned() };
         spec.extend(fields(json!(PodSpec {
-            // What failed is tried again, with growing pauses, as a pull is.
+            // Failures are retried with increasing pauses, like a pull.
             restart_policy: Some("OnFailure".to_owned()),
             active_deadline_seconds: Some(SECONDS_MAX),
             termination_grace_period_seconds: Some(0),
@@ -203,7 +203,7 @@ impl Probe<'_> {
         Ok(pod)
     }
 
-    /// The main container with the check in it, and beside it sidecars that only have to be there.
+    /// Returns the main container with the check, and sidecars that only have to exist.
     fn containers(&self, spec: &mut Map<String, Value>) -> Result<Vec<Value>, RenderError> {
         let beside = array(spec, "initContainers", "spec.initContainers")?;
         for container in beside.iter_mut().filter(|it| it.is_object()) {
@@ -235,7 +235,7 @@ impl Probe<'_> {
         let check = CHECK.replace("ROLE", resource);
         let check = format!("set -- {}\n{check}", quoted(&self.jars));
         let bash = ["bash", "-c", START, NAME, &check].map(str::to_owned);
-        // Another one may not hand on what it does not know.
+        // Another entry point may not pass on a command that it does not know.
         let (command, args) = if entry == ENTRY_POINT {
             (vec![entry], bash.to_vec())
         } else {
@@ -246,7 +246,8 @@ impl Probe<'_> {
         Ok(())
     }
 
-    /// What is mounted of the new cluster is not there yet, and what a pod gets for itself alone need not be had.
+    /// Replaces volumes of the new cluster that do not exist yet, and those that a pod gets for itself, which are not
+    /// needed here.
     fn lay_volumes(&self, spec: &mut Map<String, Value>) -> Result<(), RenderError> {
         let keytabs: Vec<Value> = self.draft.cluster.file_objects().into_iter().map(name).collect();
         for volume in array(spec, "volumes", "spec.volumes")? {
@@ -271,10 +272,10 @@ impl Probe<'_> {
     }
 }
 
-/// A failed container tells the end of its log in the pod's status.
+/// A failed container reports the end of its log in the pod's status.
 const LAST_WORDS: &str = "FallbackToLogsOnError";
 
-/// Flink's scripts find Flink by the path that they are called by.
+/// Flink's scripts find Flink by the path of the called script.
 const START: &str = "exec bash -c \"$1\" \"${FLINK_HOME:-/opt/flink}/bin/jobmanager.sh\"";
 
 /// Its arguments are the jars.
@@ -309,7 +310,7 @@ fn lay(container: &mut Map<String, Value>, command: Vec<String>, args: Vec<Strin
     })));
 }
 
-/// A pod as the Deployment would make it.
+/// Returns a pod as the Deployment would create it.
 fn pod_of(draft: &Draft<'_>, role: &str, deployment: &Value) -> Value {
     let ResourceId { namespace, name, .. } = draft.cluster.id;
     let mut pod = deployment["spec"]["template"].clone();
@@ -320,7 +321,7 @@ fn pod_of(draft: &Draft<'_>, role: &str, deployment: &Value) -> Value {
     pod
 }
 
-/// The object under another name, beside the cluster.
+/// Renames the object, to put it next to the cluster.
 fn beside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String) -> Value {
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
     manifest["metadata"]["name"] = renamed(name).into();
@@ -329,7 +330,7 @@ fn beside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String
     manifest
 }
 
-/// Takes from a pod of the cluster the labels that it is found by, and gives it those of a trial.
+/// Replaces the labels by which a pod of the cluster is found by those of a trial.
 fn lay_aside(pod: &mut Value, id: &ResourceId, role: &str) {
     let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
@@ -339,20 +340,20 @@ fn lay_aside(pod: &mut Value, id: &ResourceId, role: &str) {
     pod["metadata"]["ownerReferences"] = json!([owner_beside(&id.name, &id.uid)]);
 }
 
-/// Jars that the image, or a volume, is to have.
+/// Returns the jars that the image, or a volume, must contain.
 fn jars(draft: &Draft<'_>) -> Vec<String> {
     let uri = draft.cluster.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     let path = uri.and_then(|uri| uri.trim().strip_prefix("local://"));
     path.map(str::to_owned).into_iter().collect()
 }
 
-/// As words of a shell.
+/// Quotes the words for a shell.
 fn quoted(words: &[String]) -> String {
     let words = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Enough of a digest to tell one spec from another.
+/// Returns enough of a digest to distinguish specs.
 fn digest_of(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string());
     let first = digest.iter().take(8).fold(0, |first: u64, byte| first << 8 | u64::from(*byte));

@@ -15,7 +15,7 @@ pub(super) const REST_PORT_NAME: &str = "rest";
 pub(super) const RPC_PORT_NAME: &str = "jobmanager-rpc";
 pub(super) const BLOB_PORT_NAME: &str = "blobserver";
 
-/// Where the REST API listens when `rest.bind-port` is 0.
+/// Port of the REST API if `rest.bind-port` is 0.
 const DEFAULT_REST_PORT: u16 = 8081;
 
 pub(super) fn all(cluster: &Cluster, config: &FlinkConfig) -> Result<Vec<Value>, RenderError> {
@@ -75,7 +75,7 @@ fn service_port(name: &str, port: u16) -> ServicePort {
     ServicePort { name: Some(name.to_owned()), port: port.into(), ..ServicePort::default() }
 }
 
-/// A Service that leads to JobManagers.
+/// Returns a Service that leads to JobManagers.
 fn service(cluster: &Cluster, name: String, annotations: TextMap, spec: ServiceSpec) -> Value {
     let metadata = cluster.metadata(name, cluster.labels(), annotations);
     let spec = ServiceSpec { selector: Some(cluster.selector(JOB_MANAGER)), ..spec };

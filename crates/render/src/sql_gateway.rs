@@ -1,9 +1,9 @@
-//! The pod of a SQL gateway beside a session cluster.
+//! The pod of a SQL gateway next to a session cluster.
 //!
-//! It is made of the JobManager's own pod template, so that it has the image, connectors, credentials and
-//! configuration of the cluster whose jobs it plans. Its labels are none that Flink, a Service or the
-//! operator selects by. It listens to itself alone: a gateway asks nobody who they are, so that only who may
-//! forward a port of the pod reaches it.
+//! It is created from the JobManager's own pod template, so that it has the image, connectors, credentials and
+//! configuration of the cluster whose jobs it plans. It has no label that Flink, a Service or the operator selects by.
+//! It listens only on localhost: a gateway does not authenticate anyone, so it is only reachable for those who may
+//! forward a port of the pod.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ExecAction, Pod, PodSpec, Probe, ResourceRequirements, SeccompProfile,
@@ -16,21 +16,21 @@ use super::names::{self, MAIN_CONTAINER};
 use super::pod::{array, fields, object, quantities, variable};
 use super::{RenderError, labels_beside, owner_beside, selector_beside};
 
-/// With the name of the cluster, this tells the pods of gateways from others.
+/// Distinguishes the pods of gateways from others, together with the name of the cluster.
 const NAME: &str = "flink-sql-gateway";
-/// User of Flink's images, for templates that name none: theirs starts as root to become that.
+/// User of Flink's images, for templates that name none: their entry point starts as root to switch to it.
 const FLINK_USER: i64 = 9999;
-/// The resources of one session. Statements run in the cluster, and only plans are made here.
+/// Resources for one session. Statements run in the cluster, and only plans are made here.
 const CPU_REQUEST: &str = "100m";
 const CPU_LIMIT: &str = "2";
 const MEMORY: &str = "1Gi";
-/// How much of it is heap: classes and buffers take the rest.
+/// Share of the memory for the heap; classes and buffers use the rest.
 const JVM_ARGS: &str = "-XX:MaxRAMPercentage=60";
 /// The pod is stopped from outside, with nothing to save.
 const GRACE_SECONDS: i64 = 5;
-/// The gateway ends a session that nobody asks anything in, with its queries.
+/// How long a session may be idle before the gateway ends it, along with its queries.
 const SESSION_IDLE: &str = "3min";
-/// Parts of the JobManager's pod that are not about it alone.
+/// Parts of the JobManager's pod that are not specific to it.
 const SHARED_FIELDS: [&str; 13] = [
     "volumes",
     "imagePullSecrets",
@@ -46,11 +46,11 @@ const SHARED_FIELDS: [&str; 13] = [
     "initContainers",
     "os",
 ];
-/// Of its main container.
+/// The same for its main container.
 const SHARED_CONTAINER_FIELDS: [&str; 7] =
     ["image", "imagePullPolicy", "command", "env", "envFrom", "volumeMounts", "securityContext"];
 
-/// The input from which the pod is made.
+/// The input for the pod.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayInput<'a> {
     /// Name and uid of the `FlinkDeployment`.
@@ -58,7 +58,7 @@ pub struct GatewayInput<'a> {
     pub uid: &'a str,
     /// The JobManager's Deployment as it is stored.
     pub job_manager: &'a Value,
-    /// In place of the cluster's.
+    /// Replaces the cluster's image.
     pub image: Option<&'a str>,
     /// Port of the JobManager's REST API.
     pub rest_port: u16,
@@ -66,7 +66,7 @@ pub struct GatewayInput<'a> {
     pub port: u16,
 }
 
-/// Selects the gateways of a cluster.
+/// Returns the selector for the gateways of a cluster.
 pub fn gateway_selector(cluster: &str) -> String {
     selector_beside(NAME, cluster)
 }
@@ -74,7 +74,7 @@ pub fn gateway_selector(cluster: &str) -> String {
 /// The container that the gateway runs in.
 pub const GATEWAY_CONTAINER: &str = "sql-gateway";
 
-/// The pod, without a name and a limit to its life, which are the caller's.
+/// Returns the pod without a name and a maximum lifetime, which the caller sets.
 pub fn gateway_pod(input: &GatewayInput) -> Result<Value, RenderError> {
     let GatewayInput { cluster, uid, job_manager, .. } = *input;
     let template = job_manager.pointer("/spec/template/spec").and_then(Value::as_object);
@@ -109,7 +109,7 @@ fn namespace(job_manager: &Value) -> Option<&str> {
     job_manager.pointer("/metadata/namespace").and_then(Value::as_str)
 }
 
-/// The JobManager's main container, with the gateway instead.
+/// Returns the JobManager's main container, running the gateway instead.
 fn container(
     input: &GatewayInput,
     template: &mut Map<String, Value>,
@@ -146,7 +146,7 @@ fn container(
     Ok(container)
 }
 
-/// Arguments of the image's entry point, which hands on what it does not know.
+/// Returns the arguments of the image's entry point, which passes on commands that it does not know.
 fn args(input: &GatewayInput) -> Vec<String> {
     let namespace = namespace(input.job_manager).unwrap_or_default();
     let host = format!("{}.{namespace}", names::rest_service(input.cluster));
@@ -154,7 +154,7 @@ fn args(input: &GatewayInput) -> Vec<String> {
         ("execution.target", "remote".to_owned()),
         ("rest.address", host),
         ("rest.port", input.rest_port.to_string()),
-        // The Service leads to the leader; without this, a client asks Kubernetes who that is.
+        // The Service leads to the leader; without this, a client asks Kubernetes for the leader.
         ("high-availability.type", "NONE".to_owned()),
         ("sql-gateway.endpoint.rest.address", "127.0.0.1".to_owned()),
         ("sql-gateway.endpoint.rest.bind-address", "127.0.0.1".to_owned()),
@@ -174,7 +174,7 @@ fn shared(of: &Map<String, Value>, fields: &[&str]) -> Map<String, Value> {
     kept.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
-/// Removes the containers that would run beside the JobManager. Those that prepare volumes stay.
+/// Removes the containers that would run next to the JobManager. Those that prepare volumes stay.
 fn without_sidecars(spec: &mut Map<String, Value>) -> Result<(), RenderError> {
     let containers = array(spec, "initContainers", "spec.template.spec.initContainers")?;
     containers.retain(|container| container["restartPolicy"] != "Always");
@@ -184,8 +184,8 @@ fn without_sidecars(spec: &mut Map<String, Value>) -> Result<(), RenderError> {
     Ok(())
 }
 
-/// Fills in what Pod Security level `restricted` asks for, where the template says nothing else. On the
-/// container, as what prepares volumes may have to be another user.
+/// Sets what Pod Security level `restricted` requires, unless the template says otherwise. This is set on the
+/// container, because containers that prepare volumes may need another user.
 fn restrict(
     spec: &Map<String, Value>,
     container: &mut Map<String, Value>,

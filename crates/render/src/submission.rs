@@ -13,8 +13,8 @@ use super::{Cluster, Mode, RenderError};
 pub struct Submission {
     /// 32 hexadecimal digits, fixed before anything is created.
     pub job_id: String,
-    /// The state to start from: a savepoint or checkpoint, or the marker that lets Flink fail if
-    /// the HA metadata is gone. Absent: start empty, or from HA metadata where there is some.
+    /// The state to start from: a savepoint or checkpoint, or the marker that lets Flink fail if the HA metadata is
+    /// gone. `None` to start empty, or from HA metadata if there is any.
     pub savepoint_path: Option<String>,
     /// Separates the results of this run from those of earlier ones: a uuid.
     pub job_result_store_id: String,
@@ -29,7 +29,7 @@ impl Submission {
     ) -> Result<(), InvalidValue> {
         let Self { job_id, savepoint_path, job_result_store_id } = self;
         config.force(&options::FIXED_JOB_ID, job_id);
-        // Under every name: a path that the user's configuration holds must not win.
+        // Under every name: a path in the user's configuration must not take precedence.
         config.unset(&options::SAVEPOINT_PATH);
         if let Some(path) = savepoint_path {
             config.set(options::SAVEPOINT_PATH.key(), path);
@@ -40,7 +40,7 @@ impl Submission {
                 |store: &str| format!("{directory}/{store}/{}/{job_result_store_id}", id.name);
             config.set_default(&options::JOB_RESULT_STORE_DELETE_ON_COMMIT, "false");
             config.force(&options::JOB_RESULT_STORE_PATH, of_this_run("job-result-store"));
-            // Flink 2.3 also keeps what became of an application, by an id that all its runs share.
+            // Flink 2.3 also stores the result of an application, under an id that all its runs share.
             if version.is_some_and(|version| version >= FlinkVersion::V2_3) {
                 config.set_default(&options::APPLICATION_RESULT_STORE_DELETE_ON_COMMIT, "false");
                 let path = of_this_run("application-result-store");
@@ -83,7 +83,7 @@ fn fix_port(
     Ok(())
 }
 
-/// A single port; nothing when it is 0 or not set. Ranges cannot stand in a Service.
+/// Returns a single port; `None` if it is 0 or not set. A Service cannot contain ranges.
 pub(super) fn port(
     config: &FlinkConfig,
     option: &ConfigOption<String>,
@@ -105,8 +105,8 @@ pub(super) fn write_mode(cluster: &Cluster, config: &mut FlinkConfig) {
     config.force(&options::CLUSTER_EXECUTION_MODE, "NORMAL");
 }
 
-/// Flink reads the mounted template when this option is set, and fails when the file is missing.
-/// Paths that a user sets mean nothing here: there is no client with files.
+/// Sets the path of the mounted template. Flink reads it if this option is set, and fails if the file is missing. Paths
+/// that a user sets are dropped: there is no client with files.
 pub(super) fn write_template_path(cluster: &Cluster, has_template: bool, config: &mut FlinkConfig) {
     config.retain(|key| !key.starts_with("kubernetes.pod-template-file"));
     if cluster.mode == Mode::Native && has_template {

@@ -1,5 +1,5 @@
-//! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are Flink's: of those, this is
-//! how they will look.
+//! The TaskManagers' Deployment of a standalone cluster. Native TaskManager pods are created by Flink: for those, this
+//! is what they will look like.
 
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ fn lay_container(
             pod.set_main_defaults(Container { image: Some(image), ..Container::default() });
             None
         }
-        // Unlike for the JobManager, a template's image does not count.
+        // Unlike for the JobManager, a template's image is not used.
         (ImageChoice::Configured(image) | ImageChoice::Default(image), _) => Some(image),
     };
     let policy = config.get(&options::CONTAINER_IMAGE_PULL_POLICY)?;

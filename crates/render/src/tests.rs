@@ -17,7 +17,7 @@ pub(crate) fn submission() -> Submission {
     }
 }
 
-/// A small native application; tests lay over it what they are about.
+/// A small native application; tests override what they need.
 pub(crate) fn manifest(over: Value) -> FlinkDeploymentSpec {
     let base = json!({
         "flinkVersion": "v1_20",
@@ -58,7 +58,7 @@ pub(crate) fn main_container(deployment: &Value) -> &Value {
     main
 }
 
-/// The lines of flink-conf.yaml whose key begins so.
+/// Returns the lines of flink-conf.yaml whose key has this prefix.
 fn configured(objects: &Objects, prefix: &str) -> String {
     let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
     text.lines()
@@ -199,7 +199,7 @@ fn unknown_fields_of_a_template_reach_the_pod() {
     );
     check(&template["spec"]["unknownField"], expect![[r#"{"x":[1]}"#]]);
     assert_eq!(template["spec"]["containers"][0]["name"], "side");
-    // The template of TaskManagers stays as it was written.
+    // The template of TaskManagers is unchanged.
     let text = objects.config_maps[1]["data"]["taskmanager-pod-template.yaml"].as_str().unwrap();
     assert!(text.contains("kind: Pod") && text.contains("unknownField"), "{text}");
     assert_eq!(
@@ -395,7 +395,7 @@ fn logging_files_of_the_user_stand_alone() {
     assert_eq!(data.keys().collect::<Vec<_>>(), ["flink-conf.yaml", "logback-console.xml"]);
 }
 
-/// Flink's client reads it out of the operator's configuration folder.
+/// Flink's client reads it from the operator's configuration directory.
 #[test]
 fn the_log_configuration_of_all_jobs_gives_way_to_that_of_a_job() {
     let given = |spec: Value| {
@@ -629,7 +629,7 @@ fn lists_and_maps_of_the_operators_file_are_read_by_every_version_of_flink() {
     let new = rendered("v2_0");
     let text = new.config_maps[0]["data"]["config.yaml"].as_str().unwrap();
     let tree: Value = serde_yaml::from_str(text).unwrap();
-    // A text that is no list of YAML Flink 2 splits as Flink 1 does.
+    // Flink 2 splits text that is not a YAML list like Flink 1 does.
     check(
         &tree["classloader"]["parent-first-patterns"]["additional"],
         expect![[r#""org.example.;org.other.""#]],

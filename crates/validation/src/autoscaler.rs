@@ -1,4 +1,4 @@
-//! Options of the autoscaler: rules A1 to A12 and D31, checked only when it is on.
+//! Options of the autoscaler: rules A1 to A12 and D31, checked only if it is on.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Check<'_> {
         self.violations.push(self.places.invalid(invalid));
     }
 
-    /// A switch that cannot be read is reported and counts as off.
+    /// Returns the value of a switch. One that cannot be read is reported, and treated as off.
     fn is_on(&mut self, option: &ConfigOption<bool>) -> bool {
         self.config.get(option).unwrap_or_else(|invalid| {
             self.invalid(&invalid);
@@ -96,7 +96,7 @@ impl Check<'_> {
         }
     }
 
-    /// D31: one sample is taken with each reconcile, and the autoscaler needs two.
+    /// D31: each reconcile takes one sample, and the autoscaler needs two.
     fn metrics_window(&mut self) {
         let read = |option: &ConfigOption<Duration>| self.config.get(option);
         match (read(&autoscaler::METRICS_WINDOW), read(&options::RECONCILE_INTERVAL)) {

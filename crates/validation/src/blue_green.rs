@@ -20,12 +20,12 @@ pub struct BlueGreenInput<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub spec: &'a FlinkBlueGreenDeploymentSpec,
-    /// The spec of its template on record.
+    /// The recorded spec of its template.
     pub last_reconciled: Option<&'a FlinkDeploymentSpec>,
     pub operator: &'a OperatorConfig,
 }
 
-/// A child, as the rules and validators of an installation see it.
+/// Returns a child as seen by the rules and validators of an installation.
 pub fn subject(resource: &FlinkBlueGreenDeployment) -> Option<Subject> {
     let spec = resource.spec.template.as_ref()?.spec.clone()?;
     let mut metadata = resource.metadata.clone();
@@ -34,7 +34,7 @@ pub fn subject(resource: &FlinkBlueGreenDeployment) -> Option<Subject> {
     Some(Subject::of_deployment(&child, &DeploymentStatus::default()))
 }
 
-/// All violations, each with the rule that is broken.
+/// Returns all violations, each with its rule.
 pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
     let mut found = of_options(input.spec);
     let template = input.spec.template.as_ref().and_then(|template| template.spec.as_ref());
@@ -81,13 +81,13 @@ fn of_options(spec: &FlinkBlueGreenDeploymentSpec) -> Vec<Finding> {
     unreadable.chain(unknown).collect()
 }
 
-/// A state that is asked for by its path has to have one.
+/// A redeploy requires the path of a state.
 fn of_redeploy(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Option<Finding> {
     let last = input.last_reconciled?.job.as_ref()?;
     check_redeploy(last, template.job.as_ref()?).map(in_template)
 }
 
-/// How state gets from one colour to the other.
+/// Checks how state gets from one colour to the other.
 fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<Finding> {
     const PLACE: &str = "spec.template.spec.flinkConfiguration";
     let mut config = input.operator.defaults(input.namespace, template.flink_version);
@@ -100,7 +100,7 @@ fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<F
         found.push(Rule::BlueGreenJobId.found(path, message));
     }
     let mode = template.job.as_ref().map(|job| job.upgrade_mode);
-    // The rules of a FlinkDeployment ask for it in mode `savepoint`.
+    // The rules of a FlinkDeployment require it in mode `savepoint`.
     let takes_savepoints = mode == Some(UpgradeMode::LastState);
     if takes_savepoints && is_blank(config.text_of(&options::SAVEPOINT_DIRECTORY)) {
         let path = format!("{PLACE}.state.savepoints.dir");
@@ -110,7 +110,7 @@ fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<F
     found
 }
 
-/// What is wrong with both children is told once.
+/// Checks both children; violations of both are reported once.
 fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for colour in Colour::ALL {
@@ -133,7 +133,7 @@ fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Ve
     all
 }
 
-/// What is wrong with a child, at its place in the template.
+/// Moves a child's violation to its place in the template.
 fn in_template(finding: Finding) -> Finding {
     let Finding { rule, violation: Violation { path, message } } = finding;
     let path =

@@ -19,7 +19,7 @@ use super::{
     jar_uri, kerberos, options_form, resources,
 };
 
-/// Keys that say which cluster it is; the operator alone sets them (D5).
+/// Keys that identify the cluster; only the operator sets them (D5).
 const FORBIDDEN_KEYS: [&str; 3] =
     ["kubernetes.namespace", "kubernetes.cluster-id", "high-availability.cluster-id"];
 /// Files of `spec.logConfiguration` (D10).
@@ -56,7 +56,7 @@ pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Finding> {
     violations
 }
 
-/// Directories and parallelism of a job, in a deployment or a session job: D11 to D12d and D14.
+/// Checks directories and parallelism of a job, in a deployment or a session job: D11 to D12d and D14.
 pub(super) fn check_job(
     job: &JobSpec,
     has_task_manager_replicas: bool,
@@ -85,7 +85,7 @@ pub(super) fn check_job(
     violations
 }
 
-/// Of a job whose TaskManagers nobody has counted.
+/// Checks the parallelism of a job whose number of TaskManagers is not given.
 pub(super) fn check_parallelism(job: &JobSpec) -> Option<Finding> {
     if job.parallelism.is_some_and(|parallelism| parallelism >= 1) {
         return None;
@@ -95,7 +95,7 @@ pub(super) fn check_parallelism(job: &JobSpec) -> Option<Finding> {
     Some(Rule::Parallelism.found("spec.job.parallelism", message))
 }
 
-/// D28, of a deployment or a session job: what drops the present state names the one to start from.
+/// D28, for a deployment or a session job: whoever drops the current state has to name the one to start from.
 pub(super) fn check_redeploy(last: &JobSpec, job: &JobSpec) -> Option<Finding> {
     let is_asked = job.savepoint_redeploy_nonce.is_some()
         && job.savepoint_redeploy_nonce != last.savepoint_redeploy_nonce;
@@ -107,8 +107,8 @@ pub(super) fn check_redeploy(last: &JobSpec, job: &JobSpec) -> Option<Finding> {
     })
 }
 
-/// Where a directory that is missing belongs: under the name that is set and blank, else under the
-/// one that every Flink version reads.
+/// Returns the path of a missing directory: the name that is set and blank, or else the one that every Flink version
+/// reads.
 fn missing_place(
     config: &FlinkConfig,
     places: &Places,
@@ -121,7 +121,7 @@ fn missing_place(
     format!("spec.flinkConfiguration.{name_for_all}")
 }
 
-/// Why a savepoint directory is needed: D12a to D12d.
+/// Returns why a savepoint directory is needed: D12a to D12d.
 fn savepoint_directory_needs(job: &JobSpec, config: &FlinkConfig) -> Vec<String> {
     let mut reasons = Vec::new();
     if job.upgrade_mode == UpgradeMode::Savepoint {
@@ -146,7 +146,7 @@ fn savepoint_directory_needs(job: &JobSpec, config: &FlinkConfig) -> Vec<String>
 
 struct Check<'a> {
     spec: &'a FlinkDeploymentSpec,
-    /// The operator's defaults with the resource's own options over them.
+    /// The operator's defaults, overridden by the resource's own options.
     config: FlinkConfig,
     places: Places,
 }
@@ -164,7 +164,7 @@ impl Check<'_> {
         Some(Rule::FlinkVersion.found("spec.flinkVersion", message))
     }
 
-    /// D5 to D7, the form of every option the operator reads, and keys that `config.yaml` cannot hold.
+    /// D5 to D7, the format of every option that the operator reads, and keys that `config.yaml` cannot hold.
     fn config(&self) -> Vec<Finding> {
         let mut violations: Vec<Finding> = FORBIDDEN_KEYS
             .into_iter()
@@ -197,8 +197,7 @@ impl Check<'_> {
         violations
     }
 
-    /// From Flink 2.0 on the options are a YAML tree, in which `a.b` cannot have both a value and
-    /// `a.b.c` below it.
+    /// From Flink 2.0 on, the options are a YAML tree, in which `a.b` cannot have both a value and an `a.b.c` below it.
     fn keys_in_each_other(&self) -> Vec<Finding> {
         if self.spec.flink_version.is_none_or(|version| version < FlinkVersion::V2_0) {
             return Vec::new();
@@ -249,7 +248,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// D11 to D14, and whether the jar can be named to Flink at all.
+    /// D11 to D14, and whether the jar can be passed to Flink at all.
     fn job(&self, job: &JobSpec) -> Vec<Finding> {
         let has_replicas = self
             .spec
@@ -268,8 +267,8 @@ impl Check<'_> {
         violations
     }
 
-    /// Native clusters hand arguments over in the configuration file; before Flink 2.0 its format
-    /// would cut some of them, and the job would run with others than it was given.
+    /// Checks the arguments. Native clusters pass them in the configuration file, whose format before Flink 2.0 would
+    /// cut some of them, and the job would run with different ones.
     fn args(&self, job: &JobSpec) -> Vec<Finding> {
         let is_native = self.spec.mode.unwrap_or_default() == DeploymentMode::Native;
         let is_cut = |arg: &str| !survives_flink_conf(arg);
@@ -348,7 +347,7 @@ impl Check<'_> {
         violations
     }
 
-    /// D15 and D20, and the same model for memory that the spec states: Flink would not start.
+    /// D15 and D20, and the same model for memory that the spec sets: Flink would not start.
     fn memory(
         &self,
         path: &str,
@@ -376,7 +375,7 @@ impl Check<'_> {
         }
     }
 
-    /// D4 and D24 to D28: what must not change against the last reconciled spec.
+    /// D4 and D24 to D28: what must not change compared to the last reconciled spec.
     fn change(&self, last: &FlinkDeploymentSpec) -> Vec<Finding> {
         let mut violations = Vec::new();
         match (&last.job, &self.spec.job) {
@@ -432,7 +431,7 @@ impl Check<'_> {
         violations
     }
 
-    /// D29, and the pull policy, which nobody else checks before the pods are made.
+    /// D29, and the pull policy, which nothing else checks before the pods are created.
     fn pods(&self) -> Vec<Finding> {
         let mut violations = Vec::new();
         if self.spec.service_account.is_none() {
@@ -453,7 +452,7 @@ impl Check<'_> {
         violations
     }
 
-    /// Finds the problem that still stops the configuration from being built.
+    /// Finds the problem that still prevents the configuration from being built.
     fn derived(&self, input: &ValidationInput<'_>, found: &[Finding]) -> Option<Finding> {
         let id = ResourceId {
             namespace: input.namespace.to_owned(),
@@ -484,7 +483,7 @@ fn check_resources(
     violations
 }
 
-/// The ingress template with its variables, in any case, filled in and with a scheme.
+/// Fills in the variables of the ingress template, in any case, and adds a scheme.
 fn fill_in(template: &str, name: &str, namespace: &str) -> String {
     let lower = template.to_ascii_lowercase();
     let mut text = if lower.starts_with("http://") || lower.starts_with("https://") {

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use crate::schedule::Schedule;
 
-/// A time in which a job is not scaled.
+/// A period during which a job is not scaled.
 #[derive(Clone, Debug)]
 pub struct ExcludedPeriod {
     text: String,
@@ -16,15 +16,15 @@ pub struct ExcludedPeriod {
 enum Part {
     /// Milliseconds of the day, both ends included.
     Daily { start: u32, end: u32 },
-    /// The seconds that it names.
+    /// The seconds that match the expression.
     Cron(Schedule),
 }
 
 impl ExcludedPeriod {
-    /// Reads one entry of the list.
+    /// Parses one entry of the list.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// A description of what is wrong with it.
     pub fn parse(entry: &str) -> Result<Self, String> {
         check(entry)?;
         let part = |text: &str| match daily_range(text) {
@@ -35,7 +35,7 @@ impl ExcludedPeriod {
         Ok(Self { text: entry.trim().to_owned(), parts })
     }
 
-    /// True if `now` is in all parts of it.
+    /// Returns true if `now` is in all of its parts.
     pub fn contains(&self, now: Timestamp, zone: &TimeZone) -> bool {
         self.parts.iter().all(|part| match part {
             Part::Daily { start, end } => {
@@ -47,7 +47,7 @@ impl ExcludedPeriod {
                 let millis = at * 1000 + u32::from(time.millisecond().unsigned_abs());
                 (*start..=*end).contains(&millis)
             }
-            // It names this second when the next one after the second before is this one.
+            // The expression matches this second if the next match after the previous second is this one.
             Part::Cron(schedule) => Timestamp::from_second(now.as_second()).is_ok_and(|second| {
                 Timestamp::from_second(now.as_second() - 1)
                     .is_ok_and(|before| schedule.next(before, zone) == Some(second))
@@ -86,12 +86,12 @@ pub(super) fn check(entry: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// True if `text` is `H:M[:S[:millis]]-H:M[:S[:millis]]`, the start before the end.
+/// Returns true if `text` is `H:M[:S[:millis]]-H:M[:S[:millis]]`, the start before the end.
 fn is_daily_range(text: &str) -> bool {
     daily_range(text).is_some()
 }
 
-/// Start and end in milliseconds of the day.
+/// Returns start and end in milliseconds of the day.
 fn daily_range(text: &str) -> Option<(u32, u32)> {
     let mut sides = text.split('-');
     let (Some(start), Some(end), None) = (sides.next(), sides.next(), sides.next()) else {
@@ -113,7 +113,7 @@ fn millis_of_day(text: &str) -> Option<u32> {
     is_time.then(|| ((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
 }
 
-/// One field of a cron expression.
+/// A field of a cron expression.
 struct Field {
     name: &'static str,
     min: u32,
@@ -163,7 +163,7 @@ fn check_cron(text: &str) -> Result<(), String> {
 }
 
 impl Field {
-    /// True if the field can hold `item`, one element of its list.
+    /// Returns true if the field can hold `item`, one element of its list.
     fn accepts(&self, item: &str) -> bool {
         if item == "?" {
             return self.kind != Kind::Plain;
@@ -179,7 +179,7 @@ impl Field {
             step.parse::<u32>().is_ok_and(|step| (1..=self.max).contains(&step))
         });
         let is_range_valid = match range.split_once('-') {
-            // Quartz lets a range go over the end, as `22-2` for hours.
+            // Quartz allows ranges that wrap around, such as `22-2` for hours.
             Some((start, end)) => self.value(start).is_some() && self.value(end).is_some(),
             None => {
                 range == "*" || (range.is_empty() && step.is_some()) || self.value(range).is_some()
@@ -188,7 +188,7 @@ impl Field {
         is_step_valid && is_range_valid
     }
 
-    /// `L`, `L-3`, `LW`, `15W` of a month; `L`, `6L`, `6#3` of a week.
+    /// Accepts `L`, `L-3`, `LW`, `15W` for the day of the month; `L`, `6L`, `6#3` for the day of the week.
     fn accepts_special(&self, item: &str) -> bool {
         let within = |text: &str, range: std::ops::RangeInclusive<u32>| {
             text.parse::<u32>().is_ok_and(|number| range.contains(&number))

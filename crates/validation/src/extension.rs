@@ -1,9 +1,9 @@
 //! Validators and mutators: rules that an installation adds to the built-in ones.
 //!
-//! A rule is a CEL expression in the operator's configuration, evaluated here, or somebody outside
-//! who is asked over HTTP: that is the shell's part, and the answer is a fact like any other.
-//! Validators can only refuse a change, never touch what runs; mutators work where objects are
-//! handed in, and not in the control loop, so that a changed mutator restarts nothing.
+//! A rule is either a CEL expression in the operator's configuration, evaluated here, or an external service that is
+//! asked over HTTP. That is the shell's part, and the answer is a fact like any other. Validators can only refuse a
+//! change, and never affect what runs. Mutators apply when objects are submitted, and not in the control loop, so that
+//! a changed mutator restarts nothing.
 
 pub mod cel;
 pub mod judge;
@@ -13,13 +13,13 @@ pub mod subject;
 
 use std::str::FromStr;
 
-/// Meaning of a missing answer of a validator or mutator.
+/// What a missing answer of a validator or mutator means.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum FailurePolicy {
-    /// The change waits until it does.
+    /// The change waits for the answer.
     #[default]
     Fail,
-    /// It has no say.
+    /// The validator or mutator is ignored.
     Ignore,
 }
 

@@ -1,14 +1,14 @@
-//! URIs and URLs as Java reads them (RFC 2396 with its deviations), as far as rules ask.
+//! URIs and URLs as Java parses them (RFC 2396 with its deviations), as far as the rules need it.
 
 /// The parts of a URI that rules need.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Uri<'a> {
     pub(super) scheme: Option<&'a str>,
-    /// Absent too where the authority is no host, as in `https://my_host/`.
+    /// Also `None` if the authority is not a valid host, as in `https://my_host/`.
     pub(super) host: Option<&'a str>,
 }
 
-/// Reads `text`, or says what is wrong with it.
+/// Parses `text`, or returns what is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Uri<'_>, String> {
     if let Some(bad) = text.chars().find(|c| is_never_allowed(*c)) {
         return Err(format!("character `{}` must be escaped", bad.escape_default()));
@@ -71,7 +71,7 @@ fn is_never_allowed(c: char) -> bool {
 
 fn check_escapes(text: &str) -> Result<(), String> {
     let mut parts = text.split('%');
-    // The text before the first `%` is no escape.
+    // The text before the first `%` is not an escape.
     let _start = parts.next();
     for escape in parts {
         if !(escape.len() >= 2 && escape.bytes().take(2).all(|byte| byte.is_ascii_hexdigit())) {
@@ -90,7 +90,7 @@ fn split_scheme(text: &str) -> Result<(Option<&str>, &str), String> {
     if is_scheme { Ok((Some(scheme), rest)) } else { Err(format!("`{scheme}` is not a scheme")) }
 }
 
-/// The host of an authority, where it is a server.
+/// Returns the host of an authority that is a server.
 fn host_of(authority: &str) -> Option<&str> {
     let server = authority.rsplit_once('@').map_or(authority, |(_, server)| server);
     if let Some(bracketed) = server.strip_prefix('[') {
@@ -104,7 +104,7 @@ fn host_of(authority: &str) -> Option<&str> {
     (is_port && is_host_name(host)).then_some(host)
 }
 
-/// Labels of letters, digits and inner `-`, the last one starting with a letter; or IPv4.
+/// Returns true for labels of letters, digits and inner `-`, the last one starting with a letter; or IPv4.
 fn is_host_name(host: &str) -> bool {
     if host.parse::<core::net::Ipv4Addr>().is_ok() {
         return true;

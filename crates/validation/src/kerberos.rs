@@ -1,7 +1,7 @@
-//! Kerberos that cannot work, whatever files there are, and what switches such mounts on and off.
+//! Kerberos settings that cannot work, whatever files exist, and options that switch such mounts on and off.
 //!
-//! Whether the operator has the files that the options name is known where it runs alone: it looks before
-//! it stops or starts anything, and nothing here judges them.
+//! Only the operator itself knows whether it has the files that the options name. It checks that before it stops or
+//! starts anything; these rules do not.
 
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -11,7 +11,7 @@ use render::kerberos::Kerberos;
 
 use super::{Finding, Places, Rule, is_blank};
 
-/// The first that can be told to mount nothing of Kerberos in its TaskManagers.
+/// The first version that can be configured to mount nothing of Kerberos in its TaskManagers.
 const MOUNTS_ON_DEMAND: FlinkVersion = FlinkVersion::V1_17;
 
 pub(super) fn check(

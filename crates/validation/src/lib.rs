@@ -1,9 +1,9 @@
-//! Check that a resource can be run, before anything is done about it.
+//! Checks that a resource can run, before anything is done about it.
 //!
-//! Pure, and shared by commands and operator. All violations are returned, each with the field to
-//! blame, so that one edit can mend them. The rules carry the numbers of the Java operator's
-//! checks (D for deployments, J for session jobs, S for snapshots, R for resources, A for the
-//! autoscaler); beyond them only what is sure to fail later is refused.
+//! Pure functions, shared by commands and operator. All violations are returned, each with the field to blame, so that
+//! one edit can fix them. The rules have the numbers of the Java operator's checks (D for deployments, J for session
+//! jobs, S for snapshots, R for resources, A for the autoscaler); beyond them, only what is certain to fail later is
+//! refused.
 
 mod autoscaler;
 pub mod blue_green;
@@ -29,12 +29,12 @@ use api::deployment::FlinkDeploymentSpec;
 use config::option::{ConfigOption, InvalidValue, OptionValue};
 use config::{FlinkConfig, OperatorConfig, duration, options};
 
-/// One thing that is wrong with a resource.
+/// Something that is wrong with a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Violation {
     /// The field to blame, such as `spec.job.parallelism`.
     pub path: String,
-    /// Says what is wrong with it and what would be right.
+    /// What is wrong with it, and what would be right.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A violation with the rule that it breaks.
+/// A violation and the rule that it breaks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
     pub rule: Rule,
@@ -74,18 +74,18 @@ pub struct ValidationInput<'a> {
     pub operator: &'a OperatorConfig,
 }
 
-/// All violations of a `FlinkDeployment`; none means that it can be deployed.
+/// Returns all violations of a `FlinkDeployment`; if there are none, it can be deployed.
 pub fn validate(input: &ValidationInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// Like [`validate`], each with the rule that is broken.
+/// Like [`validate`], each with its rule.
 pub fn find(input: &ValidationInput<'_>) -> Vec<Finding> {
     deployment::check(input)
 }
 
-/// All violations of the autoscaler's options, as if it were on, for one that takes a sample each
-/// `interval`; the path of each is its key.
+/// Returns all violations of the autoscaler's options as if it were on, with a sample every `interval`. The path of
+/// each is its key.
 pub fn autoscaler_options(config: &FlinkConfig, interval: Duration) -> Vec<Violation> {
     const PLACE: &str = "spec.flinkConfiguration.";
     let mut config = config.clone();
@@ -102,14 +102,14 @@ pub fn autoscaler_options(config: &FlinkConfig, interval: Duration) -> Vec<Viola
     violations
 }
 
-/// Tells where an option was set, to blame the right place.
+/// Finds where an option was set, to blame the right place.
 struct Places {
     /// Options that the resource itself sets.
     own: FlinkConfig,
 }
 
 impl Places {
-    /// The place of `option`, where it is set or where it would be.
+    /// Returns the place where `option` is set, or would be.
     fn of<T: OptionValue>(&self, config: &FlinkConfig, option: &ConfigOption<T>) -> String {
         let set = option.keys().find(|key| config.contains(key));
         self.of_key(set.unwrap_or(option.key()), set.is_some())
@@ -124,13 +124,13 @@ impl Places {
 
     fn invalid(&self, invalid: &InvalidValue) -> Finding {
         let InvalidValue { key, value, expected } = invalid;
-        // A value that follows from a field of the spec is named by that field already.
+        // The path of a value derived from a field of the spec is that field.
         let path = if key.starts_with("spec.") { key.clone() } else { self.of_key(key, true) };
         Rule::OptionValue.found(path, format!("invalid value `{value}`: expected {expected}"))
     }
 }
 
-/// D1: `[a-z]([-a-z0-9]{0,43}[a-z0-9])?`, so that the names derived from it are names too.
+/// D1: `[a-z]([-a-z0-9]{0,43}[a-z0-9])?`, so that the names derived from it are valid, too.
 fn is_valid_name(name: &str) -> bool {
     let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 45
@@ -143,12 +143,12 @@ fn is_valid_name(name: &str) -> bool {
 const NAME_RULE: &str = "it must start with a lower case letter, end with a letter or digit, and \
      have at most 45 lower case letters, digits and `-`";
 
-/// Absent and blank are the same to every path and directory.
+/// Returns true if the text is absent or blank, which is the same for every path and directory.
 fn is_blank(text: Option<&str>) -> bool {
     text.is_none_or(|text| text.trim().is_empty())
 }
 
-/// Violations as tests compare them, one a line.
+/// Formats violations for tests, one per line.
 #[cfg(test)]
 fn lines(violations: &[impl fmt::Display]) -> String {
     violations.iter().map(|violation| violation.to_string() + "\n").collect()

@@ -1,6 +1,6 @@
-//! Advice about a resource that the operator would take: it runs, and something will go wrong with it.
+//! Advice about a resource that the operator would accept: it runs, but something will go wrong.
 //!
-//! Like the rules of [`crate`] these are pure, told all at once, and have codes that stay.
+//! Like the rules of [`crate`], these are pure functions, report everything at once, and have stable codes.
 
 use crate::Finding;
 use crate::rule::Rule;
@@ -16,10 +16,10 @@ use config::option::ConfigOption;
 use config::secret::is_secret;
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// Flink's metaspace, overhead and network alone take half of it.
+/// Flink's metaspace, overhead and network alone use half of it.
 const MEMORY_MIN: u64 = 1 << 30;
 
-/// Advice about a `FlinkDeployment`.
+/// Returns advice about a `FlinkDeployment`.
 pub fn deployment(
     namespace: &str,
     spec: &FlinkDeploymentSpec,
@@ -71,7 +71,7 @@ pub fn deployment(
     found
 }
 
-/// Advice about a `FlinkSessionJob`; what its cluster sets is not known where there is none.
+/// Returns advice about a `FlinkSessionJob`. Without its cluster, the cluster's options are unknown.
 pub fn session_job(
     namespace: &str,
     spec: &FlinkSessionJobSpec,
@@ -145,7 +145,7 @@ fn idle_slots(job: &JobSpec, spec: &FlinkDeploymentSpec, config: &FlinkConfig) -
     })
 }
 
-/// A digest stays, and so does a tag that somebody chose.
+/// Accepts a digest, and a tag that someone chose.
 fn image(image: Option<&str>) -> Option<Finding> {
     let image = image.filter(|image| !image.trim().is_empty() && !image.contains('@'))?;
     let last = image.rsplit('/').next().unwrap_or(image);
@@ -178,7 +178,7 @@ fn memory(
     })
 }
 
-/// Directories of state that only one pod sees. Where the pods have volumes it may be one of them.
+/// Finds directories of state that only one pod can see. If the pods have volumes, it may be one of them.
 fn directories(own: &FlinkConfig, has_volumes: bool) -> Vec<Finding> {
     const KEYS: [&str; 6] = [
         "state.checkpoints.dir",
@@ -219,7 +219,7 @@ fn has_volumes(spec: &FlinkDeploymentSpec) -> bool {
     })
 }
 
-/// True if an option says how to get a secret, and is none: `fs.s3a.aws.credentials.provider`.
+/// Returns true if an option says how to get a secret, but is not one: `fs.s3a.aws.credentials.provider`.
 fn is_about_a_secret(key: &str) -> bool {
     const ENDS: [&str; 10] = [
         "class",
@@ -236,7 +236,7 @@ fn is_about_a_secret(key: &str) -> bool {
     key.rsplit(['.', '-']).next().is_some_and(|end| ENDS.contains(&end))
 }
 
-/// Secrets in plain text, and names that the operator does not know.
+/// Finds secrets in plain text, and names that the operator does not know.
 fn of_options(own: &FlinkConfig) -> Vec<Finding> {
     let place = |key: &str| format!("spec.flinkConfiguration.{key}");
     let secrets = own.iter().filter(|(key, value)| {

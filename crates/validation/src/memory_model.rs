@@ -1,9 +1,8 @@
-//! Check that Flink can split the memory of a process, by the rules of Flink's own calculator.
+//! Checks that Flink can split the memory of a process, by the rules of Flink's own calculator.
 //!
-//! Flink derives every part of a process's memory from the sizes that are set, and does not start
-//! when they contradict each other or leave nothing for a part. Same rules as
-//! `ProcessMemoryUtils`, `JobManagerFlinkMemoryUtils` and `TaskExecutorFlinkMemoryUtils` in Flink
-//! 1.20; the answer is yes, or why not, and the parts of a TaskManager.
+//! Flink derives every part of a process's memory from the sizes that are set, and does not start if they contradict
+//! each other or leave nothing for a part. The rules are those of `ProcessMemoryUtils`, `JobManagerFlinkMemoryUtils`
+//! and `TaskExecutorFlinkMemoryUtils` in Flink 1.20. The result is yes, or why not, and the parts of a TaskManager.
 
 use config::FlinkConfig;
 use config::memory::MemorySize;
@@ -13,10 +12,10 @@ use config::options;
 /// Flink refuses a JobManager without any heap.
 const HEAP_MIN: u64 = 1;
 
-/// Why a process has no valid memory.
+/// Why the memory of a process is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Problem {
-    /// Neither a total nor the parts that would give one are set.
+    /// Neither a total nor the parts that determine it are set.
     Undefined,
     /// A size cannot be read.
     Invalid(InvalidValue),
@@ -90,7 +89,7 @@ pub struct TaskManagerMemory {
     pub overhead: u64,
 }
 
-/// Splits the memory of a TaskManager; nothing where Flink would not start.
+/// Splits the memory of a TaskManager; `None` if Flink would not start.
 pub fn task_manager_memory(config: &FlinkConfig) -> Option<TaskManagerMemory> {
     split_task_manager(config).ok()
 }
@@ -167,8 +166,8 @@ fn split_task_manager(config: &FlinkConfig) -> Result<TaskManagerMemory, Problem
     parts(flink, managed, network, total - flink - size(config, process.metaspace)?)
 }
 
-/// Managed and network memory of `flink`, which is what `total` set by `key` leaves, if it has room
-/// for all its parts.
+/// Returns managed and network memory of `flink`, which is what `total`, set by `key`, leaves, if it has room for all
+/// its parts.
 fn split_task_manager_flink(
     config: &FlinkConfig,
     key: &str,
@@ -204,7 +203,7 @@ fn managed_within(config: &FlinkConfig, flink: u64) -> Result<u64, Problem> {
     Ok(share(flink, fraction(key, config.get(&options::TASK_MANAGER_MANAGED_FRACTION)?)?))
 }
 
-/// Flink's heap option from before 1.11 stands for the JVM heap unless the new one is set.
+/// Applies Flink's heap option from before 1.11 to the JVM heap unless the new one is set.
 fn map_legacy_heap(config: &mut FlinkConfig) -> Result<(), Problem> {
     if config.is_set(&options::JOB_MANAGER_HEAP_MEMORY) {
         return Ok(());
@@ -218,7 +217,7 @@ fn map_legacy_heap(config: &mut FlinkConfig) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The parts that both kinds of process have around Flink's own memory.
+/// The parts that both kinds of process have in addition to Flink's own memory.
 struct Process<'a> {
     total: &'a ConfigOption<MemorySize>,
     metaspace: &'a ConfigOption<MemorySize>,
@@ -228,7 +227,7 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// The total that is set, and what it leaves for Flink.
+    /// Returns the total that is set, and what it leaves for Flink.
     fn split(&self, config: &FlinkConfig) -> Result<(u64, u64), Problem> {
         if !config.is_set(self.total) {
             return Err(Problem::Undefined);
@@ -241,7 +240,7 @@ impl Process<'_> {
         Ok((total, enough(self.total.key(), total, &parts)?))
     }
 
-    /// The overhead beside Flink's memory, if the total, where it is set too, fits that.
+    /// Returns the overhead in addition to Flink's memory; the total must fit that if it is also set.
     fn check_around(&self, config: &FlinkConfig, flink: u64) -> Result<u64, Problem> {
         let metaspace = size(config, self.metaspace)?;
         let (min, max, fraction) = self.overhead(config)?;
@@ -270,7 +269,7 @@ impl Process<'_> {
     }
 }
 
-/// How much network memory there may be.
+/// Bounds of the network memory.
 struct Network {
     min: u64,
     max: u64,
@@ -297,12 +296,12 @@ impl Network {
         Ok(Self { min, max, fraction })
     }
 
-    /// The network's part of `flink`.
+    /// Returns the network's part of `flink`.
     fn within(&self, flink: u64) -> u64 {
         share(flink, self.fraction).clamp(self.min, self.max)
     }
 
-    /// The network's part beside `rest`.
+    /// Returns the network's part in addition to `rest`.
     fn beside(&self, rest: u64) -> u64 {
         share(rest, self.fraction / (1.0 - self.fraction)).clamp(self.min, self.max)
     }
@@ -339,7 +338,7 @@ fn range(
     Ok((low, high, fraction(share.key(), config.get(share)?)?))
 }
 
-/// Flink keeps fractions in single precision, which decides where a size is exactly used up.
+/// Returns the fraction in single precision, as Flink stores it, which decides when a size is exactly used up.
 #[allow(clippy::cast_possible_truncation, reason = "as Flink does")]
 fn fraction(key: &str, value: f64) -> Result<f64, Problem> {
     if (0.0..1.0).contains(&value) {
@@ -352,7 +351,7 @@ fn size(config: &FlinkConfig, option: &ConfigOption<MemorySize>) -> Result<u64, 
     Ok(config.get(option)?.bytes())
 }
 
-/// No sum of sizes overflows: what is too much stays too much.
+/// Adds sizes without overflow: what is too much stays too much.
 fn sum(sizes: &[u64]) -> u64 {
     sizes.iter().fold(0, |sum, size| sum.saturating_add(*size))
 }
@@ -392,7 +391,7 @@ fn contradiction(sizes: &[(&str, u64)]) -> Problem {
     Problem::Contradiction(format!("the sizes contradict each other: {}", sizes.join(", ")))
 }
 
-/// In MiB, as people think of memory; rounded up so that what is needed is not understated.
+/// Formats bytes in MiB for readability, rounded up so that requirements are not understated.
 fn shown(bytes: u64) -> String {
     match bytes.div_ceil(1 << 20) {
         0 => "0 mb".to_owned(),

@@ -1,7 +1,7 @@
-//! Options whose values cannot be read.
+//! Options whose values cannot be parsed.
 //!
-//! The Java operator meets them when it needs them, and then fails again and again. Here each
-//! option that the operator reads for a resource is read once, before anything is done.
+//! The Java operator encounters them when it needs them, and then fails again and again. Here, each option that the
+//! operator reads for a resource is read once, before anything is done.
 
 use config::FlinkConfig;
 use config::option::{ConfigOption, OptionValue};
@@ -9,7 +9,7 @@ use config::options as o;
 
 use super::{Finding, Places, Rule};
 
-/// Reads every option that steers the handling of one resource.
+/// Reads every option that affects the handling of one resource.
 pub(super) fn check(config: &FlinkConfig, places: &Places) -> Vec<Finding> {
     let mut form = Form { config, places, violations: Vec::new() };
     for known in o::OF_RESOURCES.iter().chain(o::node_notice::TABLE) {
@@ -64,7 +64,7 @@ impl Form<'_> {
         })
     }
 
-    /// A TaskManager without slots runs nothing, and Flink refuses to start it.
+    /// Checks the slots: a TaskManager without slots runs nothing, and Flink refuses to start it.
     fn slots(&mut self) {
         if let Some(slots) = self.read(&o::TASK_SLOTS).filter(|slots| *slots < 1) {
             self.violations.push(Rule::TaskSlots.found(

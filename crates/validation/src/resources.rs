@@ -10,8 +10,8 @@ use super::{Finding, Rule};
 
 const QUANTITY: &str = "a quantity such as `1`, `500m` or `2Gi`";
 
-/// The memory that counts and the field it stands in, relative to the process: the request, else
-/// the limit, and the deprecated block only where neither block of the new one says anything.
+/// Returns the effective memory and its field, relative to the process: the request, or else the limit, and the
+/// deprecated block only if neither block of the new one sets anything.
 pub(super) fn stated_memory(
     resource: Option<&Resource>,
     resources: Option<&ResourceRequirements>,
@@ -25,7 +25,7 @@ pub(super) fn stated_memory(
     Some(("resource.memory", memory.clone()))
 }
 
-/// Checks the deprecated block, which stands at `path`.
+/// Checks the deprecated block at `path`.
 pub(super) fn check_resource(path: &str, resource: &Resource) -> Vec<Finding> {
     let Resource { cpu, memory, ephemeral_storage } = resource;
     let mut violations = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn check_resource(path: &str, resource: &Resource) -> Vec<Finding> {
     violations
 }
 
-/// Checks requests and limits, which stand at `path`.
+/// Checks requests and limits at `path`.
 pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements) -> Vec<Finding> {
     let ResourceRequirements { requests, limits, claims: _ } = resources;
     let mut violations = Vec::new();
@@ -96,7 +96,7 @@ fn memory_violation(path: String, text: &str) -> Option<Finding> {
     }
 }
 
-/// A number to compare requests and limits by.
+/// Returns a number by which requests and limits can be compared.
 #[allow(clippy::cast_precision_loss, reason = "a comparison of sizes needs no single byte")]
 fn amount(name: &str, quantity: &Quantity) -> Option<f64> {
     let text = quantity.to_string();

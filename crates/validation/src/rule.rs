@@ -1,6 +1,6 @@
-//! The rules by their codes. A code never changes its meaning and is never given again.
+//! The rules by their codes. A code never changes its meaning and is never reused.
 //!
-//! Up to FK0099 a rule is what the operator refuses; from FK0101 on it is advice, which nobody but
+//! Up to FK0099, a rule is something that the operator refuses. From FK0101 on it is advice, which only
 //! `kubectl flink lint` gives.
 
 use std::fmt;
@@ -9,24 +9,24 @@ use serde::Serialize;
 
 use super::{Finding, Violation};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
     Info,
-    /// It runs, and something will go wrong with it one day.
+    /// It runs, but something will go wrong one day.
     Warning,
     /// The operator refuses it.
     Error,
 }
 
-/// Text about a rule, for people to read.
+/// Text about a rule for people to read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Text {
     pub severity: Severity,
-    /// In a few words, lower case.
+    /// A few words in lower case.
     pub title: &'static str,
     pub why: &'static str,
     pub remedy: &'static str,
@@ -41,10 +41,10 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// All of them, by code.
+            /// All rules, by code.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// What people read of it.
+            /// Returns the text for people.
             pub fn text(self) -> Text {
                 match self {
                     $(Self::$name => Text {
@@ -243,19 +243,19 @@ rules! {
 }
 
 impl Rule {
-    /// Such as `FK0001`.
+    /// Returns the code, such as `FK0001`.
     pub fn code(self) -> String {
         format!("FK{:04}", self as u16)
     }
 
-    /// The rule of this code, however it is written.
+    /// Parses the code of a rule in any notation.
     pub fn parse(code: &str) -> Option<Self> {
         let number = code.trim().to_ascii_uppercase();
         let number: u16 = number.strip_prefix("FK").unwrap_or(&number).parse().ok()?;
         Self::ALL.iter().copied().find(|rule| *rule as u16 == number)
     }
 
-    /// The rule is broken here.
+    /// Creates a finding of this rule.
     pub(crate) fn found(self, path: impl Into<String>, message: impl Into<String>) -> Finding {
         Finding { rule: self, violation: Violation::new(path, message) }
     }

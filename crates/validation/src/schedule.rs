@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use config::duration;
 
-/// Value of `kubernetes.operator.periodic.savepoint.interval` or its sibling for checkpoints.
+/// Value of `kubernetes.operator.periodic.savepoint.interval` or its counterpart for checkpoints.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// Empty, or a duration of zero.
@@ -21,10 +21,10 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Reads a duration of Flink's, or a Quartz expression.
+    /// Parses a Flink duration or a Quartz expression.
     ///
     /// # Errors
-    /// Says what is wrong, where it is neither.
+    /// A description of what is wrong, if it is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() {
@@ -48,7 +48,7 @@ impl Schedule {
         })
     }
 
-    /// When it fires first after `last`; nothing when it never does.
+    /// Returns when it first fires after `last`; `None` if it never does.
     pub fn next(&self, last: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Self::Off => None,
@@ -62,14 +62,14 @@ impl Schedule {
         }
     }
 
-    /// True if it has fired since `last`; fires that were missed collapse into one.
+    /// Returns true if it has fired since `last`; missed times count as one.
     pub fn is_due(&self, last: Timestamp, now: Timestamp, zone: &TimeZone) -> bool {
         self.next(last, zone).is_some_and(|next| next < now)
     }
 }
 
-/// The expression with Quartz's years where it says none, or all: what never fires, such as a 30th of
-/// February, is otherwise looked for in thousands of years, at each pass.
+/// Adds Quartz's years to an expression that has none, or all of them. Otherwise, every pass would search thousands of
+/// years for a time that never comes, such as the 30th of February.
 fn with_years(text: &str) -> Cow<'_, str> {
     const YEARS: &str = "1970-2099";
     let fields: Vec<&str> = text.split_whitespace().collect();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn quartz_has_days_of_its_own() {
-        // 4 March 2026 is a Wednesday; Quartz counts from Sunday, 1.
+        // 4 March 2026 is a Wednesday; Quartz counts from Sunday, which is 1.
         for (text, next) in [
             ("0 0 0 ? * 6", "2026-03-06T00:00:00Z"),
             ("0 0 0 L * ?", "2026-03-31T00:00:00Z"),

@@ -19,14 +19,14 @@ pub struct SessionCluster<'a> {
 }
 
 impl<'a> SessionCluster<'a> {
-    /// The cluster of this resource.
+    /// Returns the cluster of this resource.
     pub fn of(cluster: &'a FlinkDeployment) -> Self {
         let name = cluster.metadata.name.as_deref().unwrap_or_default();
         Self { name, spec: &cluster.spec }
     }
 }
 
-/// Answer of DNS about the host of a jar.
+/// Result of the DNS lookup for a jar's host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HostLookup {
     Unknown,
@@ -41,14 +41,14 @@ pub struct SessionJobInput<'a> {
     pub spec: &'a FlinkSessionJobSpec,
     /// The spec in `status.reconciliationStatus.lastReconciledSpec`, once there is one.
     pub last_reconciled: Option<&'a FlinkSessionJobSpec>,
-    /// Absent while the cluster does not exist; its rules then wait.
+    /// `None` while the cluster does not exist; its rules then wait.
     pub cluster: Option<SessionCluster<'a>>,
     pub operator: &'a OperatorConfig,
-    /// The answer for [`host_to_look_up`]; absent where nothing was asked.
+    /// The result for [`host_to_look_up`]; `None` if there was no lookup.
     pub host: Option<HostLookup>,
 }
 
-/// The host that has to be looked up before a jar may be fetched from it (J7 and J8).
+/// Returns the host that has to be looked up before a jar may be fetched from it (J7 and J8).
 pub fn host_to_look_up<'a>(
     spec: &'a FlinkSessionJobSpec,
     operator: &OperatorConfig,
@@ -60,12 +60,12 @@ pub fn host_to_look_up<'a>(
     uri.scheme.filter(|scheme| is_http(scheme)).and(uri.host)
 }
 
-/// All violations of a `FlinkSessionJob`.
+/// Returns all violations of a `FlinkSessionJob`.
 pub fn validate(input: &SessionJobInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// Like [`validate`], each with the rule that is broken.
+/// Like [`validate`], each with its rule.
 pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     let SessionJobInput { namespace, spec, last_reconciled, cluster, operator, host } = input;
     let mut violations = Vec::new();
@@ -105,7 +105,7 @@ pub fn find(input: &SessionJobInput<'_>) -> Vec<Finding> {
     if let Some(cluster) = cluster {
         violations.extend(check_in_cluster(namespace, spec, cluster, operator));
     } else if let Some(job) = &spec.job {
-        // In no cluster would it do, and the API server refuses it.
+        // It is invalid in any cluster, and the API server refuses it.
         violations.extend(deployment::check_parallelism(job));
     }
     violations
@@ -146,7 +146,8 @@ fn check_in_cluster(
     violations
 }
 
-/// Its cluster's is what counts. A job that has been running with such options is let be.
+/// Refuses options of high availability, since those of the cluster apply. A job that has been running with such
+/// options is left alone.
 fn check_high_availability(
     spec: &FlinkSessionJobSpec,
     last: Option<&FlinkSessionJobSpec>,
@@ -166,7 +167,7 @@ fn check_high_availability(
         .collect()
 }
 
-/// J4 to J8. The operator fetches the jar itself, so it must not be sent where only it can reach.
+/// J4 to J8. The operator fetches the jar itself, so it must not be sent to places that only it can reach.
 fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> Option<Finding> {
     let broken = |rule: Rule, message: String| Some(rule.found("spec.job.jarURI", message));
     let uri = match jar_uri::parse(jar) {
@@ -222,12 +223,12 @@ fn is_http(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// A switch that cannot be read counts as on: that is the safe side.
+/// Returns whether hosts are restricted. A switch that cannot be read is treated as on, to be safe.
 fn restricts_hosts(operator: &OperatorConfig) -> bool {
     operator.base.get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS).unwrap_or(true)
 }
 
-/// Loopback, link-local, private, wildcard and multicast addresses; beyond Java's list also
+/// Returns true for loopback, link-local, private, wildcard and multicast addresses. Beyond Java's list, these include
 /// unique-local IPv6, carrier NAT, and IPv4 written as IPv6, which lead to the same places.
 pub fn is_restricted(address: IpAddr) -> bool {
     match address {

@@ -8,18 +8,18 @@ use super::{Finding, Rule, Violation};
 #[derive(Clone, Copy, Debug)]
 pub struct StateSnapshotInput<'a> {
     pub spec: &'a FlinkStateSnapshotSpec,
-    /// Absent: not looked at yet.
+    /// `None` before it was first reconciled.
     pub state: Option<SnapshotState>,
-    /// The job that `jobReference` names exists; false where it names none.
+    /// Whether the job that `jobReference` names exists; false if it names none.
     pub has_target: bool,
 }
 
-/// All violations of a `FlinkStateSnapshot`.
+/// Returns all violations of a `FlinkStateSnapshot`.
 pub fn validate(input: &StateSnapshotInput<'_>) -> Vec<Violation> {
     find(input).into_iter().map(|finding| finding.violation).collect()
 }
 
-/// Like [`validate`], each with the rule that is broken.
+/// Like [`validate`], each with its rule.
 pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
     let StateSnapshotInput { spec, state, has_target } = input;
     let mut violations = Vec::new();
@@ -40,7 +40,7 @@ pub fn find(input: &StateSnapshotInput<'_>) -> Vec<Finding> {
         ));
         return violations;
     };
-    // A snapshot that was taken may outlive its job.
+    // A completed snapshot may outlive its job.
     let is_new = matches!(state, None | Some(SnapshotState::TriggerPending));
     if is_new && !has_target {
         violations

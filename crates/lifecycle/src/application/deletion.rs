@@ -1,8 +1,7 @@
-//! The end of a `FlinkDeployment`: its job, its JobManager, its HA metadata, its finalizer.
+//! Deletion of a `FlinkDeployment`: its job, its JobManager, its HA metadata, its finalizer.
 //!
-//! No step waits for ever: what Kubernetes has to finish gets `resource.cleanup.timeout`, and then
-//! the resource goes all the same. Only state that would be lost holds it for longer, and that is
-//! told in the status with the way out.
+//! No step waits for ever: what Kubernetes has to finish gets `resource.cleanup.timeout`, after which the resource is
+//! deleted anyway. Only state that would be lost delays it further; the status reports that, and what to do about it.
 
 use std::ops::ControlFlow;
 
@@ -23,10 +22,10 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::option::DeletionPropagation;
 use config::options;
 
-/// Consequence when something of the cluster does not end in time.
+/// What happens if something of the cluster does not end in time.
 const GOES_ALL_THE_SAME: &str =
     "the resource is deleted anyway, and Kubernetes continues to remove what is left";
-/// Remedy when Kubernetes does not remove something.
+/// What to do if Kubernetes does not remove something.
 const LOOK_AT_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
                             with `kubectl delete pod NAME --force`";
 
@@ -57,7 +56,7 @@ impl DeploymentPass<'_> {
             };
         }
         if is_unheard {
-            // Its jobs may run, and their HA metadata is all that leads to their state.
+            // Its jobs may be running, and only their HA metadata leads to their state.
             self.delete_cluster_of(UpgradeMode::LastState, Some(job_manager.uid))?;
             let because = "stopping the JobManager, which does not say what jobs it runs";
             return Ok(self.finish(because, Some(GOING)));
@@ -77,20 +76,20 @@ impl DeploymentPass<'_> {
         Ok(self.finish("deleting the JobManager", Some(GOING)))
     }
 
-    /// The JobManager of a session cluster was stopped so that its jobs go on by their HA metadata. The
-    /// rest of the cluster waits for it, as long as anything of it is waited for.
+    /// Waits for the JobManager of a session cluster that was stopped so that its jobs can continue from their HA
+    /// metadata. The rest of the cluster waits for it, for as long as anything is waited for.
     fn end_unheard_jobs(&mut self) -> Maybe {
         if !self.is_session() {
             return Ok(None);
         }
         let since = self.away_since();
-        // One that nobody could ask was waited for that long already.
+        // The wait for an answer of the JobManager may have taken that long already.
         let patience = patience(self.observe_config().ok().as_deref()).saturating_mul(2);
         let at = give_up_at(&self.world.resource.metadata, since, patience, self.world.now);
         if self.world.now >= at { Ok(None) } else { self.delete_stopped_cluster() }
     }
 
-    /// The plan that waits for something of the cluster to end; nothing when its time is over.
+    /// Returns the plan that waits for something of the cluster to end; `None` once its time is over.
     fn await_end(
         &mut self,
         reason: Reason,
@@ -124,7 +123,7 @@ impl DeploymentPass<'_> {
         if pods.is_empty() {
             return self.end(false, "deleted");
         }
-        // Pods that nobody asked to end go on, with the metadata that they need.
+        // Pods that were not asked to end keep running, with the metadata that they need.
         let runs_on = pods.iter().any(|pod| pod.ending_since.is_none());
         if runs_on && self.leaves_orphans() {
             return self.end(
@@ -140,7 +139,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// `resource.deletion.propagation: Orphan`.
+    /// Returns true for `resource.deletion.propagation: Orphan`.
     pub(crate) fn leaves_orphans(&self) -> bool {
         let config = self.observe_config().ok();
         let configured =
@@ -148,7 +147,7 @@ impl DeploymentPass<'_> {
         configured == Some(DeletionPropagation::Orphan)
     }
 
-    /// The resource goes, although something of its cluster is still there.
+    /// Releases the resource although part of its cluster still exists.
     fn end_late(&mut self, what: &str) -> End {
         let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
         let message = format!(
@@ -159,7 +158,7 @@ impl DeploymentPass<'_> {
         self.end(runs_on, "deleted: the rest of the cluster did not end in time")
     }
 
-    /// Lets the resource go, and HA metadata with it unless something still needs that.
+    /// Releases the resource, and deletes its HA metadata unless something still needs it.
     fn end(&mut self, is_metadata_needed: bool, because: &str) -> End {
         if self.is_state_unsaved() {
             let message = "deleted without the savepoint that \
@@ -175,37 +174,37 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, None))
     }
 
-    /// One that never was has no HA metadata: what there is under its name an earlier one has left, and
-    /// may be all that leads to its state.
+    /// Returns true if the resource was ever deployed. Otherwise it has no HA metadata: any under its name was left by
+    /// an earlier resource, and may be all that leads to its state.
     fn was_deployed(&self) -> bool {
         self.status.reconciliation_status.last_reconciled_spec.is_some()
     }
 
-    /// A savepoint is wanted, and none was taken of the state that the job left.
+    /// Returns true if a savepoint is required, and none was taken of the state that the job left.
     fn is_state_unsaved(&self) -> bool {
         if self.is_session() || !self.was_deployed() {
             return false;
         }
-        // Where the wish cannot be read, what leads to the state is kept.
+        // If the option cannot be read, whatever leads to the state is kept.
         let config = self.observe_config().ok();
         let wants_savepoint = config
             .is_none_or(|config| config.get(&options::JOB_SAVEPOINT_ON_DELETION) != Ok(false));
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
-        // The spec that is rolled back to may have been deployed, and run, although only its intent is on record.
+        // The spec of the rollback may have been deployed, and may have run, although only its intent is on record.
         let is_rolling_back = self.status.reconciliation_status.state
             == ReconciliationState::RollingBack
             && (self.last_mode() == UpgradeMode::LastState || self.is_starting());
         let is_unsaved = self.last.as_ref().is_none_or(|last| match last.job_state() {
             JobState::Running => !is_over || is_rolling_back,
-            // Stopped with nothing but its metadata.
+            // Stopped with only its metadata.
             JobState::Suspended => self.last_mode() == UpgradeMode::LastState || self.is_starting(),
         });
         wants_savepoint && is_unsaved
     }
 
-    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved, unless it
-    /// is another run. As long as that is not known the cancel stays on record.
+    /// Forgets the cancellation for an upgrade, which may never have arrived: a job that still runs has to be saved,
+    /// unless it is another run. While that is unknown, the cancellation stays on record.
     fn forget_cancel_of_upgrade(&mut self) -> Maybe {
         if self.status.reconciliation_status.state != ReconciliationState::Upgrading
             || self.status.job_status.state != Some(JobStatusState::Cancelling)
@@ -223,7 +222,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Adopts a rollback that is made although only its intent is on record.
+    /// Adopts a completed rollback of which only the intent is on record.
     fn adopt_unrecorded_rollback(&mut self) -> Result<(), Halt> {
         let is_made = self.status.reconciliation_status.state == ReconciliationState::RollingBack
             && self.is_rollback_made(self.read_job_manager()?);
@@ -233,7 +232,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
+    /// Carries out `job.savepoint-on-deletion`: the job is deleted only once its state is saved.
     fn save_before_deletion(&mut self) -> Maybe {
         if self.is_session() {
             return Ok(None);
@@ -251,7 +250,7 @@ impl DeploymentPass<'_> {
         let is_upgrading =
             self.status.reconciliation_status.state == ReconciliationState::Upgrading;
         let is_stopped = last.job_state() == JobState::Suspended;
-        // The new job may run although only the intent of its start is on record.
+        // The new job may be running although only the intent of its start is on record.
         if is_stopped && !(is_upgrading && self.adopt_finished_upgrade(&last)?) {
             return Ok(None);
         }
@@ -265,7 +264,7 @@ impl DeploymentPass<'_> {
         }
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
-        // A job that its stop has ended leaves a savepoint, which has to be on record.
+        // A job ended by its stop leaves a savepoint, which has to be on record.
         if is_over && self.pending_stop().is_none() {
             return match self.rerun_of_ended_job()? {
                 Some(message) => Err(self.refuse_unsaved(message)),

@@ -1,4 +1,4 @@
-//! Starting a JobManager: the restore point is chosen, written down, and then used.
+//! Starting a JobManager: the restore point is chosen, recorded, and then used.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use state::restore_point::RestorePoint;
 
 /// Longest pause while something takes its time to end.
 const GOING_MAX: Duration = Duration::from_secs(5);
-/// A pause is this part of the time that the end has taken.
+/// A pause is this fraction of the time that the end has taken so far.
 const GOING_LOOKS: u32 = 16;
 
 impl DeploymentPass<'_> {
@@ -70,7 +70,7 @@ impl DeploymentPass<'_> {
             if self.status.reconciliation_status.state != ReconciliationState::Upgrading {
                 self.store_before_deploy(self.last_mode(), false);
                 self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-                // Nobody has edited the spec, perhaps: it must not be taken for the new one.
+                // The spec may not have been edited: the Deployment must not be taken for the new one.
                 REPLACED_DEPLOYMENT.set(&mut self.status.cluster_info, &job_manager.uid);
             }
             return self.remove(job_manager.is_deleting, &job_manager.uid);
@@ -81,7 +81,7 @@ impl DeploymentPass<'_> {
         if self.has_old_pods()? {
             return self.await_pods_left();
         }
-        // Under its old id Flink would find the state that a stateless job is to start without.
+        // Under its old id, Flink would find the state that a stateless job must start without.
         self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
         let keeps_job_id = self.last_mode() == UpgradeMode::LastState
             && self.job().upgrade_mode != UpgradeMode::Stateless;
@@ -91,8 +91,8 @@ impl DeploymentPass<'_> {
         self.deploy(restore, false, keeps_job_id)
     }
 
-    /// Between the decision to go by HA metadata and the removal of the JobManager the job may have
-    /// ended, and taken its metadata along. Its JobManager still knows the last checkpoint.
+    /// Records the end of a job whose JobManager is about to be removed. After it was decided to restore from HA
+    /// metadata, the job may have ended and deleted its metadata. Its JobManager still knows the last checkpoint.
     fn note_end_before_removal(&mut self, job_manager: &JobManager) -> Result<(), Halt> {
         if self.has_ended_before_removal(job_manager)? {
             self.store_before_deploy(UpgradeMode::Savepoint, false);
@@ -111,7 +111,7 @@ impl DeploymentPass<'_> {
         let job = self.job_before_removal(job_manager)?.cloned();
         let Some(job) = job.filter(|job| job.state.is_globally_terminal()) else {
             if !self.is_session() && !job_manager.is_deleting {
-                // It may have completed its first checkpoint since it was decided to go by them.
+                // It may have completed its first checkpoint since the decision to restore from the metadata.
                 self.note_checkpoint_in_metadata()?;
             }
             return Ok(false);
@@ -121,7 +121,7 @@ impl DeploymentPass<'_> {
         Ok(true)
     }
 
-    /// Reads the job from a JobManager that is to be removed, where it can be asked.
+    /// Reads the job from a JobManager that will be removed, if it can be asked.
     pub(crate) fn job_before_removal(
         &self,
         job_manager: &JobManager,
@@ -134,16 +134,16 @@ impl DeploymentPass<'_> {
         Ok(jobs.iter().find(|job| Some(&job.id) == id))
     }
 
-    /// True if the JobManager of a job that ended may stay to be looked at. Without high
-    /// availability it must go: should its pod be moved, it would not know that the job has ended
-    /// and run it again. In standalone mode it goes with its TaskManagers, which would stay.
+    /// Returns true if the JobManager of an ended job may stay to be inspected. Without high availability, it must be
+    /// removed: if its pod were moved, it would not know that the job has ended and would run it again. In standalone
+    /// mode it is removed with its TaskManagers, which would stay.
     pub(crate) fn keeps_ended_job_manager(&self) -> Result<bool, Halt> {
         Ok(!self.is_standalone() && self.is_started_with_high_availability()? == Some(true))
     }
 
     pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> End {
         if !is_deleting {
-            // The last that was seen of the job must not go with its JobManager.
+            // What was last observed of the job must not be lost with its JobManager.
             self.write_intent();
         }
         self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;
@@ -151,7 +151,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("waiting for the old JobManager to end", Some(pause)))
     }
 
-    /// The JobManager's pods that have not ended.
+    /// Returns the JobManager's pods that have not ended.
     pub(crate) fn pods(&self) -> Result<&[Pod], Halt> {
         match self.world.pods()? {
             Ok(pods) => Ok(pods),
@@ -171,14 +171,14 @@ impl DeploymentPass<'_> {
         self.finish("waiting for the old JobManager's pods to end", Some(pause))
     }
 
-    /// Like [`Self::await_old_pods`], where the Deployment is gone: pods that take a person to end are named.
+    /// Like [`Self::await_old_pods`], if the Deployment is gone: pods that only a person can end are named.
     pub(crate) fn await_pods_left(&mut self) -> End {
         self.report_pods_left()?;
         Ok(self.await_old_pods())
     }
 
-    /// Names pods that were asked to go and stay, as on a node that is lost, and those that nobody asks
-    /// to, as those of a Deployment that was deleted without what belongs to it.
+    /// Names pods that were asked to end and stay, as on a lost node, and those that nothing will end, as those of a
+    /// Deployment that was deleted without its dependents.
     pub(crate) fn report_pods_left(&mut self) -> Result<(), Halt> {
         let is_late = self.is_down_for(OVERDUE_AFTER);
         let is_left = |pod: &&Pod| match pod.ending_since {
@@ -198,7 +198,7 @@ impl DeploymentPass<'_> {
         );
         let beside = self.problem.take().map(|problem| problem.message);
         self.problem = Some(Problem {
-            // It ends with them, which nothing else in the status tells.
+            // The error ends with the pods, which nothing else in the status shows.
             detail: Some(NOT_CARRIED_OUT.to_owned()),
             causes: beside.into_iter().collect(),
             ..Problem::upgrade("PodsLeft", message)
@@ -206,8 +206,8 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// True if the JobManager has been down for so long, as far as the status tells. A loss that it has not
-    /// told yet is news.
+    /// Returns true if the JobManager has been down for this long according to the stored status. A loss that the
+    /// status does not show yet is new.
     fn is_down_for(&self, patience: SignedDuration) -> bool {
         let status = self.world.status;
         let is_known = status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
@@ -217,7 +217,8 @@ impl DeploymentPass<'_> {
             && (!self.is_session() || self.is_unready_for(patience))
     }
 
-    /// A session cluster has no job whose state would tell since when.
+    /// Returns true if a session cluster has been unready for this long. It has no job whose state would show since
+    /// when.
     fn is_unready_for(&self, patience: SignedDuration) -> bool {
         let conditions = &self.world.status.conditions;
         let running = conditions.iter().find(|of| of.type_.as_deref() == Some("Running"));
@@ -226,8 +227,8 @@ impl DeploymentPass<'_> {
         since.is_some_and(|since| self.world.now.duration_since(since) > patience)
     }
 
-    /// Like [`Self::await_pods_left`], before a first start, where they are of an earlier resource of this
-    /// name. Those without a Deployment nobody ends but a person.
+    /// Like [`Self::await_pods_left`], before a first start, when the pods belong to an earlier resource of this name.
+    /// Only a person can end those without a Deployment.
     pub(crate) fn await_pods_of_others(&mut self) -> End {
         let staying = self.pods()?.iter().filter(|pod| pod.ending_since.is_none());
         let names = staying.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -243,14 +244,14 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("PodsLeft", message)))
     }
 
-    /// True if the time that a pod has to end is over by far.
+    /// Returns true if the pod's grace period ended long ago.
     pub(crate) fn is_overdue(&self, pod: &Pod) -> bool {
         let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
         pod.ending_since.is_some_and(late)
     }
 
-    /// The pause until the next look at something that is asked to go. What goes at once is soon
-    /// seen to be gone, and what takes long costs no more than it must.
+    /// Returns the pause until the next check of something that was asked to end. A quick end is noticed soon, and a
+    /// slow one costs few checks.
     pub(crate) fn going(&self) -> Duration {
         let waited = self.world.now.duration_since(self.going_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
@@ -262,7 +263,8 @@ impl DeploymentPass<'_> {
         self.world.now.duration_since(self.going_since()) > patience
     }
 
-    /// When something was asked to go, as far as the status tells: not later than that.
+    /// Returns when something was asked to end, according to the status. The request may have been earlier, but not
+    /// later.
     fn going_since(&self) -> Timestamp {
         let stored = self.status.reconciliation_status.reconciliation_timestamp;
         let stored = Timestamp::from_millisecond(stored).unwrap_or_default();
@@ -272,7 +274,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Starts the wanted spec from `restore`.
+    /// Starts the desired spec from `restore`.
     pub(crate) fn deploy(
         &mut self,
         restore: RestorePoint,
@@ -302,8 +304,8 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// The id of the job that a start of `spec` runs, and the objects. To be made before anything is
-    /// noted: a start that cannot be made is no start.
+    /// Returns the id of the job that a start of `spec` runs, and the objects. Called before anything is recorded: a
+    /// start whose objects cannot be rendered does not begin.
     pub(crate) fn prepare(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -318,7 +320,7 @@ impl DeploymentPass<'_> {
         Ok((job_id, objects))
     }
 
-    /// A session cluster has no job, and no id of one.
+    /// Returns the job id of a start. A session cluster has no job, and no id.
     fn id_of_start(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -342,7 +344,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Notes that a job is being started of which HA metadata name no checkpoint.
+    /// Records the start of a job for which HA metadata names no checkpoint.
     pub(crate) fn note_start(
         &mut self,
         spec: &FlinkDeploymentSpec,
@@ -357,15 +359,15 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// True if only the intent of the job's start is on record.
+    /// Returns true if only the intent of the job's start is on record.
     pub(crate) fn is_starting(&self) -> bool {
         let starting = STARTING_JOB.get(&self.status.cluster_info);
         starting.is_some() && starting == self.status.job_status.job_id
     }
 
-    /// A start of which only the intent is on record, and whose JobManager is not there: whether it was
-    /// made and lost since. The job may then have run for long, and goes on by its HA metadata. Where
-    /// they name no checkpoint it is started again.
+    /// Returns true if a start of which only the intent is on record, and whose JobManager does not exist, did happen
+    /// and was lost since. The job may then have run for long, and is restored from its HA metadata. If that names no
+    /// checkpoint, the start is repeated.
     pub(crate) fn was_lost_after_its_start(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -379,8 +381,8 @@ impl DeploymentPass<'_> {
         Ok(self.world.ha_metadata()?.is_ok_and(is_found))
     }
 
-    /// Like [`Self::was_lost_after_its_start`], where that is not known: its Deployment is just going, or
-    /// its HA metadata cannot be read. A job without state starts over all the same.
+    /// Like [`Self::was_lost_after_its_start`], if that is not known because its Deployment is still being deleted, or
+    /// its HA metadata cannot be read. A stateless job starts over anyway.
     pub(crate) fn may_have_started(&self, spec: &FlinkDeploymentSpec) -> Result<bool, Halt> {
         if !self.is_starting() || self.is_stateless_in_force()? {
             return Ok(false);
@@ -394,7 +396,7 @@ impl DeploymentPass<'_> {
         Ok(is_readable && self.world.ha_metadata()?.is_err())
     }
 
-    /// Refuses to repeat a start while nobody can tell whether it was made.
+    /// Refuses to repeat a start while it is unknown whether it happened.
     pub(crate) fn refuse_unknown_start(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -415,7 +417,7 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
-    /// Writes into the status what the start restores, and under which job id.
+    /// Records in the status what the start restores, and under which job id.
     pub(crate) fn note_restore(&mut self, restore: &RestorePoint, job_id: String) {
         let job = &mut self.status.job_status;
         job.job_id = Some(job_id);
@@ -432,7 +434,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The steps that create the cluster; the intent is written before them.
+    /// Adds the steps that create the cluster, after the one that writes the intent.
     pub(crate) fn submit(
         &mut self,
         spec: &FlinkDeploymentSpec,
@@ -446,7 +448,7 @@ impl DeploymentPass<'_> {
             "Starting deployment",
         )));
         let config = self.deploy_config(spec, self.generation)?;
-        // In a session cluster HA metadata is all that leads back to its jobs.
+        // In a session cluster, only HA metadata leads back to its jobs.
         if spec.job.is_some() && is_high_availability_on(&config) {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
@@ -465,12 +467,12 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// A cluster was made: what was noted on the way to it, or of the one before, is over.
+    /// Forgets what was noted on the way to a cluster that was now created, or about the previous one.
     pub(crate) fn forget_former_cluster(&mut self) {
         self.status.cluster_info.retain(|key, _| !OF_ONE_CLUSTER.contains(&key.as_str()));
     }
 
-    /// The objects of a start from `restore`, of a job with this id.
+    /// Returns the objects for a start from `restore` of a job with this id.
     pub(crate) fn render(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -484,8 +486,8 @@ impl DeploymentPass<'_> {
             savepoint_path: match restore {
                 RestorePoint::Empty => None,
                 RestorePoint::Path(path) => Some(path.clone()),
-                // Flink finds the checkpoint by the job id. Should it be gone by then, a start from
-                // this path fails, where a start without one would silently be empty.
+                // Flink finds the checkpoint by the job id. If it is gone by then, a start from this path fails, while
+                // a start without one would silently be empty.
                 RestorePoint::HaMetadata => Some(LAST_STATE_PATH.to_owned()),
             },
             job_result_store_id: self.own.run.clone().unwrap_or(self.world.fresh.uuid.clone()),
@@ -493,7 +495,7 @@ impl DeploymentPass<'_> {
         self.render_with(spec, &config, &submission, render_cluster)
     }
 
-    /// What is made of this spec and submission.
+    /// Renders this spec and submission.
     pub(crate) fn render_with<T>(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -506,12 +508,12 @@ impl DeploymentPass<'_> {
             .map_err(|error| Halt::problem(Problem::upgrade("Error", error.to_string())))
     }
 
-    /// The objects of the cluster of `spec` that was created already.
+    /// Returns the objects of the existing cluster of `spec`.
     pub(crate) fn render_deployed(&self, spec: &FlinkDeploymentSpec) -> Result<Objects, Halt> {
         self.render_again(spec, self.generation)
     }
 
-    /// The objects of the cluster of `spec`, with the job that is on record.
+    /// Returns the objects of the cluster of `spec` with the job on record.
     pub(crate) fn render_again(
         &self,
         spec: &FlinkDeploymentSpec,

@@ -1,4 +1,4 @@
-//! Whose HA metadata are removed: those of jobs on record, and no other's.
+//! Limits the removal of HA metadata to that of jobs on record.
 
 use crate::job;
 use crate::notes::{FORMER_JOBS, JobIds};
@@ -8,11 +8,11 @@ use crate::problem::Halt;
 use api::deployment::FlinkDeploymentSpec;
 use config::cluster::is_zookeeper_high_availability_on;
 
-/// Former jobs that are kept on record, the newest.
+/// Maximum number of former jobs on record; the newest are kept.
 const FORMER_MAX: usize = 16;
 
 impl DeploymentPass<'_> {
-    /// Notes the job before this one, until its HA metadata is removed.
+    /// Records the previous job, until its HA metadata is removed.
     pub(crate) fn note_former_job(
         &mut self,
         spec: &FlinkDeploymentSpec,
@@ -38,12 +38,12 @@ impl DeploymentPass<'_> {
         FORMER_JOBS.get(&self.status.cluster_info).unwrap_or_default().0
     }
 
-    /// Ids of the jobs whose HA metadata are this resource's own.
+    /// Returns the ids of the jobs whose HA metadata belongs to this resource.
     pub(crate) fn jobs_on_record(&self) -> Vec<String> {
         self.former_jobs().into_iter().chain(job::id(&self.status.job_status)).collect()
     }
 
-    /// Removes the HA metadata of the jobs on record. A session cluster keeps no record of what ran in it.
+    /// Removes the HA metadata of the jobs on record. A session cluster keeps no record of the jobs that ran in it.
     pub(crate) fn delete_ha_metadata(&mut self) {
         let jobs = (!self.is_session()).then(|| self.jobs_on_record());
         self.steps.push(Step::Own(ClusterStep::DeleteHaMetadata { jobs }));

@@ -1,10 +1,11 @@
-//! A hot upgrade: the pods of the new spec stand by while the old ones work, and only have to take over.
+//! Hot upgrade: the pods of the new spec stand by while the old ones work, and only have to take over.
 //!
-//! It is a last-state upgrade whose trial is made by the pods to come. They contend for the lock of the JobManagers from
-//! the beginning and never get it, as the old leader holds it. Once they are ready, and the job has completed a
-//! checkpoint since, the operator takes the lock itself, removes the stored job graph and ends the old pods; when these
-//! have ended the lock is let go, and the new JobManager leads, runs its own program and goes on from that checkpoint, or
-//! a newer one. Until the lock is taken the old job works on, and whatever goes wrong the pods that stand by are removed.
+//! It is a last-state upgrade whose trial uses the new pods themselves. They contend for the lock of the JobManagers
+//! from the beginning and never get it, because the old leader holds it. Once they are ready, and the job has completed
+//! a checkpoint since, the operator takes the lock itself, removes the stored job graph and ends the old pods. When
+//! these have ended, the lock is released, and the new JobManager becomes leader, runs its own program and restores
+//! that checkpoint, or a newer one. Until the lock is taken the old job keeps working, and if anything goes wrong the
+//! standby pods are removed.
 
 use std::ops::ControlFlow;
 
@@ -35,11 +36,12 @@ use render::Submission;
 use render::preflight::Preflight;
 use state::restore_point::RestorePoint;
 
-/// Why an upgrade is not hot although that is asked for.
+/// Why a requested hot upgrade is not hot.
 pub(crate) const NOT_BY_LAST_STATE: &str = "the job is not stopped with last-state";
 
 impl DeploymentPass<'_> {
-    /// Pods of a changed spec that stand by to take over, or why there can be none; absent where none are asked for.
+    /// Returns the pods of a changed spec that stand by to take over, or why there can be none; `None` if none are
+    /// requested.
     pub(crate) fn standby(
         &self,
         from: &FlinkDeploymentSpec,
@@ -78,13 +80,13 @@ impl DeploymentPass<'_> {
         Ok(!self.is_untried() && config.get(&options::JOB_UPGRADE_HOT_ENABLED)?)
     }
 
-    /// Names the run of the job that is to follow the one on record: the same at each look, and another's never.
+    /// Returns the name of the next run of the job: the same in every pass, and never that of another run.
     pub(crate) fn next_run(&self) -> String {
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         format!("{}-{deployed}", self.generation)
     }
 
-    /// Tells why an upgrade is not hot that was to be.
+    /// Reports why a requested hot upgrade is not hot.
     pub(crate) fn tell_if_cold(&mut self, is_last_state: bool) -> Result<(), Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         let otherwise = (!is_last_state && self.is_hot(&config)?).then_some(NOT_BY_LAST_STATE);
@@ -101,7 +103,7 @@ impl DeploymentPass<'_> {
         self.tell(Event::normal("HotUpgradeSkipped", Component::Operator, message));
     }
 
-    /// The upgrade to this generation is an ordinary one, whatever comes.
+    /// Makes the upgrade to this generation an ordinary one, from now on.
     pub(crate) fn is_not_hot(&mut self, reason: &str) {
         COLD_UPGRADE.set(&mut self.status.cluster_info, &self.generation);
         self.forget_fresh_checkpoint();
@@ -113,7 +115,7 @@ impl DeploymentPass<'_> {
             && self.status.job_status.state == Some(JobStatusState::Running)
     }
 
-    /// The pods of the wanted spec are ready to take over.
+    /// Records that the pods of the desired spec are ready to take over.
     pub(crate) fn note_standby(&mut self, digest: String) {
         let run = self.next_run();
         let before = standing_by(&self.status.cluster_info);
@@ -123,8 +125,8 @@ impl DeploymentPass<'_> {
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::StandingBy(standby));
     }
 
-    /// Has the job complete a checkpoint before what stands by takes over from it, so that little is done again: nothing
-    /// once HA metadata names it. Where there comes none, the upgrade is not hot.
+    /// Has the job complete a checkpoint before the standby pods take over, so that little work is repeated; `None`
+    /// once HA metadata names it. If no checkpoint completes, the upgrade is not hot.
     pub(crate) fn await_fresh_checkpoint(&mut self, last: &ReconciledSpec) -> Maybe {
         let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(None) };
         let checkpoint = match self.fresh_checkpoint(standby)? {
@@ -147,7 +149,7 @@ impl DeploymentPass<'_> {
         self.maintain_as_it_is(last, refusal).map(Some)
     }
 
-    /// Number of the checkpoint that the job has completed since pods stand by, or what is waited for.
+    /// Returns the number of the checkpoint that the job has completed since pods stand by, or what is waited for.
     fn fresh_checkpoint(&mut self, standby: Standby) -> Result<ControlFlow<u64, String>, Halt> {
         const KIND: SnapshotKind = SnapshotKind::Checkpoint;
         if let Some(checkpoint) = standby.checkpoint {
@@ -202,19 +204,19 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The checkpoint that was asked for is nothing to wait for any more.
+    /// Forgets the requested checkpoint, which is no longer waited for.
     pub(crate) fn forget_fresh_checkpoint(&mut self) {
         if legacy::upgrade_checkpoint(&self.status.job_status).is_some() {
             legacy::forget(&mut self.status.job_status, SnapshotKind::Checkpoint);
         }
     }
 
-    /// True if pods stand by that take over from what is stopped now.
+    /// Returns true if pods stand by to take over from what is now stopped.
     pub(crate) fn stands_by(&self) -> bool {
         standing_by(&self.status.cluster_info).is_some()
     }
 
-    /// True if they are about to take over, and must not be removed.
+    /// Returns true if they are about to take over, and must not be removed.
     pub(crate) fn is_taking_over(&self) -> bool {
         self.stands_by()
             && self.status.reconciliation_status.state == ReconciliationState::Upgrading
@@ -222,7 +224,7 @@ impl DeploymentPass<'_> {
             && self.world.metadata().deletion_timestamp.is_none()
     }
 
-    /// The run whose pods stand by, where they are of the very spec that is wanted now.
+    /// Returns the run whose pods stand by, if they are of exactly the desired spec.
     fn wanted_run(&self) -> Result<Option<String>, Halt> {
         let Some(Standby { digest, run, .. }) = standing_by(&self.status.cluster_info) else {
             return Ok(None);
@@ -232,8 +234,8 @@ impl DeploymentPass<'_> {
         Ok(is_it.then_some(run))
     }
 
-    /// The old JobManager has ended: the one that stands by may lead as soon as the old TaskManagers have, too. On those
-    /// the new job would start only to lose them.
+    /// Lets the standby JobManager lead, once the old JobManager and the old TaskManagers have ended. On the old
+    /// TaskManagers, the new job would start only to lose them.
     pub(crate) fn let_standby_lead(&mut self) -> Maybe {
         if !self.is_taking_over() || self.wanted_run()?.is_none() {
             return Ok(None);
@@ -246,7 +248,7 @@ impl DeploymentPass<'_> {
             let pause = self.going();
             return Ok(Some(self.finish("waiting for the old TaskManagers to end", Some(pause))));
         }
-        // The lead was held before the old JobManager was stopped. Whoever has it from now on runs the new program.
+        // Leadership was held before the old JobManager was stopped. Whoever gets it from now on runs the new program.
         if let Some(standby) = standing_by(&self.status.cluster_info) {
             let trial = Trial::StandingBy(Standby { leads: true, ..standby });
             PREFLIGHT.set(&mut self.status.cluster_info, &trial);
@@ -256,8 +258,8 @@ impl DeploymentPass<'_> {
         Ok(None)
     }
 
-    /// What stands by leads, or may as soon as the lead is let go. Where nobody held it, as somebody else has removed the
-    /// old JobManager, it may lead with the old program: the lead is taken from it, and it leads anew.
+    /// Hands leadership to the standby JobManager. If no one held the lock because something else removed the old
+    /// JobManager, the standby may be leading with the old program: leadership is taken from it, and it leads again.
     pub(crate) fn hand_over_lead(&mut self) {
         if standing_by(&self.status.cluster_info).is_none_or(|standby| !standby.leads) {
             self.steps.push(Step::Own(ClusterStep::HoldLeadership));
@@ -265,7 +267,8 @@ impl DeploymentPass<'_> {
         self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
     }
 
-    /// Nothing may start. Once the lock runs out what stands by would lead, and is removed before that.
+    /// Removes the standby pods because nothing may start. They would become leader once the lock expires, and are
+    /// removed before that.
     pub(crate) fn remove_standby(&mut self, problem: Problem) -> Plan {
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
         let because = problem.message.clone();
@@ -273,7 +276,7 @@ impl DeploymentPass<'_> {
         self.finish(because, Some(SOON))
     }
 
-    /// What is to start is what stands by, unless it was changed since: then that is removed first.
+    /// Checks that what will be started is what stands by. If it was changed since, the standby pods are removed first.
     pub(crate) fn settle_standby(&mut self, restore: &RestorePoint) -> Maybe {
         if !self.stands_by() {
             return Ok(None);
@@ -290,7 +293,7 @@ impl DeploymentPass<'_> {
     }
 }
 
-/// True if a job runs wherever there are slots.
+/// Returns true if a job uses slots wherever there are any.
 fn takes_any_slot(config: &FlinkConfig) -> bool {
     let is = |option, value: &str| {
         config.text_of(option).is_some_and(|it| it.eq_ignore_ascii_case(value))

@@ -1,8 +1,8 @@
-//! A change of the Ingress alone.
+//! A change that affects only the Ingress.
 //!
-//! An Ingress leads to the web UI, and nothing that runs has a part in it. So it is put in place as
-//! it is wanted, the job goes on, and what is on record as running and as stable has it too: neither
-//! a recovery nor a rollback brings the former one back.
+//! An Ingress leads to the web UI and does not affect running pods. It is therefore applied immediately while the job
+//! keeps running, and is also added to the recorded running and stable specs: neither a recovery nor a rollback
+//! restores the previous one.
 
 use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
@@ -14,7 +14,7 @@ use api::reconciled::ReconciledSpec;
 use config::options;
 
 impl DeploymentPass<'_> {
-    /// Warns when the spec is new to this operator and asks for an Ingress that the configuration forbids.
+    /// Warns if the spec is new to this operator and requests an Ingress that the configuration forbids.
     pub(crate) fn warn_of_unmanaged_ingress(&mut self) {
         let is_seen = self.status.observed_generation == Some(self.generation);
         if is_seen || self.spec.ingress.is_none() {
@@ -35,7 +35,7 @@ impl DeploymentPass<'_> {
         self.tell(event);
     }
 
-    /// Puts a changed Ingress in place, and on record.
+    /// Applies a changed Ingress, and records it.
     pub(crate) fn move_ingress(
         &mut self,
         last: &ReconciledSpec,
@@ -65,15 +65,14 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// Returns the gateway that leads to the web UI instead of an Ingress. Another one counts with the next
-    /// start, and holds a changed Ingress up until then: what is on record as running would make the other kind.
+    /// Returns the gateway that leads to the web UI instead of an Ingress. A changed gateway applies from the next
+    /// start, and delays a changed Ingress until then: the recorded running spec would create the other kind.
     fn gateway(&self, spec: &FlinkDeploymentSpec) -> Result<Option<String>, Halt> {
         let config = self.deploy_config(spec, self.generation)?;
         Ok(config.text_of(&options::INGRESS_GATEWAY).map(str::to_owned))
     }
 
-    /// Does what is done to a running job in place with the Ingress that is there, which so stays on
-    /// record until the next pass moves it.
+    /// Changes a running job in place with the existing Ingress, which stays on record until the next pass replaces it.
     pub(crate) fn beside_ingress<T>(
         &mut self,
         there: Option<&IngressSpec>,

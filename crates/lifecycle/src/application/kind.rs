@@ -1,5 +1,4 @@
-//! The part of a pass that only a `FlinkDeployment` has: its configuration, and the fields of its status
-//! that derive from the rest.
+//! The parts of a pass that are specific to `FlinkDeployment`: its configuration, and the derived fields of its status.
 
 use std::sync::Arc;
 
@@ -34,29 +33,29 @@ use config::memory::MemorySize;
 use config::option::{ConfigOption, InvalidValue};
 use config::{FlinkConfig, OperatorConfig, options};
 
-/// A cause that holds up a start is told after this long: one that passes by itself has passed by then.
+/// How long a start is held up before the cause is reported. A transient one is gone by then.
 const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// Facts that a pass over a deployment finds out beside the job.
+/// What a pass over a deployment finds out in addition to the job.
 #[derive(Default)]
 pub(crate) struct OfCluster {
-    /// The Deployment exists, and what belongs beside it may not.
+    /// The Deployment exists, but its other objects may not.
     pub(crate) is_unfinished: bool,
     /// Problem that keeps a pod of the cluster from running.
     pub(crate) pod_problem: Option<PodProblem>,
-    /// Why the deployed spec did not get ready in time.
+    /// Why the deployed spec was not ready in time.
     pub(crate) late: Option<String>,
-    /// Why nothing follows from what is on record of the job: it runs anew.
+    /// Why nothing follows from the record of the job: it runs again.
     pub(crate) rerun: Option<String>,
-    /// The wanted spec is being tried.
+    /// The desired spec is being tried.
     pub(crate) is_in_preflight: bool,
-    /// Why an upgrade is not hot that was to be.
+    /// Why a requested hot upgrade is not hot.
     pub(crate) cold_because: Option<&'static str>,
-    /// Name of the run whose pods stand by, where they are to take over now.
+    /// Name of the run whose standby pods take over now.
     pub(crate) run: Option<String>,
-    /// Reason and message of why the upgrade does not begin.
+    /// Reason and message for an upgrade that does not begin.
     pub(crate) waits_for_turn: Option<(&'static str, String)>,
-    /// The JobManager has not listed the job for so long that it does not know it any more.
+    /// The JobManager has not listed the job for so long that it no longer knows it.
     pub(crate) is_job_lost: bool,
 }
 
@@ -230,10 +229,10 @@ impl Kind for FlinkDeployment {
     }
 }
 
-/// The configuration of a cluster that runs `deployed` while `wanted` is asked for.
+/// Returns the configuration of a cluster that runs `deployed` while `wanted` is requested.
 ///
 /// # Errors
-/// An option that cannot be read.
+/// If an option cannot be read.
 pub fn observed_config(
     operator: &OperatorConfig,
     id: &ResourceId,
@@ -268,7 +267,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The configuration that the spec is submitted with.
+    /// Returns the configuration that the spec is submitted with.
     pub(crate) fn deploy_config(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -289,19 +288,19 @@ impl DeploymentPass<'_> {
             .map_err(|error: InvalidValue| Halt::problem(invalid_configuration(&error.to_string())))
     }
 
-    /// True if the wanted spec has high availability.
+    /// Returns true if the desired spec has high availability.
     pub(crate) fn is_high_availability_on(&self) -> Result<bool, Halt> {
         Ok(is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?))
     }
 
-    /// Notes that nobody knows what the job does; a session cluster has none.
+    /// Records that the job's state is unknown; a session cluster has no job.
     pub(crate) fn lose_job_from_sight(&mut self) {
         if !self.is_session() {
             self.set_job_state(JobStatusState::Reconciling);
         }
     }
 
-    /// The job ended on request: the stored spec no longer runs.
+    /// Records that the job ended on request: the stored spec no longer runs.
     pub(crate) fn store_stopped(&mut self) {
         let Some(last) = &self.last else { return };
         let has_state = self.status.job_status.upgrade_savepoint_path.is_some();
@@ -309,7 +308,7 @@ impl DeploymentPass<'_> {
         self.store_last(last);
     }
 
-    /// `total-cpu` in cores and `total-memory` in bytes, limits included.
+    /// Returns `total-cpu` in cores and `total-memory` in bytes, including limits.
     pub(crate) fn totals(&self, task_managers: i64) -> Vec<(String, String)> {
         let Ok(config) = self.observe_config() else { return vec![] };
         let count = f64::from(i32::try_from(task_managers).unwrap_or(i32::MAX));

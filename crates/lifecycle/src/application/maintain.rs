@@ -1,4 +1,4 @@
-//! A deployment whose spec is in place: recover it, clean up after it, or let it be.
+//! A deployment whose spec is in place: recover it, clean up after it, or leave it alone.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use config::{FlinkConfig, options};
 
-/// Pauses between two looks at a job that starts.
+/// Shortest and longest pause between two checks of a starting job.
 const START_PAUSE_MIN: Duration = Duration::from_millis(300);
 const START_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A pause is this part of the time that the start has taken.
+/// A pause is this fraction of the time that the start has taken so far.
 const START_LOOKS: u32 = 16;
-/// How long a JobManager that was removed for a change is not made again when the change is held up.
+/// How long a JobManager that was removed for a change is not recreated while the change is held up.
 const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl DeploymentPass<'_> {
-    /// Nothing to change: recover, clean up, or rest.
+    /// Nothing to change: recover, clean up, or wait.
     pub(crate) fn maintain(&mut self, last: &ReconciledSpec) -> End {
         if self.is_session() {
             return self.maintain_session(last);
@@ -51,7 +51,7 @@ impl DeploymentPass<'_> {
         }
         if is_running && !is_terminal && job_manager == JobManagerDeploymentStatus::Missing {
             let is_enabled = config.get(&options::JM_DEPLOYMENT_RECOVERY_ENABLED)?;
-            // One that the operator removed it makes again, whoever looks after lost ones.
+            // The operator recreates a JobManager that it removed itself, even if recovery is disabled.
             if is_enabled || self.removed_unstarted().is_some() {
                 return self.recover(last);
             }
@@ -74,7 +74,7 @@ impl DeploymentPass<'_> {
             JobManagerDeploymentStatus::Ready if !is_running => self.interval(),
             JobManagerDeploymentStatus::Ready => self.start_pause(START_PAUSE_MAX),
             JobManagerDeploymentStatus::DeployedNotReady => self.start_pause(SOON),
-            // Its Deployment wakes the resource when it can be asked.
+            // Its Deployment triggers a pass when it can be asked.
             JobManagerDeploymentStatus::Deploying => SOON,
             JobManagerDeploymentStatus::Error => Duration::from_secs(10),
             JobManagerDeploymentStatus::Missing => self.interval(),
@@ -82,15 +82,15 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(next.map_or(look_again, |next| next.min(look_again)))))
     }
 
-    /// A start that has just begun is looked at often, as it may be done any moment; one that takes
-    /// long costs no more than it must.
+    /// Returns the pause before the next check of a start. A recent start is checked often, because it may be done at
+    /// any moment; a long one costs few checks.
     fn start_pause(&self, longest: Duration) -> Duration {
         let waited = self.world.now.duration_since(self.job_state_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
         (waited / START_LOOKS).clamp(START_PAUSE_MIN, longest)
     }
 
-    /// A spec that did not get its job to run in time is told as an error, rolled back or not.
+    /// Reports an error if a spec did not get its job running in time, whether it is rolled back or not.
     fn note_if_late(&mut self, last: &ReconciledSpec) -> Result<(), Halt> {
         match self.rollback_due(last)? {
             Due::In(left) => self.wake_within(left),
@@ -103,7 +103,7 @@ impl DeploymentPass<'_> {
         }
         let patience: Duration =
             self.observe_config()?.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
-        // A new spec has this time from its start on, whatever its job goes through meanwhile.
+        // A new spec has this time from its start on, whatever happens to its job meanwhile.
         let since = if self.is_proven(last) {
             self.job_state_since().as_millisecond()
         } else {
@@ -151,7 +151,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// A job that has ended keeps its JobManager for a while, so that its end can be looked at.
+    /// Removes the JobManager of an ended job after a while, so that the end can be inspected until then.
     fn retire(&mut self, config: &FlinkConfig) -> End {
         let ttl: Duration = config.get(&options::JM_DEPLOYMENT_SHUTDOWN_TTL)?;
         let ended = self
@@ -181,7 +181,7 @@ impl DeploymentPass<'_> {
 }
 
 impl DeploymentPass<'_> {
-    /// The JobManager is lost although nothing asked for that: start the deployed spec again.
+    /// Starts the deployed spec again after the JobManager was lost unexpectedly.
     fn recover(&mut self, last: &ReconciledSpec) -> End {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             self.report_pods_left()?;
@@ -194,7 +194,7 @@ impl DeploymentPass<'_> {
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
         let (restore, keeps_job_id) = self.recovery_restore_point(last)?;
-        // Of the spec that runs, not of a newer one that still waits.
+        // That of the running spec, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let (job_id, objects) = self.prepare(&spec, generation, &restore, keeps_job_id)?;
         self.steps.push(Step::Event(Event::warning(
@@ -210,8 +210,8 @@ impl DeploymentPass<'_> {
         }
         self.store_last(recovered);
         if matches!(self.high_availability(&spec)?, HighAvailability::Unknown(_)) {
-            // From here on it may run, and what would show it cannot be read. Without high availability
-            // the JobManager itself shows it, as after any other start.
+            // From here on it may run, and what would show that cannot be read. Without high availability the
+            // JobManager itself shows it, as after any other start.
             REMOVED_UNSTARTED.clear(&mut self.status.cluster_info);
         }
         self.write_intent();
@@ -220,7 +220,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// True if the JobManager was removed, before it ever ran, for a change that has not come yet,
+    /// Returns true if the JobManager was removed, before it ever ran, for a change that has not been carried out yet,
     /// as when a validator was asked again and does not answer.
     fn is_change_due(&self) -> bool {
         let Some(removed) = self.removed_unstarted() else { return false };

@@ -1,5 +1,5 @@
-//! Objects of a cluster that cannot be made: nothing is stopped for them. Those that were refused beside a
-//! JobManager that runs already are made later, and hold up no edit.
+//! Refuses to stop anything for objects of a cluster that cannot be created. Objects that were refused while their
+//! JobManager already runs are created later, and do not delay an edit.
 
 use crate::diff::ChangeClass;
 use crate::kind::Maybe;
@@ -21,12 +21,12 @@ use render::Objects;
 use render::kerberos::is_below;
 use state::restore_point::RestorePoint;
 
-/// The way out where the API server refuses an object.
+/// What to do if the API server refuses an object.
 const MEND: &str =
     "change the spec, or what rejects it (a quota, a policy, an existing object of this name)";
 
 impl DeploymentPass<'_> {
-    /// A running job is not stopped for a spec whose objects cannot be made.
+    /// Refuses to stop a running job for a spec whose objects cannot be rendered.
     pub(crate) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
             self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
@@ -37,8 +37,8 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// A running job is not stopped for objects that the API server would refuse. It is asked last, as
-    /// each object costs a request.
+    /// Refuses to stop a running job for objects that the API server would refuse. This is checked last, because each
+    /// object costs a request.
     pub(crate) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
         if self.desired_state() != JobState::Running || self.preflight_level()? == Level::None {
             return Ok(());
@@ -58,7 +58,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Refuses a ZooKeeper out of reach: the operator cannot remove what an earlier job has left there.
+    /// Refuses a ZooKeeper out of reach: the operator cannot remove what an earlier job left there.
     pub(crate) fn refuse_metadata_out_of_reach(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -79,8 +79,8 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
-    /// Refuses to stop what runs where only the next cluster has its ZooKeeper in reach: what is there was
-    /// made without the password, and stays closed to the operator.
+    /// Refuses to stop what runs if the operator can reach its ZooKeeper only with the options of the next cluster: the
+    /// existing nodes were created without the password, and stay closed to the operator.
     fn refuse_nodes_out_of_reach(&self) -> Result<(), Halt> {
         let next = self.deploy_config(&self.spec, self.generation)?;
         if self.spec.job.is_none() || !is_zookeeper_high_availability_on(&next) {
@@ -101,8 +101,8 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
-    /// Refuses to start or stop anything for files that the operator does not have, or that are not for
-    /// whoever edits the resource.
+    /// Refuses to start or stop anything for files that the operator does not have, or that whoever edits the resource
+    /// may not use.
     pub(crate) fn refuse_missing_files(
         &self,
         spec: &FlinkDeploymentSpec,
@@ -145,9 +145,9 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// Makes the objects that are missing beside a JobManager. After a crash nothing else is done before.
-    /// Refused objects may never be accepted, so that they are tried again beside whatever else there is to
-    /// do; the wanted spec is their remedy, by whose Services and TaskManagers the job can be saved.
+    /// Creates the objects that are missing next to a JobManager. After a crash, nothing else is done before. Refused
+    /// objects may never be accepted, so they are tried again along with everything else; the desired spec may fix
+    /// them, and the job may need its Services and TaskManagers to be saved.
     pub(crate) fn finish_cluster(&mut self, last: &ReconciledSpec, change: ChangeClass) -> Maybe {
         let was_refused = UNFINISHED_DEPLOYMENT.clear(&mut self.status.cluster_info);
         let is_changed = change != ChangeClass::Ignore;
@@ -155,14 +155,14 @@ impl DeploymentPass<'_> {
         let spec =
             if is_mended { self.spec.clone().into_owned() } else { self.deployed_spec(last) };
         let objects = self.render_deployed(&spec)?;
-        // A start that is only found to be made left no record of it.
+        // A start that is only now found to have happened left no record of it.
         self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok((!was_refused).then(|| self.finish("the JobManager was already created", Some(SOON))))
     }
 }
 
-/// True if the path leads into one of the directories, and not out of it again.
+/// Returns true if the path leads into one of the directories, and not out of it again.
 fn is_in(path: &str, directories: &[String]) -> bool {
     let leads_out = path.split('/').any(|part| part == "..");
     let mut directories = directories.iter().filter(|it| !it.is_empty() && *it != path);

@@ -1,7 +1,6 @@
-//! Observation of a deployment that was reconciled before: its status follows the world.
+//! Observation of a deployment that was reconciled before: updates its status.
 //!
-//! An answer that could not be had changes nothing but `RUNNING` to `RECONCILING`: silence is not
-//! the news that a job is gone.
+//! A missing answer changes nothing but `RUNNING` to `RECONCILING`: silence does not mean that a job is gone.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,11 +18,11 @@ use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 
-/// A job that its JobManager does not list is reported as lost after this long: the list is empty
-/// while `main()` runs, and while a new leader recovers its jobs.
+/// How long a JobManager may not list its job before the job is reported as lost. The list is empty while `main()`
+/// runs, and while a new leader recovers its jobs.
 const JOB_ABSENT_MAX: SignedDuration = SignedDuration::from_secs(120);
 
-/// Reasons that a registry or a slow volume can cause for a moment; they count after a while.
+/// Reasons that a registry or a slow volume can cause for a moment; they are reported after a while.
 const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
     ("ErrImagePull", SignedDuration::from_secs(30)),
     ("ImagePullBackOff", SignedDuration::from_secs(30)),
@@ -33,17 +32,17 @@ const PASSING_PROBLEMS: [(&str, SignedDuration); 6] = [
     (UNSCHEDULABLE, SignedDuration::from_secs(30)),
 ];
 
-/// That the last checkpoint of an ended job cannot be read is told after this long.
+/// How long the last checkpoint of an ended job may be unreadable before that is reported.
 const END_UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
 
-/// Name that Flink gives a job of which it knows nothing but how it ended.
+/// Name that Flink gives a job of which it knows only how it ended.
 const NAME_OF_RESULT: &str = "unknown";
 
-/// A job whose tasks are not all running after this long may lack TaskManagers.
+/// How long tasks may not all be running before missing TaskManagers are suspected.
 const TASKS_MISSING_MAX: SignedDuration = SignedDuration::from_secs(20);
 
 impl DeploymentPass<'_> {
-    /// Brings the status up to date with the world.
+    /// Updates the status from what is observed.
     pub(crate) fn observe(&mut self) -> Result<(), Halt> {
         let Some(last) = self.last.clone() else { return Ok(()) };
         let state = self.status.reconciliation_status.state;
@@ -52,7 +51,7 @@ impl DeploymentPass<'_> {
             ReconciliationState::Upgrading if !is_cancelling => {
                 if !self.adopt_finished_upgrade(&last)? {
                     if last.is_first_deployment() && !self.may_have_started(&last.spec)? {
-                        // Nothing was made: the first deployment starts over.
+                        // Nothing was created: the first deployment starts over.
                         self.last = None;
                         self.status.reconciliation_status.last_reconciled_spec = None;
                     }
@@ -74,8 +73,8 @@ impl DeploymentPass<'_> {
         self.observe_triggers()
     }
 
-    /// An upgrade whose Deployment was made, but whose success was not written: taken as done. A
-    /// start is on record with no JobManager; as long as one is, it is the former one.
+    /// Adopts an upgrade whose Deployment was created, but whose success was not written. While the start is on record
+    /// without a JobManager, an existing JobManager is the previous one.
     pub(crate) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
@@ -109,7 +108,7 @@ impl DeploymentPass<'_> {
         Ok(true)
     }
 
-    /// The Deployment, or a halt when it could not be read.
+    /// Returns the Deployment, or a halt if it could not be read.
     pub(crate) fn read_job_manager(&self) -> Result<Option<&JobManager>, Halt> {
         match self.world.job_manager()? {
             Ok(job_manager) => Ok(job_manager.as_ref()),
@@ -144,16 +143,16 @@ impl DeploymentPass<'_> {
         }
         REMOVED_UNSTARTED.clear(&mut self.status.cluster_info);
         if before == JobManagerDeploymentStatus::Missing {
-            // A recovery made it, and did not come to its end.
+            // A recovery created it, and did not finish.
             self.own.is_unfinished = true;
             STARTED_WITH.clear(&mut self.status.cluster_info);
         }
-        // Something beside it was refused.
+        // Another object was refused.
         let refused_beside = UNFINISHED_DEPLOYMENT.get(&self.status.cluster_info);
         self.own.is_unfinished |= refused_beside.as_ref() == Some(&job_manager.uid);
         if job_manager.available_replicas > 0 {
             if job_manager.available_replicas < job_manager.replicas {
-                // One that stands by is missing, which the job does not feel.
+                // A standby JobManager is missing, which does not affect the job.
                 self.own.pod_problem = self.lasting_problem(self.job_manager_pods()?);
             }
             return self.observe_answer();
@@ -174,7 +173,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The JobManager's pod is up: whether its REST API answers.
+    /// Checks whether the REST API of a JobManager whose pod is up answers.
     fn observe_answer(&mut self) -> Result<(), Halt> {
         let silence =
             if self.is_session() { self.world.cluster()?.err() } else { self.world.jobs()?.err() };
@@ -203,7 +202,7 @@ impl DeploymentPass<'_> {
             return;
         }
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-            // How the job ended will never be known from it: the upgrade is decided again.
+            // It will never report how the job ended: the upgrade is decided again.
             self.trust_metadata_only();
             self.set_job_state(JobStatusState::Reconciling);
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
@@ -222,12 +221,12 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The JobManager is in `state` and does not answer: what the job does is not known.
+    /// Records that the JobManager is in `state` and does not answer, so that the job's state is unknown.
     fn lose_sight(&mut self, state: JobManagerDeploymentStatus) {
         self.status.job_manager_deployment_status = state;
         let may_have_changed = match self.status.job_status.state {
             Some(JobStatusState::Running) | None => true,
-            // Its JobManager is gone or new: nothing but an end that was seen still holds.
+            // Its JobManager is gone or new: only an observed end still holds.
             Some(other) => {
                 state != JobManagerDeploymentStatus::DeployedNotReady
                     && !other.is_globally_terminal()
@@ -239,7 +238,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Returns the problem that keeps the JobManager from starting, once it is more than a passing event.
+    /// Returns the problem that keeps the JobManager from starting, unless it may be transient.
     fn start_problem(&self, job_manager: &JobManager) -> Result<Option<PodProblem>, Halt> {
         if let Some(message) = &job_manager.replica_failure
             && has_lasted(self.world.now, job_manager.created, "FailedCreate")
@@ -267,7 +266,7 @@ impl DeploymentPass<'_> {
             .map(|(_, problem)| problem.clone())
     }
 
-    /// Notes the problem that keeps TaskManagers from running, for a job whose tasks have not all started.
+    /// Records the problem that keeps TaskManagers from running, for a job whose tasks have not all started.
     fn observe_task_managers(&mut self, state: JobStatusState) -> Result<(), Halt> {
         let waits = !state.is_globally_terminal() && state != JobStatusState::Running;
         let waited = self.world.now.duration_since(self.job_state_since());
@@ -310,7 +309,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The state that an ended job leaves, read while its JobManager still knows it.
+    /// Records the state that an ended job leaves, while its JobManager still knows it.
     pub(crate) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
         let is_stopping = self.pending_stop().is_some();
         if is_stopping && let Ok(Stop::Completed { path }) = self.world.stop()? {
@@ -324,7 +323,7 @@ impl DeploymentPass<'_> {
             return Err(self.report_unread_end(job.state, reason));
         }
         let without = match self.last_mode() {
-            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            // It was stopped with a savepoint, and this is another JobManager that never saw it.
             _ if job.state == JobStatusState::Finished && is_stopping => WithoutCheckpoint::Unknown,
             _ if self.is_known_by_its_result_only(job)? => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
@@ -335,9 +334,9 @@ impl DeploymentPass<'_> {
         job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)
     }
 
-    /// A JobManager that was told by its HA store that the job has ended never saw its checkpoints. It
-    /// lists the job under no name, or as started when it came up itself: not when the job was seen
-    /// to start since there is this Deployment.
+    /// Returns true if the JobManager knows the job only by its result. A JobManager that learned from its HA store
+    /// that the job has ended never saw its checkpoints. It lists the job without a name, or as started when it came up
+    /// itself, unless the job was seen starting since this Deployment exists.
     fn is_known_by_its_result_only(&self, job: &Job) -> Result<bool, Halt> {
         if self.is_started_with_high_availability()? == Some(false) {
             return Ok(false);
@@ -348,7 +347,7 @@ impl DeploymentPass<'_> {
         Ok(is_another || job.name == NAME_OF_RESULT)
     }
 
-    /// False for a job that has just ended: its last checkpoint may be told in a moment.
+    /// Returns false for a job that has just ended, whose last checkpoint may be reported in a moment.
     fn has_ended_long_ago(&self, job: &Job) -> bool {
         job.modified_at().is_none_or(|at| self.world.now.duration_since(at) > END_UNREAD_MAX)
     }
@@ -374,7 +373,7 @@ impl DeploymentPass<'_> {
         let since = self.job_state_since();
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         if was_cancelling {
-            // Its JobManager will never tell what it left.
+            // Its JobManager will never report what it left.
             self.trust_metadata_only();
         }
         let is_lost = was_cancelling || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
@@ -384,8 +383,8 @@ impl DeploymentPass<'_> {
         }
         self.own.is_job_lost = true;
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
-            // It was being cancelled: the upgrade is decided again. What was rolled back stays so, or
-            // the spec that failed would count as the one that runs.
+            // It was being cancelled: the upgrade is decided again. A rolled-back spec stays so, or the spec that
+            // failed would be taken for the running one.
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
         self.problem = Some(Problem { reason: "Missing", ..Problem::of_job(JOB_NOT_FOUND) });
@@ -411,5 +410,6 @@ fn has_lasted(now: Timestamp, since: Option<Timestamp>, reason: &str) -> bool {
     since.is_none_or(|since| now.duration_since(since) >= grace)
 }
 
-/// No pod has a problem so soon that lasts. A list of pods costs the API server as much as a write.
+/// How long after its creation a Deployment's pods are not checked, since no problem lasts that soon. Listing pods
+/// costs the API server as much as a write.
 const NOTHING_TO_SEE_YET: SignedDuration = SignedDuration::from_secs(2);

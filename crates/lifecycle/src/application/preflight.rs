@@ -1,7 +1,7 @@
-//! A changed spec is tried in pods of its own before a running job is stopped for it.
+//! Tries a changed spec in separate pods before a running job is stopped for it.
 //!
-//! The pods are the record of the trial: a pass looks how they stand, and kubelet tries again what failed. That
-//! there are some is noted before they are made, and they are gone before anything is stopped.
+//! The pods are the record of the trial: a pass looks at their state, and the kubelet retries what failed. Their
+//! existence is recorded before they are created, and they are removed before anything is stopped.
 
 use std::time::Duration;
 
@@ -28,31 +28,31 @@ use config::options;
 use render::Submission;
 use render::preflight::Preflight;
 
-/// Reason of the event of a spec that did not pass.
+/// Reason of the event for a spec that did not pass.
 pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
 
-/// How long a pod may wait for room beside those that run. When they end there is more.
+/// How long a pod may wait for room next to the running pods. There is more room once those end.
 const ROOM_PATIENCE: SignedDuration = SignedDuration::from_secs(15);
-/// What a scheduler calls the want of room, for all its nodes together.
+/// How a scheduler reports a lack of room, for all its nodes together.
 const WANT_OF_ROOM: [&str; 5] =
     ["Insufficient ", "Too many pods", "max volume count", "free ports", "Multi-Attach"];
 
-/// What follows from how the pods stand.
+/// What follows from the state of the pods.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// There are none yet.
     Make,
-    /// There are some of another spec, or some that had their time.
+    /// They are of another spec, or have used up their time.
     Remove,
     Wait(String),
     /// The spec would not start, for this reason.
     Refuse(String),
     Passed,
-    /// Not all could be tried beside what runs, for this reason.
+    /// Not all pods could be tried next to the running ones, for this reason.
     Untried(String),
 }
 
-/// Judges the pods that try a spec.
+/// Evaluates the pods that try a spec.
 pub fn judge(
     known: &PreflightPods,
     wanted: &Preflight,
@@ -82,7 +82,7 @@ pub fn judge(
         let age = created.map_or(SignedDuration::ZERO, |created| now.duration_since(created));
         match state {
             PreflightState::Passed | PreflightState::Over => {}
-            // Where pods that stand by may be, those that run are in the way: the spec is tried without them.
+            // If pods could stand by but the running ones are in the way, the spec is tried without them.
             PreflightState::Troubled(problem)
                 if is_beside_the_spec(problem)
                     || wanted.is_standby() && problem.reason == UNSCHEDULABLE =>
@@ -109,14 +109,14 @@ pub fn judge(
     }
 }
 
-/// True if the trial is held up by something else than the spec.
+/// Returns true if the trial is held up by something other than the spec.
 fn is_beside_the_spec(PodProblem { reason, message }: &PodProblem) -> bool {
     let is_of_place = reason == UNSCHEDULABLE || reason == "FailedMount";
     reason == UNTRIABLE || is_of_place && WANT_OF_ROOM.iter().any(|it| message.contains(it))
 }
 
-/// True if a pod starts from something else by these changes. Parallelism, arguments and a restart by itself are
-/// nothing that a pod could try.
+/// Returns true if the changes affect what a pod starts from. Parallelism, arguments and a mere restart are nothing
+/// that a pod could try.
 fn concerns_pods(diff: &SpecDiff) -> bool {
     const UNSEEN: [&str; 8] = [
         "job.parallelism",
@@ -135,8 +135,8 @@ fn concerns_pods(diff: &SpecDiff) -> bool {
 }
 
 impl DeploymentPass<'_> {
-    /// Tries a spec that is to come after the one that runs, where it has something that a pod can try: nothing
-    /// once it has passed, the plan that waits for that, or why it would not start.
+    /// Tries a spec that will replace the running one, if it has something that a pod can try. Returns `None` once it
+    /// has passed, the plan that waits for it, or why it would not start.
     pub(crate) fn preflight(
         &mut self,
         last: &ReconciledSpec,
@@ -217,8 +217,7 @@ impl DeploymentPass<'_> {
         Ok(Ok(Some(Plan { because, ..plan })))
     }
 
-    /// Tries the wanted spec: nothing once it has passed. Where it does not, that is told, and what runs is looked
-    /// after.
+    /// Tries the desired spec; `None` once it has passed. If it does not pass, reports that and maintains what runs.
     pub(crate) fn preflight_of_wanted(
         &mut self,
         last: &ReconciledSpec,
@@ -231,14 +230,14 @@ impl DeploymentPass<'_> {
         match self.preflight(last, (&from, &to), is_last_state)? {
             Ok(plan) => Ok(plan),
             Err(reason) => {
-                // Nothing tells that it passes.
+                // No watch reports that it passes.
                 self.wake_within(PROBLEM_INTERVAL_MAX);
                 self.maintain_as_it_is(last, Halt::problem(not_passed(&reason))).map(Some)
             }
         }
     }
 
-    /// What is to be tried, and how far; nothing where the change is none that a trial could tell of.
+    /// Returns what to try and how far; `None` if a trial could not say anything about the change.
     fn wanted_preflight(
         &mut self,
         from: &FlinkDeploymentSpec,
@@ -248,7 +247,7 @@ impl DeploymentPass<'_> {
         let is_cold = COLD_UPGRADE.get(&self.status.cluster_info) == Some(self.generation);
         if is_last_state && !is_cold {
             match self.standby(from, to, &self.next_run())? {
-                // Nothing of it would be warm, and a JobManager that stands by may lead.
+                // Nothing of it would be warm, and a standby JobManager might become leader.
                 Some(Ok(_)) if !self.is_job_running() => self.is_not_hot("the job is not running"),
                 Some(Ok(standby)) => return Ok(Some((Level::Pods, standby))),
                 Some(Err(reason)) => self.own.cold_because = Some(reason),
@@ -270,7 +269,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// How far a spec is tried before anything is stopped for it.
+    /// Returns how far a spec is tried before anything is stopped for it.
     pub(crate) fn preflight_level(&self) -> Result<Level, Halt> {
         if self.is_untried() {
             return Ok(Level::None);
@@ -279,7 +278,7 @@ impl DeploymentPass<'_> {
         Ok(config.get(&options::JOB_UPGRADE_PREFLIGHT)?)
     }
 
-    /// True if the user wants this generation at any price.
+    /// Returns true if the user wants this generation without a trial.
     pub(crate) fn is_untried(&self) -> bool {
         let annotations = self.world.metadata().annotations.as_ref();
         let untried = annotations.and_then(|all| all.get(NO_PREFLIGHT_ANNOTATION));
@@ -291,7 +290,7 @@ impl DeploymentPass<'_> {
         self.render_with(spec, &config, &Submission::default(), Preflight::of)
     }
 
-    /// Once something is stopped for a spec, it says nothing any more that it has passed.
+    /// Forgets that a spec has passed once something is stopped for it.
     pub(crate) fn forget_passed_preflight(&mut self) {
         let is_stopping = self.status.reconciliation_status.state == ReconciliationState::Upgrading
             || self.pending_stop().is_some();
@@ -301,7 +300,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Ends a trial that the plan has no use for.
+    /// Ends a trial that the plan does not need.
     pub(crate) fn end_preflight(&mut self) {
         if self.is_taking_over() {
             return;

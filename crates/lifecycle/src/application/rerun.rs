@@ -1,9 +1,9 @@
-//! Without high availability a JobManager that starts again knows nothing of what became of its job:
-//! it runs `main()` once more under the same id, from where the first run began.
+//! Without high availability, a restarted JobManager does not know what became of its job: it runs `main()` again under
+//! the same id, from where the first run began.
 //!
-//! As long as nothing was asked of the job, the one that runs is the one that counts, as anywhere
-//! in Flink. Once its stop, its cancellation or its end is on record that record is of a former run,
-//! and nobody knows which of the two has the newest state.
+//! As long as nothing was requested of the job, the current run is the one that matters, as always in Flink. Once a
+//! stop, a cancellation or an end is on record, that record is about a former run, and it is unknown which of the two
+//! has the newest state.
 
 use std::ops::ControlFlow;
 
@@ -21,14 +21,13 @@ use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 use state::references::is_same_location;
 
-/// A job that is listed as it was before its end for longer than this runs again.
+/// A job that is still listed as before its end after this time runs again.
 const RUNS_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// Kubernetes tells times in whole seconds.
+/// Kubernetes' timestamps have a resolution of one second.
 const UNTIL: SignedDuration = SignedDuration::from_secs(1);
 
 impl DeploymentPass<'_> {
-    /// Keeps in mind why what is listed of the job is not taken for what is on record: `job`, or that
-    /// it is not there.
+    /// Returns true if the listed `job`, or its absence, does not belong to the run on record, and remembers why.
     pub(crate) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
@@ -48,7 +47,7 @@ impl DeploymentPass<'_> {
                 let has_failed = state == Some(JobStatusState::Failed);
                 self.is_of_another_start(job)? && !(has_failed && self.goes_on_from_its_end()?)
             }
-            // An ended job leaves the list after a while. What follows from that looks at its pods.
+            // An ended job leaves the list after a while. The decisions that follow look at its pods.
             None => !has_ended && self.may_run_again_since(asked)?,
         };
         if is_another {
@@ -57,8 +56,8 @@ impl DeploymentPass<'_> {
         Ok(is_another)
     }
 
-    /// True if the newest state of the listed run is the one that the failed one left: then it is the newest
-    /// of both. So it is of a job that failed before its first checkpoint.
+    /// Returns true if the listed run's newest state is the one that the failed run left, which then is the newest of
+    /// both. This also holds for a job that failed before its first checkpoint.
     fn goes_on_from_its_end(&self) -> Result<bool, Halt> {
         let Some(left) = self.savepoint_path() else { return Ok(false) };
         let Ok(checkpoints) = self.world.checkpoints()? else { return Ok(false) };
@@ -66,7 +65,7 @@ impl DeploymentPass<'_> {
         Ok(latest.is_some_and(|latest| is_same_location(&latest.path, &left)))
     }
 
-    /// Nothing is done with either run but what the user names.
+    /// Refuses to touch either run, except for a state that the user names.
     pub(crate) fn refuse_rerun(&mut self, last: &ReconciledSpec, message: String) -> End {
         match self.named_redeploy(last) {
             Some(diff) => self.redeploy_from_savepoint(last, &diff),
@@ -107,7 +106,7 @@ impl DeploymentPass<'_> {
         ))
     }
 
-    /// True if a JobManager that starts again may run the job anew.
+    /// Returns true if a restarted JobManager may run the job again.
     fn may_begin_anew(&self) -> Result<bool, Halt> {
         Ok(self.is_started_with_high_availability()? != Some(true))
     }
@@ -118,7 +117,7 @@ impl DeploymentPass<'_> {
         Ok(is_another && self.may_begin_anew()?)
     }
 
-    /// A decision that trusts the recorded end of the job, or what speaks against it.
+    /// Returns the decision, which trusts the recorded end of the job, unless something contradicts that.
     pub(crate) fn unless_run_again(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
         if decision != StopDecision::AlreadyStopped(UpgradeMode::Savepoint) {
             return Ok(decision);
@@ -129,7 +128,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Why the recorded end of a job may be that of a former run. A JobManager that lists it knows.
+    /// Returns why the recorded end of a job may be that of a former run. A JobManager that lists the job knows.
     pub(crate) fn rerun_of_ended_job(&self) -> Result<Option<String>, Halt> {
         let is_gone =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
@@ -147,8 +146,7 @@ impl DeploymentPass<'_> {
         is_doubtful.then(|| self.report_rerun()).transpose()
     }
 
-    /// A job that has ended and is to be started from what it left may run again by then, and be
-    /// ahead of that.
+    /// Refuses to start a job from what it left at its end if it may be running again by then, and be ahead of that.
     pub(crate) fn refuse_job_that_runs_again(
         &self,
         job_manager: &JobManager,
@@ -180,8 +178,8 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
-    /// Why a job that is on record as being cancelled is not the one that is listed, or may not be;
-    /// a wait where its JobManager does not tell.
+    /// Returns why a job that is on record as being cancelled is not, or may not be, the one listed; or a wait if its
+    /// JobManager does not say.
     pub(crate) fn rerun_of_cancelled_job(&self) -> Result<ControlFlow<Option<String>>, Halt> {
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         let Some(job_manager) = self.read_job_manager()? else {
@@ -198,14 +196,14 @@ impl DeploymentPass<'_> {
         Ok(ControlFlow::Break(is_another.then(|| self.report_rerun()).transpose()?))
     }
 
-    /// True if a JobManager has come up since then that knows nothing of the end of its job. One that
-    /// has not started yet may stand in for another that did.
+    /// Returns true if a JobManager has come up since then that does not know of its job's end. One that has not
+    /// started yet may replace another one that did.
     fn may_run_again_since(&self, ended: Timestamp) -> Result<bool, Halt> {
         if !self.may_begin_anew()? {
             return Ok(false);
         }
-        // When the run began its JobManager told, by the clock of the node on which the kubelet tells
-        // when a container did. The operator's, by which its end is on record, may differ.
+        // The JobManager reported when the run began by the clock of its node, like the kubelet does for containers.
+        // The end is on record by the operator's clock, which may differ.
         let began = job::started(&self.status.job_status);
         let is_later = |at: Timestamp| began.map_or(at + UNTIL > ended, |began| at > began);
         let pods = self.pods()?;

@@ -1,8 +1,8 @@
 //! A session cluster: a JobManager without a job of its own.
 //!
-//! It is started, replaced and recovered like an application, in the same steps, but there is no
-//! state to choose: jobs belong to their `FlinkSessionJob`s or to whoever submitted them, and come
-//! back through HA metadata, which is kept until the cluster is deleted.
+//! It is started, replaced and recovered in the same steps as an application, but there is no state to choose: jobs
+//! belong to their `FlinkSessionJob`s or to whoever submitted them, and are restored from HA metadata, which is kept
+//! until the cluster is deleted.
 
 mod jobs;
 
@@ -32,22 +32,22 @@ use config::cluster::{
 use config::options;
 use state::restore_point::RestorePoint;
 
-/// Jobs in a session cluster that is deleted, as far as they are known.
+/// What is known about the jobs in a session cluster that is deleted.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Jobs {
-    /// None that need it, or their user lets them go with it.
+    /// No jobs need the cluster, or their user allows them to end with it.
     Unneeded,
     /// The JobManager could not be asked for them for too long.
     Unheard,
 }
 
 impl DeploymentPass<'_> {
-    /// True if there is no job. The deployed spec decides: an edit that adds one is invalid.
+    /// Returns true if there is no job. The deployed spec decides: an edit that adds a job is invalid.
     pub(crate) fn is_session(&self) -> bool {
         self.last.as_ref().map_or(&*self.spec, |last| &last.spec).job.is_none()
     }
 
-    /// Puts the wanted spec in the place of the one that runs.
+    /// Replaces the running spec by the desired one.
     pub(crate) fn replace_session(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if let Err(halt) = self.refuse_what_cannot_be_made() {
             return self.maintain_as_it_is(last, halt);
@@ -78,7 +78,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("replacing the session cluster and keeping HA metadata", Some(GOING)))
     }
 
-    /// The cluster is recorded as stopped: start the wanted one once nothing is left of the old.
+    /// Starts the desired cluster after the old one was recorded as stopped, once nothing is left of it.
     pub(crate) fn start_session(&mut self) -> End {
         if let Some(job_manager) = self.read_job_manager()?.cloned() {
             if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
@@ -95,7 +95,7 @@ impl DeploymentPass<'_> {
         self.deploy(RestorePoint::Empty, false, false)
     }
 
-    /// Nothing to change: recover, or rest.
+    /// Nothing to change: recover, or wait.
     pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> End {
         AWAITS_JOBS.clear(&mut self.status.cluster_info);
         let config = self.observe_config()?;
@@ -120,8 +120,8 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(look_again)))
     }
 
-    /// The JobManager is lost although nothing asked for that. A cluster without high availability
-    /// comes back empty: its jobs ended with the JobManager.
+    /// Recovers from an unexpected loss of the JobManager. A cluster without high availability comes back empty: its
+    /// jobs ended with the JobManager.
     fn recover_session(&mut self, last: &ReconciledSpec) -> End {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             self.report_pods_left()?;
@@ -129,7 +129,7 @@ impl DeploymentPass<'_> {
         }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
-        // Of the spec that runs, not of a newer one that still waits.
+        // That of the running spec, not of a newer one that still waits.
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render(&spec, generation, &RestorePoint::Empty, "")?;
         self.refuse_missing_files(&spec, generation, &objects)?;
@@ -143,7 +143,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish("recovering the lost JobManager of the session cluster", Some(SOON)))
     }
 
-    /// Who still needs the session cluster that is being deleted.
+    /// Refuses the deletion of a session cluster that is still needed.
     pub(crate) fn refuse_needed_session(
         &mut self,
         job_manager: Option<&JobManager>,
@@ -182,7 +182,7 @@ impl DeploymentPass<'_> {
             return Ok(Jobs::Unneeded);
         };
         let is_up = job_manager.available_replicas > 0;
-        // With high availability jobs outlive the process that is away.
+        // With high availability, jobs outlive a process that is gone.
         let has_been_up = self.status.reconciliation_status.last_stable_spec.is_some();
         let may_run =
             is_up || has_been_up && self.is_started_with_high_availability()? != Some(false);
@@ -215,9 +215,8 @@ impl DeploymentPass<'_> {
         ))
     }
 
-    /// Waits while the JobManager may answer for its jobs yet. One that never does must not keep the
-    /// resource for ever; the wait begins when it is first seen to be away, as in a time when nobody
-    /// asked it, it was not silent.
+    /// Waits while the JobManager may still answer for its jobs. One that never does must not keep the resource for
+    /// ever. The wait begins when it is first seen to be away: while no one asked, it was not silent.
     fn wait_for_answer(&mut self, reason: &str, patience: Duration) -> Result<Jobs, Halt> {
         let now = self.world.now;
         let since = self.away_since().unwrap_or(now);
@@ -234,13 +233,13 @@ impl DeploymentPass<'_> {
         Err(Halt::cannot(message))
     }
 
-    /// Since when a deletion waits for a JobManager that cannot be asked for its jobs.
+    /// Returns when a deletion began to wait for a JobManager that cannot be asked for its jobs.
     pub(crate) fn away_since(&self) -> Option<Timestamp> {
         AWAY_SINCE.get(&self.status.cluster_info)
     }
 
-    /// True if HA metadata of the session cluster leads to jobs that nobody saw end. Its user may have
-    /// let them go with the cluster.
+    /// Returns true if HA metadata of the session cluster leads to jobs that were not seen to end. Its user may have
+    /// allowed them to end with the cluster.
     pub(crate) fn keeps_metadata_of_jobs(&mut self) -> Result<bool, Halt> {
         let ReconciliationStatus { last_reconciled_spec, last_stable_spec, .. } =
             &self.status.reconciliation_status;
@@ -251,7 +250,7 @@ impl DeploymentPass<'_> {
         let config = self.observe_config()?;
         let waits = config.get(&options::SESSION_DELETION_BLOCK_ON_SESSION_JOBS)?
             && config.get(&options::SESSION_DELETION_BLOCK_ON_UNMANAGED_JOBS)?;
-        // Where that is not known, what is there is not removed unseen.
+        // If that is unknown, existing metadata is not removed unseen.
         let is_readable = self.started_with()?.as_ref().map_or(true, is_high_availability_readable);
         if !waits || !is_readable {
             return Ok(false);
@@ -259,9 +258,9 @@ impl DeploymentPass<'_> {
         let because = match self.world.ha_metadata()? {
             Ok(metadata) if !metadata.has_job => return Ok(false),
             Ok(_) => "leads to jobs of the session cluster whose end was not observed".to_owned(),
-            // Of a cluster that never came up there are none, unless it did while nobody looked.
+            // A cluster that never came up has none, unless it did so unobserved.
             Err(_) if !was_seen => return Ok(false),
-            // No later look would tell more.
+            // A later check would not find out more.
             Err(reason)
                 if is_zookeeper_high_availability_on(&config)
                     && zookeeper_out_of_reach(&config).is_some() =>

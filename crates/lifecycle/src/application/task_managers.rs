@@ -1,5 +1,5 @@
-//! The TaskManagers of a standalone cluster: a Deployment of their own, which the operator makes,
-//! scales and removes. Native clusters have none; Flink starts their TaskManagers.
+//! The TaskManagers of a standalone cluster: a separate Deployment, which the operator creates, scales and deletes.
+//! Native clusters have none; Flink starts their TaskManagers.
 
 use super::version::refuse_old_version;
 use crate::diff::{ChangeClass, SpecDiff};
@@ -21,13 +21,13 @@ use config::options;
 use render::names;
 
 impl DeploymentPass<'_> {
-    /// True if the operator runs the TaskManagers. The deployed spec decides.
+    /// Returns true if the operator runs the TaskManagers. The deployed spec decides.
     pub(crate) fn is_standalone(&self) -> bool {
         let spec = self.last.as_ref().map_or(&*self.spec, |last| &last.spec);
         spec.mode.unwrap_or_default() == DeploymentMode::Standalone
     }
 
-    /// The TaskManagers' Deployment; always absent in native mode.
+    /// Returns the TaskManagers' Deployment; always `None` in native mode.
     pub(crate) fn read_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
         if !self.is_standalone() {
             return Ok(None);
@@ -40,7 +40,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Like [`Self::read_task_managers`], or a problem where the Deployment belongs to somebody else.
+    /// Like [`Self::read_task_managers`], or a problem if the Deployment belongs to someone else.
     fn read_own_task_managers(&self) -> Result<Option<TaskManagers>, Halt> {
         let found = self.read_task_managers()?;
         if found.as_ref().is_some_and(|found| !self.owns(found)) {
@@ -54,7 +54,7 @@ impl DeploymentPass<'_> {
         task_managers.owner_uid.as_deref() == Some(self.world.uid())
     }
 
-    /// Deletes the JobManager with this uid, and after it the TaskManagers that belong to it.
+    /// Deletes the JobManager with this uid, and then the TaskManagers that belong to it.
     pub(crate) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
         let task_managers = self.read_task_managers()?;
         self.steps
@@ -75,10 +75,10 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// Removes the cluster of a job that is stopped in this mode. Where jobs go on by HA metadata,
-    /// the JobManager ends first: one that sees its TaskManagers go fails a job that has used up its
-    /// restarts, and takes the HA metadata along. Where others stand by to take over, it leads no more
-    /// once the lead is held, and has no job to fail.
+    /// Removes the cluster of a job that is stopped in this mode. If jobs will be restored from HA metadata, the
+    /// JobManager ends first: if it saw its TaskManagers go, it would fail a job that has used up its restarts, and
+    /// delete the HA metadata. If others stand by to take over, it is no longer leader once leadership is held, and has
+    /// no job to fail.
     pub(crate) fn delete_cluster_of(
         &mut self,
         mode: UpgradeMode,
@@ -98,8 +98,8 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Finishes what [`Self::delete_cluster_of`] began: once the pods of the JobManager have ended, or do
-    /// not end, the rest may go.
+    /// Finishes what [`Self::delete_cluster_of`] began: the rest may be deleted once the JobManager's pods have ended,
+    /// or do not end.
     pub(crate) fn delete_stopped_cluster(&mut self) -> Maybe {
         let stopped = self.read_job_manager()?.filter(|job_manager| job_manager.is_stopped);
         let Some(JobManager { uid, is_stopped_unstarted, .. }) = stopped.cloned() else {
@@ -109,12 +109,12 @@ impl DeploymentPass<'_> {
         let has_started = pods.iter().any(|pod| pod.has_started);
         if !pods.iter().all(|pod| self.is_overdue(pod)) {
             let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
-            // Its own change of the spec is the last one, so that its pods go and no others come: only
-            // what they did may speak against what is noted.
+            // If it was stopped before it started, that was the last change of its spec, so its pods go and no others
+            // come: only what they did can contradict the note.
             let is_late = !is_stopped_unstarted && self.has_gone_on_for(OVERDUE_AFTER) && is_left;
             if is_late || is_stopped_unstarted && has_started {
-                // Somebody gave it replicas again, and what those did nobody saw; or it came to run on
-                // its way out.
+                // Something gave it replicas again, whose actions were not observed; or it started to run while it was
+                // being stopped.
                 self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
             }
             return Ok(Some(self.await_old_pods()));
@@ -131,7 +131,7 @@ impl DeploymentPass<'_> {
         Ok(Some(self.finish("the JobManager has ended: removing the rest", Some(GOING))))
     }
 
-    /// The JobManager is gone: whether its TaskManagers still are there. They are asked to go.
+    /// Returns true if the TaskManagers of a JobManager that is gone still exist, after asking them to go.
     pub(crate) fn has_old_task_managers(&mut self) -> Result<bool, Halt> {
         let Some(task_managers) = self.read_own_task_managers()? else { return Ok(false) };
         if !task_managers.is_deleting {
@@ -140,20 +140,20 @@ impl DeploymentPass<'_> {
         Ok(true)
     }
 
-    /// [`Self::has_old_task_managers`], as the plan that waits for them.
+    /// Like [`Self::has_old_task_managers`], as the plan that waits for them.
     pub(crate) fn wait_for_old_task_managers(&mut self) -> Maybe {
         let is_waiting = self.has_old_task_managers()?;
         let pause = self.going();
         Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
     }
 
-    /// True if TaskManagers are on their way out, so that a new JobManager had better wait.
+    /// Returns true if TaskManagers are being deleted, so that a new JobManager should wait.
     pub(crate) fn has_ending_task_managers(&self) -> Result<bool, Halt> {
         Ok(self.read_own_task_managers()?.is_some_and(|found| found.is_deleting))
     }
 
-    /// Makes the TaskManagers follow the JobManager: lost ones are made again, and those whose
-    /// JobManager was removed go.
+    /// Keeps the TaskManagers in line with the JobManager: lost ones are recreated, and those whose JobManager was
+    /// removed are deleted.
     pub(crate) fn maintain_task_managers(&mut self, last: &ReconciledSpec) -> Maybe {
         let found = self.read_own_task_managers()?;
         let is_job_manager_gone =
@@ -175,7 +175,7 @@ impl DeploymentPass<'_> {
         let generation = self.status.observed_generation.unwrap_or(self.generation);
         let objects = self.render_again(&spec, generation)?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
-        // Told afterwards: as long as Kubernetes refuses it is tried again and again.
+        // Reported afterwards: while Kubernetes refuses it, it is tried again and again.
         self.steps.push(Step::Event(Event::warning(
             "RecoverDeployment",
             Component::JobManagerDeployment,
@@ -184,10 +184,10 @@ impl DeploymentPass<'_> {
         Ok(Some(self.finish("recreating the lost TaskManagers", Some(SOON))))
     }
 
-    /// In reactive mode a job takes the slots that there are, so that another number of
-    /// TaskManagers is all that a change of the scale needs.
+    /// Scales the TaskManagers. In reactive mode, a job uses all available slots, so that a change of scale only takes
+    /// another number of TaskManagers.
     pub(crate) fn scale_task_managers(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> Maybe {
-        // After a rollback another spec runs than the stored one, and would count as that from then on.
+        // After a rollback, the running spec is not the stored one, but would be taken for it from then on.
         let is_stored = self.status.reconciliation_status.state == ReconciliationState::Deployed;
         let is_scale = diff.class() == ChangeClass::Scale
             && is_stored
@@ -219,7 +219,7 @@ impl DeploymentPass<'_> {
         Ok(Some(self.finish(format!("scaling to {replicas} TaskManagers"), Some(SOON))))
     }
 
-    /// Replicas of the TaskManagers' Deployment that the spec asks for.
+    /// Returns the replicas of the TaskManagers' Deployment that the spec requests.
     fn task_manager_replicas(&self, spec: &FlinkDeploymentSpec) -> i32 {
         self.deploy_config(spec, self.generation)
             .ok()
@@ -229,8 +229,8 @@ impl DeploymentPass<'_> {
             .unwrap_or(1)
     }
 
-    /// Returns how many TaskManagers the spec comes to, as `kubectl scale` reads it. Flink alone knows how
-    /// many a native session cluster has.
+    /// Returns the number of TaskManagers of the spec, as read by `kubectl scale`. Only Flink knows how many a native
+    /// session cluster has.
     pub(crate) fn task_manager_info(&self) -> Option<TaskManagerInfo> {
         self.task_manager_info_of(&self.spec)
     }
@@ -254,7 +254,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Like [`Self::task_manager_info`], while no TaskManager is meant to run.
+    /// Like [`Self::task_manager_info`], while no TaskManagers should run.
     pub(crate) fn no_task_managers(&self) -> Option<TaskManagerInfo> {
         (self.is_standalone() || !self.is_session()).then(TaskManagerInfo::default)
     }

@@ -14,9 +14,9 @@ use api::status::Condition;
 use config::options;
 
 impl DeploymentPass<'_> {
-    /// The plan that waits before what runs is stopped for the wanted spec; nothing once it may be.
+    /// Returns the plan that waits before what runs is stopped for the desired spec; `None` once it may be stopped.
     pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec, is_last_state: bool) -> Maybe {
-        // A trial that has begun is looked at without a turn: it may have failed.
+        // A trial that has begun is checked without a turn: it may have failed.
         let is_tried = PREFLIGHT.get(&self.status.cluster_info) == Some(Trial::UnderWay);
         if !is_tried && let Some(plan) = self.await_turn(last)? {
             return Ok(Some(plan));
@@ -27,7 +27,7 @@ impl DeploymentPass<'_> {
         self.await_turn(last)
     }
 
-    /// Waits until the edit may be carried out beside those that are. A suspend and the autoscaler wait for nobody.
+    /// Waits until the edit may be carried out in addition to those under way. A suspend and the autoscaler never wait.
     fn await_turn(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_edit = self.status.observed_generation != Some(self.generation);
         if !is_edit || self.desired_state() != JobState::Running {
@@ -45,7 +45,7 @@ impl DeploymentPass<'_> {
         Ok(Some(Plan { because: message, ..plan }))
     }
 
-    /// The condition of an upgrade that waits, when there is one.
+    /// Returns the condition of an upgrade that waits.
     pub(crate) fn upgrade_waits(&self, before: &[Condition]) -> Option<Condition> {
         if let Some((reason, message)) = &self.own.waits_for_turn {
             let told = (*reason, message.as_str());
@@ -56,7 +56,8 @@ impl DeploymentPass<'_> {
     }
 }
 
-/// Why an upgrade waits: the same words until that changes, so that no status is written for a place in a line.
+/// Returns why an upgrade waits, in words that do not change with the place in the queue, so that no status is written
+/// for that.
 fn in_words(turn: Turn) -> Option<(&'static str, String)> {
     match turn {
         Turn::Taken => None,

@@ -1,4 +1,4 @@
-//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+//! Stopping a running job so that its changed spec can start: carries out the decision of the table.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl DeploymentPass<'_> {
         let decision = self.ask_table(self.stop_facts(last)?)?;
         let stops = !matches!(decision, StopDecision::Wait(_) | StopDecision::Refuse(_));
         if stops && let Err(halt) = self.refuse_what_is_refused() {
-            // Nothing tells that it is accepted.
+            // No watch reports that it is accepted.
             self.wake_within(PROBLEM_INTERVAL_MAX);
             return self.maintain_as_it_is(last, halt);
         }
@@ -57,7 +57,7 @@ impl DeploymentPass<'_> {
         }
         match decision {
             StopDecision::Wait(reason) if reason == MOVED => {
-                // It ends only when somebody answers it.
+                // It ends only by someone's decision.
                 let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
                 self.maintain_as_it_is(last, moved)
             }
@@ -89,7 +89,7 @@ impl DeploymentPass<'_> {
                 self.announce_stop();
                 self.supersede(last, RestorePoint::HaMetadata);
                 if self.has_started_empty() {
-                    // It started without state, and does so again should HA metadata name no checkpoint.
+                    // It started without state, and does so again if HA metadata names no checkpoint.
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
                 self.take_down(UpgradeMode::LastState, false)
@@ -100,7 +100,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The job has ended, or never ran: its JobManager is all there is to remove.
+    /// Removes the JobManager of a job that has ended, or never ran.
     fn stop_ended(
         &mut self,
         last: &ReconciledSpec,
@@ -141,7 +141,7 @@ impl DeploymentPass<'_> {
         self.begin_stop()
     }
 
-    /// A change that is refused is told, and what runs is looked after meanwhile.
+    /// Reports a refused change, and maintains what runs meanwhile.
     pub(crate) fn maintain_as_it_is(&mut self, last: &ReconciledSpec, refusal: Halt) -> End {
         let Halt::Problem(problem) = refusal else { return Err(refusal) };
         let because = problem.message.clone();
@@ -150,12 +150,12 @@ impl DeploymentPass<'_> {
         Ok(Plan { because, ..plan })
     }
 
-    /// Returns the facts for the upgrade table, without those that it has to ask for.
+    /// Returns the facts for the upgrade table, without those that it has to request.
     pub(crate) fn stop_facts(&self, last: &ReconciledSpec) -> Result<StopFacts, Halt> {
         let deployed = self.deployed_spec(last);
         Ok(StopFacts {
             job_manager: self.status.job_manager_deployment_status,
-            // Where nobody knows what runs, its metadata tell.
+            // If it is unknown what runs, its metadata decides.
             is_high_availability_on: self.is_high_availability_on()?
                 && self.is_started_with_high_availability()? != Some(false),
             moves_metadata: self.moves_metadata(&deployed, &self.spec)?
@@ -167,9 +167,9 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// True if a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id
-    /// that is not its own. Jobs of a session cluster are in its metadata as their graphs, which another
-    /// version of Flink does not look for, or cannot read.
+    /// Returns true if a job of `from` would look for its HA metadata elsewhere with `to`, or under a fixed id that is
+    /// not its own. The metadata of a session cluster holds the graphs of its jobs, which another Flink version does
+    /// not look for, or cannot read.
     pub(crate) fn moves_metadata(
         &self,
         from: &FlinkDeploymentSpec,
@@ -196,7 +196,7 @@ impl DeploymentPass<'_> {
 
     pub(crate) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
         loop {
-            // Each need is met once, so this ends after at most five rounds.
+            // Each fact is requested once, so this ends after at most five rounds.
             match decide_stop(&facts) {
                 Ok(decision) => {
                     let decision = self.unless_switched_off(decision)?;
@@ -214,15 +214,15 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// State that is called lost may be in metadata that a start would not look for.
+    /// Corrects the reason if state that is considered lost may be in metadata that a start would not look for.
     fn unless_switched_off(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
         let is_lost = decision == StopDecision::Refuse(LOST.to_owned());
         Ok(if is_lost { StopDecision::Refuse(self.lost()?.to_owned()) } else { decision })
     }
 
-    /// A job that its JobManager does not know any more, and that has no HA metadata, will not run by
-    /// itself: it has ended unseen, as with the savepoint that it was asked for. Waiting for it would
-    /// have no end.
+    /// Corrects the decision for a job that its JobManager no longer knows and that has no HA metadata. It will not run
+    /// again by itself: it has ended unobserved, for example with the requested savepoint, and waiting for it would
+    /// never end.
     fn unless_vanished(&self, decision: StopDecision, facts: &StopFacts) -> StopDecision {
         let is_waiting = decision == StopDecision::Wait(NOT_RUNNING.to_owned());
         let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
@@ -236,9 +236,9 @@ impl DeploymentPass<'_> {
         decision
     }
 
-    /// A JobManager that never ran may do so any moment, and its job then have newer state than what
-    /// it started from. So it is kept from starting first, with the reason noted on it: what follows
-    /// is decided when it is gone, whenever that is.
+    /// Keeps a JobManager that never ran from starting. It may start at any moment, and its job would then have newer
+    /// state than it started from. It is stopped with the reason noted on it, and what follows is decided once it is
+    /// gone, whenever that is.
     pub(crate) fn stop_unstarted(&mut self, decision: &StopDecision) -> Maybe {
         if !matches!(decision, StopDecision::NeverStarted(_)) {
             return Ok(None);
@@ -250,21 +250,21 @@ impl DeploymentPass<'_> {
         let Some(version) = job_manager.version.clone() else {
             return Err(Halt::cannot("the JobManager Deployment has no version"));
         };
-        // That its start is done may not be stored yet, and a stopped one is not taken for it.
+        // The completion of its start may not be stored yet, and a stopped one is not recognised as such.
         self.write_intent();
         self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: Some(version) }));
         Ok(Some(self.finish("removing the JobManager, which never ran", Some(GOING))))
     }
 
-    /// When the JobManager that is missing was removed, if it never ran.
+    /// Returns when the missing JobManager was removed, if it never ran.
     pub(crate) fn removed_unstarted(&self) -> Option<Timestamp> {
         let is_missing =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         self.noted_unstarted().filter(|_| is_missing)
     }
 
-    /// When a JobManager was removed that never ran. The Java operator leaves the note as it is: it says
-    /// nothing any more where something was deployed, or a job was seen to start, since.
+    /// Returns when a JobManager was removed that never ran. The Java operator keeps the note unchanged: it is void if
+    /// something was deployed, or a job was seen starting, since.
     fn noted_unstarted(&self) -> Option<Timestamp> {
         let Removed { at, start } = REMOVED_UNSTARTED.get(&self.status.cluster_info)?;
         let now = self.last_start();
@@ -283,13 +283,13 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// True only when neither the Deployment nor any of its pods ever got to run a JobManager.
+    /// Returns true only if neither the Deployment nor any of its pods ever got to run a JobManager.
     fn job_manager_never_started(&self) -> Result<bool, Halt> {
         let Some(job_manager) = self.read_job_manager()? else {
             return Ok(self.removed_unstarted().is_some());
         };
         if job_manager.is_deleting {
-            // On its way out it may have come to run; only what is noted of it still counts.
+            // While being deleted it may have started to run; only the note about it is trusted.
             return Ok(self.noted_unstarted().is_some());
         }
         if !job_manager.was_never_available {
@@ -301,7 +301,7 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Trigger id of the stop-with-savepoint that is under way.
+    /// Returns the trigger id of the stop-with-savepoint in progress.
     pub(crate) fn pending_stop(&self) -> Option<String> {
         job::pending_stop(&self.status.job_status)
     }
@@ -310,7 +310,7 @@ impl DeploymentPass<'_> {
         job::forget_stop(&mut self.status.job_status);
     }
 
-    /// Tells what became of the stop where the JobManager that was asked for it does not answer.
+    /// Returns the outcome of the stop if the JobManager that was asked for it does not answer.
     pub(crate) fn unanswered_stop(&self) -> Option<StopOutcome> {
         match self.status.job_manager_deployment_status {
             JobManagerDeploymentStatus::Ready => None,
@@ -321,7 +321,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// The job has ended with its savepoint on record: its JobManager goes, unless that is kept.
+    /// The job has ended with its savepoint on record: remove its JobManager, unless that is kept.
     pub(crate) fn take_down_stopped(&mut self) -> End {
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
@@ -341,9 +341,9 @@ impl DeploymentPass<'_> {
         Ok(self.finish("waiting for the job to be cancelled", Some(SOON)))
     }
 
-    /// Goes on while the JobManager that was asked to stop the job, or to cancel it, does not answer:
-    /// another state that its user names counts at once, and its newest state when the JobManager had
-    /// its time. Nothing while there is hope.
+    /// Continues if the JobManager that was asked to stop or cancel the job does not answer: with another state named
+    /// by the user at once, and with the newest state when the JobManager's time is over. `None` while it may still
+    /// answer.
     pub(crate) fn continue_without_answer(&mut self, last: &ReconciledSpec) -> Maybe {
         let job_manager = self.status.job_manager_deployment_status;
         let is_away = matches!(
@@ -364,8 +364,8 @@ impl DeploymentPass<'_> {
         self.decide_without_answer(last).map(Some)
     }
 
-    /// When a JobManager that does not answer is waited for no longer. One that runs may be taking
-    /// the savepoint still.
+    /// Returns when the wait for a JobManager that does not answer ends. One that runs may still be taking the
+    /// savepoint.
     fn silence_ends_at(&self) -> Result<Timestamp, Halt> {
         let config = self.observe_config()?;
         let patience = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
@@ -379,9 +379,8 @@ impl DeploymentPass<'_> {
         Ok(at)
     }
 
-    /// The stop, or the cancellation, is forgotten, and the table decides again by HA metadata. It
-    /// must name a checkpoint: a job that has ended takes its metadata along, the checkpoints first,
-    /// and may leave a savepoint that nobody knows of.
+    /// Forgets the stop or the cancellation, and decides again from HA metadata. It must name a checkpoint: a job that
+    /// has ended deletes its metadata, the checkpoints first, and may leave a savepoint that no one knows of.
     fn decide_without_answer(&mut self, last: &ReconciledSpec) -> End {
         let deployed = self.deployed_spec(last);
         let is_version_changed = deployed.flink_version != self.spec.flink_version;
@@ -431,8 +430,8 @@ impl DeploymentPass<'_> {
         Ok(self.finish("the JobManager does not answer: deciding again", Some(Duration::ZERO)))
     }
 
-    /// The state that the job started from is not its newest any more: a start that finds no checkpoint
-    /// in HA metadata must be refused.
+    /// Records that the state the job started from is no longer its newest: a start that finds no checkpoint in HA
+    /// metadata must be refused.
     pub(crate) fn trust_metadata_only(&mut self) {
         let state = self.status.job_status.state;
         if !state.is_some_and(JobStatusState::is_globally_terminal) {
@@ -440,10 +439,9 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// HA metadata that are gone by and name a checkpoint must name it, or a newer one, also when they
-    /// are used. A job that ends takes its checkpoints along first and the rest later, or never.
-    /// Whatever is on record as the end of the job: the one of a job that is taken down is only
-    /// intended.
+    /// Records the checkpoint in the HA metadata that will be used. The metadata must name it, or a newer one, when it
+    /// is used: a job that ends deletes its checkpoints first, and the rest later or never. This ignores what is on
+    /// record as the end of the job, since that of a job being taken down is only intended.
     pub(crate) fn note_checkpoint_in_metadata(&mut self) -> Result<(), Halt> {
         if let Ok(HaMetadata { checkpoint: Some(newest), .. }) = self.world.ha_metadata()? {
             self.status.job_status.upgrade_savepoint_path = Some(LAST_STATE_PATH.to_owned());
@@ -454,14 +452,14 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The newest checkpoint that HA metadata named since it was decided to go on by them.
+    /// Returns the newest checkpoint named by HA metadata since it was decided to restore from it.
     pub(crate) fn stopped_at(&self) -> Option<u64> {
         let StoppedAt { checkpoint, started } = STOPPED_AT.get(&self.status.cluster_info)?;
         (started == self.last_start().started).then_some(checkpoint)
     }
 
-    /// The path on record is no state of the job that runs, which started without any and is not
-    /// known to have some. That of a job which has ended is what it left.
+    /// Returns true if the path on record is not state of the running job, which started without any and is not known
+    /// to have some. The path of an ended job is the state it left.
     pub(crate) fn has_started_empty(&self) -> bool {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let has_ended =
@@ -472,11 +470,11 @@ impl DeploymentPass<'_> {
     fn begin_cancel(&mut self, last: &ReconciledSpec) -> End {
         let job_id = self.job_id()?;
         if self.has_started_empty() {
-            // It started without state, and does so again should it leave no checkpoint of its own.
+            // It started without state, and does so again if it leaves no checkpoint of its own.
             self.status.job_status.upgrade_savepoint_path = None;
         }
         if self.is_started_with_high_availability()? != Some(false) {
-            // It has one. Should nobody see which it left, what it started from is not its state.
+            // It has a checkpoint. If the one it leaves is not observed, the state it started from is not its newest.
             self.note_checkpoint_in_metadata()?;
         }
         self.store_cancelling(last, UpgradeMode::Savepoint);
@@ -507,7 +505,7 @@ impl DeploymentPass<'_> {
         self.take_down(UpgradeMode::Savepoint, true)
     }
 
-    /// The last state of an ended job that was found only now, before its JobManager goes.
+    /// Records the last state of an ended job that was found only now, before its JobManager is removed.
     pub(crate) fn adopt_last_checkpoint(&mut self, mode: UpgradeMode) -> Result<(), Halt> {
         if mode == UpgradeMode::Savepoint
             && self.savepoint_path().is_none()
@@ -519,18 +517,18 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// The job, when there is one to cancel and a JobManager to ask.
+    /// Returns the job if there is one to cancel and a JobManager to ask.
     pub(crate) fn cancellable_job(&self) -> Option<String> {
         let job_manager = self.status.job_manager_deployment_status;
         let job_id = self.status.job_status.job_id.clone();
         job_id.filter(|_| is_cancellable(job_manager, self.status.job_status.state))
     }
 
-    /// Writes what is intended, then deletes the JobManager; the next pass starts the new one.
+    /// Writes the intent, then deletes the JobManager; the next pass starts the new one.
     pub(crate) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> End {
         let job_id = self.cancellable_job();
-        // A new parallelism, or a restart, has no generation of its own: should this end before the
-        // deletion, the Deployment that is there must not be taken for the new one.
+        // A new parallelism, or a restart, has no generation of its own: if this ends before the deletion, the existing
+        // Deployment must not be taken for the new one.
         let has_its_generation = self.status.observed_generation == Some(self.generation);
         self.store_before_deploy(mode, false);
         STARTING_JOB.clear(&mut self.status.cluster_info);

@@ -1,7 +1,7 @@
-//! Flink versions that are too old to be started, and not too old to be looked after.
+//! Flink versions that are too old to start, but not too old to maintain.
 //!
-//! A cluster of such a version, left by an older operator, is observed, suspended, saved and
-//! deleted like any other. Only its objects are not made any more.
+//! A cluster of such a version, left by an older operator, is observed, suspended, saved and deleted like any other.
+//! Only its objects are no longer created.
 
 use crate::pass::DeploymentPass;
 use crate::problem::{Halt, Problem};
@@ -9,10 +9,10 @@ use api::deployment::FlinkDeploymentSpec;
 use api::version::FlinkVersion;
 use validation::Violation;
 
-/// Reason of the event, as the Java operator has it.
+/// Reason of the event, as in the Java operator.
 pub(crate) const UNSUPPORTED_VERSION: &str = "UnsupportedFlinkVersion";
 
-/// The version, where this operator starts no cluster of it.
+/// Returns the version if this operator no longer starts clusters of it.
 fn too_old(spec: &FlinkDeploymentSpec) -> Option<FlinkVersion> {
     spec.flink_version.filter(|version| !version.is_supported())
 }
@@ -28,7 +28,7 @@ pub(crate) fn refuse_old_version(spec: &FlinkDeploymentSpec) -> Result<(), Halt>
     Err(Halt::problem(Problem { reason: UNSUPPORTED_VERSION, ..Problem::of_resource(message) }))
 }
 
-/// An old version is no violation while it is the one that runs.
+/// Allows an old version while it is the one that runs.
 pub fn allow_running_version(
     spec: &FlinkDeploymentSpec,
     last: Option<&FlinkDeploymentSpec>,
@@ -41,7 +41,7 @@ pub fn allow_running_version(
 }
 
 impl DeploymentPass<'_> {
-    /// Reason of the event about an invalid spec.
+    /// Returns the reason of the event about an invalid spec.
     pub(crate) fn violation_reason(&self, otherwise: &'static str) -> &'static str {
         if too_old(&self.world.resource.spec).is_some() { UNSUPPORTED_VERSION } else { otherwise }
     }

@@ -8,7 +8,7 @@ fn spec(value: Value) -> FlinkDeploymentSpec {
     serde_json::from_value(value).unwrap()
 }
 
-/// A spec with every kind of field; tests override what they are about.
+/// A spec with every kind of field; tests override what they need.
 fn base() -> Value {
     json!({
         "image": "flink:1.20",
@@ -32,7 +32,7 @@ fn check(path: &str, value: Value, expected: Expect) {
     expected.assert_eq(&format!("{} {diff}", diff.class().into_str()));
 }
 
-/// With the defaults that storing writes into it.
+/// Returns the spec with the defaults that storing adds.
 fn as_stored(spec: FlinkDeploymentSpec) -> FlinkDeploymentSpec {
     ReconciledSpec::parse(&ReconciledSpec::new(spec, false).to_text()).unwrap().spec
 }

@@ -1,4 +1,4 @@
-//! The form of `status.error` that the operator's options ask for.
+//! The format of `status.error` that the operator's options request.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use config::label_mapper::LabelMapper;
 use config::secret::hide_in;
 use config::{FlinkConfig, options};
 
-/// Characters that a field keeps whatever is asked for: what tells a person to choose a state, and is known again by
-/// its words, is shorter.
+/// Minimum length of a field, in characters, whatever is configured. Messages that ask a person to choose a state, and
+/// that are recognised by their wording, are shorter.
 const FIELD_LENGTH_MIN: usize = 512;
 
-/// How long a document may be, and what it says beside its messages.
+/// Maximum lengths of a document, and the labels that are added.
 #[derive(Clone, Debug)]
 pub struct Form {
     field_max: usize,
     causes_max: usize,
-    /// Characters of a stack trace; none is kept where there is no number.
+    /// Maximum length of a stack trace, in characters; `None` to omit it.
     stack_trace_max: Option<usize>,
     labels: LabelMapper,
 }
 
-/// That of the options' defaults.
+/// The format by the options' defaults.
 impl Default for Form {
     fn default() -> Self {
         Self::of(&FlinkConfig::new())
@@ -30,7 +30,7 @@ impl Default for Form {
 }
 
 impl Form {
-    /// By the operator's configuration; what cannot be read there is told when it is loaded.
+    /// Reads the operator's configuration. Options that cannot be parsed are reported when it is loaded.
     pub fn of(operator: &FlinkConfig) -> Self {
         let count = |option| usize::try_from(operator.get(option).unwrap_or(0)).unwrap_or(0);
         let has_stack_trace = operator.get(&options::EXCEPTION_STACKTRACE_ENABLED).unwrap_or(false);
@@ -43,7 +43,7 @@ impl Form {
         }
     }
 
-    /// The document in this form. A text that is none stays as it is.
+    /// Applies the format to a document. Other text is returned unchanged.
     pub fn apply(&self, text: &str) -> String {
         let Ok(Value::Object(mut document)) = serde_json::from_str(text) else {
             return text.to_owned();
@@ -62,7 +62,7 @@ impl Form {
         let mut kept = Vec::new();
         for (place, cause) in causes.into_iter().enumerate() {
             let Value::Object(mut cause) = cause else { continue };
-            // A fact that the next passes need is kept whatever room there is.
+            // A fact that later passes need is kept regardless of the limit.
             let is_fact =
                 cause.get("additionalMetadata").is_some_and(|it| it.get("note").is_some());
             if !is_fact && room == 0 {
@@ -76,7 +76,7 @@ impl Form {
         Value::Object(document).to_string()
     }
 
-    /// Cuts an error, or a cause of one, and labels it by its messages and those of its causes.
+    /// Shortens an error, or one of its causes, and labels it by its messages and those of its causes.
     fn shape(&self, part: &mut Map<String, Value>, messages: &[&str]) {
         if let Some(Value::String(message)) = part.get_mut("message") {
             *message = cut(message, self.field_max);
@@ -86,7 +86,7 @@ impl Form {
         {
             part.insert("stackTrace".to_owned(), json!(cut(&hide_in(trace), max)));
         }
-        // Those of a document that has this form already may be by messages which it has no room for.
+        // A document that was already formatted may have labels for messages that were cut off.
         let had = part.get("additionalMetadata").and_then(|it| it["labels"].as_array()).cloned();
         let mut labels = had.unwrap_or_default();
         labels.extend(self.labels.labels(messages).into_iter().map(Value::from));

@@ -1,33 +1,33 @@
-//! Documents of versions that had no notes: their facts are known by their wording.
+//! Documents of versions without notes: their facts are recognised by their wording.
 //!
-//! Documents of today keep to that wording, so that an older version of the operator can take over.
+//! Current documents keep to that wording, so that an older version of the operator can take over.
 
 use super::{ENDED_UNSEEN, ErrorNote, JOB_NOT_FOUND, LostJob};
 use crate::error_document::WentBack;
 
-/// The wording by which older versions know a fact.
+/// The wording by which older versions recognise a fact.
 pub(crate) mod wording {
-    /// Stands between the time a spec had and why it is rolled back.
+    /// Between the time a spec had and why it is rolled back.
     pub(crate) const ROLLED_BACK: &str = " and is rolled back: ";
-    /// Of a rollback by an operator that keeps no reason.
+    /// Message of a rollback by an operator that keeps no reason.
     pub(crate) const ROLLED_BACK_BEFORE: &str = "the spec did not become stable in time and is rolled back: why is not on record. The last \
          stable spec runs; change the spec to try again";
-    /// How the reason of a rollback begins, and of one that is refused.
+    /// Beginning of the reason for a rollback, and for a refused one.
     pub(crate) const NOT_STABLE: &str = "the spec did not become stable in";
-    /// Stands between the cause and the reason of a refusal.
+    /// Between the cause and the reason of a refusal.
     pub(crate) const NOT_BACK: &str = "), and it is not rolled back: ";
     pub(crate) const NOT_STOPPED: &str = "could not be stopped with a savepoint";
-    /// How the refusal begins where a process saw the store go back.
+    /// Beginning of the refusal if a process saw the store go back.
     pub(crate) const SET_BACK: &str =
         "the API server's store was set back, and with it the record of this job: ";
-    /// How it begins where the job that ran last tells it.
+    /// Beginning of the refusal if it was found by the job that last ran.
     pub(crate) const BESIDE: &str = "a job of this resource runs that is not on its record: ";
-    /// Comes before the id of the job, as [`WITH_NONCE`] before the nonce.
+    /// Precedes the id of the job, as [`WITH_NONCE`] precedes the nonce.
     pub(crate) const WITH_ID: &str = "with job id ";
     pub(crate) const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
-    /// In the place of an id or a nonce.
+    /// Replaces an id or a nonce.
     pub(crate) const NONE: &str = "none";
-    /// How it ends.
+    /// End of the refusal.
     pub(crate) const END: &str = " Manual restore required.";
 }
 
@@ -36,7 +36,7 @@ use wording::{
     WITH_NONCE,
 };
 
-/// The fact that a message tells.
+/// Returns the fact that a message reports.
 pub(super) fn note_of(message: &str) -> Option<ErrorNote> {
     if message.starts_with(SET_BACK) || message.starts_with(BESIDE) {
         return Some(ErrorNote::WentBack(went_back(message)));

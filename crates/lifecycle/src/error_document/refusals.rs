@@ -1,6 +1,6 @@
-//! Refusals to start a job, by the words of both operators: the Java operator's documents have nothing else.
+//! Refusals to start a job, by the wording of both operators: the Java operator's documents have nothing else.
 
-/// Texts that tell that a person has to choose the state to restore.
+/// Texts that say that a person has to choose the state to restore.
 const ASKS_FOR_STATE: [&str; 3] = [
     "Manual restore required.",
     "It is possible that the job has finished or terminally failed, or the configmaps have been deleted.",
@@ -12,18 +12,18 @@ const METADATA_EMPTY: &str = "names no checkpoint although the job had one";
 /// Why a job is not started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// HA metadata that should lead to its state is not there.
+    /// HA metadata that should lead to its state does not exist.
     MetadataMissing,
     /// Its state is in doubt.
     StateInDoubt,
 }
 
-/// True if nothing is started until a person chooses the state to restore.
+/// Returns true if nothing is started until a person chooses the state to restore.
 pub fn asks_for_state(error: &str) -> bool {
     ASKS_FOR_STATE.iter().any(|text| error.contains(text))
 }
 
-/// The refusal that the error tells of, if it does.
+/// Returns the refusal that the error reports, if any.
 pub fn refusal(error: &str) -> Option<Refusal> {
     if error.contains(METADATA_GONE) || error.contains(METADATA_EMPTY) {
         return Some(Refusal::MetadataMissing);

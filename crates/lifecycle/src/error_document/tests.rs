@@ -65,7 +65,7 @@ fn a_document_says_what_it_is_known_by() {
     assert_eq!(stored.lost(), None);
 }
 
-/// Whatever a text quotes, it is not read.
+/// Text is not parsed, whatever it quotes.
 #[test]
 fn the_wording_of_a_document_with_notes_is_not_read() {
     for text in [

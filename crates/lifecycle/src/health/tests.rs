@@ -14,7 +14,7 @@ fn metrics(restarts: i64, checkpoints: i64) -> JobMetrics {
     JobMetrics { restarts: Some(restarts), completed_checkpoints: Some(checkpoints) }
 }
 
-/// What is known at `now` after looks at the given times.
+/// Returns the record after observations at the given times.
 fn after(looks: &[(i64, i64, i64)]) -> HealthInfo {
     let mut info = None;
     for (now, restarts, checkpoints) in looks {
@@ -35,7 +35,7 @@ fn restarts_are_counted_in_a_window() {
     check(&[(MINUTE, 100, 0)], None);
     check(&[(MINUTE, 0, 0), (2 * MINUTE, 64, 1)], None);
     check(&[(MINUTE, 0, 0), (2 * MINUTE, 65, 1)], Some(hit));
-    // Over ten minutes only a fifth of them count.
+    // Over ten minutes, only a fifth of them are used.
     check(&[(MINUTE, 0, 0), (11 * MINUTE, 320, 1)], None);
     check(&[(MINUTE, 0, 0), (11 * MINUTE, 330, 1)], Some(hit));
 }

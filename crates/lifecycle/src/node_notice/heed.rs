@@ -1,4 +1,4 @@
-//! How a pass heeds the notices of nodes: it asks for a snapshot, and says so.
+//! How a pass responds to the notices of nodes: it requests a snapshot, and reports that.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use config::FlinkConfig;
 use config::options::node_notice::{self as options, NoticeSnapshot};
 
 impl<K: Kind> Pass<'_, K> {
-    /// Asks for a snapshot where a node goes and the job's options want one; says when to look again.
-    /// Nodes are not asked about before, and what cannot be read of them changes nothing.
+    /// Requests a snapshot if a node is about to go and the job's options require one; returns when to look again.
+    /// Nodes are not read before that, and if they cannot be read nothing changes.
     pub(crate) fn heed_nodes(
         &mut self,
         config: &FlinkConfig,
@@ -30,7 +30,7 @@ impl<K: Kind> Pass<'_, K> {
             NoticeSnapshot::Savepoint => SnapshotKind::Savepoint,
             NoticeSnapshot::Checkpoint => SnapshotKind::Checkpoint,
         };
-        // Only a snapshot that is a resource can bear which notices it answers.
+        // Only a snapshot that is a resource can carry the notices that it answers.
         let is_running = self.status.job().state == Some(JobStatusState::Running);
         if !is_running || !self.uses_resources(config) {
             return Ok(None);
@@ -66,8 +66,7 @@ impl<K: Kind> Pass<'_, K> {
         (wanted, last, known): (&JobSpec, &JobSpec, &[KnownSnapshot]),
     ) {
         let facts = self.job_facts(config, wanted, last, known);
-        // Without a directory validation has refused it, and before Flink 1.17 nobody takes a
-        // checkpoint.
+        // Without a directory, validation has refused it. Before Flink 1.17, checkpoints cannot be triggered.
         let Some(resource) = facts.can_take(kind).then(|| facts.answer_to(kind, notices)).flatten()
         else {
             return;

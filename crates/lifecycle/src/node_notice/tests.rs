@@ -117,7 +117,7 @@ fn a_notice_is_answered_once_whatever_became_of_the_snapshot() {
         let known = [snapshot(&["a"], -3000, state)];
         assert_eq!(heed(&nodes, &known, &no()), Heed::Nothing, "{state:?}");
     }
-    // As this process remembers where the watch has not shown it yet.
+    // As this process remembers it, if the watch has not shown it yet.
     let mut answered = no();
     answered.note(&["uid-a".to_owned()], at(-3000));
     assert_eq!(heed(&nodes, &[], &answered), Heed::Nothing);
@@ -128,10 +128,10 @@ fn a_node_that_is_cordoned_again_later_is_a_new_notice() {
     let known = [snapshot(&["a"], -3600, SnapshotState::Completed)];
     let again = [tainted("a", UNSCHEDULABLE, Some(-5))];
     assert_eq!(taken(&heed(&again, &known, &no())), ["a"]);
-    // The taint with the time came after the cordon that was answered.
+    // The taint with the time was added after the cordon that was answered.
     let late = [tainted("a", UNSCHEDULABLE, Some(-3570))];
     assert_eq!(heed(&late, &known, &no()), Heed::Nothing);
-    // Without a time nobody can tell: rather one too few.
+    // Without a time this is unknown: take no snapshot rather than two.
     assert_eq!(heed(&[tainted("a", UNSCHEDULABLE, None)], &known, &no()), Heed::Nothing);
 }
 
@@ -177,7 +177,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
 }
 
 proptest! {
-    /// However often it is asked, and by whichever process, one set of notices has one snapshot.
+    /// A set of notices has one snapshot, however often the decision is made, and by whichever process.
     #[test]
     fn what_was_taken_is_never_taken_again(nodes in nodes(), forgets in any::<bool>()) {
         let mut answered = no();
@@ -202,7 +202,7 @@ proptest! {
         prop_assert_eq!(taken, usize::from(is_any));
     }
 
-    /// Nodes that go one after the other: no two snapshots within the cooldown.
+    /// Nodes that leave one after the other: no two snapshots within the cooldown.
     #[test]
     fn snapshots_keep_their_distance(starts in prop::collection::vec(0_i64..7200, 1..12)) {
         let mut known: Vec<KnownSnapshot> = Vec::new();

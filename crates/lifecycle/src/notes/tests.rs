@@ -65,7 +65,7 @@ fn an_older_version_noted_only_when_a_job_manager_was_removed() {
     let at: Timestamp = "2026-11-27T10:00:00Z".parse().unwrap();
     let mut info = [(REMOVED_UNSTARTED.key.to_owned(), at.to_string())].into();
     assert_eq!(REMOVED_UNSTARTED.get(&info), Some(Removed { at, start: None }));
-    // It reads that alone of what is noted now, and a version in between noted the start otherwise.
+    // It reads only the time from a current note, and an intermediate version wrote the start in another format.
     let start = LastStart { deployed: 1_795_773_600_000, started: 7 };
     let removed = Removed { at, start: Some(start) };
     REMOVED_UNSTARTED.set(&mut info, &removed);

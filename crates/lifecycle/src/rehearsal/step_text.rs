@@ -1,4 +1,4 @@
-//! Steps in words: what a person reads before they are taken.
+//! Steps in words, for people to read before the steps are taken.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::session_job::plan::SessionJobStep;
 use crate::trigger::known::Cause;
 use api::state_snapshot::JobKind;
 
-/// One step that changes something beside a status.
+/// A step that changes something other than a status.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepText {
@@ -18,7 +18,7 @@ pub struct StepText {
     pub text: String,
 }
 
-/// Nothing for what only tells.
+/// Returns the description of a step, or `None` if the step only reports something.
 pub(super) fn of<K: Rehearsed>(step: &Step<K>) -> Option<StepText> {
     let text = match step {
         Step::WriteStatus(_) | Step::Event(_) => return None,

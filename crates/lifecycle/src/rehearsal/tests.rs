@@ -1,4 +1,4 @@
-//! Rehearsals of the changes that people make, on worlds as the operator reads them.
+//! Rehearsals of typical changes, on worlds as the operator reads them.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -11,7 +11,7 @@ use api::DEPLOYMENT_FINALIZER;
 const NOW: &str = "2026-01-01T00:10:00Z";
 const JOB: &str = "0123456789abcdef0123456789abcdef";
 
-/// An application whose job runs as it was reconciled, in `mode`.
+/// An application whose job runs as reconciled, in `mode`.
 fn running(mode: &str) -> FlinkDeployment {
     let spec = json!({
         "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
@@ -43,7 +43,7 @@ fn from(value: Value) -> FlinkDeployment {
     serde_json::from_value(value).unwrap()
 }
 
-/// Answers questions as a healthy cluster would, and writes the rehearsal down.
+/// Answers questions like a healthy cluster, and writes down the rehearsal.
 fn rehearse(wanted: FlinkDeployment) -> String {
     let now = NOW.parse().unwrap();
     let mut rehearsal = Rehearsal::new(wanted, None, now);

@@ -1,7 +1,6 @@
-//! The end of a `FlinkSessionJob`: its job, then its finalizer.
+//! Deletion of a `FlinkSessionJob`: its job, then its finalizer.
 //!
-//! Every state leads on: to a step, or to a wait that has a deadline, or whose reason is told in the
-//! status with the way out of it.
+//! Every state leads on to a step, or to a wait that has a deadline or whose reason and solution are in the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +49,7 @@ impl Pass<'_> {
         self.delete_job(cluster, &config)
     }
 
-    /// A cancel for an upgrade may never have arrived: a job that still runs is to be saved.
+    /// Forgets the cancellation for an upgrade, which may never have arrived: a job that still runs has to be saved.
     pub(super) fn forget_cancel_of_upgrade(&mut self) {
         let wants_savepoint =
             self.config_or_defaults().get(&options::JOB_SAVEPOINT_ON_DELETION) == Ok(true);
@@ -65,7 +64,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Nothing was submitted, or what was has ended or is gone.
+    /// Returns true if nothing was submitted, or what was has ended or is gone.
     fn has_nothing_to_cancel(&self) -> bool {
         let job = &self.status.job_status;
         if job::id(job).is_none() {
@@ -74,7 +73,7 @@ impl Pass<'_> {
         if job.state == Some(JobStatusState::Cancelling) || self.is_submission_open() {
             return false;
         }
-        // A stored spec that cannot be read says nothing of the job.
+        // A stored spec that cannot be parsed says nothing about the job.
         let is_stopped = match &self.last {
             Some(last) => last.job_state() == JobState::Suspended,
             None => self.status.reconciliation_status.last_reconciled_spec.is_none(),
@@ -88,8 +87,8 @@ impl Pass<'_> {
         self.observe_config().unwrap_or_default()
     }
 
-    /// Without high availability the job went with its JobManager. With it the job comes back,
-    /// unless its cluster goes too.
+    /// Deletes a job whose cluster does not answer. Without high availability, the job ended with its JobManager. With
+    /// it the job comes back, unless its cluster is deleted, too.
     fn delete_without_cluster(&mut self, cluster: &FlinkDeployment, config: &FlinkConfig) -> End {
         if is_down(cluster) && !self.may_bring_back(cluster, config)? {
             return Ok(self.leave("does not run and keeps no jobs", false));
@@ -97,9 +96,9 @@ impl Pass<'_> {
         self.wait_for_cluster(cluster, config, "to be READY")
     }
 
-    /// True if the job may come back when its JobManager is gone: by the options that the cluster was started
-    /// with, and without a JobManager also by those that it is started with next, as the record may be older
-    /// than what ran last, where another operator started that.
+    /// Returns true if the job may come back although its JobManager is gone, by the options that the cluster was
+    /// started with. Without a JobManager also those of the next start are used: if another operator started the last
+    /// one, the record may be older than that.
     fn may_bring_back(
         &self,
         cluster: &FlinkDeployment,
@@ -109,7 +108,7 @@ impl Pass<'_> {
         Ok(is_on != Some(false) || is_down(cluster) && is_high_availability_on(config))
     }
 
-    /// The cluster cannot be asked. One that is being deleted will not come back to be asked.
+    /// Waits for a cluster that cannot be asked. One that is being deleted will not come back.
     fn wait_for_cluster(
         &mut self,
         cluster: &FlinkDeployment,
@@ -157,8 +156,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(AWAY)))
     }
 
-    /// Since when this process waits for the cluster: in a time when nobody asked it, the cluster did
-    /// not stay silent.
+    /// Returns when this process began to wait for the cluster: while no one asked, the cluster was not silent.
     fn waits_since(&mut self) -> Timestamp {
         let tried = self.world.remembered.tried;
         tried.waits_since.unwrap_or_else(|| {
@@ -168,7 +166,7 @@ impl Pass<'_> {
         })
     }
 
-    /// The cluster answers: should it fall silent again, it is waited for anew.
+    /// The cluster answers: if it falls silent again, the wait starts over.
     fn forget_wait(&mut self) {
         let tried = self.world.remembered.tried;
         if tried.waits_since.is_some() {
@@ -229,7 +227,7 @@ impl Pass<'_> {
         Ok(self.finish("cancelling the job", Some(GOING)))
     }
 
-    /// The job may appear when the resource, which would end it, is gone.
+    /// Waits for a job that may still appear when the resource, which would end it, is gone.
     fn wait_for_submission(&mut self, until: Timestamp) -> Plan {
         let message = "deletion waits for the job: it is unknown whether it was submitted, and \
                        Flink may still start it";
@@ -238,7 +236,7 @@ impl Pass<'_> {
         self.finish(message, Some(SOON))
     }
 
-    /// `job.savepoint-on-deletion`: the job goes only when its state is saved.
+    /// Carries out `job.savepoint-on-deletion`: the job is deleted only once its state is saved.
     fn save_before_deletion(
         &mut self,
         state: JobStatusState,
@@ -263,7 +261,7 @@ impl Pass<'_> {
         };
         self.finish_saving(&trigger_id, config, |pass, blocker, at| {
             if !wants_savepoint && pass.world.now >= at {
-                // It was an upgrade's, and nobody needs it any more.
+                // It was for an upgrade, and is no longer needed.
                 job::forget_stop(&mut pass.status.job_status);
                 return Ok(None);
             }
@@ -271,14 +269,14 @@ impl Pass<'_> {
         })
     }
 
-    /// The job on record has ended, and so must all that runs of this resource.
+    /// Ends everything that still runs of this resource, after the job on record has ended.
     fn end_of_jobs(&mut self, because: &str) -> End {
         let beside = self.put_job_beside_on_record()?;
         Ok(beside.unwrap_or_else(|| self.end(because)))
     }
 
-    /// Nobody can end the job, or save it: the resource goes, and says what it leaves behind.
-    /// `may_come_back`: HA metadata of the cluster may have the job.
+    /// Releases the resource because the job can be neither ended nor saved, and reports what is left behind.
+    /// `may_come_back`: HA metadata of the cluster may contain the job.
     fn leave(&mut self, cluster_state: &str, may_come_back: bool) -> Plan {
         let name = self.cluster_name();
         let unrecorded = self.unrecorded_job().and_then(|known| known.job_id);
@@ -312,8 +310,8 @@ impl Pass<'_> {
     }
 }
 
-/// True if the cluster has no JobManager for certain. One that is not available may run all the same,
-/// and `MISSING` is written also before a JobManager is removed.
+/// Returns true if the cluster certainly has no JobManager. One that is not available may still run, and `MISSING` is
+/// also written before a JobManager is removed.
 fn is_down(cluster: &FlinkDeployment) -> bool {
     let Some(status) = &cluster.status else { return false };
     let is_changing = matches!(
@@ -323,7 +321,7 @@ fn is_down(cluster: &FlinkDeployment) -> bool {
     status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing && !is_changing
 }
 
-/// True if the cluster is on its way out.
+/// Returns true if the cluster is being deleted.
 fn is_going(cluster: &FlinkDeployment) -> bool {
     let state = cluster.status.as_ref().and_then(|status| status.lifecycle_state);
     cluster.metadata.deletion_timestamp.is_some()

@@ -1,9 +1,8 @@
 //! A record that went back with the API server's store; see [`crate::transitions::etcd_restore`].
 //!
-//! The cluster of a session job goes on with what it has: the job on record may have ended there
-//! long ago, and another one of this resource run in its place. Nothing is concluded from the record
-//! then, and nothing started beside what runs. Where no process saw it, the id of what runs tells that
-//! it is of this resource.
+//! The cluster of a session job keeps what it has: the job on record may have ended there long ago, and another one of
+//! this resource may run in its place. Then nothing is concluded from the record, and nothing is started in addition to
+//! what runs. If no process saw the store go back, the id of a running job shows that it belongs to this resource.
 
 use std::time::Duration;
 
@@ -22,15 +21,15 @@ use crate::world::{Fact, Job};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, ReconciliationState};
 
-/// A job whose savepoint is complete has ended by then, or goes on.
+/// A job whose savepoint is complete has ended within this time, or continues.
 const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
 
 impl Pass<'_> {
-    /// Refuses to go on where the record does not tell what there is, until a person says what to
-    /// start from: then that is done.
+    /// Refuses to continue while the record does not match what exists, until a person says what to start from; that is
+    /// then done.
     pub(super) fn settle_set_back_record(&mut self) -> Maybe {
         let Some(set_back) = self.set_back() else {
-            // A list that does not have the job yet may be older than its submission.
+            // A list without the job may be older than its submission.
             if !self.is_just_submitted() || self.is_listed() {
                 self.refuse_beside_listed()?;
             }
@@ -61,18 +60,17 @@ impl Pass<'_> {
         Err(Halt::problem(refusal(set_back)))
     }
 
-    /// A start needs the list of jobs, whatever the record says.
+    /// Refuses a start if another job of this resource runs. It needs the list of jobs, whatever the record says.
     pub(super) fn refuse_a_start_beside(&self) -> Result<(), Halt> {
         if self.world.uid().is_empty() {
-            // Not stored yet, so that it has no jobs.
+            // The resource is not stored yet, so it has no jobs.
             return Ok(());
         }
         self.list()?;
         self.refuse_beside_listed()
     }
 
-    /// Refuses to go on beside a job of this resource that is not on record, where one is listed.
-    /// Nothing is asked for it.
+    /// Refuses to continue if a job of this resource is listed that is not on record. Uses only what was read already.
     pub(super) fn refuse_beside_listed(&self) -> Result<(), Halt> {
         let Some(beside) = self.job_beside() else { return Ok(()) };
         if self.is_ending() {
@@ -83,7 +81,7 @@ impl Pass<'_> {
         Err(Halt::problem(self.refusal_beside(beside)))
     }
 
-    /// A job of this resource that is listed, has not ended, and is not the one on record.
+    /// Returns a listed job of this resource that has not ended, and is not the one on record.
     fn job_beside(&self) -> Option<&Job> {
         let Fact::Known(jobs) = &self.world.facts.jobs else { return None };
         let on_record = job::id(&self.status.job_status);
@@ -94,15 +92,15 @@ impl Pass<'_> {
         })
     }
 
-    /// True if the job on record is known to be in the list.
+    /// Returns true if the job on record is known to be in the list.
     fn is_listed(&self) -> bool {
         let Fact::Known(jobs) = &self.world.facts.jobs else { return false };
         let on_record = job::id(&self.status.job_status);
         jobs.iter().any(|job| Some(&job.id) == on_record.as_ref())
     }
 
-    /// True if the job was stopped with a savepoint just now. Its id is forgotten then, and it may be
-    /// listed for a moment still.
+    /// Returns true if the job was stopped with a savepoint a moment ago. Its id is then forgotten, and it may still be
+    /// listed for a moment.
     fn is_ending(&self) -> bool {
         let job = &self.status.job_status;
         job::id(job).is_none()
@@ -110,7 +108,7 @@ impl Pass<'_> {
             && self.world.now.duration_since(self.state_since()) < ENDING_MAX
     }
 
-    /// The jobs of the cluster; a halt where they cannot be had.
+    /// Returns the jobs of the cluster, or a halt if they cannot be listed.
     pub(super) fn list(&self) -> Result<&[Job], Halt> {
         let cannot =
             |reason| Halt::cannot(format!("the cluster's jobs cannot be listed: {reason}"));
@@ -128,20 +126,20 @@ impl Pass<'_> {
         Problem { message, ..refusal(set_back) }
     }
 
-    /// Facts about a job that ran last and is not the one on record.
+    /// Returns what is known about a job that last ran and is not the one on record.
     pub(super) fn unrecorded_job(&self) -> Option<WentBack> {
         let on_record = job::id(&self.status.job_status);
         self.set_back().filter(|known| known.job_id.is_some() && known.job_id != on_record)
     }
 
-    /// Should the deletion have to wait for the cluster, and this process end meanwhile, then the next
-    /// one finds in the status that the job on record is not the one to be ended.
+    /// Keeps in the status that the job on record is not the one to end. If the deletion has to wait for the cluster
+    /// and this process ends meanwhile, the next one finds it there.
     pub(super) fn keep_in_mind_set_back_record(&mut self) {
         self.problem = self.unrecorded_job().map(refusal);
     }
 
-    /// A deletion ends what there is. Where the job that ran last is still alive, it is put on record
-    /// as the one that runs, so that all that follows is about that one.
+    /// Records the job that last ran as the running one if it is still alive. A deletion ends whatever exists, and all
+    /// that follows is then about that job.
     pub(super) fn put_unrecorded_job_on_record(&mut self) -> Maybe {
         self.problem = None;
         let Some(known) = self.unrecorded_job() else { return Ok(None) };
@@ -151,8 +149,8 @@ impl Pass<'_> {
         Ok(found.map(|job| self.put_on_record(&job)))
     }
 
-    /// Like [`Self::put_unrecorded_job_on_record`], for a job that only its id tells of, and for the one on
-    /// record, which may be listed although the record has it ended or lost. Without a list there is none.
+    /// Like [`Self::put_unrecorded_job_on_record`], for a job that is known only by its id, and for the one on record,
+    /// which may be listed although the record says that it ended or is lost. Without a list, there is none.
     pub(super) fn put_job_beside_on_record(&mut self) -> Maybe {
         let on_record = job::id(&self.status.job_status);
         if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {

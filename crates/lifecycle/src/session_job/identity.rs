@@ -1,26 +1,25 @@
-//! Ids of session jobs: the first half tells whose job it is, then comes when the id was made, and the
-//! rest is random.
+//! Ids of session jobs: the first half identifies the job's resource, then comes the time at which the id was created,
+//! and the rest is random.
 //!
-//! Where no record tells of a job, as after a restore of the API server's store that no operator saw,
-//! its session cluster still lists it, and by its id it is known as one of its resource's. Jobs that
-//! the Java operator submits have random ids and belong to nobody in this sense.
+//! If there is no record of a job, as after a restore of the API server's store that no operator saw, its session
+//! cluster still lists it, and its id shows the resource that it belongs to. Jobs that the Java operator submits have
+//! random ids and belong to no resource in this sense.
 //!
-//! The time tells whether a JobManager is one that was there when the job was submitted, whatever became
-//! of the record since: with high availability a job outlives its JobManager, but not the statistics of
-//! its checkpoints.
+//! The time shows whether a JobManager already existed when the job was submitted, whatever became of the record since:
+//! with high availability a job outlives its JobManager, but the statistics of its checkpoints do not.
 
 use std::fmt::Write;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-/// Hex digits of a job id that its owner decides.
+/// Number of hex digits of a job id that identify its owner.
 const OWNED: usize = 16;
-/// Hex digits of it that are its time: milliseconds, until the year 2527.
+/// Number of hex digits that are the time in milliseconds, until the year 2527.
 const TIMED: usize = 11;
 
-/// The id of a job of the resource with this uid, made `now` of 32 random hex digits. Without a uid, as
-/// of a resource that is not stored yet, all of them count.
+/// Creates the id of a job of the resource with this uid `now` from 32 random hex digits. Without a uid, as for a
+/// resource that is not stored yet, all of them are used.
 pub fn job_id(uid: &str, random: &str, now: Timestamp) -> String {
     let own = random.get(OWNED + TIMED..).unwrap_or_default();
     owner(uid).map_or_else(
@@ -29,20 +28,20 @@ pub fn job_id(uid: &str, random: &str, now: Timestamp) -> String {
     )
 }
 
-/// When this id of a job of the resource was made: its job was submitted then or later. Absent for one
-/// that was not made here, and for a time that is after `latest`, when it is known to have been used.
+/// Returns when this id of a job of the resource was created; its job was submitted then or later. `None` for an id
+/// that was not created here, and for a time after `latest`, when it is known to have been used.
 pub fn made_at(uid: &str, id: &str, latest: Timestamp) -> Option<Timestamp> {
     let digits = id.get(OWNED..OWNED + TIMED).filter(|_| is_of(uid, id))?;
     let at = Timestamp::from_millisecond(i64::from_str_radix(digits, 16).ok()?).ok()?;
     (at <= latest).then_some(at)
 }
 
-/// True if the job with this id was submitted for the resource with this uid.
+/// Returns true if the job with this id was submitted for the resource with this uid.
 pub fn is_of(uid: &str, id: &str) -> bool {
     owner(uid).is_some_and(|owner| id.starts_with(&owner))
 }
 
-/// Prefix of the ids of a resource's jobs.
+/// Returns the prefix of the ids of a resource's jobs.
 fn owner(uid: &str) -> Option<String> {
     if uid.is_empty() {
         return None;

@@ -1,5 +1,4 @@
-//! The parts of a pass that are particular to a `FlinkSessionJob`: its configuration, and what its
-//! status derives from the rest.
+//! The parts of a pass that are specific to `FlinkSessionJob`: its configuration, and the derived fields of its status.
 
 use std::sync::Arc;
 
@@ -31,15 +30,15 @@ use config::cluster::ResourceId;
 use config::option::InvalidValue;
 use config::session_job::{JobSpecs, job_config};
 
-/// Facts beside the job that a pass over a session job finds out.
+/// What a pass over a session job finds out in addition to the job.
 #[derive(Default)]
 pub(crate) struct OfSessionJob {
-    /// The cluster answers and does not know the job: what is said of it.
+    /// How the job was lost, if the cluster answers and does not know it.
     pub(super) loss: Option<LostJob>,
 }
 
 impl OfSessionJob {
-    /// The cluster answers and does not know the job, and nothing is started for it.
+    /// Returns true if the cluster answers and does not know the job, and nothing is started for it.
     pub(super) fn is_lost(&self) -> bool {
         self.loss.is_some()
     }
@@ -155,7 +154,7 @@ impl Kind for FlinkSessionJob {
         }
     }
 
-    /// Those of a standalone cluster are as many as its spec says, and may be enough.
+    /// A standalone cluster has as many TaskManagers as its spec says, which may be enough.
     fn has_elastic_slots(_pass: &Pass<'_>) -> bool {
         true
     }
@@ -170,7 +169,7 @@ impl Kind for FlinkSessionJob {
             let Step::Own(SessionJobStep::Remember(tried)) = step else { return false };
             tried.scaled_to.is_some()
         };
-        // Once it has worked, the same generation may be scaled again, by the autoscaler.
+        // Once it has worked, the autoscaler may scale the same generation again.
         if generation.is_some() || tried.scaled_to.is_some() || pass.steps.iter().any(is_noted) {
             let tried = Tried { scaled_to: generation, ..*tried };
             pass.steps.push(Step::Own(SessionJobStep::Remember(tried)));
@@ -183,20 +182,19 @@ impl Kind for FlinkSessionJob {
 }
 
 impl Pass<'_> {
-    /// The loss of the job: found by this pass, or by one before it as long as nothing is known of the
-    /// job.
+    /// Returns how the job was lost, as found by this pass, or by an earlier one if nothing is known of the job since.
     pub(super) fn loss_on_record(&self) -> Option<LostJob> {
         let is_unknown = self.status.job_status.state == Some(JobStatusState::Reconciling);
         self.own.loss.or_else(|| self.stored_loss().filter(|_| is_unknown))
     }
 
-    /// The loss that the status tells of, whatever is known of the job since.
+    /// Returns the loss that the status reports, whatever is known of the job since.
     pub(super) fn stored_loss(&self) -> Option<LostJob> {
         StoredError::read(self.status.error.as_deref()).lost()
     }
 
-    /// The options of high availability that the session cluster was started with; or why they are not
-    /// known. What the job's own options say is nothing that its cluster has.
+    /// Returns the high availability options that the session cluster was started with, or why they are not known. The
+    /// job's own options say nothing about its cluster.
     pub(super) fn cluster_started_with(&self) -> Result<Result<FlinkConfig, String>, Halt> {
         let Some(status) = self.world.session_cluster.and_then(|cluster| cluster.status.as_ref())
         else {
@@ -215,7 +213,7 @@ impl Pass<'_> {
         Ok(on_record(&status.cluster_info).ok_or_else(|| reason.to_owned()))
     }
 
-    /// The configuration of `spec` in the cluster as it runs.
+    /// Returns the configuration of `spec` in the cluster as it runs.
     pub(super) fn config(&self, spec: &FlinkSessionJobSpec) -> Result<Arc<FlinkConfig>, Halt> {
         let cluster = self
             .world

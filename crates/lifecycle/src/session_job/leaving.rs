@@ -1,9 +1,9 @@
-//! A session cluster that is to be replaced and whose jobs would end with its JobManager: each of them is stopped
-//! as for an upgrade, and starts again in the new cluster.
+//! A session cluster that will be replaced and whose jobs would end with its JobManager: each of them is stopped as for
+//! an upgrade, and starts again in the new cluster.
 //!
-//! The cluster says so in its status before it looks whether a job runs, and a job has its id in its status before
-//! it is submitted; then the cluster is looked at once more. So either the cluster waits for the job, or the job
-//! waits for the cluster.
+//! The cluster announces this in its status before it checks for running jobs. A job has its id in its status before it
+//! is submitted, and then checks the cluster once more. So either the cluster waits for the job, or the job waits for
+//! the cluster.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 
-/// True if the session cluster waits until the jobs have left it, for the spec that it has now.
+/// Returns true if the session cluster waits until the jobs have left it, for its current spec.
 fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
     let info = cluster.status.as_ref().map(|status| &status.cluster_info);
     let generation = info.and_then(|info| AWAITS_JOBS.get(info));
@@ -32,20 +32,20 @@ fn awaits_jobs(cluster: &FlinkDeployment) -> bool {
         && generation == cluster.metadata.generation
 }
 
-/// True if the session cluster can be sent requests.
+/// Returns true if the session cluster accepts requests.
 pub fn is_ready(cluster: &FlinkDeployment) -> bool {
     cluster.status.as_ref().is_some_and(|status| {
         status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready
     })
 }
 
-/// True if a job may be submitted to the session cluster.
+/// Returns true if a job may be submitted to the session cluster.
 pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
     is_ready(cluster) && !awaits_jobs(cluster)
 }
 
-/// The session job as its cluster sees it. The end of a job counts once its last state is on record: until then only
-/// the JobManager knows it. Of a job that cannot be read only the name and the id are known.
+/// Returns the session job as its cluster sees it. A job has ended once its last state is on record: until then, only
+/// the JobManager knows it. For a job that cannot be parsed, only the name and the id are known.
 pub fn seen(job: &Value) -> Option<SessionJob> {
     let text = |pointer| job.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let name = text("/metadata/name")?;
@@ -66,7 +66,7 @@ pub fn seen(job: &Value) -> Option<SessionJob> {
 }
 
 impl Pass<'_> {
-    /// Stops the job that would end with the JobManager of its cluster. Nothing while the upgrade table waits.
+    /// Stops the job that would end with the JobManager of its cluster. Returns `None` while the upgrade table waits.
     pub(super) fn leave_cluster(&mut self, last: &ReconciledJob) -> Maybe {
         let runs = last.job_state() == JobState::Running
             && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
@@ -86,8 +86,8 @@ impl Pass<'_> {
         self.stop_as(decision, last, &FlinkSessionJob::changes(&last.spec, &self.spec)).map(Some)
     }
 
-    /// Nothing is submitted to a cluster that waits until its jobs have left it. A submission that a job may come
-    /// of already is made again.
+    /// Waits with a submission to a cluster that waits until its jobs have left it. A submission that may already have
+    /// resulted in a job is repeated.
     pub(super) fn await_new_cluster(&mut self) -> Option<Plan> {
         let waits =
             self.world.session_cluster.is_some_and(awaits_jobs) && self.may_arrive().is_none();

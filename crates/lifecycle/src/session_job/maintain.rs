@@ -1,4 +1,4 @@
-//! A job whose spec is in place: start it again after it failed, or let it be.
+//! A job whose spec is in place: restart it after a failure, or leave it alone.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl Pass<'_> {
         self.start_failed_again(last, mode).map(Some)
     }
 
-    /// Starts the failed job again from the state it left, whatever the user's spec says since a rollback.
+    /// Restarts the failed job from the state it left, whatever the user's spec says since a rollback.
     fn start_failed_again(&mut self, last: &ReconciledJob, mode: UpgradeMode) -> End {
         if self.status.reconciliation_status.state != ReconciliationState::RolledBack {
             return self.succeed(mode);

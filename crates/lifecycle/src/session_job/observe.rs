@@ -1,7 +1,7 @@
-//! Observation of a session job that was submitted before: its status follows the world.
+//! Observation of a session job that was submitted before: updates its status.
 //!
-//! A session cluster lists its jobs only when it has recovered all of them, so a job that is not
-//! listed is not there. An answer that could not be had says nothing.
+//! A session cluster lists its jobs only once it has recovered all of them, so a job that is not listed does not exist.
+//! A missing answer means nothing.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,11 +20,11 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::cluster::is_high_availability_on;
 use state::restore_point::RestorePoint;
 
-/// A job that was submitted less than this ago may be missing in a list that is a little old.
+/// How long after its submission a job may be missing from a slightly older list.
 const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 impl Pass<'_> {
-    /// Brings the status up to date with the cluster.
+    /// Updates the status from the cluster.
     pub(super) fn observe(&mut self) -> Result<(), Halt> {
         let Some(last) = self.last.clone() else { return Ok(()) };
         let is_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
@@ -51,10 +51,10 @@ impl Pass<'_> {
         self.observe_triggers()
     }
 
-    /// A submission that reached the cluster, but whose success was not written: taken as done.
+    /// Adopts a submission that reached the cluster, but whose success was not written.
     ///
-    /// So is one whose job may have run and be lost: made again it would start from what it started
-    /// from before, and what it did meanwhile would be dropped.
+    /// The same goes for a submission whose job may have run and was lost: repeated, it would start from the same state
+    /// again, and drop what the job did meanwhile.
     fn adopt_submitted_job(&mut self, last: &ReconciledJob) -> Result<bool, Halt> {
         if !self.is_submission_open() {
             return Ok(false);
@@ -90,7 +90,7 @@ impl Pass<'_> {
         self.steps.push(Step::Event(event));
     }
 
-    /// The job as its cluster lists it; a halt where the list cannot be had.
+    /// Returns the job as its cluster lists it, or a halt if the list is unavailable.
     pub(super) fn listed_job(&self) -> Result<Option<Job>, Halt> {
         let id = job::id(&self.status.job_status);
         Ok(self.list()?.iter().find(|job| Some(&job.id) == id.as_ref()).cloned())
@@ -118,15 +118,15 @@ impl Pass<'_> {
         self.unreachable = Some(reason);
     }
 
-    /// An end that cannot be noted is told: until it is the status shows a job that runs.
+    /// Reports an end that cannot be recorded: until it is, the status shows a running job.
     pub(super) fn report_unknown_end(&mut self, halt: Halt) -> Halt {
         let Halt::Cannot(message) = halt else { return halt };
         self.wake_within(SOON);
         Halt::problem(Problem::of_job(message))
     }
 
-    /// The job was cancelled to be started anew without its state, or from a state that the user
-    /// named and that is in the status already.
+    /// Returns true if the job was cancelled to be started without its state, or from a state that the user named and
+    /// that is in the status already.
     pub(super) fn is_state_dropped(&self) -> bool {
         let is_replaced = matches!(
             self.status.reconciliation_status.state,
@@ -137,7 +137,7 @@ impl Pass<'_> {
         is_replaced && (is_successor_stored || self.last_mode() == UpgradeMode::Stateless)
     }
 
-    /// The state that an ended job leaves, read while its JobManager still knows it.
+    /// Records the state that an ended job leaves, while its JobManager still knows it.
     pub(super) fn note_end(&mut self, job: &Job) -> Result<(), Halt> {
         let state = job.state;
         let was_cancelling = self.status.job_status.state == Some(JobStatusState::Cancelling);
@@ -157,8 +157,8 @@ impl Pass<'_> {
         job::note_last_state(&mut self.status.job_status, state, checkpoints, without)
     }
 
-    /// Interprets statistics of an ended job that name no state. Those of a job that ended while a new
-    /// JobManager was about to recover it are empty, whatever the job had.
+    /// Interprets statistics of an ended job that contain no state. Those of a job that ended while a new JobManager
+    /// was about to recover it are empty, whatever state it had.
     fn meaning_of_no_checkpoint(
         &self,
         state: JobStatusState,
@@ -166,7 +166,7 @@ impl Pass<'_> {
     ) -> Result<WithoutCheckpoint, Halt> {
         let has_state = job::savepoint_path(&self.status.job_status).is_some();
         if was_cancelling {
-            // The state that the job had was noted before it was cancelled.
+            // The job's state was recorded before it was cancelled.
             return Ok(if has_state {
                 WithoutCheckpoint::Unknown
             } else {
@@ -175,7 +175,7 @@ impl Pass<'_> {
         }
         if state == JobStatusState::Finished && job::pending_stop(&self.status.job_status).is_some()
         {
-            // It was stopped with a savepoint, and its JobManager is another that never saw it.
+            // It was stopped with a savepoint, and this is another JobManager that never saw it.
             return Ok(WithoutCheckpoint::Unknown);
         }
         let is_recovered =
@@ -184,7 +184,7 @@ impl Pass<'_> {
         Ok(match self.last_mode() {
             UpgradeMode::Stateless if is_another => WithoutCheckpoint::Unknown,
             UpgradeMode::Stateless => WithoutCheckpoint::Empty,
-            // One that ran names at least what it started from.
+            // A job that ran names at least the state it started from.
             UpgradeMode::Savepoint | UpgradeMode::LastState if self.is_stable() || is_another => {
                 WithoutCheckpoint::Unknown
             }
@@ -192,15 +192,15 @@ impl Pass<'_> {
         })
     }
 
-    /// True if the JobManager may have been started after the job was submitted: with high availability
-    /// the job may have run under the one before, for however long. Only the job's id tells when that
-    /// was: what is on record may be of a change that did not start it anew, as one of its parallelism.
+    /// Returns true if the JobManager may have been started after the job was submitted: with high availability, the
+    /// job may have run under the previous one for any length of time. Only the job's id shows when that was: the
+    /// record may be of a change that did not restart it, such as of its parallelism.
     fn has_another_job_manager(&self) -> Result<bool, Halt> {
         let Some(submitted) = self.id_made_at() else { return Ok(true) };
         Ok(self.job_manager_start()? > submitted)
     }
 
-    /// No job was submitted to the JobManager before this time; a problem where that cannot be had.
+    /// Returns a time before which no job was submitted to the JobManager; a problem if it is unavailable.
     fn job_manager_start(&self) -> Result<Timestamp, Halt> {
         let start = self.world.job_manager_start()?;
         start.map(|start| *start + START_TOLD_IN).map_err(|reason| {
@@ -214,7 +214,7 @@ impl Pass<'_> {
         })
     }
 
-    /// When the session cluster was made, or last changed.
+    /// Returns when the session cluster was created, or last changed.
     fn cluster_since(&self) -> Option<Timestamp> {
         let cluster = self.world.session_cluster?;
         let made = cluster.metadata.creation_timestamp.as_ref().map(|at| at.0);
@@ -223,19 +223,19 @@ impl Pass<'_> {
         Some(made.map_or(changed, |made| made.max(changed)))
     }
 
-    /// When the job was submitted, or a little before.
+    /// Returns when the job was submitted, or a little before.
     fn id_made_at(&self) -> Option<Timestamp> {
         let id = self.status.job_status.job_id.as_deref()?;
         identity::made_at(self.world.uid(), id, self.recorded_at())
     }
 
-    /// When it was submitted, or changed while it ran.
+    /// Returns when the job was submitted, or changed while it ran.
     fn recorded_at(&self) -> Timestamp {
         let deployed = self.status.reconciliation_status.reconciliation_timestamp;
         Timestamp::from_millisecond(deployed).unwrap_or_default()
     }
 
-    /// The job ended on request: the stored spec no longer runs.
+    /// Records that the job ended on request: the stored spec no longer runs.
     pub(super) fn note_stopped(&mut self) {
         let Some(last) = self.last.clone() else { return };
         if last.job_state() == JobState::Suspended {
@@ -255,7 +255,7 @@ impl Pass<'_> {
         self.store_last(job::stopped(&last, path.is_some()));
     }
 
-    /// The cluster answers, and has no such job.
+    /// Updates the status when the cluster answers, and has no such job.
     fn observe_absent_job(&mut self) -> Result<(), Halt> {
         let before = self.status.job_status.state;
         if before.is_some_and(JobStatusState::is_globally_terminal) {
@@ -274,20 +274,20 @@ impl Pass<'_> {
         self.lose_job()
     }
 
-    /// True if a list that does not have the job yet may be a little older than its submission.
+    /// Returns true if a list without the job may be a little older than its submission.
     pub(super) fn is_just_submitted(&self) -> bool {
         self.status.job_status.state == Some(JobStatusState::Reconciling)
             && !self.is_loss_told()
             && self.world.now.duration_since(self.state_since()) < LIST_AGE_MAX
     }
 
-    /// When the job got the state it has, or was deployed, whichever is later.
+    /// Returns when the job entered its state or was deployed, whichever is later.
     pub(super) fn state_since(&self) -> Timestamp {
         let Self { status, world, .. } = self;
         job::state_since(&status.job_status, &status.reconciliation_status, world.now)
     }
 
-    /// True if the status says that the job is lost.
+    /// Returns true if the status says that the job is lost.
     fn is_loss_told(&self) -> bool {
         let stored = StoredError::read(self.status.error.as_deref());
         stored.lost().is_some() || stored.went_back().is_some()
@@ -301,8 +301,8 @@ impl Pass<'_> {
         let was_rolled_back =
             self.status.reconciliation_status.state == ReconciliationState::RolledBack;
         if !was_rolled_back {
-            // It was being stopped, or ran: that is decided again. What was rolled back stays so, or
-            // the spec that failed would count as the one that runs.
+            // It was being stopped, or ran: this is decided again. A rolled-back spec stays so, or the spec that failed
+            // would be taken for the running one.
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
         if !self.is_loss_told() {
@@ -328,11 +328,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The kind of loss of a job that the cluster no longer has; nothing where it keeps no state and is
-    /// submitted again.
+    /// Returns the kind of loss of a job that the cluster no longer has; `None` if it keeps no state and is submitted
+    /// again.
     fn loss(&self) -> Result<Option<LostJob>, Halt> {
-        // A finding stays valid, whatever becomes of the JobManager that told it, and while an edit
-        // is not judged.
+        // A finding stays valid, whatever becomes of the JobManager that reported it, and while an edit is not
+        // validated yet.
         let is_judged = self.status.observed_generation == Some(self.world.generation());
         let is_stateless = self.job().upgrade_mode == UpgradeMode::Stateless;
         let ended_unseen = Some(LostJob::EndedUnseen);
@@ -346,22 +346,22 @@ impl Pass<'_> {
         Ok(ended_unseen.filter(|_| has_ended))
     }
 
-    /// True if a job that is not listed has ended. A JobManager lists each job that it was given until
-    /// that ends, and a while longer; with high availability so does the next one, unless the cluster
-    /// itself is another than it was: it may have had none then.
+    /// Returns true if a job that is not listed has ended. A JobManager lists each of its jobs until it ends, and a
+    /// while longer. With high availability, so does the next JobManager, unless the cluster itself was changed: it may
+    /// have had none then.
     fn has_ended_unseen(&self) -> Result<bool, Halt> {
-        // The latest time at which it was submitted: a retry has the id of the attempt before.
+        // The latest time at which it was submitted: a retry has the id of the previous attempt.
         let submitted = self.recorded_at();
         let is_same_cluster = self.cluster_since().is_some_and(|since| since <= submitted);
         if is_same_cluster && self.keeps_its_jobs()? {
             return Ok(true);
         }
-        // The start time on record is that of the job before, where nobody saw this one.
+        // If this job was not observed, the start time on record is that of the previous one.
         let started = job::started(&self.status.job_status).unwrap_or_default();
         Ok(self.job_manager_start()? <= started.max(submitted))
     }
 
-    /// True if a job that has not ended outlives its JobManager; a problem where that cannot be had.
+    /// Returns true if an unfinished job outlives its JobManager; a problem if that is unavailable.
     fn keeps_its_jobs(&self) -> Result<bool, Halt> {
         let config = self.cluster_started_with()?;
         config.as_ref().map(is_high_availability_on).map_err(|reason| {

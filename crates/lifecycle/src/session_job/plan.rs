@@ -1,4 +1,4 @@
-//! The plan for a session job: the steps that a decision wants taken, in order.
+//! The plan for a session job: the steps to take, in order.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::resource::OwnStep;
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
 use api::version::FlinkVersion;
 
-/// A spec that is superseded, with the state it left.
+/// A superseded spec, with the state it left.
 pub type Superseded = plan::Superseded<FlinkSessionJobSpec>;
 
 /// A job to run in the session cluster.
@@ -16,27 +16,27 @@ pub type Superseded = plan::Superseded<FlinkSessionJobSpec>;
 pub struct Submission {
     /// In the status already; 32 hex digits.
     pub job_id: String,
-    /// Where it was made before, and a job may come of that.
+    /// Set for a repeated submission that may already have resulted in a job.
     pub may_arrive: Option<Arrival>,
-    /// Absent: the class is on the cluster's class path.
+    /// `None` if the class is on the cluster's class path.
     pub jar_uri: Option<String>,
     pub entry_class: Option<String>,
     pub args: Vec<String>,
     pub parallelism: Option<u32>,
     pub allow_non_restored_state: bool,
-    /// Path of the state to start from; absent: it starts empty.
+    /// Path of the state to start from; `None` to start empty.
     pub savepoint_path: Option<String>,
-    /// Options that the job is to run with, without the operator's own.
+    /// Options for the job, without the operator's own.
     pub configuration: BTreeMap<String, String>,
     pub flink_version: FlinkVersion,
 }
 
-/// A step that is taken for a session job alone.
+/// A step that exists only for session jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionJobStep {
     /// Labels the resource with its cluster.
     SetSessionLabel { cluster: String },
-    /// Keeps in this process what was tried, as the status has no place for it.
+    /// Remembers in this process what was tried, because the status has no place for it.
     Remember(Tried),
     /// Fetches and uploads the jar, runs it and deletes it; the job id is in the status already.
     Submit(Box<Submission>),
@@ -58,7 +58,7 @@ impl From<SessionJobStep> for Step {
     }
 }
 
-/// One idempotent effect on a session job.
+/// An idempotent effect on a session job.
 pub type Step = plan::Step<FlinkSessionJob>;
 
 /// Steps to take now for a session job, why, and when to look again.

@@ -1,8 +1,8 @@
-//! Going back by itself to the last spec of a session job that was stable.
+//! Automatic rollback to the last stable spec of a session job.
 //!
-//! The failed job is cancelled, and the spec before it starts from the checkpoint that is left: by
-//! the same table and the same choice of a restore point as in an upgrade. Where they would wait or
-//! refuse, nothing is rolled back, and it is said why. The failed spec stays the stored one.
+//! The failed job is cancelled, and the previous spec starts from the checkpoint that is left, by the same table and
+//! the same choice of a restore point as in an upgrade. If these would wait or refuse, nothing is rolled back, and the
+//! reason is reported. The failed spec remains the stored one.
 
 use super::plan::Step;
 use super::stop::STOPPING;
@@ -17,7 +17,7 @@ use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
 
 impl Pass<'_> {
-    /// Begins a rollback when it is time for one and the newest state can be carried over.
+    /// Begins a rollback if it is due and the newest state can be carried over.
     pub(super) fn roll_back_if_due(&mut self, last: &ReconciledJob) -> Maybe {
         if self.own.is_lost() || self.rollback_due(last)? != Due::Now {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Pass<'_> {
         ));
     }
 
-    /// The reason why the spec is not stable, as far as it is known.
+    /// Returns why the spec is not stable, as far as known.
     fn trouble(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
@@ -70,7 +70,7 @@ impl Pass<'_> {
         format!("the job is {state}")
     }
 
-    /// Writes down that the spec failed and how its job is stopped, then cancels it.
+    /// Records that the spec failed and how its job is stopped, then cancels it.
     fn begin_rollback(&mut self, last: &ReconciledJob, mode: UpgradeMode, cancels: bool) -> End {
         let job_id = self.job_id()?;
         let cause = self.trouble();
@@ -95,7 +95,7 @@ impl Pass<'_> {
         Ok(self.finish("rolling back: stopping the job of the failed spec", Some(STOPPING)))
     }
 
-    /// The failed job goes, the last stable spec comes. A user who edits meanwhile wins.
+    /// Replaces the failed job by the last stable spec. An edit of the user meanwhile takes precedence.
     pub(super) fn continue_rollback(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
             return self.continue_cancel();
@@ -118,7 +118,7 @@ impl Pass<'_> {
         self.start_stable(last, &stable.spec, &restore)
     }
 
-    /// After a rollback: the user is back at what runs.
+    /// Returns true if, after a rollback, the user is back at the running spec.
     pub(super) fn is_back_at_stable(&self) -> bool {
         self.stable_spec().is_some_and(|stable| {
             diff_session_job(&stable.spec, &self.spec).class() == ChangeClass::Ignore

@@ -1,4 +1,4 @@
-//! Submitting a job: the restore point is chosen, written down with the job's id, and then used.
+//! Submitting a job: the restore point is chosen, recorded with the job's id, and then used.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::session_job::submitted;
 use state::restore_point::RestorePoint;
 
-/// How soon to look again while a job is scheduled.
+/// Pause while a job is scheduled.
 pub(super) const STARTING: Duration = Duration::from_secs(1);
 
 impl Pass<'_> {
@@ -41,7 +41,7 @@ impl Pass<'_> {
         self.start(restore, false)
     }
 
-    /// Submits the wanted spec from `restore`.
+    /// Submits the desired spec from `restore`.
     pub(super) fn start(&mut self, restore: RestorePoint, is_first: bool) -> End {
         if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
@@ -57,7 +57,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(STARTING)))
     }
 
-    /// Submits the spec that was stable from `restore`; the failed one stays the stored one.
+    /// Submits the stable spec from `restore`; the failed one remains the stored one.
     pub(super) fn start_stable(
         &mut self,
         failed: &ReconciledJob,
@@ -74,7 +74,7 @@ impl Pass<'_> {
         let reconciliation = &mut self.status.reconciliation_status;
         reconciliation.state = ReconciliationState::RollingBack;
         reconciliation.reconciliation_timestamp = self.world.now.as_millisecond();
-        // The loss of the job before is over. Why there is a rollback is told by itself.
+        // The loss of the previous job is over. The reason for the rollback is reported separately.
         if self.loss_on_record().is_some() {
             self.own.loss = None;
             self.status.error = None;
@@ -86,7 +86,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(STARTING)))
     }
 
-    /// The submission of `spec`, with its id and what it restores in the status.
+    /// Prepares the submission of `spec`, and records its id and what it restores in the status.
     fn prepare(
         &mut self,
         spec: &FlinkSessionJobSpec,
@@ -113,7 +113,7 @@ impl Pass<'_> {
         Ok(submission)
     }
 
-    /// The status, which names the job's id, is written first.
+    /// Adds the submission, after a step that writes the status with the job's id.
     fn submit(&mut self, submission: Submission) {
         self.set_job_state(JobStatusState::Reconciling);
         self.status.job_status.update_time = Some(self.world.now.as_millisecond().to_string());
@@ -123,7 +123,8 @@ impl Pass<'_> {
         self.steps.push(Step::Own(SessionJobStep::Submit(Box::new(submission))));
     }
 
-    /// A submission whose end is not known is made again with the same id, which Flink takes once.
+    /// Returns the id of the next job. A submission with an unknown outcome is repeated with the same id, which Flink
+    /// accepts only once.
     fn next_job_id(&self) -> String {
         let open = self.is_submission_open().then(|| job::id(&self.status.job_status)).flatten();
         let new = identity::job_id(self.world.uid(), &self.world.fresh.job_id, self.world.now);
@@ -155,7 +156,7 @@ impl Pass<'_> {
         })
     }
 
-    /// The job was refused, or its jar cannot be had: say so, and try again later.
+    /// Pauses after the job was refused or its jar was unavailable, and reports that.
     fn pause_after_failure(&mut self) -> Option<Plan> {
         let FailedSubmission { job_id, generation, message, may_arrive, at, attempts } =
             self.world.remembered.failed_submission.as_ref()?;
@@ -171,8 +172,7 @@ impl Pass<'_> {
         Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))
     }
 
-    /// The jar is looked for before a job is stopped for it: a job that runs goes on when its
-    /// successor could not start.
+    /// Checks the jar before a job is stopped for it: a running job continues if its successor could not start.
     pub(super) fn check_jar(&self) -> Result<(), Halt> {
         let uri = self.job().jar_uri.filter(|uri| !uri.trim().is_empty());
         if uri.is_none() || self.desired_state() == JobState::Suspended {

@@ -1,4 +1,4 @@
-//! Stopping a running job so that its changed spec can start: the table's decision, carried out.
+//! Stopping a running job so that its changed spec can start: carries out the decision of the table.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Pass<'_> {
         self.stop_as(decision, last, diff)
     }
 
-    /// Carries out what the upgrade table says.
+    /// Carries out the decision of the upgrade table.
     pub(super) fn stop_as(
         &mut self,
         decision: StopDecision,
@@ -79,13 +79,13 @@ impl Pass<'_> {
                     self.status.job_status.upgrade_savepoint_path = None;
                 }
                 if self.loss_on_record().is_some() {
-                    // Its loss was told, and is over; its id is used up.
+                    // Its loss was reported, and is over; its id is used up.
                     self.own.loss = None;
                     self.status.job_status.job_id = None;
                 }
                 self.succeed(mode)
             }
-            // High availability is given to the table as off.
+            // For the table, high availability is off.
             StopDecision::LastState => {
                 Err(Halt::cannot("HA metadata belongs to the cluster, not to its jobs"))
             }
@@ -99,7 +99,7 @@ impl Pass<'_> {
             return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
         }
         self.store_before_deploy(mode, false);
-        // With it the Java operator would take the ended job for the new one.
+        // If the id were kept, the Java operator would take the ended job for the new one.
         self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };
         self.start_again(&stored)
@@ -107,17 +107,17 @@ impl Pass<'_> {
 
     pub(super) fn decide_stop(&self, mode: UpgradeMode) -> Result<StopDecision, Halt> {
         if mode != UpgradeMode::Stateless && self.loss_on_record() == Some(LostJob::EndedUnseen) {
-            // It kept no state, whatever the next one is to keep.
+            // It kept no state, whatever the next one will keep.
             return Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless));
         }
         let mut facts = StopFacts { may_cancel: true, ..self.stop_facts_of_job(mode)? };
         if mode != UpgradeMode::Stateless && facts.state == Some(JobStatusState::Initializing) {
-            // A job that is being made or recovered has no statistics yet: cancelled now, it would end without
-            // telling its last state.
+            // A job that is being created or recovered has no statistics yet: if cancelled now, it would end without
+            // reporting its last state.
             facts.state = Some(JobStatusState::Reconciling);
         }
         loop {
-            // Each need is met once, so this ends after at most three rounds.
+            // Each fact is requested once, so this ends after at most three rounds.
             match decide_stop(&facts) {
                 Ok(decision) => return Ok(decision),
                 Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
@@ -129,7 +129,7 @@ impl Pass<'_> {
         }
     }
 
-    /// As [`Self::succeed`], in a pass of its own: what was just learnt is stored first.
+    /// Like [`Self::succeed`], in a separate pass: what was just found out is stored first.
     pub(super) fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
@@ -139,8 +139,8 @@ impl Pass<'_> {
         self.finish("the job's state is saved", Some(Duration::ZERO))
     }
 
-    /// Notes what is known of the state before the job goes, so that statistics which name none after its
-    /// end are not mistaken for a job that never had any.
+    /// Records what is known of the state before the job ends, so that statistics without state after its end are not
+    /// mistaken for a job that never had any.
     pub(super) fn note_state_before_cancel(&mut self) -> Result<(), Halt> {
         let checkpoints = self.world.checkpoints()?.map_err(|reason| {
             Halt::cannot(format!(
@@ -182,7 +182,7 @@ impl Pass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// The state goes, and the job starts from the path that the user named.
+    /// Drops the state, and starts the job from the path that the user named.
     pub(super) fn redeploy_from_savepoint(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         let path = self.named_for_redeploy()?;
         let was_running = last.job_state() == JobState::Running;
@@ -212,8 +212,8 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// The state that a redeploy drops, for the history: the newest one of a job that runs, not that
-    /// which it was started from.
+    /// Returns the state that a redeploy drops, for the history: the newest one of a running job, not the one it was
+    /// started from.
     fn left_behind(&self, runs: bool) -> Result<RestorePoint, Halt> {
         let recorded = job::savepoint_path(&self.status.job_status);
         let recorded = recorded.map_or(RestorePoint::Empty, RestorePoint::Path);
@@ -232,5 +232,5 @@ impl Pass<'_> {
     }
 }
 
-/// How soon a cancelled job is looked for: most are gone in a moment.
+/// Pause before a cancelled job is looked for: most are gone in a moment.
 pub(super) const STOPPING: Duration = Duration::from_millis(500);

@@ -1,10 +1,10 @@
-//! A submission whose outcome is not known: the operator ended, or no answer came, and Flink may be
-//! at it still, as `main()` runs in the JobManager.
+//! A submission with an unknown outcome: the operator ended, or no answer came, and Flink may still be working on it,
+//! because `main()` runs in the JobManager.
 //!
-//! One id is for one submission, so that what runs under it is what is on record. As it was it may be
-//! made again at any time: Flink takes an id once. All else waits until the job is listed, until Flink
-//! has refused it, or for `kubernetes.operator.job.submission.timeout`. What comes then has an id of
-//! its own, and a job that appears later than that is known by its id as one beside it.
+//! Each id is for one submission, so that what runs under it is what is on record. The same submission may be repeated
+//! at any time: Flink accepts an id only once. Anything else waits until the job is listed, until Flink has refused it,
+//! or for `kubernetes.operator.job.submission.timeout`. The next submission has another id, and a job that appears
+//! after that is recognised by its id as an additional one.
 
 use std::time::Duration;
 
@@ -23,25 +23,25 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::{duration, options};
 use state::restore_point::RestorePoint;
 
-/// Machine-readable reason of an error that tells that nothing can come of the submission on record.
+/// Machine-readable reason of an error that says that the submission on record cannot result in a job.
 pub(super) const NOT_SUBMITTED: &str = "NotSubmitted";
-/// `kubernetes.operator.job.submission.timeout` where the configuration cannot be read.
+/// Default of `kubernetes.operator.job.submission.timeout` if the configuration cannot be read.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Flink's default of `jobstore.expiration-time`; nobody looks back further.
+/// Flink's default of `jobstore.expiration-time`, the longest time to look back.
 const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 
-/// Kubernetes tells in whole seconds when a container was started, and its JobManager answers no sooner than
-/// after one more.
+/// Kubernetes reports the start of a container in whole seconds, and its JobManager answers no sooner than one more
+/// second later.
 pub(super) const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
 
-/// True if nothing can come of the submission on record, by the error that is told.
+/// Returns true if the reported error says that the submission on record cannot result in a job.
 pub(super) fn is_not_submitted(error: Option<&str>) -> bool {
     reason_of(error.unwrap_or_default()).as_deref() == Some(NOT_SUBMITTED)
 }
 
 impl Pass<'_> {
-    /// True if a submission was begun whose end is not in the status.
+    /// Returns true if a submission was begun whose outcome is not in the status.
     pub(super) fn is_submission_open(&self) -> bool {
         let is_under_way = matches!(
             self.status.reconciliation_status.state,
@@ -53,7 +53,7 @@ impl Pass<'_> {
             && self.last.as_ref().is_none_or(|last| last.job_state() == JobState::Suspended)
     }
 
-    /// The submission on record, as far as a job may come of it.
+    /// Returns the submission on record if it may still result in a job.
     pub(super) fn may_arrive(&self) -> Option<Arrival> {
         if !self.is_submission_open() {
             return None;
@@ -63,13 +63,13 @@ impl Pass<'_> {
         if let Some(failed) = failed.filter(|failed| Some(&failed.job_id) == id) {
             return failed.may_arrive;
         }
-        // The next attempt takes the error out of the status before it is made.
+        // The next attempt removes the error from the status before it is made.
         let since = self.state_since();
         (!is_not_submitted(self.world.status.error.as_deref()))
             .then_some(Arrival { began: since, ended: since })
     }
 
-    /// Until when a job may come of the submission on record; absent where none comes of it any more.
+    /// Returns until when the submission on record may result in a job; `None` if it no longer can.
     pub(super) fn may_arrive_until(&self) -> Option<Timestamp> {
         let Arrival { ended: since, .. } = self.may_arrive()?;
         let config = self.config_or_defaults();
@@ -79,9 +79,9 @@ impl Pass<'_> {
         (self.world.now < until).then_some(until)
     }
 
-    /// Why the job of the submission on record may have run, although it is not listed. A JobManager
-    /// forgets a job some time after its end, and all of them when it is started again; with high
-    /// availability it then knows those that have not ended.
+    /// Returns why the job of the submission on record may have run although it is not listed. A JobManager forgets a
+    /// job some time after its end, and all jobs when it is restarted; with high availability, it then knows the
+    /// unfinished ones.
     pub(super) fn why_in_doubt(&self) -> Result<Option<String>, Halt> {
         let Some(Arrival { began: since, .. }) = self.may_arrive() else { return Ok(None) };
         if self.is_stateless_for_certain() {
@@ -103,7 +103,7 @@ impl Pass<'_> {
             .then(|| format!("its JobManager was started after that, at {start}")))
     }
 
-    /// How long the cluster lists a job that has ended, at least.
+    /// Returns the minimum time for which the cluster lists a job that has ended.
     fn ended_job_listed(&self) -> Result<SignedDuration, Halt> {
         let config = self.observe_config()?;
         if config.get_text("jobstore.max-capacity").is_some() {
@@ -112,7 +112,7 @@ impl Pass<'_> {
         let Some(text) = config.get_text("jobstore.expiration-time") else {
             return Ok(ENDED_JOB_LISTED_MAX);
         };
-        // A number is one of seconds.
+        // A plain number is in seconds.
         let text = text.trim();
         let seconds = text.parse().ok().map(Duration::from_secs);
         let stated = seconds.or_else(|| duration::parse(text)).unwrap_or_default();
@@ -120,13 +120,13 @@ impl Pass<'_> {
         Ok(stated.min(ENDED_JOB_LISTED_MAX))
     }
 
-    /// Waits for what becomes of the submission on record, unless it is the one that is wanted.
+    /// Waits for the outcome of the submission on record, unless it is the desired one.
     pub(super) fn settle_submission(&mut self) -> Maybe {
         if !self.is_submission_open() || self.is_submission_wanted()? {
             return Ok(None);
         }
         let Some(until) = self.may_arrive_until() else {
-            // Nothing came of it, and its id is not for another one.
+            // It did not result in a job, and its id must not be reused for another one.
             self.status.job_status.job_id = None;
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl Pass<'_> {
         Ok(Some(self.finish(because, Some(SOON))))
     }
 
-    /// True if the next start would be the submission on record again.
+    /// Returns true if the next start would repeat the submission on record.
     fn is_submission_wanted(&self) -> Result<bool, Halt> {
         let recorded = &self.world.status.reconciliation_status.last_reconciled_spec;
         let recorded = recorded.as_deref().and_then(|text| ReconciledJob::parse(text).ok());

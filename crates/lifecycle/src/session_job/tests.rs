@@ -1,4 +1,4 @@
-//! What upstream's tests demand of session jobs, and where ours does better.
+//! What upstream's tests require of session jobs, and where this operator does better.
 
 mod beside;
 mod blank;
@@ -43,17 +43,17 @@ use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, L
 use config::cluster::high_availability_of;
 use config::{FlinkConfig, OperatorConfig};
 
-/// The first half is by the uid `u1`.
+/// The first half is derived from the uid `u1`.
 const FIRST_ID: &str = "bb82030dbc2bcaba19b76daa80000001";
 
-/// A session job with its cluster, and what Flink would say.
+/// A session job with its cluster, and Flink's answers.
 struct Case {
     resource: FlinkSessionJob,
     status: SessionJobStatus,
     cluster: Option<FlinkDeployment>,
     operator: OperatorConfig,
     failed_submission: Option<FailedSubmission>,
-    /// `None`: the cluster does not answer.
+    /// `None` if the cluster does not answer.
     jobs: Option<Vec<Job>>,
     checkpoints: Option<Checkpoints>,
     retention: Fact<bool>,
@@ -61,13 +61,13 @@ struct Case {
     jar: Fact<()>,
     metrics: JobMetrics,
     bounds: BTreeMap<String, Bounds>,
-    /// Whether snapshots are resources, and those of the job.
+    /// Whether snapshots are resources, and the job's snapshots.
     has_snapshot_resources: bool,
     snapshots: Vec<KnownSnapshot>,
-    /// How the snapshot of the job's own bookkeeping stands.
+    /// State of the snapshot of the job's own bookkeeping.
     trigger: Trigger,
     periodic: Memory,
-    /// Who else refers to each savepoint of the history.
+    /// What else refers to each savepoint of the history.
     holders: Result<Vec<String>, String>,
     tried: Tried,
     went_back: Option<WentBack>,
@@ -75,11 +75,11 @@ struct Case {
     verdict: Fact<Verdict>,
     nodes: Fact<Vec<Node>>,
     job_manager_start: Fact<jiff::Timestamp>,
-    /// `NotAsked`: the cluster was started as its spec and the operator's defaults say now.
+    /// `NotAsked` if the cluster was started with its current spec and the operator's current defaults.
     deployed_config: Fact<FlinkConfig>,
     now: jiff::Timestamp,
     ids: u32,
-    /// What the decisions so far asked for.
+    /// The questions of the decisions so far.
     asked: Vec<Question>,
 }
 
@@ -158,7 +158,7 @@ impl Case {
         case
     }
 
-    /// The cluster lists the job in `state`.
+    /// Makes the cluster list the job in `state`.
     fn list(&mut self, state: JobStatusState) {
         let id = self.status.job_status.job_id.clone().unwrap();
         self.jobs =
@@ -243,7 +243,7 @@ impl Case {
         panic!("no decision after {:?}", self.asked);
     }
 
-    /// Each status that the plan stores has a phase that may follow the one before.
+    /// Checks that each status that the plan stores has a phase that may follow the previous one.
     fn assert_phases(&self, plan: &Plan) {
         let written = plan.steps.iter().filter_map(|step| {
             if let Step::WriteStatus(status) = step { Some(&**status) } else { None }
@@ -330,7 +330,7 @@ impl Case {
         Fact::Known(paths.map(|path| (path, holders.clone())).collect())
     }
 
-    /// A pass whose steps all succeed.
+    /// Runs a pass whose steps all succeed.
     fn pass(&mut self) -> Plan {
         let plan = self.plan();
         for step in &plan.steps {
@@ -351,12 +351,12 @@ impl Case {
         plan
     }
 
-    /// A pass that ends at its submission, which is refused.
+    /// Runs a pass that ends at its submission, which is refused.
     fn fail_to_submit(&mut self, message: &str) -> Plan {
         self.end_at_submission(message, false)
     }
 
-    /// A pass that ends at its submission, and nobody knows whether Flink has it.
+    /// Runs a pass that ends at its submission, and it is unknown whether Flink has it.
     fn lose_answer(&mut self) -> Plan {
         self.end_at_submission("no answer", true)
     }

@@ -1,7 +1,7 @@
-//! The end of a `FlinkStateSnapshot`: whether its savepoint goes with it.
+//! Deletion of a `FlinkStateSnapshot`, and whether its savepoint is deleted with it.
 //!
-//! A savepoint that anything refers to stays, and so does one that nobody can delete: the resource
-//! goes all the same, as a savepoint too many costs storage and one too few costs state.
+//! A savepoint that anything refers to is kept, and so is one that cannot be deleted. The resource is deleted anyway: a
+//! superfluous savepoint costs storage, a missing one costs state.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use state::references::{CLAIMED, is_checkpoint, is_same_location};
 
 /// How long a deletion tries to dispose of the savepoint.
 const DISPOSAL_MAX: SignedDuration = SignedDuration::from_mins(10);
-/// How long it waits for a job that does not exist.
+/// How long a deletion waits for a job that does not exist.
 const ABSENT_MAX: SignedDuration = SignedDuration::from_mins(1);
-/// Shortest and longest pause between two tries.
+/// Shortest and longest pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
@@ -49,7 +49,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Follows the snapshot to its end: only then it is known what there is to dispose of.
+    /// Follows the snapshot to its end: only then it is known what to dispose of.
     fn end_before_deletion(&mut self) -> Result<Plan, Question> {
         if self.status.trigger_id.as_ref().is_none_or(String::is_empty) {
             return Ok(self.leave("there is no savepoint"));
@@ -59,7 +59,7 @@ impl Pass<'_> {
                 let patience = job.timeout.saturating_add(OVERDUE).max(DISPOSAL_MAX);
                 ("its job has not reported the end of the savepoint".to_owned(), patience)
             }
-            // Its job has no end that could be waited for.
+            // There is no end of its job to wait for.
             Ok(Target::Absent) => ("its job was not found".to_owned(), DISPOSAL_MAX),
             Ok(Target::Foreign) => ("its job belongs to another operator".to_owned(), DISPOSAL_MAX),
             Ok(Target::Unserved(why)) => (why.clone(), DISPOSAL_MAX),
@@ -163,8 +163,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Flink's statistics go on naming a savepoint that was deleted. While it is the newest state of
-    /// its job, an upgrade by last state would start from it.
+    /// Disposes of the savepoint unless it is the job's newest state. Flink's statistics keep naming a deleted
+    /// savepoint, and a last-state upgrade would start from it.
     fn dispose_unless_newest(&mut self, path: String) -> Result<Plan, Question> {
         match self.world.newest_state()? {
             Ok(Some(newest)) if is_same_location(newest, &path) => {
@@ -188,7 +188,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Time since the deletion was asked for.
+    /// Returns the time since the deletion was requested.
     fn waited(&self) -> SignedDuration {
         let asked = self.world.resource.metadata.deletion_timestamp.as_ref();
         asked.map_or(SignedDuration::ZERO, |at| self.world.now.duration_since(at.0))
@@ -210,7 +210,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Lets the resource go and says what stays behind.
+    /// Releases the resource and reports what is left behind.
     fn keep(&mut self, message: String) -> Plan {
         self.steps.push(Step::Event(Event::warning(
             "SavepointKept",

@@ -5,15 +5,15 @@ use api::status::SnapshotTriggerType;
 
 /// `SAVEPOINT` or `CHECKPOINT`.
 pub const LABEL_TYPE: &str = "snapshot.type";
-/// Who asked for it.
+/// Who requested it.
 pub const LABEL_TRIGGER_TYPE: &str = "snapshot.trigger-type";
 /// `status.state`.
 pub const LABEL_STATE: &str = "snapshot.state";
 const LABEL_JOB_KIND: &str = "job-reference.kind";
 const LABEL_JOB_NAME: &str = "job-reference.name";
 
-/// The labels that are not what they should be. Those of the job stay as they are while it was not
-/// looked up (`has_job` is absent).
+/// Returns the labels that need to change. Those of the job are not touched while it was not looked up (`has_job` is
+/// `None`).
 pub(super) fn changes(
     resource: &FlinkStateSnapshot,
     state: SnapshotState,
@@ -36,7 +36,7 @@ pub(super) fn changes(
     wanted
 }
 
-/// The spec's kind; absent where it names none or both.
+/// Returns the kind in the spec; `None` if it names neither or both.
 pub fn type_label(spec: &FlinkStateSnapshotSpec) -> Option<&'static str> {
     match (&spec.savepoint, &spec.checkpoint) {
         (Some(_), None) => Some("SAVEPOINT"),
@@ -45,7 +45,7 @@ pub fn type_label(spec: &FlinkStateSnapshotSpec) -> Option<&'static str> {
     }
 }
 
-/// Who asked for a snapshot, by its label; what cannot be read is `UNKNOWN`.
+/// Returns who requested a snapshot according to its label; `UNKNOWN` if that cannot be parsed.
 pub fn trigger_type(resource: &FlinkStateSnapshot) -> SnapshotTriggerType {
     let labels = resource.metadata.labels.as_ref();
     match labels.and_then(|labels| labels.get(LABEL_TRIGGER_TYPE)).map(String::as_str) {

@@ -1,4 +1,4 @@
-//! A snapshot to ask Flink for.
+//! A snapshot to request from Flink.
 
 use api::status::{CheckpointType, SavepointFormatType};
 

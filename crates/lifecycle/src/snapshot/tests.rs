@@ -1,5 +1,4 @@
-//! The scenarios of the Java operator, by their numbers in its specification, and what is better
-//! here.
+//! The scenarios of the Java operator, by their numbers in its specification, and what is better here.
 
 mod deletion;
 
@@ -16,7 +15,7 @@ use api::state_snapshot::FlinkStateSnapshot;
 use validation::Violation;
 use validation::extension::FailurePolicy;
 
-/// A snapshot with the world around it; `pass` applies what a shell would store.
+/// A snapshot with its world; `pass` applies what a shell would store.
 struct Case {
     now: Timestamp,
     resource: FlinkStateSnapshot,
@@ -193,7 +192,7 @@ impl Case {
         self.pass()
     }
 
-    /// With this status and the finalizer, as a running operator would have left it.
+    /// Sets this status and the finalizer, as a running operator would have left them.
     fn in_state(mut self, status: Value) -> Self {
         self.resource.status = Some(serde_json::from_value(status).unwrap());
         self.resource.metadata.finalizers = Some(vec![STATE_SNAPSHOT_FINALIZER.to_owned()]);
@@ -220,7 +219,7 @@ fn scenario_1_a_savepoint_is_taken_followed_and_completed() {
     let mut case = savepoint(json!({}));
     case.pass();
     assert_eq!(case.state(), SnapshotState::InProgress);
-    // The id is stored before Flink hears of it.
+    // The id is stored before Flink gets the request.
     assert_eq!(case.steps, ["mark", "write", "trigger"]);
     assert!(case.is_kept());
     case.later(1).pass();
@@ -270,11 +269,11 @@ fn scenario_3_a_missing_job_is_told_once_and_waited_for() {
     case.later(60).pass();
     assert!(case.steps.is_empty(), "{:?}", case.steps);
     assert_eq!(case.look_again, Some(Duration::from_mins(1)));
-    // Another thing that makes no sense is told, too.
+    // Another mistake is reported, too.
     merge(&mut case.resource, json!({"savepoint": null}));
     case.later(60).pass();
     assert_eq!(case.reasons().len(), 2);
-    // Once it makes sense nothing of it is left.
+    // Once the spec is valid, nothing of it remains.
     merge(&mut case.resource, json!({"savepoint": {}}));
     case.job(Some(JobStatusState::Running));
     case.pass();
@@ -313,7 +312,7 @@ fn scenario_5_with_an_ended_job_a_snapshot_is_abandoned() {
         after.pass();
         assert_eq!(after.state(), SnapshotState::Abandoned, "{state:?}");
         assert_eq!(after.status().trigger_id.as_deref(), Some("t"));
-        // It may have completed before the job ended, and Flink still says so.
+        // It may have completed before the job ended, which Flink still reports.
         let mut done = savepoint(json!({})).in_progress();
         done.job(Some(state));
         done.trigger(Trigger::Completed {
@@ -330,7 +329,7 @@ fn scenario_5_with_an_ended_job_a_snapshot_is_abandoned() {
 fn scenario_5_an_ended_job_whose_flink_does_not_say_that_the_snapshot_ended_is_waited_for() {
     for (answer, ends_at) in [
         (Fact::Unknown("no answer".to_owned()), 661),
-        // The job's status may be behind what Flink does.
+        // The job's status may be older than Flink's answer.
         (Fact::Known(Trigger::Pending), 661),
         (Fact::Known(Trigger::NotFound), 1),
     ] {
@@ -469,7 +468,7 @@ fn scenario_11_labels_follow_the_job_and_are_written_once() {
     assert_eq!(case.label("job-reference.kind"), Some("FlinkDeployment"));
     case.pass();
     assert!(case.steps.is_empty(), "{:?}", case.steps);
-    // Labels of others stay.
+    // Labels of others are kept.
     case.resource.metadata.labels.get_or_insert_default().insert("team".into(), "a".into());
     case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
     case.pass();
@@ -598,7 +597,7 @@ fn a_validator_outside_is_asked_before_a_snapshot_is_taken() {
     assert_eq!(judged(Ok(vec![])), (SnapshotState::InProgress, vec![]));
     assert_eq!(case.status().error, None);
 
-    // It is under way, and deleted: nobody is asked.
+    // It is in progress, and deleted: no validator is asked.
     case.facts.verdict = Fact::NotAsked;
     case.pass();
 }

@@ -1,4 +1,4 @@
-//! Facts that a decision about a snapshot may look at; they are asked for as in [`crate::world`].
+//! Facts for decisions about a snapshot; they are requested as in [`crate::world`].
 
 use std::time::Duration;
 
@@ -12,38 +12,38 @@ use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;
 use api::version::FlinkVersion;
 
-/// A fact that a decision needs and nobody has looked up yet.
+/// A fact that a decision needs and that was not looked up yet.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Question {
-    /// The job that is referred to.
+    /// The referenced job.
     Target,
-    /// How the triggered snapshot stands.
+    /// The state of the triggered snapshot.
     Trigger,
-    /// Who refers to the savepoint, read so that nobody is overlooked.
+    /// Everything that refers to the savepoint, read completely.
     References,
-    /// The newest state by the statistics of the job that is referred to.
+    /// The newest state according to the statistics of the referenced job.
     NewestState,
-    /// The verdict of outside validators on the snapshot.
+    /// The external validators' verdict on the snapshot.
     Verdict,
 }
 
-/// The job that is referred to.
+/// The referenced job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// The API server says so.
+    /// It does not exist, according to the API server.
     Absent,
-    /// It exists, and is none of this operator's.
+    /// It exists, but does not belong to this operator.
     Foreign,
-    /// It exists, and its session cluster does not: the text says so.
+    /// It exists, but its session cluster does not; the text says so.
     Unserved(String),
     Present(Box<Job>),
 }
 
-/// The job as its status tells.
+/// The job according to its status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     pub state: Option<JobStatusState>,
-    /// Since when it has this state.
+    /// When it entered this state.
     pub since: Option<Timestamp>,
     pub id: Option<String>,
     pub flink_version: Option<FlinkVersion>,
@@ -51,7 +51,7 @@ pub struct Job {
     pub savepoint_directory: Option<String>,
     /// `execution.checkpointing.timeout`.
     pub timeout: SignedDuration,
-    /// Its runs take over, or go on using, the files that they were restored from.
+    /// Its runs take over, or keep using, the files that they were restored from.
     pub claims: bool,
 }
 
@@ -62,12 +62,12 @@ pub struct Facts {
     pub trigger: Fact<Trigger>,
     /// Each named for a person.
     pub references: Fact<Vec<String>>,
-    /// Its path; none where Flink knows of no such job, or of no state of it.
+    /// Its path; `None` if Flink does not know the job, or any state of it.
     pub newest_state: Fact<Option<String>>,
     pub verdict: Fact<Verdict>,
 }
 
-/// All that one decision may look at.
+/// Everything that one decision may use.
 #[derive(Clone, Debug)]
 pub struct World<'a> {
     /// The only clock.
@@ -76,48 +76,48 @@ pub struct World<'a> {
     pub resource: &'a FlinkStateSnapshot,
     /// `kubernetes.operator.reconcile.interval`.
     pub interval: Duration,
-    /// Of errors.
+    /// Format of errors.
     pub form: Form,
-    /// 32 hex digits that may be used up by this decision.
+    /// 32 hex digits for use by this decision.
     pub trigger_id: String,
-    /// Who else has a say in what is taken.
+    /// External validators of what is taken.
     pub validators: Validators,
     pub facts: Facts,
 }
 
 impl World<'_> {
-    /// The job, or the question to answer first.
+    /// Returns the job, or the question to answer first.
     pub fn target(&self) -> Result<Answer<'_, Target>, Question> {
         answer(&self.facts.target, Question::Target)
     }
 
-    /// How the triggered snapshot stands, or the question to answer first.
+    /// Returns the state of the triggered snapshot, or the question to answer first.
     pub fn trigger(&self) -> Result<Answer<'_, Trigger>, Question> {
         answer(&self.facts.trigger, Question::Trigger)
     }
 
-    /// Who refers to the savepoint, or the question to answer first.
+    /// Returns what refers to the savepoint, or the question to answer first.
     pub fn references(&self) -> Result<Answer<'_, Vec<String>>, Question> {
         answer(&self.facts.references, Question::References)
     }
 
-    /// The newest state of the job, or the question to answer first.
+    /// Returns the newest state of the job, or the question to answer first.
     pub fn newest_state(&self) -> Result<Answer<'_, Option<String>>, Question> {
         answer(&self.facts.newest_state, Question::NewestState)
     }
 
-    /// The version that validators judge.
+    /// Returns the version for the validators.
     pub fn version(&self) -> Version {
         let generation = self.resource.metadata.generation.unwrap_or_default();
         Version { generation, session: None }
     }
 
-    /// `metadata.name`.
+    /// Returns `metadata.name`.
     pub fn name(&self) -> &str {
         self.resource.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// `metadata.creationTimestamp`.
+    /// Returns `metadata.creationTimestamp`.
     pub fn created(&self) -> Timestamp {
         self.resource.metadata.creation_timestamp.as_ref().map_or(self.now, |at| at.0)
     }

@@ -1,4 +1,4 @@
-//! The end of any resource that has a job.
+//! Deletion of any resource that has a job.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use api::status::{JobStatusState, LifecycleState};
 use config::FlinkConfig;
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// A deletion begins, or goes on.
+    /// Begins or continues a deletion.
     pub(crate) fn delete_resource(&mut self) -> End<K> {
         self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
     }
@@ -25,7 +25,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
-        // A record that cannot be read holds up no deletion.
+        // A record that cannot be read does not delay the deletion.
         let _unreadable = self.read_last();
         let begins = !self.is_marked_deleting();
         K::enter_deletion(self, begins)?;
@@ -38,7 +38,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         K::delete(self)
     }
 
-    /// Waits as long as it takes, and from `told_at` on says so in the status.
+    /// Waits as long as it takes, and reports that in the status from `told_at` on.
     pub(crate) fn wait(&mut self, blocker: Blocker, told_at: Timestamp, pause: Duration) -> End<K> {
         let problem = blocker.problem();
         self.blocker = Some(Box::new(blocker));
@@ -48,8 +48,8 @@ impl<K: Lifecycle> Pass<'_, K> {
         Ok(self.finish(problem.message, Some(pause)))
     }
 
-    /// Goes on with the stop whose savepoint the deletion waits for: by `wait` as long as it is being taken, which is
-    /// told when its time is over. Nothing where the job is saved.
+    /// Continues the stop whose savepoint the deletion waits for: with `wait` while it is being taken, which is
+    /// reported once its time is over. `None` if the job is saved.
     pub(crate) fn finish_saving(
         &mut self,
         trigger_id: &str,

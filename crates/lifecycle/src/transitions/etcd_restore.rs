@@ -1,10 +1,9 @@
-//! When the API server's store went back to an earlier state, and the record of a job with it.
+//! Handles an API server store that went back to an earlier state, and the record of a job with it.
 //!
-//! The restore point on record is then older than what the job has done since, and nobody but the
-//! process that saw it knows. A start from there would replace the newest state by an older one in
-//! silence, so it is refused until a person names the state; [`WENT_BACK`] in `status.error` keeps
-//! the refusal for the next process. Where no process saw it, a session job that runs and is not on
-//! record tells it, by its id.
+//! The restore point on record is then older than the job's progress since, and only the process that saw it knows. A
+//! start from there would silently replace the newest state by an older one, so it is refused until a person names the
+//! state; [`WENT_BACK`] in `status.error` keeps the refusal for the next process. If no process saw it, a running
+//! session job that is not on record reveals it by its id.
 
 use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
@@ -24,14 +23,12 @@ use api::reconciled::StoredSpec;
 pub const WENT_BACK: &str = "RecordWentBack";
 
 impl WentBack {
-    /// From the refusal that stands in `status.error`, by itself or as a cause of what is wrong
-    /// beside it.
+    /// Reads the refusal from `status.error`, where it is the error itself or one of its causes.
     pub fn read(error: &str) -> Option<Self> {
         StoredError::read(Some(error)).went_back()
     }
 
-    /// A job of this resource runs that is not on record, and nobody saw why. `job` is the spec as it is
-    /// found.
+    /// Describes a job of this resource that runs and is not on record, for unknown reasons. `job` is the current spec.
     pub fn beside(job_id: &str, job: &JobSpec) -> Self {
         let nonce = job.savepoint_redeploy_nonce;
         Self {
@@ -47,7 +44,7 @@ impl WentBack {
         }
     }
 
-    /// True if the job that ran last is among these and has not ended.
+    /// Returns true if the job that last ran is among these and has not ended.
     pub fn lives_among(&self, jobs: &[Job]) -> bool {
         is_alive(self.job_id.as_deref(), jobs)
     }
@@ -56,7 +53,7 @@ impl WentBack {
 const ANSWER: &str = "Find its newest checkpoint or savepoint and set `spec.job.initialSavepointPath` to it \
                       with a new `spec.job.savepointRedeployNonce`.";
 
-/// True if the job of this id is listed and has not ended.
+/// Returns true if the job of this id is listed and has not ended.
 pub fn is_alive(id: Option<&str>, jobs: &[Job]) -> bool {
     id.is_some_and(|id| jobs.iter().any(|job| job.id == id && !job.state.is_globally_terminal()))
 }
@@ -69,8 +66,8 @@ pub struct Record<'a> {
     pub reconciliation: &'a ReconciliationStatus,
 }
 
-/// Describes a job whose record went back from `known` to `listed`; nothing where both tell of the same
-/// start of the same job.
+/// Describes a job whose record went back from `known` to `listed`; `None` if both describe the same start of the same
+/// job.
 pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -> Option<WentBack> {
     let start = |record: Record<'_>| {
         let Record { generation: _, job, reconciliation } = record;
@@ -106,15 +103,14 @@ fn told(generation: Option<i64>) -> String {
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// Returns what is known of a record that went back: by this process, or by the one that left its
-    /// refusal in the status.
+    /// Returns what is known about a record that went back, from this process or from the refusal that another one left
+    /// in the status.
     pub(crate) fn set_back(&self) -> Option<WentBack> {
         let left = || StoredError::read(self.world.status.error()).went_back();
         self.world.went_back.clone().or_else(left)
     }
 
-    /// True if a person named the state to start from since then, and that is what the next start
-    /// restores.
+    /// Returns true if a person named the state to start from since then, and that is what the next start restores.
     pub(crate) fn is_answered(&self, set_back: &WentBack) -> bool {
         let path = self.savepoint_path();
         let last = self.last.as_ref().map(|last| last.spec.job());
@@ -124,14 +120,14 @@ impl<K: Kind> Pass<'_, K> {
             })
     }
 
-    /// True if the spec names a state to start from since then.
+    /// Returns true if the spec names a state to start from since then.
     pub(crate) fn is_told_anew(&self, set_back: &WentBack) -> bool {
         let nonce = self.job().savepoint_redeploy_nonce;
         nonce.is_some() && nonce != set_back.nonce
     }
 }
 
-/// The refusal as it is told.
+/// Returns the refusal as a problem.
 pub(crate) fn refusal(set_back: WentBack) -> Problem {
     let problem = Problem::upgrade("RestoreFailed", set_back.message.clone());
     let note = Some(ErrorNote::WentBack(set_back));
@@ -139,7 +135,7 @@ pub(crate) fn refusal(set_back: WentBack) -> Problem {
 }
 
 impl DeploymentPass<'_> {
-    /// Refuses a start while the newest state of the job is not the one on record.
+    /// Refuses a start while the job's newest state is not the one on record.
     pub(crate) fn refuse_set_back_record(&self) -> Result<(), Halt> {
         if self.is_session() || self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(());

@@ -1,8 +1,7 @@
-//! A stop-with-savepoint that failed: how often it did, and when it is tried again.
+//! Failed stops with a savepoint: how many there were, and when to try again.
 //!
-//! Both are on record in `status.error`, where the failure stands until the job is stopped or
-//! another spec is wanted: so a new operator does not start over, and session jobs have a place for
-//! it as well.
+//! Both are recorded in `status.error`, where the failure stays until the job is stopped or the desired spec changes. A
+//! new operator therefore does not start over, and session jobs have a place for it, too.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use crate::resource::StatusOfJob;
 use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {
-    /// Counts a stop that failed; the problem that this pass ends with tells it.
+    /// Counts a failed stop, which the problem at the end of this pass reports.
     pub(crate) fn note_failed_stop(&mut self) {
         let now = self.world.now.as_millisecond();
         let first = || Attempts { generation: self.generation, ..Attempts::default() };
@@ -29,7 +28,7 @@ impl<K: Kind> Pass<'_, K> {
         self.failed_stop = Some(before.recent(now).next(now));
     }
 
-    /// Those of the wanted spec: another one is tried at once.
+    /// Returns the failed stops for the desired spec. A different spec is tried at once.
     pub(crate) fn failed_stops(&self) -> Option<Attempts> {
         let stored = || StoredError::read(self.status.error()).stop_attempts;
         self.failed_stop.or_else(stored)?.of_generation(self.generation)
@@ -40,7 +39,7 @@ impl<K: Kind> Pass<'_, K> {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// The plan of a change whose stop failed a moment ago; nothing when it may be tried.
+    /// Returns the plan for a change whose stop has just failed; `None` if it may be tried again.
     pub(crate) fn pause_before_stop(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
         self.wake_within(wait);
@@ -58,7 +57,7 @@ impl<K: Kind> Pass<'_, K> {
         Some(self.finish(because, Some(wait)))
     }
 
-    /// The deletion does not go on, as the savepoint before it failed.
+    /// Returns the halt of a deletion that cannot continue because its savepoint failed.
     pub(crate) fn refuse_deletion(&mut self, message: &str) -> Halt {
         job::forget_stop(self.status.job_mut());
         self.note_failed_stop();
@@ -72,7 +71,7 @@ impl<K: Kind> Pass<'_, K> {
         Halt::problem(not_stopped(message))
     }
 
-    /// Nothing has to be stopped any more.
+    /// Forgets failed stops, because nothing has to be stopped any more.
     pub(crate) fn forget_failed_stop(&mut self) {
         let stored = StoredError::read(self.status.error());
         if self.failed_stops().is_some() && stored.note() == Some(&ErrorNote::NotStopped) {
@@ -80,14 +79,14 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Reads from the stored error why the stop failed, which it tells by itself or as a cause.
+    /// Returns the failure of the stop from the stored error, where it is the error itself or one of its causes.
     pub(crate) fn failed_stop_on_record(&self) -> Option<Part> {
         self.failed_stops()?;
         StoredError::read(self.status.error()).part(&ErrorNote::NotStopped)
     }
 }
 
-/// The job goes on, as the savepoint that was to stop it failed.
+/// Returns the problem of a job that keeps running because its stop with a savepoint failed.
 pub(crate) fn not_stopped(message: String) -> Problem {
     Problem { note: Some(ErrorNote::NotStopped), ..Problem::upgrade("SavepointError", message) }
 }

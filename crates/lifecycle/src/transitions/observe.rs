@@ -1,4 +1,4 @@
-//! Observation of a job that its JobManager lists: the status follows it.
+//! Observation of a job that its JobManager lists: updates its status.
 
 use crate::job;
 use crate::kind::Kind;
@@ -9,8 +9,8 @@ use crate::world::Job;
 use api::status::{JobStatusState, ReconciliationState};
 
 impl<K: Kind> Pass<'_, K> {
-    /// Brings the status in line with a job that its JobManager lists. False as long as its cancellation is on its way:
-    /// only its end counts then.
+    /// Updates the status from a job that its JobManager lists. Returns false while its cancellation is in progress,
+    /// when only its end matters.
     pub(crate) fn follow_listed_job(&mut self, job: &Job) -> Result<bool, Halt> {
         let before = self.status.job().state;
         let was_terminal = before.is_some_and(JobStatusState::is_globally_terminal);

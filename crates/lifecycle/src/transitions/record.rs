@@ -1,4 +1,4 @@
-//! Records of a pass: the stored specs, the job's state, errors, and the end of the plan.
+//! What a pass records: the stored specs, the job's state, errors, and the end of the plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,19 +26,19 @@ use api::status::{JobStatusState, LifecycleState, ReconciliationState, Reconcili
 use config::{FlinkConfig, options};
 use state::restore_point::RestorePoint;
 
-/// Shortest pause between two looks at what rests: one resource must not keep others waiting.
+/// Minimum interval between two passes over an idle resource, so that it does not delay others.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Longer than this no request to cancel a job is on its way.
+/// Maximum time that a request to cancel a job takes to arrive.
 const CANCEL_ON_ITS_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 impl<K: Kind> Pass<'_, K> {
-    /// The job of the spec; an empty one for a session cluster.
+    /// Returns the job of the spec; an empty one for a session cluster.
     pub(crate) fn job(&self) -> JobSpec {
         self.spec.job().cloned().unwrap_or_default()
     }
 
-    /// The state that the user names to start from; a blank path is none.
+    /// Returns the state to start from that the user names; a blank path is ignored.
     pub(crate) fn named_state(&self) -> Option<String> {
         let path = self.spec.job()?.initial_savepoint_path.as_ref()?;
         (!path.trim().is_empty()).then(|| path.clone())
@@ -48,25 +48,25 @@ impl<K: Kind> Pass<'_, K> {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
-    /// True if the job keeps no state, by a spec that was judged and is carried out. Observing comes
-    /// first, and a spec that will be refused drops no state.
+    /// Returns true if the job keeps no state according to a spec that was validated and is in force. The spec is
+    /// observed before it is validated, and one that will be refused must not drop state.
     pub(crate) fn is_stateless_for_certain(&self) -> bool {
         self.job().upgrade_mode == UpgradeMode::Stateless
             && self.status.observed_generation() == Some(self.world.generation())
     }
 
-    /// How the running job was started, or the stopped one was stopped.
+    /// Returns how the running job was started, or the stopped one was stopped.
     pub(crate) fn last_mode(&self) -> UpgradeMode {
         let job = self.last.as_ref().and_then(|last| last.spec.job());
         job.map_or(UpgradeMode::Stateless, |job| job.upgrade_mode)
     }
 
-    /// Returns the spec that runs: after a rollback not the last one but the last stable one.
+    /// Returns the spec that runs: after a rollback it is the last stable one, not the last one.
     pub(crate) fn deployed_spec(&self, last: &Reconciled<K::Spec>) -> K::Spec {
         deployed(self.status.reconciliation(), last).into_owned().spec
     }
 
-    /// The restore point on record: the path of the last savepoint or checkpoint.
+    /// Returns the restore point on record: the path of the last savepoint or checkpoint.
     pub(crate) fn savepoint_path(&self) -> Option<String> {
         job::savepoint_path(self.status.job())
     }
@@ -75,13 +75,12 @@ impl<K: Kind> Pass<'_, K> {
         job::id(self.status.job()).ok_or_else(|| Halt::cannot("the status has no job id"))
     }
 
-    /// The configuration that what runs is looked at with, with the operator's options as they are
-    /// wanted now.
+    /// Returns the configuration used to observe what runs, with the currently desired operator options.
     pub(crate) fn observe_config(&self) -> Result<Arc<FlinkConfig>, Halt> {
         K::observe_config(self)
     }
 
-    /// `kubernetes.operator.reconcile.interval`, which a resource may set, and no shorter than a second.
+    /// Returns `kubernetes.operator.reconcile.interval`, which a resource may set, but at least one second.
     pub(crate) fn interval(&self) -> Duration {
         self.observe_config()
             .ok()
@@ -95,12 +94,12 @@ impl<K: Kind> Pass<'_, K> {
         self.steps.extend(event.map(Step::from));
     }
 
-    /// When the job got the state it has, or was deployed, whichever is later.
+    /// Returns when the job entered its state or was deployed, whichever is later.
     pub(crate) fn job_state_since(&self) -> Timestamp {
         job::state_since(self.status.job(), self.status.reconciliation(), self.world.now)
     }
 
-    /// Stores `last`, with the trigger nonces that were used up so far.
+    /// Stores `last` with the trigger nonces that were used up so far.
     pub(crate) fn store_last(&mut self, last: Reconciled<K::Spec>) {
         let reconciliation = self.status.reconciliation_mut();
         self.last = Some(Arc::new(job::store(reconciliation, self.last.as_deref(), last)));
@@ -115,10 +114,10 @@ impl<K: Kind> Pass<'_, K> {
         job::stored(&self.spec, state, mode, is_first)
     }
 
-    /// The wanted spec is about to replace what runs: nothing runs for it yet.
+    /// Records that the desired spec is about to replace what runs: nothing runs for it yet.
     pub(crate) fn store_before_deploy(&mut self, mode: UpgradeMode, is_first: bool) {
         if self.status.job().state == Some(JobStatusState::Cancelling) {
-            // The Java operator cancels what it rolls back. Its end is not waited for.
+            // The Java operator cancels what it rolls back. Its end is not awaited.
             self.set_job_state(JobStatusState::Finished);
         }
         let last = self.stored(JobState::Suspended, mode, is_first);
@@ -126,7 +125,7 @@ impl<K: Kind> Pass<'_, K> {
         K::spec_stored(self, JobState::Suspended);
     }
 
-    /// The wanted spec runs, or is about to.
+    /// Records that the desired spec runs, or is about to.
     pub(crate) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
         let last = self.stored(JobState::Running, mode, is_first);
         self.store_deployed(last, ReconciliationState::Deployed);
@@ -143,14 +142,14 @@ impl<K: Kind> Pass<'_, K> {
         self.status.set_error(None);
     }
 
-    /// The wanted spec is the one that runs already. It was started as the rollback noted, whatever
-    /// the user would have it now.
+    /// Records that the desired spec already runs. It was started in the mode that the rollback noted, whatever the
+    /// user requests now.
     pub(crate) fn store_as_it_runs(&mut self) {
         let last = self.stored(JobState::Running, self.last_mode(), false);
         self.store_deployed(last, ReconciliationState::Deployed);
     }
 
-    /// The job is stopped and stays so; `mode` says how it was stopped.
+    /// Records that the job is stopped and stays so; `mode` is how it was stopped.
     pub(crate) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
         let mode = mode.unwrap_or_else(|| self.last_mode());
         let last = self.stored(JobState::Suspended, mode, false);
@@ -168,7 +167,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// A change that needs nothing done is still noted as seen.
+    /// Records that a change was seen that requires no action.
     pub(crate) fn refresh_metadata(&mut self) {
         let Some(last) = &self.last else { return };
         if self.status.observed_generation() == Some(self.generation) {
@@ -183,9 +182,9 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// The job that is being cancelled is listed as `state`; answers whether the cancel stands. A request
-    /// that was just made may be on its way, and is made again. One that never arrived is decided anew:
-    /// what was noted of the job's state is as old, and its user may want something else by now.
+    /// Returns true if the cancellation of a job that is listed as `state` is still in effect. A recent request may not
+    /// have arrived yet, and is repeated. One that never arrived is decided again: the recorded state of the job is as
+    /// old, and its user may want something else by now.
     pub(crate) fn is_cancel_on_its_way(&mut self, state: JobStatusState) -> bool {
         let is_lost = state != JobStatusState::Cancelling;
         // The state that its successor starts from was named, and the successor is stored.
@@ -201,9 +200,9 @@ impl<K: Kind> Pass<'_, K> {
         true
     }
 
-    /// True if a job whose JobManager has no statistics may have had state all the same, by when it
-    /// `started` and `ended`, or now. One that never ran is given up when the adaptive scheduler has
-    /// waited for its first resources; one that lived longer may have run, lost them, and waited.
+    /// Returns true if a job whose JobManager has no statistics may still have had state, depending on when it
+    /// `started` and `ended`, or on the current time. A job that never ran is given up once the adaptive scheduler has
+    /// waited for its first resources. One that lived longer may have run, lost them, and waited.
     pub(crate) fn may_have_run(
         &self,
         started: Option<Timestamp>,
@@ -213,13 +212,13 @@ impl<K: Kind> Pass<'_, K> {
             return Ok(true);
         }
         let wait = job::resource_wait(&*self.observe_config()?);
-        // Of a job that was cancelled without an execution graph, Flink does not tell when.
+        // For a job cancelled without an execution graph, Flink does not report when it ended.
         let ended = ended.filter(|ended| Some(*ended) >= started).unwrap_or(self.world.now);
         let lived = started.map(|at| ended.duration_since(at));
         Ok(lived.is_none_or(|lived| lived > wait))
     }
 
-    /// The statistics as the upgrade table takes them: it is blank only what may have had state.
+    /// Returns the statistics for the upgrade table. There, they are blank only if the job may have had state.
     pub(crate) fn checkpoints_for_table(&self) -> Result<Lazy<Checkpoints>, Halt> {
         let mut checkpoints = lazy(self.world.checkpoints()?);
         if let Lazy::Known(Checkpoints { is_blank: is_blank @ true, .. }) = &mut checkpoints {
@@ -240,19 +239,19 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// The last spec that was stable.
+    /// Returns the last stable spec.
     pub(crate) fn stable_spec(&self) -> Option<Reconciled<K::Spec>> {
         let text = self.status.reconciliation().last_stable_spec.as_ref()?;
         self.world.memo.parse(text).ok().map(|stable| Reconciled::clone(&stable))
     }
 
-    /// Says once per generation what changed.
+    /// Announces the changes once per generation.
     pub(crate) fn announce(&mut self, diff: &SpecDiff) {
         self.steps.extend(diff.announcement(self.generation).map(Step::from));
     }
 
-    /// Says what changed in front of what `start` does about it. Where that is refused, the refusal
-    /// says it all: nothing is to be sent to the API server in each pass until somebody answers it.
+    /// Announces the changes before what `start` does about them. If it is refused, the refusal is enough: an event in
+    /// each pass until someone responds would only burden the API server.
     pub(crate) fn announcing(
         &mut self,
         diff: &SpecDiff,
@@ -279,7 +278,7 @@ impl<K: Kind> Pass<'_, K> {
         self.steps.push(event.into());
     }
 
-    /// Tells each exception of the job once, as an event.
+    /// Reports each exception of the job once, as an event.
     pub(crate) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt> {
         let (told, now) = (self.world.told_exceptions.as_ref(), self.world.now);
         if told.is_some_and(|told| told.is_complete_for(job)) {
@@ -298,13 +297,13 @@ impl<K: Kind> Pass<'_, K> {
         self.steps.push(Step::RecordRevision(Box::new(Superseded { spec, restore_point })));
     }
 
-    /// The status as it is now must be stored before the steps that follow.
+    /// Adds a step that stores the current status before the steps that follow.
     pub(crate) fn write_intent(&mut self) {
         self.settle();
         self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
     }
 
-    /// Brings the derived fields in line with the rest.
+    /// Updates the derived fields.
     fn settle(&mut self) {
         let rollback = self.rollback_on_record();
         let failed_stop = self.failed_stop_on_record();
@@ -332,15 +331,15 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Stores an error with the stops that failed so far.
+    /// Stores an error with the failed stops so far.
     fn store_error(&mut self, document: Document) {
         let stop_attempts = self.failed_stops();
         let text = Document { stop_attempts, ..document }.to_text();
         self.status.set_error(Some(text));
     }
 
-    /// True if the error of the status is none, over, what the last plan stopped at itself, or something
-    /// that can be told beside it.
+    /// Returns true if the status has no error, or one that is over, that the last plan stopped at itself, or that can
+    /// be reported alongside another one.
     pub(crate) fn has_room(&self) -> bool {
         if self.rollback_on_record().is_some() || self.failed_stop_on_record().is_some() {
             return true;
@@ -349,8 +348,7 @@ impl<K: Kind> Pass<'_, K> {
         reason_of(error).as_deref() == Some(NOT_CARRIED_OUT) || K::has_recovered(self)
     }
 
-    /// True if the stored error is what a plan stopped at, which is over, and nothing else is told
-    /// in it.
+    /// Returns true if the stored error is only one at which a plan stopped, and that is over.
     fn is_carried_out(&self) -> bool {
         let error = self.status.error().unwrap_or_default();
         reason_of(error).as_deref() == Some(NOT_CARRIED_OUT)
@@ -358,8 +356,8 @@ impl<K: Kind> Pass<'_, K> {
             && K::lost(self).is_none()
     }
 
-    /// The stored status with the error that the last plan stopped at. This one may stop there, too,
-    /// and what it comes to would not be stored.
+    /// Stores the status with the error at which the last plan stopped. This plan may stop there, too, and its final
+    /// status would not be stored.
     fn report_first(&mut self) {
         if self.problem.is_some() || self.world.stopped_at().is_none() {
             return;
@@ -372,8 +370,8 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Why the spec was rolled back. It stays in the status until there is another spec: by itself,
-    /// or as a cause of what is wrong beside it. The Java operator does not keep why.
+    /// Returns why the spec was rolled back. This stays in the status until the spec changes, as the error itself or as
+    /// a cause. The Java operator does not keep the reason.
     fn rollback_on_record(&self) -> Option<Part> {
         let state = self.status.reconciliation().state;
         let is_back =
@@ -390,7 +388,7 @@ impl<K: Kind> Pass<'_, K> {
         part.or_else(|| was_over.then(unknown))
     }
 
-    /// That the record went back stays in the status beside what else is wrong.
+    /// Returns that the record went back, which stays in the status alongside other errors.
     fn set_back_on_record(&self) -> Option<Part> {
         let is_told = |problem: &Problem| matches!(problem.note, Some(ErrorNote::WentBack(_)));
         if self.problem.as_ref().is_some_and(is_told) {
@@ -399,7 +397,7 @@ impl<K: Kind> Pass<'_, K> {
         StoredError::read(self.world.status.error()).went_back().map(Part::from)
     }
 
-    /// The plan as it stands, with its reason.
+    /// Returns the plan as it is, with its reason.
     pub(crate) fn finish(
         &mut self,
         because: impl Into<String>,
@@ -427,7 +425,7 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// A plan that changes nothing at all, not even the status.
+    /// Returns a plan that changes nothing, not even the status.
     pub(crate) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
         Plan {
             steps: vec![],

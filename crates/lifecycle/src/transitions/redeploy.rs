@@ -1,5 +1,5 @@
-//! The newest state of a job that is dropped for one which its user names: once its HA metadata are
-//! gone the history alone leads to it.
+//! The newest state of a job that is dropped for one named by its user. Once its HA metadata is gone, only the history
+//! leads to it.
 
 use std::ops::ControlFlow;
 
@@ -19,13 +19,13 @@ use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use state::references::is_checkpoint;
 use state::restore_point::RestorePoint;
 
-/// How long a redeploy waits for statistics: some JobManagers never tell them, and what the user names is
-/// to be started.
+/// How long a redeploy waits for statistics. Some JobManagers never report them, and what the user names has to be
+/// started.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 impl<K: Kind> Pass<'_, K> {
-    /// Path of the newest state of a job that runs, if it outlives the job's cancellation; a reason
-    /// where its JobManager does not tell.
+    /// Returns the path of a running job's newest state if it outlives the job's cancellation, or a reason if its
+    /// JobManager does not say.
     pub(crate) fn state_to_drop(&self) -> Result<Result<Option<String>, String>, Halt> {
         let latest = match self.world.checkpoints()? {
             Ok(checkpoints) => checkpoints.latest.as_ref().map(|latest| latest.path.clone()),
@@ -36,7 +36,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(Ok(stays.then_some(path)))
     }
 
-    /// True where checkpoints outlive a cancelled job; by its configuration where nobody answers.
+    /// Returns true if checkpoints outlive a cancelled job. If no one answers, its configuration decides.
     pub(crate) fn retains_checkpoints(&self) -> Result<bool, Halt> {
         Ok(match self.world.retention()? {
             Ok(is_retained) => *is_retained,
@@ -46,15 +46,15 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// The state of the job that a redeploy drops, or the plan that waits for its JobManager to tell. One
-    /// that does not answer is not waited for: the redeploy may be the way out.
+    /// Returns the state of the job that a redeploy drops, or the plan that waits for its JobManager to report it. One
+    /// that does not answer is not waited for: the redeploy may be the solution.
     pub(crate) fn left_behind(
         &mut self,
         last: &ReconciledSpec,
     ) -> Result<ControlFlow<Plan, RestorePoint>, Halt> {
         let is_recorded = match last.job_state() {
             JobState::Suspended => self.last_mode() == UpgradeMode::Savepoint,
-            // Its end was seen, and what it left.
+            // Its end was observed, and what it left.
             JobState::Running => {
                 self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
             }

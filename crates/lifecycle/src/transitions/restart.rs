@@ -1,7 +1,7 @@
-//! Starting a job again that failed for good or is unhealthy, and not too often.
+//! Restarts a job that failed permanently or is unhealthy, with a backoff.
 //!
-//! The attempts of a deployment are counted in `status.clusterInfo`, so that a new operator does not
-//! start over; the status of a session job has no place for them.
+//! The attempts of a deployment are counted in `status.clusterInfo`, so that a new operator does not start over. The
+//! status of a session job has no place for them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationStat
 use config::options;
 
 impl<K: Kind> Pass<'_, K> {
-    /// Those of the generation that runs.
+    /// Returns the attempts of the running generation.
     fn attempts(&self) -> Attempts {
         let generation = self.status.observed_generation().unwrap_or(self.generation);
         let deployed = self.status.reconciliation().reconciliation_timestamp;
@@ -31,12 +31,12 @@ impl<K: Kind> Pass<'_, K> {
         stored.unwrap_or(Attempts { generation, deployed, ..Attempts::default() })
     }
 
-    /// When the deployed spec was first deployed, in milliseconds since the epoch.
+    /// Returns when the deployed spec was first deployed, in milliseconds since the epoch.
     pub(crate) fn deployed_since(&self) -> i64 {
         self.attempts().deployed
     }
 
-    /// Counts this attempt, or tells how long it has to wait.
+    /// Counts this attempt, or returns how long it has to wait.
     pub(crate) fn take_attempt(&mut self) -> Result<u32, Duration> {
         let now = self.world.now.as_millisecond();
         let attempts = self.attempts().recent(now);
@@ -49,8 +49,8 @@ impl<K: Kind> Pass<'_, K> {
         Ok(attempts.count)
     }
 
-    /// Tells that a failed job is started again. What it failed of is in the events; the next try
-    /// begins without it.
+    /// Reports that a failed job is started again. The cause of its failure is in the events; the next attempt begins
+    /// without it.
     pub(crate) fn announce_restart(&mut self, attempt: u32) {
         self.tell(Event::warning(
             "RestartFailedJob",
@@ -63,7 +63,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// `job.restart.failed`: a job that failed for good is started again from what it left.
+    /// Carries out `job.restart.failed`: a job that failed permanently is started again from what it left.
     pub(crate) fn restart_failed(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_asked = self.observe_config()?.get(&options::JOB_RESTART_FAILED)?;
         if !is_asked || self.status.job_status.state != Some(JobStatusState::Failed) {
@@ -108,7 +108,7 @@ impl DeploymentPass<'_> {
         Ok(Some(Plan { because: because.to_owned(), ..plan }))
     }
 
-    /// Notes how the job does, where that is asked.
+    /// Records the job's health if that is enabled.
     pub(crate) fn observe_health(&mut self) -> Result<(), Halt> {
         let config = self.observe_config()?;
         if !config.get(&options::CLUSTER_HEALTH_CHECK_ENABLED)? {
@@ -124,8 +124,8 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery
-    /// of lost ones then starts with the newest state.
+    /// Carries out `cluster.health-check.enabled`: an unhealthy job gets a new JobManager, which the recovery of lost
+    /// ones then starts with the newest state.
     pub(crate) fn restart_unhealthy(&mut self, last: &ReconciledSpec) -> Maybe {
         let is_ready =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Ready;

@@ -1,7 +1,7 @@
 //! The restore point of the next start: one function that names it or refuses.
 //!
-//! A start is empty only when the user asked for that, or when it is known that there was never
-//! any state. Everything that is merely unknown is a refusal.
+//! A start is empty only if the user requested that, or if it is known that there never was any state. Anything that is
+//! merely unknown is a refusal.
 
 use api::job::UpgradeMode;
 use api::status::LAST_STATE_PATH;
@@ -9,23 +9,23 @@ use api::status::LAST_STATE_PATH;
 use crate::world::HaMetadata;
 use state::restore_point::RestorePoint;
 
-/// High availability as far as a restore is concerned.
+/// What a restore needs to know about high availability.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HighAvailability {
     Off,
-    /// It could not be read; says nothing about what is there.
+    /// It could not be read; says nothing about what exists.
     Unknown(String),
     Known(HaMetadata),
 }
 
-/// All that the choice may look at.
+/// Everything that the choice depends on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RestoreFacts {
-    /// `spec.job.upgradeMode` as the user has it now.
+    /// The current `spec.job.upgradeMode`.
     pub wanted: UpgradeMode,
-    /// How the job was stopped: the mode stored when that was decided.
+    /// How the job was stopped: the mode that was stored when that was decided.
     pub stopped_as: UpgradeMode,
-    /// `status.jobStatus.upgradeSavepointPath`, else the deprecated last savepoint.
+    /// `status.jobStatus.upgradeSavepointPath`, or else the deprecated last savepoint.
     pub path: Option<String>,
     pub high_availability: HighAvailability,
 }
@@ -33,7 +33,7 @@ pub struct RestoreFacts {
 /// Why no restore point can be named.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// May pass by itself: look again.
+    /// Possibly transient: try again.
     NotYet(String),
     /// A person has to choose the state.
     NeedsPerson(String),
@@ -51,10 +51,10 @@ impl Refusal {
 pub(super) const CHOOSE: &str = "set `spec.job.initialSavepointPath` to the state to start from and a new \
      `spec.job.savepointRedeployNonce`. Manual restore required.";
 
-/// The restore point for a job that was stopped.
+/// Returns the restore point of a job that was stopped.
 ///
 /// # Errors
-/// A [`Refusal`] when the state to restore is unknown, missing or not readable.
+/// A [`Refusal`] if the state to restore is unknown, missing or not readable.
 pub fn restore_point(facts: &RestoreFacts) -> Result<RestorePoint, Refusal> {
     let RestoreFacts { wanted, stopped_as, path, high_availability } = facts;
     match (wanted, stopped_as) {

@@ -1,5 +1,4 @@
-//! The restore point of every start there is: from what is on record, and by one function,
-//! [`restore_point`].
+//! The restore point of every kind of start, chosen from the record by a single function, [`restore_point`].
 
 use super::restore::{CHOOSE, HighAvailability, Refusal, RestoreFacts, restore_point};
 use super::stop::MOVED;
@@ -17,7 +16,7 @@ use api::status::LAST_STATE_PATH;
 use config::cluster::is_high_availability_on;
 use state::restore_point::RestorePoint;
 
-/// Names the restore point, or says why not.
+/// Returns the restore point, or why there is none.
 fn point(facts: &RestoreFacts) -> Result<RestorePoint, Halt> {
     restore_point(facts).map_err(|refusal| match refusal {
         Refusal::NotYet(message) => Halt::cannot(message),
@@ -26,12 +25,12 @@ fn point(facts: &RestoreFacts) -> Result<RestorePoint, Halt> {
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// Of a first start: what the user names, or nothing.
+    /// Returns the restore point of a first start: what the user names, or nothing.
     pub(crate) fn first_restore_point(&self) -> RestorePoint {
         self.named_state().map_or(RestorePoint::Empty, RestorePoint::Path)
     }
 
-    /// Returns the restore point that the cluster which was created already was started from.
+    /// Returns the restore point that the existing cluster was started from.
     pub(crate) fn restored_from(&self) -> RestorePoint {
         match self.savepoint_path() {
             Some(path) if path == LAST_STATE_PATH => RestorePoint::HaMetadata,
@@ -40,16 +39,16 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// True if the stop was for a savepoint redeploy: then the path given by the user counts, in
-    /// whatever mode the job is upgraded otherwise.
+    /// Returns true if the stop was for a savepoint redeploy. The path given by the user is then used, regardless of
+    /// the job's upgrade mode.
     pub(crate) fn is_savepoint_redeploy(&self, last: &Reconciled<K::Spec>) -> bool {
         let path = self.status.job().upgrade_savepoint_path.as_deref();
         last.spec.job().is_some_and(|job| job::is_savepoint_redeploy(job, path))
     }
 
-    /// How a job is started whose spec did not become stable. Empty only if its user does not care for
-    /// state; by the mode of the spec that is in force, as the stored one tells how the job was started,
-    /// which says nothing about what it has saved since.
+    /// Returns the mode for starting a job whose spec did not become stable. It is empty only if its user does not need
+    /// state. The spec in force decides: the mode of the stored one says how the job was started, not what it has saved
+    /// since.
     pub(crate) fn mode_of_rollback(&self) -> UpgradeMode {
         match self.job().upgrade_mode {
             UpgradeMode::Stateless => UpgradeMode::Stateless,
@@ -59,7 +58,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// Of the wanted spec, after the job of the record was stopped.
+    /// Returns the restore point of the desired spec, after the job on record was stopped.
     pub(crate) fn next_restore_point(
         &self,
         last: &Reconciled<K::Spec>,
@@ -72,7 +71,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         self.restore_point_after_stop(wanted, self.stopped_as(last), &last.spec, &self.spec)
     }
 
-    /// Of `next`, after the job of `last` was stopped as `stopped_as`.
+    /// Returns the restore point of `next`, after the job of `last` was stopped as `stopped_as`.
     fn restore_point_after_stop(
         &self,
         wanted: UpgradeMode,
@@ -92,7 +91,7 @@ impl<K: Lifecycle> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// Of the last stable spec, after the job of the failed one was stopped as `stopped_as`.
+    /// Returns the restore point of the last stable spec, after the job of the failed one was stopped as `stopped_as`.
     pub(crate) fn rollback_restore_point(
         &self,
         stopped_as: UpgradeMode,
@@ -105,13 +104,13 @@ impl DeploymentPass<'_> {
         self.restore_point_after_stop(self.mode_of_rollback(), stopped_as, failed, stable)
     }
 
-    /// Of a job whose JobManager is lost, and whether under its old id.
+    /// Returns the restore point of a job whose JobManager is lost, and whether it keeps its id.
     pub(crate) fn recovery_restore_point(
         &self,
         last: &ReconciledSpec,
     ) -> Result<(RestorePoint, bool), Halt> {
         let high_availability = match self.is_started_with_high_availability()? {
-            // It has not written the metadata that there may be under its id.
+            // It did not write any metadata that may exist under its id.
             Some(false) => HighAvailability::Off,
             Some(true) | None => self.high_availability(&self.deployed_spec(last))?,
         };
@@ -147,8 +146,8 @@ impl DeploymentPass<'_> {
         Ok((restore, true))
     }
 
-    /// Without HA metadata a stateless job starts over; any other waits for a person, and so does one
-    /// that only a refused spec calls stateless.
+    /// Returns the restore point without HA metadata: a stateless job starts over. Any other waits for a person, and so
+    /// does one that only a refused spec declares stateless.
     fn restore_point_without_metadata(&self) -> Result<RestorePoint, Halt> {
         if self.job().upgrade_mode == UpgradeMode::Stateless {
             return Ok(RestorePoint::Empty);
@@ -156,7 +155,7 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", self.lost()?)))
     }
 
-    /// A job that was stopped with nothing but HA metadata has to find them again.
+    /// Refuses to move the HA metadata of a job that was stopped with nothing else.
     pub(crate) fn refuse_moved_metadata(
         &self,
         left_by: &FlinkDeploymentSpec,
@@ -168,7 +167,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    /// What HA metadata named when it was decided to go on by them, they name still.
+    /// Refuses HA metadata older than what it named when it was decided to restore from it.
     pub(crate) fn refuse_older_metadata(&self, left: &HighAvailability) -> Result<(), Halt> {
         let HighAvailability::Known(HaMetadata { checkpoint: Some(newest), .. }) = left else {
             return Ok(());
@@ -184,7 +183,7 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("RestoreFailed", message)))
     }
 
-    /// High availability of `spec`, with the job's metadata.
+    /// Returns the high availability of `spec`, with the job's metadata.
     pub(crate) fn high_availability(
         &self,
         spec: &FlinkDeploymentSpec,

@@ -1,12 +1,12 @@
-//! Going back by itself to the last spec that was stable.
+//! Automatic rollback to the last stable spec.
 //!
-//! A spec that did not become stable in time gives way to the one before. The newest state is
-//! carried over by the same table and the same choice of a restore point as in any upgrade; where
-//! they would wait or refuse, nothing is rolled back, and it is said why.
+//! A spec that did not become stable in time is replaced by the previous one. The newest state is carried over by the
+//! same table and the same choice of a restore point as in any upgrade. If these would wait or refuse, nothing is
+//! rolled back, and the reason is reported.
 //!
-//! Where a rollback stands is in the status alone. `ROLLING_BACK` with a JobManager that is
-//! `MISSING` means that the failed one is being removed. With one that is `DEPLOYING` the failed one
-//! was seen to be gone, so that a JobManager found then is already the one rolled back to.
+//! The progress of a rollback is in the status alone. `ROLLING_BACK` with a JobManager that is `MISSING` means that the
+//! failed one is being removed. With one that is `DEPLOYING`, the failed one was seen to be gone, so that a JobManager
+//! found then is already that of the rollback.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use config::cluster::is_high_availability_on;
 use config::options;
 use state::restore_point::RestorePoint;
 
-/// Facts that the time of a rollback depends on, for any kind that is rolled back.
+/// Facts that decide when to roll back, for any kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct RollbackFacts {
@@ -42,7 +42,7 @@ pub struct RollbackFacts {
     /// `kubernetes.operator.deployment.rollback.enabled`.
     pub is_enabled: bool,
     pub state: ReconciliationState,
-    /// The deployed spec differs from the last stable one in nothing that matters.
+    /// The deployed spec does not differ significantly from the last stable one.
     pub is_stable: bool,
     /// There is a last stable spec, and it ran.
     pub has_target: bool,
@@ -50,11 +50,11 @@ pub struct RollbackFacts {
     pub is_version_changed: bool,
     /// `status.reconciliationStatus.reconciliationTimestamp`.
     pub deployed: Timestamp,
-    /// How long a spec has to become stable.
+    /// How long a spec may take to become stable.
     pub patience: Duration,
 }
 
-/// Time at which to go back, if at all.
+/// When to roll back, if at all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Due {
     Never,
@@ -63,7 +63,7 @@ pub enum Due {
     Now,
 }
 
-/// Decides if the deployed spec had its time. Says nothing about the state to restore.
+/// Decides whether the deployed spec has used up its time. Says nothing about the state to restore.
 pub fn due(facts: &RollbackFacts) -> Due {
     let RollbackFacts { now, is_enabled, state, is_stable, has_target, .. } = *facts;
     let may_go_back = is_enabled && has_target && !is_stable && !facts.is_version_changed;
@@ -79,19 +79,19 @@ pub fn due(facts: &RollbackFacts) -> Due {
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// How long a spec has to become stable: to run, and then to prove itself.
+    /// Returns how long a spec may take to become stable: to start running, and then to prove itself.
     pub(crate) fn patience(&self) -> Result<Duration, Halt> {
         let config = self.observe_config()?;
         let ready: Duration = config.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?;
         Ok(ready.saturating_add(config.get(&options::DEPLOYMENT_STABLE_RUNNING_FOR)?))
     }
 
-    /// How long the spec still has to become stable; `Never` where it is not rolled back.
+    /// Returns how much time the spec has left to become stable; `Never` if it is not rolled back.
     pub(crate) fn rollback_due(&self, last: &Reconciled<K::Spec>) -> Result<Due, Halt> {
         let config = self.observe_config()?;
         let state = self.status.reconciliation().state;
         let is_enabled = config.get(&options::DEPLOYMENT_ROLLBACK_ENABLED)?;
-        // Most resources end here, and spare the reading of their stable spec.
+        // Most resources end here, which saves parsing their stable spec.
         if !is_enabled || state != ReconciliationState::Deployed {
             return Ok(Due::Never);
         }
@@ -113,7 +113,7 @@ impl<K: Kind> Pass<'_, K> {
         }))
     }
 
-    /// The last spec that was stable, without which nothing is rolled back.
+    /// Returns the last stable spec, without which nothing is rolled back.
     pub(crate) fn spec_to_roll_back_to(&self) -> Result<Reconciled<K::Spec>, Halt> {
         self.stable_spec().ok_or_else(|| {
             Halt::problem(Problem::upgrade(
@@ -125,7 +125,7 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
-    /// Tells that the spec failed for this cause, although it was given so much time.
+    /// Reports that the spec failed for this cause within the given time.
     pub(crate) fn announce_rollback(&mut self, component: Component, time: &str, cause: &str) {
         let message = "Rolling back failed deployment.";
         self.tell(Event::normal("Rollback", Component::JobManagerDeployment, message));
@@ -133,11 +133,11 @@ impl<K: Kind> Pass<'_, K> {
         let kind = ErrorType::DeploymentFailed;
         let problem = Problem::new(kind, "RolledBack", component, message);
         self.problem = Some(Problem { note: Some(ErrorNote::RolledBack), ..problem });
-        // The counts of the failed spec mean nothing for the one that comes.
+        // The attempts of the failed spec do not apply to the next one.
         K::note_attempts(self, None);
     }
 
-    /// True if nothing that matters has changed since a spec was stable.
+    /// Returns true if nothing significant has changed since a spec was stable.
     pub(crate) fn is_proven(&self, last: &Reconciled<K::Spec>) -> bool {
         self.stable_spec().is_some_and(|stable| {
             K::changes(&stable.spec, &last.spec).class() == ChangeClass::Ignore
@@ -146,7 +146,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// Begins a rollback when it is time for one and the newest state can be carried over.
+    /// Begins a rollback if it is due and the newest state can be carried over.
     pub(crate) fn roll_back_if_due(&mut self, last: &ReconciledSpec) -> Maybe {
         if self.rollback_due(last)? != Due::Now {
             return Ok(None);
@@ -177,8 +177,8 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Tries the spec that is rolled back to, where a job runs that the rollback would stop. One that does not is
-    /// rolled back at once.
+    /// Tries the spec of the rollback if a job runs that the rollback would stop. Without a running job, it is rolled
+    /// back at once.
     fn preflight_of_rollback(
         &mut self,
         last: &ReconciledSpec,
@@ -193,8 +193,8 @@ impl DeploymentPass<'_> {
         self.preflight(last, (&last.spec, &stable.spec), false)
     }
 
-    /// How the failed job is to be stopped so that the spec before it can start with the newest
-    /// state, or why it cannot.
+    /// Returns how to stop the failed job so that the previous spec can start with the newest state, or why that is
+    /// impossible.
     fn rollback_mode(
         &self,
         last: &ReconciledSpec,
@@ -205,7 +205,7 @@ impl DeploymentPass<'_> {
             return Ok(Ok((StopDecision::Stateless, UpgradeMode::Stateless)));
         }
         let mut facts = self.stop_facts(last)?;
-        // A failed job is not asked for a savepoint, and what it was started from may be old.
+        // A failed job is not asked for a savepoint, and the state it was started from may be old.
         facts.mode = self.mode_of_rollback();
         facts.is_version_changed = false;
         facts.checkpoint_age_max = None;
@@ -220,7 +220,7 @@ impl DeploymentPass<'_> {
                 return Ok(Err("the running job has no HA metadata".to_owned()));
             }
         };
-        // Nothing is taken down before it is known that what follows can start.
+        // Nothing is removed before it is known that what follows can start.
         match self.rollback_restore_point(mode, &last.spec, &stable.spec) {
             Ok(_) => Ok(Ok((decision, mode))),
             Err(Halt::Ask(question)) => Err(Halt::Ask(question)),
@@ -229,7 +229,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Writes down that the spec failed and how its job is stopped, then removes its JobManager.
+    /// Records that the spec failed and how its job is stopped, then removes its JobManager.
     fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> End {
         let cause = self.trouble();
         let time = format!("{:?}", self.patience()?);
@@ -238,7 +238,7 @@ impl DeploymentPass<'_> {
         self.take_down_as(ReconciliationState::RollingBack, last, mode, because)
     }
 
-    /// Removes the JobManager of a spec that stays the stored one.
+    /// Removes the JobManager of a spec that remains the stored one.
     pub(crate) fn take_down_as(
         &mut self,
         state: ReconciliationState,
@@ -272,7 +272,7 @@ impl DeploymentPass<'_> {
     fn note_how_it_was_stopped(&mut self, last: &ReconciledSpec, mode: UpgradeMode) {
         let started_empty = self.has_started_empty();
         if mode == UpgradeMode::Stateless || (mode == UpgradeMode::LastState && started_empty) {
-            // Not a path of the job that runs; HA metadata may name no checkpoint.
+            // Not a path of the running job; HA metadata may name no checkpoint.
             self.status.job_status.upgrade_savepoint_path = None;
         }
         let mut last = last.clone();
@@ -283,7 +283,7 @@ impl DeploymentPass<'_> {
         self.store_last(last);
     }
 
-    /// The failed JobManager goes, the last stable spec comes. A user who edits meanwhile wins.
+    /// Replaces the failed JobManager by the last stable spec. An edit of the user meanwhile takes precedence.
     pub(crate) fn continue_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         let stable = self.spec_to_roll_back_to()?;
         let job_manager = self.read_job_manager()?.cloned();
@@ -332,9 +332,9 @@ impl DeploymentPass<'_> {
         self.deploy_stable(last, &stable.spec, &restore)
     }
 
-    /// An edit that does not find the HA metadata of a job that is stopped with nothing else, or cannot
-    /// read them, waits for what is rolled back to: a job that runs can be saved first. Once it were
-    /// stored, nothing would tell any more where they are.
+    /// Refuses an edit, until the rollback is done, that would not find the HA metadata of a job stopped with nothing
+    /// else, or cannot read it. A running job can be saved first. If the edit were stored, the location of the metadata
+    /// would no longer be known.
     fn refuse_edit_without_metadata(
         &self,
         last: &ReconciledSpec,
@@ -361,7 +361,7 @@ impl DeploymentPass<'_> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
-    /// The rollback ends as an upgrade to what the user wants now, with the state at hand.
+    /// Ends the rollback as an upgrade to the user's current spec, with the available state.
     fn leave_rollback(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(last, diff);
@@ -401,7 +401,7 @@ impl DeploymentPass<'_> {
         self.store_last(last);
         self.status.reconciliation_status.reconciliation_timestamp =
             self.world.now.as_millisecond();
-        // From here on a JobManager that is found is this one.
+        // From here on, any JobManager that is found is this one.
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.write_intent();
         let keeps_ha_metadata = keeps_job_id || *restore == RestorePoint::HaMetadata;
@@ -411,7 +411,7 @@ impl DeploymentPass<'_> {
         Ok(self.finish(because, Some(SOON)))
     }
 
-    /// True if the JobManager that is there is the one that is rolled back to.
+    /// Returns true if the existing JobManager is that of the rollback.
     pub(crate) fn is_rollback_made(&self, job_manager: Option<&JobManager>) -> bool {
         self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Deploying
             && job_manager.is_some_and(|job_manager| !job_manager.is_deleting)
@@ -423,7 +423,7 @@ impl DeploymentPass<'_> {
         self.store_rolled_back(stable);
     }
 
-    /// A crash came between the creation and the status that tells of it.
+    /// Adopts a rollback after a crash between the creation and the status that records it.
     fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> End {
         let objects = self.render_deployed(stable)?;
         self.note_rollback_made(stable);
@@ -437,7 +437,7 @@ impl DeploymentPass<'_> {
         self.status.task_manager = self.task_manager_info_of(stable);
     }
 
-    /// Tells what keeps the deployed spec from being stable, as far as it is known.
+    /// Returns what keeps the deployed spec from being stable, as far as known.
     pub(crate) fn trouble(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
@@ -453,7 +453,7 @@ impl DeploymentPass<'_> {
             || REMOVED_UNSTARTED.get(&self.status.cluster_info).is_some();
         if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {
             match StoredError::read(Some(error)).note() {
-                // A refusal of before is no cause, but has one.
+                // A refusal from an earlier pass is not the cause, but contains it.
                 Some(ErrorNote::RollbackRefused { cause }) => return cause.clone(),
                 Some(ErrorNote::RolledBack) => {}
                 Some(_) | None => return message_of(error),

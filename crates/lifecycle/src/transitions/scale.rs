@@ -1,7 +1,7 @@
 //! Changing the parallelism of a running job without stopping it.
 //!
-//! Flink's adaptive scheduler takes new bounds for each vertex while the job runs. Where it cannot,
-//! or refuses, the change is brought about by an upgrade like any other.
+//! Flink's adaptive scheduler accepts new bounds for each vertex while the job runs. If it cannot, or refuses, the
+//! change is carried out by a normal upgrade.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ use config::options;
 /// Parallelism by vertex id.
 type Overrides = BTreeMap<String, String>;
 
-/// The bounds that bring `after` about, or nothing where a running job cannot follow: an override
-/// that was taken away leaves no number to go back to.
+/// Returns the bounds that apply `after`; `None` if a running job cannot follow: for a removed override, there is no
+/// previous number to return to.
 pub fn wanted_bounds(
     current: &BTreeMap<String, Bounds>,
     before: &Overrides,
@@ -35,7 +35,7 @@ pub fn wanted_bounds(
     let bounds = |(vertex, bounds): (&String, &Bounds)| {
         let Some(text) = after.get(vertex) else { return Some((vertex.clone(), *bounds)) };
         let upper: u32 = text.trim().parse().ok().filter(|upper| *upper > 0)?;
-        // Flink tells zero for a bound that was never set, and takes no zero.
+        // Flink reports zero for a bound that was never set, but does not accept zero.
         let lower = bounds.lower.clamp(1, upper);
         Some((vertex.clone(), Bounds { lower, upper }))
     };
@@ -43,7 +43,7 @@ pub fn wanted_bounds(
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// Scales the running job in place; nothing where that cannot be done.
+    /// Scales the running job in place; `None` if that is not possible.
     pub(crate) fn scale_in_place(
         &mut self,
         last: &Reconciled<K::Spec>,
@@ -93,7 +93,7 @@ impl<K: Kind> Pass<'_, K> {
             && K::flink_version(self).is_some_and(|version| version >= FlinkVersion::V1_18))
     }
 
-    /// The overrides that a spec leads to, the operator's defaults included.
+    /// Returns the overrides that result from a spec, including the operator's defaults.
     fn overrides(&self, spec: &K::Spec) -> Result<Overrides, Halt> {
         let config = K::submit_config(self, spec)?;
         Ok(config.find(&options::PARALLELISM_OVERRIDES)?.unwrap_or_default())

@@ -1,8 +1,7 @@
-//! When a running job counts as stable.
+//! Decides when a running job is stable.
 //!
-//! By default it is enough that it was seen running once, as with the Java operator. A user may ask
-//! for more: to run for a while, to complete checkpoints, not to restart. What is stable is what a
-//! rollback goes back to.
+//! By default, it is enough that it was seen running once, as in the Java operator. Users may require more: to run for
+//! a while, to complete checkpoints, not to restart. A rollback restores the last stable spec.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use api::status::JobStatusState;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// How often to look while only the job's own figures are missing.
+/// How often to check while only the job's own metrics are missing.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Conditions that the user sets for a job to be stable.
@@ -41,25 +40,24 @@ impl StableRules {
         })
     }
 
-    /// True if the job's own figures matter.
+    /// Returns true if the job's own metrics are needed.
     pub fn need_metrics(&self) -> bool {
         self.checkpoints > 0 || self.restarts_max.is_some()
     }
 }
 
-/// Verdict on whether a running job is stable.
+/// Whether a running job is stable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stability {
     Stable,
-    /// Not yet, for this reason; worth another look after `look_again`.
+    /// Not yet, for this reason; check again after `look_again`.
     Unproven {
         because: String,
         look_again: Duration,
     },
 }
 
-/// Judges a job that has run without a break since `running_since`. Figures that are not known
-/// prove nothing.
+/// Evaluates a job that has run without interruption since `running_since`. Unknown metrics prove nothing.
 pub fn judge(
     rules: &StableRules,
     now: Timestamp,
@@ -91,13 +89,13 @@ pub fn judge(
 }
 
 impl<K: Kind> Pass<'_, K> {
-    /// Marks the deployed spec as stable when the job has proven it.
+    /// Marks the deployed spec as stable once the job has proven it.
     pub(crate) fn mark_if_stable(&mut self, state: JobStatusState) -> Result<(), Halt> {
         if self.is_stable() {
             return Ok(());
         }
         let rules = StableRules::of(&*self.observe_config()?)?;
-        // A finished job has done all that can be asked of it.
+        // Nothing more can be required of a finished job.
         if state == JobStatusState::Finished || rules == StableRules::default() {
             self.mark_stable();
             return Ok(());

@@ -1,7 +1,7 @@
 //! How a running job is stopped so that its state survives: the upgrade table.
 //!
-//! The rows and their order are those of the Java operator; where it would go on with unknown
-//! state, this one waits or refuses.
+//! The rows and their order are those of the Java operator. Where that one would continue with unknown state, this one
+//! waits or refuses.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use state::references::is_checkpoint;
 
-/// Message when neither a JobManager nor HA metadata leads to the job's state.
+/// Message if neither a JobManager nor HA metadata leads to the job's state.
 pub(crate) const LOST: &str = "JobManager deployment is missing and HA metadata is not available \
      to make stateful upgrades. It is possible that the job has finished or terminally failed, or \
      the configmaps have been deleted. Manual restore required. Find the job's newest checkpoint \
      or savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` \
      to a new number.";
 
-/// Message when a job would look for its HA metadata where they are not.
+/// Message if a job would look for its HA metadata in the wrong place.
 pub(crate) const MOVED: &str = "the change moves HA metadata to another place or another job id \
                                 (`high-availability.*`, `$internal.pipeline.job-id`), where the \
                                 job's own metadata would not be found, and no savepoint of the \
@@ -30,13 +30,13 @@ pub(crate) const MOVED: &str = "the change moves HA metadata to another place or
 /// Why a change waits for a job.
 pub(crate) const NOT_RUNNING: &str = "the job is not running, so its state cannot be saved yet";
 
-/// Message when nobody knows a job any more.
+/// Message if a job is unknown to its JobManager and has no HA metadata.
 pub(crate) const VANISHED: &str = "Job Not Found: its JobManager no longer knows the job, and \
                                    there is no HA metadata of it. It is possible that the job \
                                    has finished, as it does when it is stopped with a savepoint, \
                                    or terminally failed. Manual restore required";
 
-/// The way out where the newest state of a job cannot be had.
+/// What to do if the newest state of a job is unavailable.
 pub(crate) const OTHER_STATE: &str = "To go on without it, find the job's newest checkpoint or \
      savepoint, set `spec.job.initialSavepointPath` to it and `spec.job.savepointRedeployNonce` to a \
      new number";
@@ -44,9 +44,9 @@ pub(crate) const OTHER_STATE: &str = "To go on without it, find the job's newest
 /// How a job is stopped.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StopDecision {
-    /// It has stopped; the next start restores as this mode.
+    /// It has stopped; the next start restores it in this mode.
     AlreadyStopped(UpgradeMode),
-    /// Drop it and its state, as the user asked.
+    /// Drop it and its state, as the user requested.
     Stateless,
     /// Stop with a savepoint.
     Savepoint,
@@ -63,7 +63,7 @@ pub enum StopDecision {
 }
 
 impl StopDecision {
-    /// True if something ends by it that may still do its work.
+    /// Returns true if it ends something that may still be working.
     pub(crate) fn ends_what_runs(&self) -> bool {
         match self {
             Self::Stateless | Self::Savepoint | Self::Cancel | Self::LastState => true,
@@ -74,18 +74,18 @@ impl StopDecision {
     }
 }
 
-/// A fact that must be looked up before the table can go on.
+/// A fact that must be looked up before the table can continue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
     HaMetadata,
     Checkpoints,
-    /// Retention of checkpoints, as the running job has it.
+    /// Retention of checkpoints, as configured in the running job.
     Retention,
-    /// The JobManager may never have run.
+    /// Whether the JobManager may never have run.
     NeverStarted,
 }
 
-/// A fact that is read only when a row depends on it.
+/// A fact that is read only if a row depends on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Lazy<T> {
     NotAsked,
@@ -93,19 +93,19 @@ pub enum Lazy<T> {
     Known(T),
 }
 
-/// All that the table looks at.
+/// Everything that the table depends on.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each named after its option")]
 pub struct StopFacts {
     pub now: Timestamp,
-    /// `spec.job.upgradeMode` as the user has it now.
+    /// The current `spec.job.upgradeMode`.
     pub mode: UpgradeMode,
     /// The mode stored with the last start: how the running job was started.
     pub started_as: UpgradeMode,
     pub state: Option<JobStatusState>,
     pub job_manager: JobManagerDeploymentStatus,
     pub is_high_availability_on: bool,
-    /// The wanted spec keeps HA metadata somewhere else, where those of the job are not found.
+    /// The desired spec keeps HA metadata in another place, where the job's metadata would not be found.
     pub moves_metadata: bool,
     pub is_version_changed: bool,
     pub has_savepoint_directory: bool,
@@ -113,24 +113,25 @@ pub struct StopFacts {
     pub may_fall_back: bool,
     /// `job.upgrade.last-state.job-cancel.enabled`.
     pub may_cancel: bool,
-    /// By the configuration checkpoints outlive a cancelled job.
+    /// According to the configuration, checkpoints outlive a cancelled job.
     pub retains_checkpoints: bool,
-    /// By the running job itself checkpoints outlive its cancellation: its `main()` may have set something else.
+    /// According to the running job, its checkpoints outlive its cancellation: its `main()` may override the
+    /// configuration.
     pub retention: Lazy<bool>,
     /// `job.upgrade.last-state.max.allowed.checkpoint.age`.
     pub checkpoint_age_max: Option<Duration>,
     pub job_started: Option<Timestamp>,
-    /// `status.jobStatus.upgradeSavepointPath`, else the deprecated last savepoint.
+    /// `status.jobStatus.upgradeSavepointPath`, or else the deprecated last savepoint.
     pub path: Option<String>,
     pub ha_metadata: Lazy<HaMetadata>,
     pub checkpoints: Lazy<Checkpoints>,
     pub never_started: Lazy<bool>,
 }
 
-/// Goes through the table; the first row that matches wins.
+/// Evaluates the table; the first matching row decides.
 ///
 /// # Errors
-/// The fact that the next row depends on, when it was not looked up yet.
+/// The fact that the next row depends on, if it was not looked up yet.
 pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
     let state = facts.state;
     let is_terminal = state.is_some_and(JobStatusState::is_globally_terminal);
@@ -174,8 +175,8 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
     last_resort(facts, true)
 }
 
-/// The job ended by itself, and there may be HA metadata of it although Flink removes them then. They
-/// are older than a savepoint that it left, or newer where Flink has run it again since.
+/// Decides for a job that ended by itself and may still have HA metadata, although Flink removes it at the end. The
+/// metadata is older than a savepoint that the job left, or newer if Flink has run it again since.
 fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
         let decision = last_resort(facts, !facts.is_version_changed)?;
@@ -195,8 +196,8 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let has_failed = facts.state == Some(JobStatusState::Failed);
     match &facts.ha_metadata {
         Lazy::Known(HaMetadata { checkpoint: None, .. }) => terminal(facts),
-        // Metadata follow each checkpoint: that in them is this one, or came later. A job that failed
-        // was not stopped with a savepoint, and Flink goes by them itself when it restarts one.
+        // Metadata follows each checkpoint: the one it names is this one or a later one. A failed job was not stopped
+        // with a savepoint, and Flink itself uses the metadata to restart one.
         Lazy::Known(_) if (is_checkpoint(path) || has_failed) && !facts.is_version_changed => {
             last_resort(facts, true)
         }
@@ -209,7 +210,7 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     }
 }
 
-/// The job ended by itself: its last state was recorded when that was seen.
+/// Decides for a job that ended by itself, and whose last state was recorded when that was observed.
 fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
     let unknown = || {
         StopDecision::Refuse(format!(
@@ -229,7 +230,7 @@ fn terminal(facts: &StopFacts) -> Result<StopDecision, Need> {
             Lazy::Known(Checkpoints { latest: None, unusable: None, .. })
                 if facts.started_as == UpgradeMode::Stateless =>
             {
-                // Started empty, and never completed a checkpoint: there is no state to lose.
+                // It was started empty and never completed a checkpoint: there is no state to lose.
                 Ok(StopDecision::AlreadyStopped(UpgradeMode::Stateless))
             }
             Lazy::Known(Checkpoints { latest: None, unusable: None, .. }) => {
@@ -272,7 +273,7 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
         if facts.moves_metadata && !facts.has_savepoint_directory {
             return Ok(StopDecision::Wait(MOVED.to_owned()));
         }
-        // Metadata count as the wanted spec reads them: without high availability it reads none.
+        // Metadata is used only as the desired spec reads it: without high availability, it reads none.
         if facts.is_high_availability_on && !facts.moves_metadata {
             match &facts.ha_metadata {
                 Lazy::NotAsked => return Err(Need::HaMetadata),
@@ -325,8 +326,8 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     }
 }
 
-/// Decides where cancelling would lose the state: a wait for the job, or for its configuration,
-/// unless its newest checkpoint is of no use.
+/// Decides if a cancellation would lose the state: waits for the job, or for its configuration, unless its newest
+/// checkpoint is unusable.
 fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
     if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
         return StopDecision::Wait(NOT_RUNNING.to_owned());
@@ -340,7 +341,7 @@ fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
     ))
 }
 
-/// The job does not run: HA metadata, or a JobManager that never ran, or patience.
+/// Decides for a job that does not run: HA metadata, a JobManager that never ran, or waiting.
 fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecision, Need> {
     let is_gone = matches!(
         facts.job_manager,
@@ -369,7 +370,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
     Ok(StopDecision::Wait(NOT_RUNNING.to_owned()))
 }
 
-/// HA metadata of the job exists, or it is not known that it does not.
+/// Returns true if HA metadata of the job exists, or might.
 pub(crate) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     if !facts.is_high_availability_on || facts.moves_metadata {
         return Ok(false);
@@ -381,7 +382,7 @@ pub(crate) fn may_have_ha_metadata(facts: &StopFacts) -> Result<bool, Need> {
     }
 }
 
-/// True if there is a job to cancel and a JobManager to ask.
+/// Returns true if there is a job to cancel and a JobManager to ask.
 pub(crate) fn is_cancellable(
     job_manager: JobManagerDeploymentStatus,
     state: Option<JobStatusState>,
@@ -392,7 +393,7 @@ pub(crate) fn is_cancellable(
         })
 }
 
-/// Cancels where that is asked for, or where no HA metadata leads to the state.
+/// Decides to cancel if that is enabled, or if no HA metadata leads to the state.
 fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     let is_possible = is_cancellable(facts.job_manager, facts.state) && facts.retains_checkpoints;
     if !is_possible || !facts.may_cancel && may_have_ha_metadata(facts)? {
@@ -401,8 +402,8 @@ fn cancel_where_allowed(facts: &StopFacts) -> Result<Option<StopDecision>, Need>
     cancel(facts)
 }
 
-/// Cancelling keeps the state only where checkpoints are retained, by the configuration and by the
-/// running job itself, and something can start from the newest one; nothing where that is not so.
+/// Decides to cancel if that keeps the state: checkpoints must be retained, according to the configuration and the
+/// running job itself, and the newest one must be usable. Returns `None` otherwise.
 fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
     if !facts.retains_checkpoints {
         return Ok(None);
@@ -415,7 +416,7 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
             Lazy::Known(
                 Checkpoints { unusable: Some(_), .. } | Checkpoints { is_blank: true, .. },
             ) => Ok(None),
-            // The state that is left is read again before the next start.
+            // The remaining state is read again before the next start.
             Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
         },
         Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(

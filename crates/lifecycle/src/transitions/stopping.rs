@@ -1,5 +1,5 @@
-//! Stop-with-savepoint of any resource that has a job: its trigger id is stored before Flink is asked,
-//! so that after a crash in between the same id is sent again.
+//! Stop-with-savepoint of any resource that has a job. Its trigger id is stored before Flink is asked, so that after a
+//! crash in between the same id is sent again.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use state::references::{is_checkpoint, is_checkpoint_of};
 use state::restore_point::RestorePoint;
 
 impl<K: Kind> Pass<'_, K> {
-    /// Returns the facts of any job for the upgrade table, as of a JobManager that answers and has no HA metadata.
+    /// Returns the facts of any job for the upgrade table, assuming a JobManager that answers and no HA metadata.
     pub(crate) fn stop_facts_of_job(&self, mode: UpgradeMode) -> Result<StopFacts, Halt> {
         let config = self.observe_config()?;
         Ok(StopFacts {
@@ -58,7 +58,7 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
-    /// Notes the trigger id, then asks Flink.
+    /// Records the trigger id, then asks Flink.
     pub(crate) fn begin_stop(&mut self) -> End<K> {
         let config = self.observe_config()?;
         let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
@@ -85,7 +85,7 @@ impl<K: Kind> Pass<'_, K> {
         Ok(())
     }
 
-    /// Sends a stop again that Flink does not know of.
+    /// Repeats a stop that Flink does not know of.
     pub(crate) fn resend_if_lost(
         &mut self,
         outcome: &StopOutcome,
@@ -99,19 +99,19 @@ impl<K: Kind> Pass<'_, K> {
         self.trigger_stop(&config, trigger_id.to_owned(), format)
     }
 
-    /// A new `savepointRedeployNonce` may have come while the job was being stopped. What was saved is
-    /// in the history then, and what starts next starts from the path that the user names: a spec that
-    /// is stored with a nonce counts as having followed it.
+    /// Applies a `savepointRedeployNonce` that was changed while the job was being stopped. What was saved is then in
+    /// the history, and the next start uses the path that the user names: a spec stored with a nonce is considered to
+    /// have followed it.
     pub(crate) fn apply_redeploy(&mut self, last: &Reconciled<K::Spec>) {
-        // Without a path, which no valid spec is, what was just saved stays.
+        // Without a path, which is invalid, the new savepoint remains the restore point.
         if let (Some(diff), Some(path)) = (self.named_redeploy(last), self.named_state()) {
             self.announce(&diff);
             self.status.job_mut().upgrade_savepoint_path = Some(path);
         }
     }
 
-    /// The state that a redeploy starts the job from. No valid spec leaves it out: what the state is
-    /// dropped for must have a name.
+    /// Returns the state that a redeploy starts the job from. Every valid spec has it: state must not be dropped
+    /// without naming its replacement.
     pub(crate) fn named_for_redeploy(&self) -> Result<String, Halt> {
         let path = self.named_state().ok_or_else(|| {
             let message = "`savepointRedeployNonce` changed, but \
@@ -123,15 +123,16 @@ impl<K: Kind> Pass<'_, K> {
         Ok(path)
     }
 
-    /// A job that does not retain its checkpoints deletes them all when it is cancelled, and its
-    /// newest state may be the one that is named. Where nothing is cancelled, it stays.
+    /// Refuses a redeploy from the job's own checkpoint if that would be deleted. A job that does not retain its
+    /// checkpoints deletes them all when it is cancelled, and the named one may be its newest state. If nothing is
+    /// cancelled, the checkpoint stays.
     fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt> {
         let Some(id) = job::id(self.status.job()) else { return Ok(()) };
         let is_own = is_checkpoint_of(path, &id) || is_checkpoint_of_nobody(path);
         if !is_own || !K::may_be_cancelled(self, &id)? {
             return Ok(());
         }
-        // A redeploy is also the way out where nobody answers.
+        // A redeploy is also the solution if no one answers.
         if self.retains_checkpoints()? {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl<K: Kind> Pass<'_, K> {
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
     }
 
-    /// The savepoint's path, or what to do as long as there is none.
+    /// Returns the savepoint's path, or what to do while there is none.
     pub(crate) fn stopped_with(
         &mut self,
         outcome: StopOutcome,
@@ -169,16 +170,16 @@ impl<K: Kind> Pass<'_, K> {
         }
     }
 
-    /// Puts on record that the job is cancelled, and how it counts as stopped then. The spec that runs stays
+    /// Records that the job is being cancelled, and the mode in which it will have stopped. The running spec remains
     /// stored until the job has ended.
     pub(crate) fn store_cancelling(&mut self, last: &Reconciled<K::Spec>, mode: UpgradeMode) {
         let redeploy_nonce = last.spec.job().and_then(|job| job.savepoint_redeploy_nonce);
-        // From here on nothing tells any more that this was rolled back to.
+        // From here on, nothing shows that this spec was the result of a rollback.
         let mut last = deployed(self.status.reconciliation(), last).into_owned();
         last.first_deployment = Some(false);
         if let Some(job) = last.spec.job_mut() {
             job.upgrade_mode = mode;
-            // It was followed once, and must not drop the state again.
+            // The nonce was followed once, and must not drop the state again.
             job.savepoint_redeploy_nonce = redeploy_nonce;
         }
         self.store_last(last);
@@ -187,14 +188,14 @@ impl<K: Kind> Pass<'_, K> {
         self.write_intent();
     }
 
-    /// The change to a state that the user names, where there is one.
+    /// Returns the change to a state that the user names, if there is one.
     pub(crate) fn named_redeploy(&self, last: &Reconciled<K::Spec>) -> Option<SpecDiff> {
         let diff = K::changes(&last.spec, &self.spec);
         let is_one = diff.class() == ChangeClass::SavepointRedeploy && self.named_state().is_some();
         is_one.then_some(diff)
     }
 
-    /// Like [`Self::named_redeploy`], once the savepoint that the job was to stop with is overdue.
+    /// Like [`Self::named_redeploy`], once the savepoint that was to stop the job is overdue.
     pub(crate) fn overtaken_by(
         &self,
         outcome: &StopOutcome,
@@ -204,31 +205,31 @@ impl<K: Kind> Pass<'_, K> {
         Ok(if is_over { self.named_redeploy(last) } else { None })
     }
 
-    /// The table decides again, now from what became of the job.
+    /// Has the table decide again, from what became of the job.
     fn lose_stop(&mut self) -> PlanOf<K> {
         job::forget_stop(self.status.job_mut());
         self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO))
     }
 
-    /// True if the stop that is under way was asked for as long ago as this option says.
+    /// Returns true if the stop in progress was requested at least this option's time ago.
     fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt> {
         let patience = self.observe_config()?.get(patience)?;
         Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
-    /// True if Flink should long have ended the savepoint that stops the job.
+    /// Returns true if Flink should have ended the savepoint that stops the job long ago.
     pub(crate) fn is_savepoint_overdue(&self) -> Result<bool, Halt> {
         let patience = savepoint_patience(&*self.observe_config()?);
         Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
-    /// When a stop that may take this long is over.
+    /// Returns when a stop that may take this long is over.
     pub(crate) fn stop_ends_at(&self, patience: Duration) -> Timestamp {
         let since = job::stop_since(self.status.job());
         give_up_at(self.world.metadata(), since, patience, self.world.now)
     }
 
-    /// Flink says, or may say, that the stop is under way: another one would not help.
+    /// Returns a halt because Flink says, or may say, that the stop is in progress: another one would not help.
     fn overdue(&self) -> Halt {
         Halt::problem(Problem::upgrade(
             "SavepointError",
@@ -243,7 +244,7 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// Finds out what became of the stop-with-savepoint, as far as it can be known.
+    /// Finds out what became of the stop-with-savepoint, as far as possible.
     pub(crate) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
         if let Some(outcome) = K::unanswered_stop(self) {
             return Ok(outcome);
@@ -254,7 +255,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         Ok(outcome)
     }
 
-    /// Follows the stop-with-savepoint that has this trigger id.
+    /// Follows the stop-with-savepoint of this trigger id.
     pub(crate) fn continue_stop(&mut self, last: &Reconciled<K::Spec>, trigger_id: &str) -> End<K> {
         if let Some(plan) = K::continue_without_answer(self, last)? {
             return Ok(plan);
@@ -278,8 +279,8 @@ impl<K: Lifecycle> Pass<'_, K> {
     }
 }
 
-/// True if a cancellation would meet the job with this id: it is listed and has not ended, whatever is
-/// on record of a former run; where nobody answers, the record counts.
+/// Returns true if a cancellation would meet the job with this id: it is listed and has not ended, whatever is on
+/// record of a former run. If no one answers, the record is used.
 pub(crate) fn may_be_cancelled(
     status: &JobStatus,
     job_id: &str,
@@ -291,8 +292,8 @@ pub(crate) fn may_be_cancelled(
     }
 }
 
-/// True if the path is that of a checkpoint and does not tell of which job:
-/// `execution.checkpointing.create-subdir` may be off.
+/// Returns true if the path is that of a checkpoint and does not show its job: `execution.checkpointing.create-subdir`
+/// may be off.
 fn is_checkpoint_of_nobody(path: &str) -> bool {
     let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_checkpoint(path) && !path.split('/').any(is_id)

@@ -1,5 +1,4 @@
-//! Records that the Java operator leaves in a status and this one never does, and which may mean either
-//! of two things.
+//! Ambiguous records that the Java operator leaves in a status, and this one never does.
 
 use super::stop::OTHER_STATE;
 use super::stop::StopDecision;
@@ -12,9 +11,8 @@ use api::reconciled::Reconciled;
 use api::status::JobStatusState;
 
 impl<K: Kind> Pass<'_, K> {
-    /// How the job of the record was stopped. The Java operator stores one that somebody cancelled as
-    /// suspended by the mode that it was *started* in, which is stateless at first, with the path of the
-    /// state that it left.
+    /// Returns how the job on record was stopped. The Java operator stores a job that someone cancelled as suspended in
+    /// the mode it was *started* in, which is stateless at first, with the path of the state that it left.
     pub(crate) fn stopped_as(&self, last: &Reconciled<K::Spec>) -> UpgradeMode {
         let job = self.status.job();
         let has_left_state = last.job_state() == JobState::Suspended
@@ -30,9 +28,9 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl DeploymentPass<'_> {
-    /// Why it is not known what a job started from that is stored as started without state: a path is on
-    /// record beside it. The Java operator leaves that of an earlier start there, and starts a failed job
-    /// again from one while the stored spec stays as it was.
+    /// Returns why it is unknown what a job stored as started without state was started from, although a path is on
+    /// record. The Java operator keeps the path of an earlier start there, and restarts a failed job from one without
+    /// changing the stored spec.
     pub(crate) fn doubt_of_start(&self) -> Option<String> {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let path = path.filter(|_| self.has_started_empty())?;
@@ -44,7 +42,7 @@ impl DeploymentPass<'_> {
         ))
     }
 
-    /// A decision that does not go by that path, or a refusal.
+    /// Returns a decision that does not use that path, or a refusal.
     pub(crate) fn unless_start_is_in_doubt(
         &self,
         decision: StopDecision,
@@ -54,7 +52,7 @@ impl DeploymentPass<'_> {
             StopDecision::LastState => {
                 self.world.ha_metadata()?.is_ok_and(|metadata| metadata.checkpoint.is_some())
             }
-            // Statistics tell what the job was restored from, once there are any.
+            // Statistics show what the job was restored from, once there are any.
             StopDecision::Cancel => {
                 self.world.checkpoints()?.is_ok_and(|checkpoints| !checkpoints.is_blank)
             }

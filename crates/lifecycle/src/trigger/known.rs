@@ -1,4 +1,4 @@
-//! The snapshots of a job, as far as its decisions look at them.
+//! The snapshots of a job, as its decisions see them.
 
 use jiff::Timestamp;
 
@@ -18,10 +18,10 @@ pub enum SnapshotKind {
 }
 
 impl SnapshotKind {
-    /// Savepoints come first.
+    /// All kinds, savepoints first.
     pub const ALL: [Self; 2] = [Self::Savepoint, Self::Checkpoint];
 
-    /// The option with its schedule.
+    /// Returns the option with its schedule.
     pub fn schedule_option(self) -> ConfigOption<String> {
         match self {
             Self::Savepoint => options::PERIODIC_SAVEPOINT_INTERVAL,
@@ -29,12 +29,12 @@ impl SnapshotKind {
         }
     }
 
-    /// Of a resource.
+    /// Returns the kind of a resource.
     pub fn of(snapshot: &FlinkStateSnapshot) -> Self {
         if snapshot.spec.savepoint.is_some() { Self::Savepoint } else { Self::Checkpoint }
     }
 
-    /// The nonce of `job` that asks for one.
+    /// Returns the nonce of `job` that requests a snapshot.
     pub fn nonce(self, job: &JobSpec) -> Option<i64> {
         match self {
             Self::Savepoint => job.savepoint_trigger_nonce,
@@ -50,30 +50,30 @@ impl SnapshotKind {
     }
 }
 
-/// A `FlinkStateSnapshot` of the job, as far as the job's decisions look at it.
+/// A `FlinkStateSnapshot` of the job, reduced to what the job's decisions need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownSnapshot {
     pub name: String,
     pub uid: String,
-    /// The `resourceVersion` that it was seen in.
+    /// The `resourceVersion` in which it was seen.
     pub version: String,
     pub kind: SnapshotKind,
     pub trigger_type: SnapshotTriggerType,
     pub state: SnapshotState,
     pub created: Timestamp,
     pub path: Option<String>,
-    /// The nonce that asked for it.
+    /// The nonce that requested it.
     pub nonce: Option<i64>,
-    /// Whose nonce it was; absent of one that an operator before made.
+    /// Whose nonce it was; `None` if it was created by an older operator.
     pub asked_by: Option<Asker>,
-    /// Uids of the nodes whose going it was taken for.
+    /// Uids of the departing nodes that it was taken for.
     pub notices: Vec<String>,
-    /// Its savepoint goes with it.
+    /// Its savepoint is deleted with it.
     pub is_disposed_of: bool,
     pub is_deleting: bool,
 }
 
-/// A spec that asked for a snapshot: of which job resource, and which generation.
+/// The spec that requested a snapshot: a job resource, and its generation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Asker {
     pub uid: String,
@@ -81,7 +81,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The one that a snapshot's annotation names.
+    /// Returns the one that a snapshot's annotation names.
     pub fn of(snapshot: &FlinkStateSnapshot) -> Option<Self> {
         let text = snapshot.metadata.annotations.as_ref()?.get(TRIGGERED_BY_ANNOTATION)?;
         let (uid, generation) = text.rsplit_once('/')?;
@@ -89,7 +89,7 @@ impl Asker {
     }
 }
 
-/// The reason why a snapshot is asked for: a nonce, the schedule, or an upgrade.
+/// The reason for a snapshot: a nonce, the schedule, or an upgrade.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {
     Manual { nonce: i64 },
@@ -98,7 +98,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its name in status and labels.
+    /// Returns its name in status and labels.
     pub fn trigger_type(self) -> SnapshotTriggerType {
         match self {
             Self::Manual { .. } => SnapshotTriggerType::Manual,
@@ -108,7 +108,7 @@ impl Cause {
     }
 }
 
-/// Uids of the nodes whose going a snapshot was taken for.
+/// Returns the uids of the departing nodes that a snapshot was taken for.
 pub fn notices_of(snapshot: &FlinkStateSnapshot) -> Vec<String> {
     let annotations = snapshot.metadata.annotations.as_ref();
     let uids = annotations.and_then(|of| of.get(NODE_NOTICES_ANNOTATION));

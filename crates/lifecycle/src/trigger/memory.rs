@@ -1,4 +1,4 @@
-//! Memory of the process about the snapshots that it asked for.
+//! Memory of the process about the snapshots that it requested.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use jiff::Timestamp;
 use super::known::SnapshotKind;
 use crate::node_notice::Answered;
 
-/// Facts about a job's snapshots that this process knows beside the resources.
+/// What this process knows about a job's snapshots in addition to the resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// When a periodic savepoint was asked for last; absent after a start of the operator.
+    /// When a periodic savepoint was last requested; `None` after a start of the operator.
     pub savepoint: Option<Timestamp>,
     /// Like [`Self::savepoint`], for checkpoints.
     pub checkpoint: Option<Timestamp>,
-    /// Nodes whose going a snapshot was asked for.
+    /// Departing nodes for which a snapshot was requested.
     pub notices: Answered,
-    /// By their kind, the triggers of the status' own bookkeeping, with the nonce that asked: there may
-    /// be another one by the time that they end.
+    /// The triggers of the status' own bookkeeping by kind, with the nonce that requested them: it may have changed by
+    /// the time they end.
     pub asked: HashMap<SnapshotKind, (String, i64)>,
-    /// When it was last seen that somebody else holds savepoints of the status' history, or may.
+    /// When savepoints of the status' history were last seen, or suspected, to be referred to elsewhere.
     pub held: Option<Timestamp>,
 }
 
 impl Memory {
-    /// When a periodic one was asked for last.
+    /// Returns when a periodic snapshot was last requested.
     pub fn of(&self, kind: SnapshotKind) -> Option<Timestamp> {
         match kind {
             SnapshotKind::Savepoint => self.savepoint,
@@ -32,7 +32,7 @@ impl Memory {
         }
     }
 
-    /// Notes that a periodic one was asked for.
+    /// Records that a periodic snapshot was requested.
     pub fn note(&mut self, kind: SnapshotKind, at: Timestamp) {
         match kind {
             SnapshotKind::Savepoint => self.savepoint = Some(at),
@@ -40,7 +40,7 @@ impl Memory {
         }
     }
 
-    /// The nonce that asked for the snapshot with this trigger.
+    /// Returns the nonce that requested the snapshot of this trigger.
     pub(crate) fn nonce_of(&self, trigger_id: &str) -> Option<i64> {
         self.asked.values().find(|(id, _)| id == trigger_id).map(|(_, nonce)| *nonce)
     }

@@ -141,13 +141,13 @@ fn the_last_periodic_one_is_remembered_read_or_the_jobs_own_age() {
     let mut case = every_minute();
     assert_eq!(case.due(59)[0], None);
     assert_eq!(case.due(61), [Some(Cause::Periodic); 2]);
-    // After a restart of the operator the resources tell, whatever became of them.
+    // After a restart of the operator the resources show it, whatever became of them.
     case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::Failed, 50));
     assert_eq!(case.due(61), [None, Some(Cause::Periodic)]);
     case.memory.note(SnapshotKind::Savepoint, at(90));
     assert_eq!(case.due(140)[0], None);
     assert_eq!(case.due(151)[0], Some(Cause::Periodic));
-    // Without resources the status does.
+    // Without resources, the status does.
     let mut case = every_minute();
     case.status.savepoint_info = Some(SavepointInfo {
         last_periodic_savepoint_timestamp: at(100).as_millisecond(),
@@ -180,7 +180,7 @@ fn a_periodic_snapshot_that_does_not_end_stops_those_after_it_for_as_long_as_it_
     let mut case = every_minute();
     case.config.set("execution.checkpointing.timeout", "2 min");
     case.known.push(periodic(SnapshotKind::Savepoint, SnapshotState::TriggerPending, 0));
-    // Four tries of three minutes, and pauses of 10, 20 and 40 seconds.
+    // Four attempts of three minutes, and pauses of 10, 20 and 40 seconds.
     assert_eq!(case.due(790)[0], None);
     assert_eq!(case.with(790, |facts| facts.next_in(SnapshotKind::Savepoint)), Some(OPEN_INTERVAL));
     assert_eq!(case.due(791)[0], Some(Cause::Periodic));
@@ -286,7 +286,7 @@ fn the_same_request_is_the_same_resource_and_another_one_is_not() {
         name(&case, 1, SnapshotKind::Savepoint, -5),
         name(&case, 1, SnapshotKind::Checkpoint, 5),
     ];
-    // The nonce was another one in between.
+    // The nonce was different in between.
     case.generation += 2;
     all.push(name(&case, 1, SnapshotKind::Savepoint, 5));
     all.sort();

@@ -44,7 +44,7 @@ impl Fleet {
         named(self.budget.seen(&of(name), 2, standing, &self.limits, self.now))
     }
 
-    /// From its turn to its end.
+    /// Runs an upgrade from its turn to its end.
     fn upgrade(&mut self, name: &str, generation: i64, end: Standing) {
         assert_eq!(self.ask_for(name, generation), Turn::Taken, "{name}");
         self.see(name, UnderWay);
@@ -241,12 +241,12 @@ fn a_namespace_with_thousands_does_not_keep_others_waiting() {
     assert_eq!(fleet.ask("few/0"), Turn::Taken);
     assert_eq!(fleet.ask("few/1"), Turn::Waits);
     fleet.see("many/0", UnderWay);
-    // Of the two namespaces this one has less under way, though it asked last.
+    // Of the two namespaces, this one has fewer under way, although it asked last.
     fleet.see("few/0", UnderWay);
     assert_eq!(fleet.see("few/0", Stable), ["few/1"]);
 }
 
-/// The law: in any order of asking and ending no more are under way than are allowed, and all have their turn.
+/// The law: in any order of asking and ending, no more than the maximum are under way, and all get their turn.
 #[test]
 fn everybody_has_a_turn_in_any_order() {
     for seed in seeds(64) {

@@ -13,7 +13,7 @@ use validation::extension::FailurePolicy;
 
 /// Reason of an error that ends when the validator answers.
 pub const VALIDATOR_UNAVAILABLE: &str = "ValidatorUnavailable";
-/// A verdict that is still awaited wakes its resource; this is for one that got lost.
+/// A pending verdict triggers a pass when it arrives; this interval is for one that got lost.
 const PENDING_LOOK: Duration = Duration::from_mins(2);
 
 /// Effect of a verdict: the violations, and why the change waits.
@@ -23,18 +23,17 @@ pub(crate) struct Outcome {
     pub(crate) hold: Option<Hold>,
 }
 
-/// Why a change waits although nothing is known to be wrong with it.
+/// Why a change waits although it is not known to be wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hold {
     pub(crate) because: String,
-    /// It is told as an error, not just waited for.
+    /// It is reported as an error, not just waited for.
     pub(crate) is_problem: bool,
     pub(crate) look_again: Duration,
 }
 
 impl Validators {
-    /// True if `version` may come into force, as far as is known; nothing where somebody has not
-    /// answered yet.
+    /// Returns whether `version` may come into force, as far as known; `None` if a validator has not answered yet.
     pub fn admit(&self, version: Version) -> Option<bool> {
         if !self.has_any {
             return Some(true);
@@ -44,12 +43,12 @@ impl Validators {
         if violations.is_empty() { hold.is_none().then_some(true) } else { Some(false) }
     }
 
-    /// True if anybody was asked about `version`.
+    /// Returns true if any validator was asked about `version`.
     pub fn were_asked(&self, version: Version) -> bool {
         self.remembered.as_ref().is_some_and(|verdict| verdict.version == version)
     }
 
-    /// The outcome for `version`, or the question to answer first.
+    /// Returns the outcome for `version`, or the question to answer first.
     pub(crate) fn judge<Q>(
         &self,
         version: Version,
@@ -98,7 +97,7 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
             let hold = Hold { because, is_problem: false, look_again: PENDING_LOOK };
             return Outcome { violations: vec![], hold: Some(hold) };
         }
-        // Earlier opinions stay until there is something else to tell.
+        // Earlier opinions stay until there is something else to report.
         Verdict::Pending { before } => (before, PENDING_LOOK),
     };
     let violations =
@@ -124,7 +123,7 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
 }
 
 impl Hold {
-    /// The problem to tell the user, if the hold is one.
+    /// Returns the problem to report to the user, if the hold is one.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.is_problem.then(|| Problem {
             reason: VALIDATOR_UNAVAILABLE,

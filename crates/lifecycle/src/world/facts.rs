@@ -8,7 +8,7 @@ use api::status::JobStatusState;
 use render::Objects;
 use render::preflight::Preflight;
 
-/// Something that was looked up, or not.
+/// A fact that may have been looked up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Fact<T> {
     #[default]
@@ -19,7 +19,7 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// The fact, or `question`, to be answered first.
+    /// Returns the fact, or `question`, to be answered first.
     pub(crate) fn read(&self, question: Question) -> Result<Answer<'_, T>, Question> {
         match self {
             Self::NotAsked => Err(question),
@@ -29,10 +29,10 @@ impl<T> Fact<T> {
     }
 }
 
-/// A fact that a decision needs and nobody has looked up yet.
+/// A fact that a decision needs and that was not looked up yet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
-    /// The JobManager Deployment, read so that an absence is a fact and not a late cache.
+    /// The JobManager Deployment, read from the API server so that its absence is certain, and not a stale cache.
     JobManager,
     /// The TaskManagers' Deployment of a standalone cluster, read in the same way.
     TaskManagers,
@@ -46,9 +46,9 @@ pub enum Question {
     Retention,
     /// HA metadata of the job.
     HaMetadata,
-    /// The options of high availability in the ConfigMap that the cluster's pods mount.
+    /// The high availability options in the ConfigMap that the cluster's pods mount.
     DeployedConfig,
-    /// The stop-with-savepoint that is under way.
+    /// The stop-with-savepoint in progress.
     Stop,
     /// `GET /config` and `/taskmanagers`.
     Cluster,
@@ -64,43 +64,43 @@ pub enum Question {
     TaskManagerPods,
     /// The `FlinkSessionJob`s that refer to the session cluster.
     SessionJobs,
-    /// The `FlinkStateSnapshot`s of the job, as the watch last saw them.
+    /// The `FlinkStateSnapshot`s of the job, as last seen by the watch.
     Snapshots,
-    /// The savepoint of the job's own bookkeeping that is under way.
+    /// The savepoint in progress of the job's own bookkeeping.
     Savepoint,
-    /// The checkpoint of the job's own bookkeeping that is under way.
+    /// The checkpoint in progress of the job's own bookkeeping.
     Checkpoint,
     /// Paths that revisions of the job refer to.
     Revisions,
     /// Why the API server would refuse these objects: each is sent as a server-side dry run.
     Refusal(Box<Objects>),
-    /// How the pods stand that try the wanted spec, and whether those that are missing can be made.
+    /// The state of the pods that try the desired spec, and whether missing ones can be created.
     Preflight(Box<Preflight>),
-    /// Whether the upgrade may begin, by the budget of all that go on at once.
+    /// Whether the upgrade may begin, according to the budget of concurrent upgrades.
     Turn,
-    /// Who else refers to the savepoints of the status' history, read so that nobody is overlooked.
+    /// Everything else that refers to the savepoints of the status' history, read completely.
     References,
-    /// The verdict of outside validators on the wanted spec.
+    /// The external validators' verdict on the desired spec.
     Verdict,
-    /// The cluster's nodes, as the watch last saw them.
+    /// The cluster's nodes, as last seen by the watch.
     Nodes,
-    /// The nodes that the job's pods are on.
+    /// The nodes of the job's pods.
     PodNodes,
-    /// Since when the JobManager of the session cluster runs that answers now.
+    /// When the JobManager of the session cluster that now answers was started.
     JobManagerStart,
-    /// A check that the jar of the wanted spec can be fetched.
+    /// Whether the jar of the desired spec can be fetched.
     Jar,
-    /// Whether the operator can read these files where it runs.
+    /// Whether the operator can read these files in its own file system.
     Files(Vec<String>),
 }
 
-/// A file where the operator runs.
+/// A file in the operator's file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum OperatorFile {
     Readable,
     /// It is missing, cannot be read or is too large, for this reason.
     Unusable(String),
-    /// Whoever asks is not the operator, and has not its files.
+    /// The process that asks is not the operator, and does not have its files.
     Elsewhere,
 }
 
@@ -116,20 +116,20 @@ pub struct JobManager {
     pub owner_uid: Option<String>,
     /// Value of the generation annotation.
     pub generation: Option<i64>,
-    /// It is on its way out: being deleted, or stopped so that it can be.
+    /// It is being deleted, or was stopped so that it can be.
     pub is_deleting: bool,
-    /// The operator gave it no replicas, and deletes it once its pods have ended.
+    /// The operator scaled it to zero, and deletes it once its pods have ended.
     pub is_stopped: bool,
     pub version: Option<DeploymentVersion>,
-    /// It was stopped so before a process of it ever ran, and nobody gave it replicas since.
+    /// It was stopped like this before any of its processes ran, and was not scaled up since.
     pub is_stopped_unstarted: bool,
-    /// When Kubernetes was asked to delete it.
+    /// When its deletion was requested.
     pub deleting_since: Option<Timestamp>,
     pub replicas: i32,
     pub available_replicas: i32,
     /// Message of condition `ReplicaFailure` when its reason is `FailedCreate`.
     pub replica_failure: Option<String>,
-    /// Condition `Available` has been false since the Deployment was made.
+    /// Condition `Available` has been false since the Deployment was created.
     pub was_never_available: bool,
     pub created: Option<Timestamp>,
 }
@@ -150,7 +150,7 @@ pub struct TaskManagers {
     /// Uid of the `FlinkDeployment` that owns it.
     pub owner_uid: Option<String>,
     pub is_deleting: bool,
-    /// When it was asked to go.
+    /// When its deletion was requested.
     pub deleting_since: Option<Timestamp>,
 }
 
@@ -159,17 +159,17 @@ pub struct TaskManagers {
 pub struct Pod {
     pub name: String,
     pub created: Option<Timestamp>,
-    /// When its time to end is over; absent while nobody asked it to.
+    /// When its grace period ends; `None` while its deletion was not requested.
     pub ending_since: Option<Timestamp>,
     /// Its main container ran at least once.
     pub has_started: bool,
-    /// When its main container last began to run, to the second.
+    /// When its main container last started, with a resolution of one second.
     pub last_started: Option<Timestamp>,
     /// Problem that keeps it from running.
     pub problem: Option<PodProblem>,
 }
 
-/// Reason of a pod that no node has room for.
+/// Reason of a pod that does not fit on any node.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 
 /// Problem that keeps a pod from running.
@@ -181,14 +181,14 @@ pub struct PodProblem {
     pub message: String,
 }
 
-/// Reason of a pod that would try a spec and cannot be made, although those of the spec itself could.
+/// Reason of a pod that would try a spec and cannot be created, although those of the spec itself could.
 pub const UNTRIABLE: &str = "Untriable";
 
-/// What is known of the pods that try a changed spec.
+/// What is known about the pods that try a changed spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PreflightPods {
     pub pods: Vec<PreflightPod>,
-    /// Why the API server would not take a pod of the new spec, or one that tries it.
+    /// Why the API server would reject a pod of the new spec, or one that tries it.
     pub refusal: Option<PodProblem>,
 }
 
@@ -196,22 +196,22 @@ pub struct PreflightPods {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PreflightPod {
     pub name: String,
-    /// Of what it tries, see [`Preflight::digest`].
+    /// Digest of what it tries, see [`Preflight::digest`].
     pub digest: String,
     pub created: Option<Timestamp>,
     pub state: PreflightState,
 }
 
-/// How such a pod stands.
+/// State of such a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PreflightState {
     #[default]
     Pending,
     /// Everything that it tried is in order.
     Passed,
-    /// It does not start, or failed. It is tried again by itself.
+    /// It does not start, or failed. It is retried automatically.
     Troubled(PodProblem),
-    /// It had its time, or somebody deletes it.
+    /// It has used up its time, or is being deleted.
     Over,
 }
 
@@ -220,12 +220,11 @@ pub enum PreflightState {
 pub struct Job {
     pub id: String,
     pub name: String,
-    /// With `CREATED` for a running job whose tasks are not all running.
+    /// `CREATED` for a running job whose tasks are not all running.
     pub state: JobStatusState,
     /// Milliseconds since the epoch.
     pub start_time: i64,
-    /// When one of its tasks last changed its state, in milliseconds since the epoch, by Flink's
-    /// clock.
+    /// When one of its tasks last changed its state, in milliseconds since the epoch, by Flink's clock.
     pub modified: Option<i64>,
 }
 
@@ -242,16 +241,16 @@ impl Job {
 /// Checkpoint statistics of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Checkpoints {
-    /// Newest usable state.
+    /// The newest usable state.
     pub latest: Option<CompletedState>,
-    /// There is a newest state, and it cannot be started from, for this reason.
+    /// Why the newest state is unusable, if it is.
     pub unusable: Option<String>,
-    /// Trigger time of a checkpoint that is under way.
+    /// Trigger time of a checkpoint in progress.
     pub pending_since: Option<Timestamp>,
-    /// Bytes of the last completed checkpoint.
+    /// Size of the last completed checkpoint, in bytes.
     pub state_size: Option<i64>,
-    /// The JobManager has no statistics of the job, whatever the job had: it waits for resources, or
-    /// ended while it did, or while it was made.
+    /// The JobManager has no statistics of the job, whatever state it had: the job waits for resources, or ended while
+    /// it did, or while it was being created.
     pub is_blank: bool,
 }
 
@@ -265,21 +264,21 @@ pub struct CompletedState {
 /// HA metadata of the job, by its job id.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct HaMetadata {
-    /// The job has an entry.
+    /// The metadata has an entry for the job.
     pub has_job: bool,
     /// Number of the newest checkpoint that the entry names.
     pub checkpoint: Option<u64>,
 }
 
-/// The stop-with-savepoint that is under way.
+/// The stop-with-savepoint in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
     Pending,
     Completed {
         path: String,
     },
-    /// The savepoint is complete, and the job failed while it was being stopped. Where Flink starts
-    /// it again, it goes on, and is soon ahead of the savepoint.
+    /// The savepoint is complete, and the job failed while it was being stopped. If Flink restarts the job, it
+    /// continues, and is soon ahead of the savepoint.
     SavedNotStopped {
         path: String,
         message: String,
@@ -320,37 +319,37 @@ pub struct JobException {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Figures of a job since its JobManager started it; absent where Flink has none yet.
+/// Metrics of a job since its JobManager started it; `None` if Flink has none yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobMetrics {
     pub restarts: Option<i64>,
     pub completed_checkpoints: Option<i64>,
 }
 
-/// How much parallelism a vertex may have.
+/// Bounds for the parallelism of a vertex.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bounds {
-    /// Zero where it was never set.
+    /// Zero if it was never set.
     pub lower: u32,
     pub upper: u32,
 }
 
-/// Up to where the exceptions of a job were told.
+/// Up to when the exceptions of a job were reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToldExceptions {
     pub job_id: String,
     /// Milliseconds since the epoch.
     pub until: i64,
-    /// [`Job::modified`] of a job all of whose exceptions until then were read.
+    /// [`Job::modified`] of a job whose exceptions up to then were all read.
     pub complete_at: Option<i64>,
 }
 
-/// How a triggered snapshot stands.
+/// State of a triggered snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trigger {
     Pending,
     Completed {
-        /// Absent: of a checkpoint that has left Flink's history.
+        /// `None` for a checkpoint that is no longer in Flink's history.
         path: Option<String>,
         /// Number of a checkpoint.
         checkpoint: Option<u64>,
@@ -362,13 +361,14 @@ pub enum Trigger {
     NotFound,
 }
 
-/// A `FlinkSessionJob`, as far as its session cluster looks at it.
+/// A `FlinkSessionJob` as its session cluster sees it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SessionJob {
     pub name: String,
     /// `status.jobStatus.jobId`.
     pub job_id: Option<String>,
-    /// By its record, which may be behind: its job runs, is being stopped, or may come of a submission.
+    /// According to its record, which may be out of date: its job runs, is being stopped, or may result from a
+    /// submission.
     pub is_active: bool,
     /// Its job is being stopped, for its successor or to be suspended.
     pub is_stopping: bool,

@@ -13,8 +13,7 @@ const SECRET: &str = "kubernetes.operator.kerberos.keytab.secret.name";
 const KEY: &str = "kubernetes.operator.kerberos.keytab.secret.key";
 const CONFIG_MAP: &str = "kubernetes.operator.kerberos.krb5-conf.config-map.name";
 
-/// A cluster with these options of Flink and fields of the spec, where the operator may have Hadoop's
-/// configuration.
+/// Renders a cluster with these Flink options and fields of the spec; the operator may have Hadoop's configuration.
 fn render(options: &[(&str, &str)], mut over: Value, hadoop_conf: Option<&HadoopConf>) -> Objects {
     for (key, value) in options {
         over["flinkConfiguration"][*key] = (*value).into();
@@ -27,7 +26,7 @@ fn render(options: &[(&str, &str)], mut over: Value, hadoop_conf: Option<&Hadoop
     render_cluster(&input).unwrap()
 }
 
-/// What a pod has of Kerberos and Hadoop, a line each.
+/// Returns a pod's mounts for Kerberos and Hadoop, one per line.
 fn mounts(deployment: &Value) -> String {
     of_pod(pod_spec(deployment), main_container(deployment))
 }
@@ -40,7 +39,7 @@ fn of_pod(spec: &Value, main: &Value) -> String {
     all.iter().filter(|it| is_meant(it)).fold(String::new(), |text, it| format!("{text}{it}\n"))
 }
 
-/// The template that a native JobManager makes TaskManagers from.
+/// Returns the template that a native JobManager creates TaskManagers from.
 fn task_manager_template(objects: &Objects) -> String {
     let Some(map) = objects.config_maps.get(1) else { return String::new() };
     let text = map["data"]["taskmanager-pod-template.yaml"].as_str().unwrap();
@@ -51,7 +50,7 @@ fn task_manager_template(objects: &Objects) -> String {
     of_pod(&template["spec"], main)
 }
 
-/// Options of Kerberos in the configuration that the pods are given.
+/// Returns the Kerberos options in the configuration of the pods.
 fn options(objects: &Objects) -> String {
     let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
     let is_meant = |line: &&str| line.contains("kerberos");
@@ -108,7 +107,7 @@ fn files_of_the_operator_are_mounted_as_flinks_client_does_it() {
     for pods in [&standalone.deployment, standalone.task_managers.as_ref().unwrap()] {
         assert_eq!(mounts(pods), mounts(&native.deployment));
     }
-    // They go with the JobManager, and are made before it.
+    // They are owned by the JobManager, and created before it.
     let owned = native.owned_by("d1");
     let kinds: Vec<_> = owned.iter().map(|it| it["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds[..4], ["ConfigMap", "Secret", "ConfigMap", "Deployment"]);
@@ -140,7 +139,7 @@ fn objects_of_the_user_are_mounted_by_the_template_of_native_task_managers() {
         security.kerberos.login.principal: it@EXAMPLE
     "#]],
     );
-    // Whatever Flink would find in a file the operator's defaults name.
+    // Whatever Flink would find in a file that the operator's defaults name.
     let over_defaults = [&both[..], &[(KEYTAB, "/k/it.keytab"), (KRB5, "/k/krb5.conf")]].concat();
     let native = render(&over_defaults, json!({}), None);
     assert_eq!((of_files(&native), options(&native).contains("/k/")), (String::new(), false));

@@ -88,7 +88,7 @@ fn a12_d31_window_and_periods() {
     );
 }
 
-/// The operator's own configuration is blamed for what stands there.
+/// The operator's own configuration is blamed for options that it sets.
 #[test]
 fn places() {
     let config = FlinkConfig::from_iter([

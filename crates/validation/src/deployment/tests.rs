@@ -5,7 +5,7 @@ use super::*;
 use crate::{lines, validate};
 use config::OperatorConfig;
 
-/// A sound application; tests change what they are about.
+/// A valid application; tests override what they need.
 fn application() -> Value {
     json!({
         "image": "flink:1.20",
@@ -17,7 +17,7 @@ fn application() -> Value {
     })
 }
 
-/// `base` with each value at its pointer; `null` removes.
+/// Returns `base` with each value at its pointer; `null` removes.
 fn with(mut base: Value, changes: &[(&str, Value)]) -> Value {
     for (pointer, value) in changes {
         let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -72,7 +72,7 @@ fn a_sound_session_cluster_has_no_violations() {
     case(&[("/job", Value::Null)]).check(expect![""]);
 }
 
-/// One edit can mend them all.
+/// One edit can fix them all.
 #[test]
 fn all_violations_are_told_at_once() {
     Case {
@@ -410,7 +410,7 @@ const PRINCIPAL: &str = "/flinkConfiguration/security.kerberos.login.principal";
 fn a_keytab_goes_with_a_principal() {
     let (keytab, principal) = ((KEYTAB, json!("/k/it.keytab")), (PRINCIPAL, json!("it@EXAMPLE")));
     let krb5 = ("/flinkConfiguration/security.kerberos.krb5-conf.path", json!("/k/krb5.conf"));
-    // Whether the operator has these files it alone knows.
+    // Only the operator knows whether it has these files.
     case(&[keytab.clone(), principal, krb5]).check(expect![""]);
     case(std::slice::from_ref(&keytab)).check(expect![[r#"
         spec.flinkConfiguration.security.kerberos.login.keytab: is a keytab without a principal, and Flink does not start with it: set `security.kerberos.login.principal`
@@ -418,9 +418,9 @@ fn a_keytab_goes_with_a_principal() {
     case(&[(KEYTAB_SECRET, json!("orders-keytab"))]).check(expect![[r#"
         spec.flinkConfiguration.kubernetes.operator.kerberos.keytab.secret.name: is a keytab without a principal, and Flink does not start with it: set `security.kerberos.login.principal`
     "#]]);
-    // What is suspended starts no pods.
+    // A suspended job starts no pods.
     case(&[keytab, ("/job/state", json!("suspended"))]).check(expect![""]);
-    // What needs no file is Flink's own.
+    // Options that need no file are up to Flink.
     case(&[(
         "/flinkConfiguration",
         json!({

@@ -1,8 +1,8 @@
 //! Rules in the Common Expression Language.
 //!
-//! A rule that does not compile, or that names what does not exist, is refused when the operator
-//! starts. Evaluating one has no effects, is bounded by the size of the object, by [`NESTING_MAX`],
-//! [`ROUNDS_MAX`] and [`LEVELS_MAX`], and a panic in it is an error: see [`guard`].
+//! A rule that does not compile, or that names something that does not exist, is refused when the operator starts. The
+//! evaluation has no side effects, and is bounded by the size of the object, by [`NESTING_MAX`], [`ROUNDS_MAX`] and
+//! [`LEVELS_MAX`]. A panic in it becomes an error: see [`guard`].
 
 mod bounds;
 pub mod guard;
@@ -21,24 +21,24 @@ use super::subject::Subject;
 
 /// Variables of a rule about a resource.
 const VARIABLES: [&str; 3] = ["object", "oldObject", "session"];
-/// Longest expression, in bytes.
+/// Maximum length of an expression, in bytes.
 const LENGTH_MAX: usize = 16 * 1024;
-/// `all`, `exists`, `map` and `filter` inside each other: each multiplies the time.
+/// Maximum nesting of `all`, `exists`, `map` and `filter`; each level multiplies the time.
 const NESTING_MAX: usize = 3;
-/// Most rounds that loops inside each other may take for one object, some seconds.
+/// Maximum number of iterations of nested loops for one object, which take some seconds.
 const ROUNDS_MAX: usize = 4_000_000;
-/// Depth of an expression, as [`bounds::depth`] counts it.
+/// Maximum depth of an expression, as counted by [`bounds::depth`].
 const LEVELS_MAX: usize = 256;
-/// Most values in an object that rules are evaluated for.
+/// Maximum number of values in an object that rules are evaluated for.
 const VALUES_MAX: usize = 20_000;
-/// Deepest value that a rule may answer.
+/// Maximum depth of a rule's result.
 const DEPTH_MAX: usize = 64;
 const EXCERPT_CHARS: usize = 300;
 
-/// The language with the functions of strings.
+/// The language with the string functions.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // It fails for names that are there twice, of which a test would tell.
+    // It fails for duplicate names, which a test would catch.
     drop(env.add_extension(extensions::strings));
     Arc::new(env)
 });
@@ -47,7 +47,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 pub struct Rule {
     program: Program,
     names: Names,
-    /// Those that it may look at.
+    /// The variables that it may use.
     variables: &'static [&'static str],
 }
 
@@ -58,18 +58,18 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
-    /// A rule about a resource.
+    /// Compiles a rule about a resource.
     ///
     /// # Errors
-    /// Says what is wrong with the expression, on one line.
+    /// A description of what is wrong with the expression, on one line.
     pub fn compile(text: &str) -> Result<Self, String> {
         Self::compile_with(text, &VARIABLES)
     }
 
-    /// A rule that may look at these variables.
+    /// Compiles a rule with these variables.
     ///
     /// # Errors
-    /// Says what is wrong with the expression, on one line.
+    /// A description of what is wrong with the expression, on one line.
     pub fn compile_with(text: &str, variables: &'static [&'static str]) -> Result<Self, String> {
         if text.len() > LENGTH_MAX {
             return Err(format!("is longer than {LENGTH_MAX} bytes"));
@@ -113,7 +113,7 @@ impl Rule {
         Ok(Self { program, names: found, variables })
     }
 
-    /// The answer for one resource.
+    /// Returns the answer for one resource.
     ///
     /// # Errors
     /// Why there is none, such as a field that the resource does not have.
@@ -122,10 +122,10 @@ impl Rule {
         self.evaluate_with(&[object, old_object, session])
     }
 
-    /// The answer for these values of its variables, in their order.
+    /// Returns the answer for these values of its variables, in their order.
     ///
     /// # Errors
-    /// Why there is none, such as a key that is not there.
+    /// Why there is none, such as a missing key.
     pub fn evaluate_with(&self, values: &[&Value]) -> Result<Value, String> {
         guard::guarded(|| self.answer(values))
             .unwrap_or_else(|| Err("its evaluation crashed on the values of the object".to_owned()))
@@ -151,7 +151,7 @@ impl Rule {
         to_json(&answer, DEPTH_MAX).ok_or_else(|| "its answer is not JSON".to_owned())
     }
 
-    /// The rounds that the deepest loops take at most.
+    /// Returns the maximum number of iterations of the most deeply nested loops.
     fn rounds(&self, size: &Size) -> usize {
         let Names { nesting, longest_list, sums, functions, .. } = &self.names;
         let splits = functions.iter().any(|name| name == "split");
@@ -161,8 +161,8 @@ impl Rule {
         longest.saturating_pow(u32::try_from(*nesting).unwrap_or(u32::MAX))
     }
 
-    /// Errors show values of the object, which may be secret: only what the rule itself says is
-    /// told.
+    /// Returns the error as text. Errors contain values of the object, which may be secret: only what the rule itself
+    /// says is included.
     #[allow(clippy::wildcard_enum_match_arm, reason = "of another crate, which may add kinds")]
     fn told(&self, error: &::cel::ExecutionError) -> String {
         use ::cel::ExecutionError as E;
@@ -197,7 +197,7 @@ fn one_line(text: &str) -> String {
     line.chars().take(EXCERPT_CHARS).collect()
 }
 
-/// True if the language has a function: calling it without arguments then complains of those.
+/// Returns true if the language has a function: calling it without arguments then reports the wrong arguments.
 fn is_function(name: &str) -> bool {
     let knows = |call: String| {
         ENV.compile(&call).is_ok_and(|program| {
@@ -205,24 +205,24 @@ fn is_function(name: &str) -> bool {
             !matches!(answer, Err(::cel::ExecutionError::UndeclaredReference(_)))
         })
     };
-    // Operators have names that nobody can write.
+    // Operators have names that cannot be written.
     !name.starts_with(|c: char| c.is_ascii_alphabetic())
         || knows(format!("{name}()"))
         || knows(format!("''.{name}()"))
 }
 
-/// How big an object is.
+/// Size of an object.
 #[derive(Debug, Default)]
 struct Size {
     values: usize,
-    /// Items of its longest list or map.
+    /// Number of items of its longest list or map.
     longest_list: usize,
-    /// Bytes of its longest text.
+    /// Length of its longest text, in bytes.
     longest_text: usize,
 }
 
 impl Size {
-    /// Counts one more value, without what is in it; nothing where there are too many.
+    /// Counts one more value, without its content; `None` if there are too many.
     fn count(&mut self, value: &Value) -> Option<()> {
         self.values += 1;
         match value {
@@ -235,7 +235,7 @@ impl Size {
     }
 }
 
-/// Whole numbers are `int`, whatever JSON makes of them: CEL does not mix `int` and `uint`.
+/// Converts a value. Whole numbers become `int`, however JSON represents them: CEL does not mix `int` and `uint`.
 fn to_cel(value: &Value, size: &mut Size) -> Option<::cel::Value> {
     use ::cel::Value as Cel;
     size.count(value)?;
@@ -278,7 +278,7 @@ fn to_json(value: &::cel::Value, depth: usize) -> Option<Value> {
                 let ::cel::objects::Key::String(key) = key else { return None };
                 fields.push((key.to_string(), to_json(value, below)?));
             }
-            // The map has no order of its own, and the same rule answers the same.
+            // The map is unordered, but the same rule must give the same answer.
             fields.sort_by(|one, other| one.0.cmp(&other.0));
             Some(Value::Object(fields.into_iter().collect()))
         }

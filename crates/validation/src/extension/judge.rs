@@ -1,4 +1,4 @@
-//! Judgement of a resource by a rule of the configuration.
+//! Validation of a resource by a rule of the configuration.
 
 use serde_json::Value;
 
@@ -6,20 +6,20 @@ use super::cel::Rule;
 use super::subject::Subject;
 use crate::Violation;
 
-/// A rule that is true for what is valid.
+/// A rule that is true if the resource is valid.
 #[derive(Debug)]
 pub struct RuleJudge {
     pub rule: Rule,
     /// The field to blame.
     pub field: String,
-    /// Says what is wrong with it, and what would be right.
+    /// What is wrong with it, and what would be right.
     pub message: String,
 }
 
 /// Returns what is wrong with the resource.
 ///
 /// # Errors
-/// Why the rule does not say, such as a field that the resource does not have.
+/// Why the rule has no answer, such as a field that the resource does not have.
 pub fn judge_by_rule(judge: &RuleJudge, subject: &Subject) -> Result<Vec<Violation>, String> {
     let RuleJudge { rule, field, message } = judge;
     let unclear = |why: String| format!("its rule cannot be evaluated: {why}");

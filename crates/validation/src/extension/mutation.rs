@@ -1,25 +1,25 @@
-//! Mutators: what they answer becomes another object, or a reason why not.
+//! Mutators: their answer becomes another object, or a reason why not.
 //!
-//! A mutator changes what a user hands in, before it is checked: spec, labels and annotations. Which
-//! object it is, and what Kubernetes and the operator write, it cannot change.
+//! A mutator changes what a user submits before it is validated: spec, labels and annotations. It cannot change the
+//! identity of the object, or what Kubernetes and the operator write.
 
 use serde_json::{Map, Value};
 
 use super::subject::{Kind, Subject};
 use api::manifest;
 
-/// Most operations of one patch.
+/// Maximum number of operations in a patch.
 const OPERATIONS_MAX: usize = 1000;
-/// Largest object that comes out, in bytes of JSON: what the API server takes.
+/// Maximum size of the resulting object, in bytes of JSON: what the API server accepts.
 const BYTES_MAX: usize = 1_500_000;
-/// Fields of `metadata` that are a user's to set.
+/// Fields of `metadata` that users may set.
 const METADATA: [&str; 2] = ["annotations", "labels"];
 
-/// The object after what a mutator answered: a JSON Patch is a list, a merge patch an object, and
-/// `null` is no change.
+/// Applies a mutator's answer to the object: a JSON Patch is a list, a merge patch an object, and `null` means no
+/// change.
 ///
 /// # Errors
-/// Why the answer cannot be carried out.
+/// Why the answer cannot be applied.
 pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, String> {
     let mut changed = object.clone();
     match answer {
@@ -43,7 +43,7 @@ pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, Stri
     Ok(changed)
 }
 
-/// Only spec, labels and annotations may differ.
+/// Checks that only spec, labels and annotations differ.
 fn check_identity(before: &Value, after: &Value) -> Result<(), String> {
     let empty = Map::new();
     let fields = |value| Value::as_object(value).unwrap_or(&empty);
@@ -73,7 +73,7 @@ fn differing<'m>(
     removed.chain(others.map(|(name, _)| name)).map(String::as_str)
 }
 
-/// The object is still one of its kind, with fields that the kind has.
+/// Checks that the object is still one of its kind, with fields that the kind has.
 fn check_form(kind: Kind, object: &Value) -> Result<(), String> {
     let text = Subject::new(kind, object).object.to_string();
     if text.len() > BYTES_MAX {
@@ -89,7 +89,7 @@ fn check_form(kind: Kind, object: &Value) -> Result<(), String> {
     })
 }
 
-/// The merge patch that makes `after` of `before`; empty where they are the same.
+/// Returns the merge patch that turns `before` into `after`; empty if they are equal.
 pub fn difference(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
         return after.clone();

@@ -1,4 +1,4 @@
-//! How validators and mutators are configured.
+//! Configuration of validators and mutators.
 
 use std::str::FromStr;
 
@@ -10,8 +10,7 @@ use config::FlinkConfig;
 use config::option::OptionValue;
 use config::plugin::{Endpoint, InvalidPlugin, Options};
 
-/// Kinds that a rule is about where it does not say. Snapshots are made in great numbers, and have
-/// little to say about.
+/// Default kinds of a rule. Snapshots are left out, because they are numerous and there is little to validate.
 const KINDS: [Kind; 2] = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
 const MESSAGE_MAX: usize = 1000;
 
@@ -24,20 +23,20 @@ pub struct Plugin<R> {
     pub source: Source<R>,
 }
 
-/// Who answers.
+/// Where the answers come from.
 #[derive(Debug)]
 pub enum Source<R> {
     Rule(R),
     Http(Endpoint),
 }
 
-/// Its rule says whether a resource is valid.
+/// Its rule decides whether a resource is valid.
 pub type Validator = Plugin<RuleJudge>;
 
-/// Its rule says what to change: a list is a JSON Patch, an object a merge patch, `null` no change.
+/// Its rule returns the change: a list is a JSON Patch, an object a merge patch, `null` no change.
 pub type Mutator = Plugin<Rule>;
 
-/// The validators of the operator's configuration, in the order of their names.
+/// Reads the validators of the operator's configuration, sorted by name.
 ///
 /// # Errors
 /// Everything that is wrong with them.
@@ -64,7 +63,7 @@ pub fn validators(config: &FlinkConfig) -> Result<Vec<Validator>, Vec<InvalidPlu
     })
 }
 
-/// The mutators of the operator's configuration, in the order of their names.
+/// Reads the mutators of the operator's configuration, sorted by name.
 ///
 /// # Errors
 /// Everything that is wrong with them.
@@ -87,10 +86,10 @@ fn plugin<R>(options: Options<'_>, source: Source<R>) -> Result<Plugin<R>, Inval
     Ok(Plugin { name: options.name.to_owned(), kinds, on_failure, source })
 }
 
-/// The rule or the address of a plugin that has one of the two.
+/// Returns the rule or the address of a plugin, which has one of the two.
 ///
 /// # Errors
-/// When it has none or both, or one that cannot be used.
+/// If it has none or both, or one that is not usable.
 pub fn source(
     options: Options<'_>,
     compile: impl FnOnce(&str) -> Result<Rule, String>,

@@ -11,7 +11,7 @@ use api::state_snapshot::FlinkStateSnapshot;
 use api::status::DeploymentStatus;
 use config::secret::{HIDDEN, is_secret};
 
-/// A copy of the whole object, as kubectl leaves it.
+/// A copy of the whole object, written by kubectl.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Kinds that rules can be about.
@@ -27,26 +27,26 @@ impl Kind {
     pub const ALL: [Self; 3] =
         [Self::FlinkDeployment, Self::FlinkSessionJob, Self::FlinkStateSnapshot];
 
-    /// The kind of that name.
+    /// Returns the kind with this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.into_str() == text)
     }
 }
 
-/// Objects that a rule may look at. Statuses are in none of them: they hold copies of specs.
+/// Objects that a rule may use. They have no status, which would contain copies of specs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     pub kind: Kind,
-    /// The resource as it is wanted.
+    /// The resource as desired.
     pub object: Value,
-    /// The resource with the spec that was reconciled last; `null` before the first deployment.
+    /// The resource with the last reconciled spec; `null` before the first deployment.
     pub old_object: Value,
-    /// The session cluster of a session job, where it is known; else `null`.
+    /// The session cluster of a session job if it is known; else `null`.
     pub session: Value,
 }
 
 impl Subject {
-    /// Any resource, from its manifest.
+    /// Creates the subject of any resource from its manifest.
     pub fn new(kind: Kind, object: &Value) -> Self {
         Self { kind, object: bare(object.clone()), old_object: Value::Null, session: Value::Null }
     }
@@ -74,7 +74,7 @@ impl Subject {
         Self::new(Kind::FlinkStateSnapshot, &value(resource))
     }
 
-    /// With the spec that was reconciled last.
+    /// Adds the last reconciled spec.
     #[must_use]
     pub fn with_old_spec(mut self, spec: Option<Value>) -> Self {
         if let Some(spec) = spec {
@@ -85,14 +85,14 @@ impl Subject {
         self
     }
 
-    /// With the session cluster of a session job.
+    /// Adds the session cluster of a session job.
     #[must_use]
     pub fn with_session(mut self, session: Option<Value>) -> Self {
         self.session = session.map_or(Value::Null, bare);
         self
     }
 
-    /// The request that leaves this process, without values that may be secret.
+    /// Returns the request that leaves this process, without values that may be secret.
     pub fn request(&self) -> Value {
         let mut body = json!({
             "apiVersion": API_VERSION,
@@ -110,7 +110,7 @@ fn value<T: Serialize>(object: &T) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
-/// Without status and what only tells who wrote it.
+/// Removes the status, and metadata about who wrote the object.
 fn bare(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -124,8 +124,8 @@ fn bare(mut object: Value) -> Value {
     object
 }
 
-/// Hides what is secret by its key: options, environment variables of pod templates, arguments, and
-/// what addresses carry beside host and path. Options may be nested: `path` is the key so far.
+/// Hides values with secret keys: options, environment variables of pod templates, arguments, and anything in addresses
+/// except host and path. Options may be nested: `path` is the key so far.
 pub fn hide_secrets(value: &mut Value, path: Option<&str>) {
     match value {
         Value::Object(fields) => {
@@ -136,7 +136,7 @@ pub fn hide_secrets(value: &mut Value, path: Option<&str>) {
                 let is_hidden = (is_secret(&inner) && key != "secretName")
                     || (is_named_secret && key == "value");
                 match value {
-                    // Elsewhere than in options a key with `secret` names a Secret.
+                    // Outside of options, a key with `secret` names a Secret.
                     Value::Object(_) | Value::Array(_) => {
                         let below = if path.is_some() { inner.as_str() } else { "" };
                         hide_secrets(value, is_option.then_some(below));
@@ -169,7 +169,7 @@ pub fn hide_secrets(value: &mut Value, path: Option<&str>) {
     }
 }
 
-/// `scheme://user:password@host/path?signature`, and lines with `password=…`.
+/// Hides secrets in `scheme://user:password@host/path?signature`, and in lines with `password=…`.
 fn hide_in_text(text: &mut String) {
     if let Ok(mut url) = url::Url::parse(text)
         && (url.password().is_some() || url.query().is_some())

@@ -25,7 +25,7 @@ fn scheme_and_host() {
     check("./a:b.jar", expect!["None None"]);
 }
 
-/// Java sees an authority there, and no host.
+/// Java finds an authority there, but no host.
 #[test]
 fn authorities_that_are_no_host() {
     check("https://my_host/job.jar", expect![[r#"Some("https") None"#]]);

@@ -5,7 +5,7 @@ use super::*;
 
 type Model = fn(&FlinkConfig) -> Result<(), Problem>;
 
-/// Answers of Flink 1.20.5 for the same options; the text is ours.
+/// Compares with the results of Flink 1.20.5 for the same options; the text is this crate's.
 #[track_caller]
 fn check(model: Model, entries: &[(&str, &str)], expected: Expect) {
     let config: FlinkConfig = entries.iter().copied().collect();
@@ -126,7 +126,7 @@ fn task_manager_sizes_that_leave_nothing() {
     );
 }
 
-/// Flink keeps 0.4 in single precision, which is a little more than 0.4: exactly nothing is left.
+/// Flink keeps 0.4 in single precision, which is a little more than 0.4: nothing at all is left.
 #[test]
 fn a_share_that_uses_all_up_is_too_much() {
     check(
@@ -142,7 +142,7 @@ fn a_share_that_uses_all_up_is_too_much() {
     );
 }
 
-/// What Flink 1.20 says at the start of a TaskManager with its default size.
+/// What Flink 1.20 logs when a TaskManager starts with its default size.
 #[test]
 fn the_parts_of_a_task_manager() {
     let parts = |entries: &[(&str, &str)]| {

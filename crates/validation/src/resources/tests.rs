@@ -39,7 +39,7 @@ fn r1_r2_r3_r4_unreadable_and_impossible_amounts() {
     );
 }
 
-/// Both sides by the same rule: `2048m` is 2 GiB, not two bytes.
+/// Both sides are parsed in the same way: `2048m` is 2 GiB, not two bytes.
 #[test]
 fn r5_requests_above_limits() {
     check(

@@ -243,7 +243,7 @@ fn j13a_high_availability_is_the_clusters() {
             spec.flinkConfiguration.high-availability.type: a session job uses the high availability of its cluster: remove the option, or set it there
         "#]],
     );
-    // A job that has been running so is let be.
+    // A job that has been running like this is left alone.
     let mut input = input(&copied, &operator);
     input.last_reconciled = Some(&copied);
     check(&input, expect![""]);

@@ -20,7 +20,7 @@ fn problem(reason: &str, message: &str) -> PodProblem {
     PodProblem { reason: reason.to_owned(), message: message.to_owned() }
 }
 
-/// The first pod, so many seconds old, beside one that has passed.
+/// Evaluates a first pod of this age in seconds, and a second one that has passed.
 fn judged(state: PreflightState, seconds: i64) -> Verdict {
     let now: Timestamp = NOW.parse().unwrap();
     let pod = |name: &str, state| PreflightPod {

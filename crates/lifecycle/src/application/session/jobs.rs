@@ -1,5 +1,5 @@
-//! The jobs of a session cluster that is to be replaced: those that its next JobManager would not bring back keep
-//! it until they have ended.
+//! The jobs of a session cluster that will be replaced. Jobs that the next JobManager would not recover delay the
+//! replacement until they have ended.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use api::status::{JobManagerDeploymentStatus, ReconciliationState, Reconciliatio
 use api::version::FlinkVersion;
 use config::options;
 
-/// Jobs named in one message.
+/// Maximum number of jobs named in a message.
 const JOBS_SHOWN: usize = 20;
 
 impl DeploymentPass<'_> {
-    /// Waits until no job is in the cluster that would be lost with its JobManager, or is being stopped.
+    /// Waits until no job in the cluster is being stopped, or would be lost with its JobManager.
     pub(super) fn await_jobs(&mut self, last: &ReconciledSpec) -> Maybe {
         let config = self.observe_config()?;
         if self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing
@@ -35,7 +35,7 @@ impl DeploymentPass<'_> {
         if self.is_started_with_high_availability()? == Some(true)
             && self.is_high_availability_on()?
         {
-            // They come back by HA metadata, and what is being saved of them does not.
+            // They are recovered from HA metadata, but a savepoint in progress is not.
             let stopping = named(&session_jobs, |job| job.is_stopping);
             return Ok(stopping.map(|names| {
                 let because = format!("the change waits: session jobs [{names}] are being stopped");
@@ -68,8 +68,8 @@ impl DeploymentPass<'_> {
         Ok(self.await_ends(named(&session_jobs, runs)))
     }
 
-    /// Waits until none of these session jobs is in the cluster any more. That it waits is on record before it is
-    /// seen that there is none, and keeps jobs from being submitted.
+    /// Waits until none of these session jobs is in the cluster. The wait is on record before their absence is checked,
+    /// and keeps jobs from being submitted.
     fn await_ends(&mut self, running: Option<String>) -> Option<Plan> {
         let generation = self.generation;
         let is_known = AWAITS_JOBS.get(&self.status.cluster_info) == Some(generation);
@@ -94,8 +94,8 @@ impl DeploymentPass<'_> {
         Some(self.finish(because, Some(SOON)))
     }
 
-    /// Jobs that have not ended are recovered by the HA metadata of the next JobManager, and those would
-    /// be in another place, or of another version of Flink.
+    /// Refuses a change after which the next JobManager would look for the HA metadata of unfinished jobs in another
+    /// place, or run another Flink version.
     pub(crate) fn refuse_moved_jobs(&self, last: &ReconciledSpec) -> Result<(), Halt> {
         let ReconciliationStatus { state, last_stable_spec, .. } =
             &self.status.reconciliation_status;
@@ -109,7 +109,7 @@ impl DeploymentPass<'_> {
         let deployed = self.deployed_spec(last);
         let is_moved = self.moves_metadata(&deployed, &self.spec)?
             || self.keeps_metadata_elsewhere(&self.spec)?;
-        // While it runs, HA metadata are looked for where the defaults of now have them.
+        // While it runs, HA metadata is looked for where the current defaults have it.
         let runs = matches!(state, ReconciliationState::Deployed | ReconciliationState::RolledBack);
         let is_sought_elsewhere = runs && self.keeps_metadata_elsewhere(&deployed)?;
         if is_back || !is_moved {
@@ -126,14 +126,14 @@ impl DeploymentPass<'_> {
         let jobs = match jobs.map(|jobs| not_ended(jobs, name)) {
             Ok(None) => return Ok(()),
             Ok(Some(running)) => Ok(running),
-            // Under a spec that never came up there are none, unless it did while nobody looked.
+            // A spec that never came up has none, unless it did so unobserved.
             Err(_)
                 if last_stable_spec.is_none()
                     && !self.world.ha_metadata()?.is_ok_and(|metadata| metadata.has_job) =>
             {
                 return Ok(());
             }
-            // A spec that does not come up may be left for one that does.
+            // A spec that does not come up may be replaced by one that does.
             Err(_)
                 if !is_sought_elsewhere
                     && self.world.ha_metadata()?.is_ok_and(|metadata| !metadata.has_job) =>
@@ -154,7 +154,7 @@ impl DeploymentPass<'_> {
 const ENDS_JOBS: &str =
     "without high availability both before and after the change, they end with the JobManager";
 
-/// A cluster is not replaced as long as nobody knows what runs in it.
+/// Refuses to replace a cluster while it is unknown what runs in it.
 fn jobs_unknown(reason: &str) -> Halt {
     let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
     Halt::problem(Problem::upgrade(
@@ -167,7 +167,7 @@ fn jobs_unknown(reason: &str) -> Halt {
     ))
 }
 
-/// Nobody but their owner can stop jobs with a savepoint and start them again that belong to no resource.
+/// Refuses because only their owner can stop jobs without a resource with a savepoint, and start them again.
 fn unmanaged_refused(jobs: &str) -> Halt {
     let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
     Halt::problem(Problem::upgrade(
@@ -180,14 +180,13 @@ fn unmanaged_refused(jobs: &str) -> Halt {
     ))
 }
 
-/// The names of these session jobs; none where there are none.
+/// Returns the names of these session jobs; `None` if there are none.
 fn named(session_jobs: &[SessionJob], is_one: impl Fn(&SessionJob) -> bool) -> Option<String> {
     let names = session_jobs.iter().filter(|job| is_one(job)).map(|job| job.name.clone());
     shown(names.collect())
 }
 
-/// Why HA metadata are not moved to another place, with the jobs that have not ended, or why they
-/// cannot be asked for.
+/// Returns why HA metadata is not moved to another place, with the unfinished jobs, or why they cannot be listed.
 fn place_refused(jobs: Result<String, &str>) -> String {
     let because = match jobs {
         Ok(running) => format!(
@@ -207,7 +206,7 @@ fn place_refused(jobs: Result<String, &str>) -> String {
     )
 }
 
-/// Like [`place_refused`], for another version of Flink.
+/// Like [`place_refused`], for another Flink version.
 fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &str>) -> String {
     let because = match jobs {
         Ok(running) => format!(
@@ -228,12 +227,12 @@ fn version_refused(from: FlinkVersion, to: FlinkVersion, jobs: Result<String, &s
     )
 }
 
-/// The jobs that have not ended, as a person reads them; none where all have.
+/// Returns the unfinished jobs in readable form; `None` if all have ended.
 pub(super) fn not_ended(jobs: &[Job], name: impl Fn(&Job) -> String) -> Option<String> {
     shown(jobs.iter().filter(|job| !job.state.is_globally_terminal()).map(name).collect())
 }
 
-/// Some of the names, in one line.
+/// Returns the first names in one line.
 fn shown(mut names: Vec<String>) -> Option<String> {
     let has_more = names.len() > JOBS_SHOWN;
     names.truncate(JOBS_SHOWN);

@@ -1,4 +1,4 @@
-//! A redeploy that names no state, with validation passed over.
+//! A redeploy that names no state, bypassing validation.
 
 use serde_json::json;
 

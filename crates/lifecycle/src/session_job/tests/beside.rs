@@ -1,16 +1,15 @@
-//! A job of the resource runs, and the record does not tell of it: the store went back, and no process
-//! saw it.
+//! A job of the resource runs without being on record: the store went back, and no process saw it.
 
 use super::etcd_restore::{NAMED, cancelled, saved, suspended};
 use super::*;
 
-/// Submitted for the resource with the uid `u1`, as its first half tells.
+/// Submitted for the resource with the uid `u1`, as its first half shows.
 const OWN_ID: &str = "bb82030dbc2bcaba000000000000000f";
-/// The same of another resource.
+/// The same for another resource.
 const OTHERS_ID: &str = "0000000000000000000000000000000f";
 const LONG: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
 
-/// Its job ended, by what its cluster says.
+/// Its job ended, according to its cluster.
 fn ended(mode: &str) -> Case {
     let mut case = Case::running(mode);
     case.checkpoints = Some(at("s3://lake/chk/1"));
@@ -25,7 +24,7 @@ fn absent(mode: &str) -> Case {
     case
 }
 
-/// The record tells that the job is about to be started.
+/// The record says that the job is about to be started.
 fn cancelled_before() -> Case {
     let mut case = Case::running("last-state");
     case.checkpoints = Some(at("s3://lake/chk/1"));
@@ -73,7 +72,7 @@ fn nothing_is_started_beside_a_job_that_is_not_on_record() {
     }
 }
 
-/// What it did is not on record, so its end alone is no licence to start from an older state.
+/// What it did is not on record, so its end alone does not permit a start from an older state.
 #[test]
 fn after_the_end_of_a_job_that_is_not_on_record_a_person_names_its_state() {
     for (index, mut case) in records().into_iter().enumerate() {
@@ -84,7 +83,7 @@ fn after_the_end_of_a_job_that_is_not_on_record_a_person_names_its_state() {
         case.jobs.as_mut().unwrap().pop();
         case.lists(OWN_ID, JobStatusState::Finished);
         if is_stateless {
-            // What has ended by itself is not started again without a reason.
+            // A job that ended by itself is not started again without a reason.
             case.edit(|spec| spec.restart_nonce = Some(1));
             let plan = case.pass();
             let plan = if names(&plan).contains(&"submit-job") { plan } else { case.pass() };
@@ -102,8 +101,7 @@ fn after_the_end_of_a_job_that_is_not_on_record_a_person_names_its_state() {
     }
 }
 
-/// Jobs of others, of the Java operator and of a former resource of this name among them, and what has
-/// ended.
+/// Among them are jobs of others, of the Java operator and of a former resource of this name, and jobs that have ended.
 #[test]
 fn other_jobs_of_the_cluster_hinder_no_start() {
     for mut case in [case("savepoint"), saved_long_ago(), absent("stateless")] {
@@ -117,7 +115,7 @@ fn other_jobs_of_the_cluster_hinder_no_start() {
     }
 }
 
-/// The job is listed for a moment after its savepoint is complete.
+/// The job is still listed for a moment after its savepoint is complete.
 #[test]
 fn the_end_of_a_job_that_was_stopped_with_a_savepoint_is_waited_for() {
     let mut case = saved();
@@ -146,7 +144,7 @@ fn a_job_that_was_just_submitted_is_not_doubted() {
     case.assert_refused_for_good();
 }
 
-/// Whether it arrived or not: the job is another one.
+/// Whether it arrived or not, this is another job.
 #[test]
 fn a_submission_that_is_made_again_is_not_made_beside_another_job() {
     let mut case = case("savepoint");

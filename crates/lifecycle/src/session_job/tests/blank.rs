@@ -1,5 +1,5 @@
-//! Statistics that are empty because the JobManager has no execution graph of the job: what the
-//! adaptive scheduler answers while it waits for resources, and of a job that ended so.
+//! Statistics that are empty because the JobManager has no execution graph of the job: while the adaptive scheduler
+//! waits for resources, and for a job that ended in that state.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn blank() -> Checkpoints {
     Checkpoints { is_blank: true, ..Checkpoints::default() }
 }
 
-/// The cluster lists the job in `state`, for as long as `lived`.
+/// Makes the cluster list the job in `state`, after it `lived` for this long.
 fn list_for(case: &mut Case, state: JobStatusState, lived: jiff::SignedDuration) {
     case.list(state);
     for job in case.jobs.iter_mut().flatten() {
@@ -16,7 +16,7 @@ fn list_for(case: &mut Case, state: JobStatusState, lived: jiff::SignedDuration)
     }
 }
 
-/// Of a job that lost its resources no checkpoint is told, under the same JobManager.
+/// For a job that lost its resources no checkpoint is reported, under the same JobManager.
 #[test]
 fn a_job_that_ended_without_resources_does_not_start_empty() {
     for high_availability in ["NONE", "kubernetes"] {
@@ -60,7 +60,7 @@ fn a_job_that_never_got_resources_starts_from_where_it_was_to_start() {
     }
 }
 
-/// Cancelled now, it would end without telling its last state.
+/// If it were cancelled now, it would end without reporting its last state.
 #[test]
 fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
     for mode in ["last-state", "savepoint"] {

@@ -291,7 +291,7 @@ fn old_snapshots_go_but_never_one_that_the_job_could_start_from() {
     assert!(deleted(&case.pass()).is_empty());
 }
 
-/// A job without snapshot resources whose status has three savepoints, the first two too many.
+/// A job without snapshot resources whose status has three savepoints, two more than allowed.
 fn with_history(key: &str, value: &str) -> Case {
     let mut case = without_resources("savepoint");
     case.set(&format!("kubernetes.operator.savepoint.history.{key}"), value);
@@ -345,7 +345,7 @@ fn a_savepoint_of_the_history_that_others_refer_to_stays_and_is_looked_at_again_
             assert_eq!((disposed(&plan), history(&case)), (vec![], 3), "{key}");
             let told = events(&plan);
             assert!(told[0].0 == "SavepointKept" && told[0].1.contains(said), "{told:?}");
-            // The shell notes that somebody holds them, and nobody is asked again for a while.
+            // The shell remembers that they are held, and does not ask again for a while.
             assert!(are_held(&case.references()));
             case.periodic.held = Some(case.now);
             case.holders = Ok(vec![]);
@@ -510,7 +510,7 @@ fn section_14_a_running_job_is_scaled_in_place() {
     let plan = case.pass();
     assert!(names(&plan)[2..].is_empty(), "{:?}", names(&plan));
     assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Stable));
-    // The autoscaler decides again, and the user's spec is of the same generation.
+    // The autoscaler decides again, and the user's spec has the same generation.
     case.set(OVERRIDES, "v1:6");
     let plan = case.pass();
     assert!(names(&plan).contains(&"scale-job"), "{:?}: {}", names(&plan), plan.because);
@@ -541,8 +541,7 @@ fn section_14_where_flink_cannot_scale_the_job_is_upgraded() {
     });
 }
 
-/// Found by the exploration: an invalid spec took the place of the news, which was then told in each
-/// pass.
+/// Found by the exploration: an invalid spec replaced the report, which was then repeated in each pass.
 #[test]
 fn a_job_that_is_lost_is_told_once_beside_an_invalid_spec() {
     let mut case = Case::running("savepoint");

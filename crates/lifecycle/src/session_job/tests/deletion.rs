@@ -1,4 +1,4 @@
-//! A job that goes, and what keeps it.
+//! Deletion of a job, and what delays it.
 
 use super::*;
 
@@ -155,7 +155,7 @@ fn q08_a_session_job_that_went_on_is_saved_again_before_its_deletion() {
     case.now += jiff::SignedDuration::from_secs(9);
     assert_eq!(names(&case.pass()).last(), Some(&"stop-with-savepoint"));
 
-    // One that has failed for good goes, and its savepoint is on record.
+    // A job that failed permanently is deleted, and its savepoint is on record.
     case.list(JobStatusState::Failed);
     case.checkpoints = Some(at("s3://lake/sp/0"));
     let plan = case.pass();
@@ -213,7 +213,7 @@ fn a_cancel_for_an_upgrade_that_never_arrived_spares_no_savepoint() {
     }
 }
 
-/// The savepoint was an upgrade's, and the job does not come back to take it.
+/// The savepoint was for an upgrade, and the job does not come back to take it.
 #[test]
 fn a_savepoint_that_nobody_wants_any_more_does_not_keep_a_session_job() {
     let mut case = Case::running("savepoint");
@@ -285,7 +285,7 @@ fn a_silent_job_manager_without_high_availability_is_asked_for_a_while() {
     assert!(names(&case.pass()).contains(&"remove-finalizer"));
 }
 
-/// It was up all the time, and is not yet at the moment when somebody comes to ask it.
+/// It was up all the time, but not at the moment when it is asked.
 #[test]
 fn a_cluster_is_asked_for_a_while_also_long_after_the_deletion() {
     let mut case = Case::running("savepoint");
@@ -344,13 +344,13 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
         plan.because
     };
     assert_eq!(names(&lost_with(Some("{}")).plan()).last(), Some(&"remove-finalizer"));
-    // By the operator's defaults of now it has none.
+    // By the operator's current defaults it has none.
     assert!(told(lost_with(Some(WITH))).contains("its high availability brings back"));
     assert!(
         told(lost_with(None))
             .contains("could not determine whether the cluster has high availability")
     );
-    // The job's own options say nothing of its cluster.
+    // The job's own options say nothing about its cluster.
     let mut case = lost_with(Some(WITH));
     case.set("high-availability.type", "NONE");
     told(case);
@@ -359,7 +359,7 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
     let text = serde_json::json!({"spec": case.resource.spec}).to_string();
     case.status.reconciliation_status.last_reconciled_spec = Some(text);
     assert_eq!(names(&case.plan()).last(), Some(&"remove-finalizer"));
-    // Nor does a record that cannot be read.
+    // Nor does a record that cannot be parsed.
     let mut case = lost_with(Some(WITH));
     case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
     told(case);
@@ -367,7 +367,7 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
     let status = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
     status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
     told(case);
-    // One that is silent is asked for by what its pods are given.
+    // For a silent one, the configuration of its pods is used.
     let mut case = lost_with(Some(WITH));
     case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);
     case.deployed_config = Fact::Known(FlinkConfig::new());

@@ -1,9 +1,9 @@
-//! The record of a job went back with the API server's store, and its cluster went on.
+//! The record of a job went back with the API server's store, and its cluster continued.
 
 use super::*;
 use crate::transitions::etcd_restore::{self, Record, WENT_BACK};
 
-/// The job that ran last, of which nothing is on record any more.
+/// The job that last ran, which is no longer on record.
 const NEWER_ID: &str = "0000000000000000000000000000000f";
 pub(super) const NAMED: &str = "s3://lake/sp/named";
 
@@ -92,7 +92,7 @@ pub(super) fn saved() -> Case {
     case
 }
 
-/// Its job ended, by what its cluster says.
+/// Its job ended, according to its cluster.
 fn ended(mode: &str) -> Case {
     let mut case = Case::running(mode).set_back();
     case.checkpoints = Some(at("s3://lake/chk/1"));
@@ -113,7 +113,7 @@ fn a_job_is_not_started_from_a_record_that_went_back() {
     cancelled.assert_refused_for_good();
 }
 
-/// Before its user changes anything: what this process knows the next one would not.
+/// Before its user changes anything: the next process would not know what this one knows.
 #[test]
 fn a_record_that_went_back_is_told_at_once() {
     ended("savepoint").assert_refused_for_good();
@@ -152,7 +152,7 @@ fn a_person_may_say_what_to_start_from() {
     }
 }
 
-/// A record in the middle of a start from a path that was named earlier is no answer either.
+/// A record in the middle of a start from a path that was named earlier is not an answer either.
 #[test]
 fn an_answer_to_another_question_does_not_count() {
     let mut case = Case::running("savepoint");
@@ -195,7 +195,7 @@ fn a_job_that_runs_and_one_without_state_go_on() {
     let mut stateless = ended("stateless");
     stateless.edit(|spec| spec.restart_nonce = Some(1));
     assert_eq!(submitted(&stateless.pass()).savepoint_path, None);
-    // The submission that is on record arrived, and is the newest there is.
+    // The submission on record arrived, and is the latest.
     let mut open = Case::running("savepoint");
     open.edit(|spec| spec.job.as_mut().unwrap().state = JobState::Suspended);
     open.pass();
@@ -229,7 +229,7 @@ pub(super) fn suspended() -> Case {
     case
 }
 
-/// The record would have the resource go at once, or wait for the end of a job that is long gone.
+/// By the record, the resource would be deleted at once, or wait for the end of a job that is long gone.
 #[test]
 fn a_deletion_ends_the_job_that_ran_last() {
     let suspended = || suspended().set_back();
@@ -252,7 +252,7 @@ fn a_deletion_ends_the_job_that_ran_last() {
         let plan = case.pass();
         assert!(plan.because.contains(NEWER_ID), "{index}: {}", plan.because);
         assert!(reasons(&plan).contains(&"Cleanup"));
-        // From here on the record tells it, whoever goes on.
+        // From here on it is on record, whichever process continues.
         case.restart();
         let plan = case.pass();
         assert_eq!(cancelled(&plan), Some(NEWER_ID), "{index}: {}", plan.because);

@@ -6,7 +6,7 @@ use crate::session_job::leaving::seen;
 use crate::world::SessionJob;
 
 impl Case {
-    /// The cluster waits until the jobs have left it, for the spec of this generation.
+    /// Makes the cluster wait until the jobs have left it, for the spec of this generation.
     fn replace_cluster(&mut self, generation: i64) {
         let cluster = self.cluster.as_mut().unwrap();
         AWAITS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &generation);

@@ -25,7 +25,7 @@ fn going(name: &str) -> Node {
     Node { name: name.to_owned(), uid, is_unschedulable: false, taints: vec![taint] }
 }
 
-/// A session job whose cluster wants savepoints, and has its pods on `n1`.
+/// A session job whose cluster is configured for these snapshots, and has its pods on `n1`.
 fn case_with(snapshot: &str) -> Case {
     let mut case = Case::running("savepoint");
     case.set_in_cluster(SNAPSHOT, snapshot);

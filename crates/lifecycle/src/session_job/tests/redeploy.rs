@@ -1,4 +1,4 @@
-//! Upgrades that drop the state or go on from another, and cancels that never arrived.
+//! Upgrades that drop the state or restore another, and cancellations that never arrived.
 
 use super::*;
 use state::restore_point::RestorePoint;
@@ -30,7 +30,7 @@ fn a_cancel_that_never_arrived_is_sent_again() {
     assert_eq!(plan.because, "waiting for the job to be cancelled");
 }
 
-/// What was noted of the job's state is as old as the request.
+/// The recorded state of the job is as old as the request.
 #[test]
 fn a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
     let mut case = Case::running("last-state");

@@ -1,8 +1,8 @@
-//! A spec that does not become stable gives way.
+//! Rollback of a spec that does not become stable.
 
 use super::*;
 
-/// A job whose new spec does not come up within its time.
+/// A job whose new spec does not come up in time.
 fn failing_upgrade(mode: &str) -> Case {
     let mut case = case(mode);
     case.set("kubernetes.operator.deployment.rollback.enabled", "true");
@@ -51,7 +51,7 @@ fn a_spec_that_does_not_become_stable_gives_way_to_the_one_before() {
         let before = case.status.clone();
         let plan = case.pass();
         assert_eq!(case.status, before, "{mode}: at rest: {}", plan.because);
-        // Back at what runs: nothing is restarted.
+        // Back at the running spec: nothing is restarted.
         case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(2));
         let plan = case.pass();
         assert!(!names(&plan).contains(&"cancel-job"), "{mode}");
@@ -113,7 +113,7 @@ fn a_job_whose_newest_checkpoint_is_of_no_use_is_not_cancelled_for_a_rollback() 
     assert_eq!(reasons(&plan).last(), Some(&"RollbackRefused"));
 }
 
-/// It never gets to be stable, whatever it does.
+/// It never becomes stable, whatever it does.
 #[test]
 fn what_was_rolled_back_to_does_not_go_back_to_what_it_started_from() {
     let mut case = rolled_back("last-state");
@@ -144,7 +144,7 @@ fn a_redeploy_that_comes_during_a_rollback_is_not_forgotten() {
     assert_eq!(submitted(&case.pass()).savepoint_path.as_deref(), Some("s3://wanted"));
 }
 
-/// What was rolled back to runs.
+/// The spec of the rollback runs.
 fn rolled_back(mode: &str) -> Case {
     let mut case = failing_upgrade(mode);
     case.pass();
@@ -202,7 +202,7 @@ fn a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
     let plan = case.pass();
     assert!(names(&plan).contains(&"cancel-job"), "{}", plan.because);
     assert_eq!(parallelism(&case.last()), Some(2), "what runs, not what failed");
-    // The cancel was lost with the JobManager, and the job runs on.
+    // The cancellation was lost with the JobManager, and the job keeps running.
     case.jobs = Some(vec![]);
     case.pass();
     case.list(JobStatusState::Running);

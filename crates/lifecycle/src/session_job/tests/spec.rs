@@ -89,7 +89,7 @@ fn an_invalid_edit_does_not_make_a_job_stateless() {
     assert_eq!(case.last().job_state(), JobState::Running);
 }
 
-/// A running job whose checkpoints are kept, and an edit that says `stateless` and is not judged well.
+/// A running job whose checkpoints are retained, and a `stateless` edit that is not accepted.
 fn refused_stateless(arrange: fn(&mut Case)) -> Case {
     let mut case = Case::running("last-state");
     case.set("kubernetes.operator.job.restart.failed", "true");
@@ -132,7 +132,7 @@ fn a_refused_edit_that_says_stateless_drops_no_state() {
     }
 }
 
-/// Nothing tells any more that it was stateless, and it has no state that could be kept.
+/// Nothing shows any more that it was stateless, and it has no state to keep.
 #[test]
 fn a_stateless_job_without_a_checkpoint_is_started_again_beside_a_refused_edit() {
     let mut case = Case::running("stateless");
@@ -142,7 +142,7 @@ fn a_stateless_job_without_a_checkpoint_is_started_again_beside_a_refused_edit()
     assert_eq!(submitted(&case.pass()).savepoint_path, None);
 }
 
-/// What is lost while an edit is not judged yet is submitted again once it is.
+/// A job lost while an edit is not validated yet is submitted again once it is.
 #[test]
 fn a_stateless_job_that_was_lost_beside_a_refused_edit_is_submitted_again_after_it() {
     for fixed in [Some(2), Some(3)] {
@@ -211,7 +211,7 @@ fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
     assert!(plan.steps.iter().any(|step| matches!(step, Step::TriggerStop { .. })));
 }
 
-/// The shell resolves the cluster by the stored spec, so that the world is that of the former one.
+/// The shell finds the cluster by the stored spec, so the world is that of the previous one.
 #[test]
 fn an_edited_cluster_name_is_told_and_the_job_stays_where_it_is() {
     for mode in ["stateless", "last-state"] {
@@ -232,7 +232,7 @@ fn an_edited_cluster_name_is_told_and_the_job_stays_where_it_is() {
     }
 }
 
-/// Where nothing ever ran, the user may still choose another cluster.
+/// If nothing ever ran, the user may still choose another cluster.
 #[test]
 fn a_submission_that_was_refused_may_go_to_another_cluster() {
     let mut case = case("stateless");

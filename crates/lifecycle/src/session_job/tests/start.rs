@@ -27,7 +27,7 @@ fn s01_a_missing_cluster_is_told_and_waited_for() {
     let cluster = case.cluster.take();
     let before = case.status.clone();
     let plan = case.pass();
-    // Java tells it by an event alone.
+    // The Java operator reports it only by an event.
     let error = case.status.error.clone().unwrap();
     assert!(error.contains("session cluster `cluster` does not exist"), "{error}");
     let lifecycle_state = Some(LifecycleState::Failed);
@@ -168,7 +168,7 @@ fn s05_a_stateless_job_that_the_cluster_lost_is_submitted_again() {
     assert_eq!(submitted(&plan).savepoint_path, None);
 }
 
-/// Its JobManager, or with high availability any, would list it had it not ended.
+/// Its JobManager, or any with high availability, would list it if it had not ended.
 #[test]
 fn s05_a_stateless_job_that_ended_while_nobody_looked_is_not_run_again_by_itself() {
     for high_availability in ["NONE", "kubernetes"] {
@@ -187,7 +187,7 @@ fn s05_a_stateless_job_that_ended_while_nobody_looked_is_not_run_again_by_itself
         assert!(error.contains("ended while nobody looked") && error.contains("restartNonce"));
         assert_eq!(case.status.lifecycle_state, Some(LifecycleState::Failed));
         let before = case.status.clone();
-        // Nor when the JobManager that told it is gone, nor after anything else was wrong.
+        // Nor if the JobManager that reported it is gone, nor after another problem.
         case.job_manager_start = Fact::Known(case.now);
         case.cluster_is(JobManagerDeploymentStatus::Missing);
         case.pass();
@@ -230,7 +230,7 @@ fn s05_a_stateless_job_of_a_cluster_that_was_changed_since_is_submitted_again() 
     assert_ne!(submitted(&plan).job_id, FIRST_ID);
 }
 
-/// What it is to keep from now on says nothing of what it had.
+/// What it should keep from now on says nothing about what it had.
 #[test]
 fn s05_a_stateless_job_that_ended_unseen_is_run_again_by_an_edit_to_any_mode() {
     let mut case = Case::running("stateless");
@@ -249,7 +249,7 @@ fn s05_a_stateless_job_that_ended_unseen_is_run_again_by_an_edit_to_any_mode() {
     assert_eq!(case.status.error, None);
 }
 
-/// Kubernetes tells the start in whole seconds.
+/// Kubernetes reports the start in whole seconds.
 #[test]
 fn s05_a_job_manager_that_starts_in_the_second_of_the_submission_is_another_one() {
     let mut case = Case::running("stateless");
@@ -264,7 +264,7 @@ fn s05_a_job_manager_that_starts_in_the_second_of_the_submission_is_another_one(
     assert_ne!(submitted(&plan).job_id, FIRST_ID);
 }
 
-/// The start time on record is that of the job before.
+/// The start time on record is that of the previous job.
 #[test]
 fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
     let mut case = Case::running("stateless");
@@ -280,7 +280,7 @@ fn s05_a_stateless_job_that_nobody_ever_saw_is_judged_by_its_own_submission() {
     assert!(!names(&case.pass()).contains(&"submit-job"));
 }
 
-/// A submission that was refused, and is made again under its id, was made when that was.
+/// A refused submission that is repeated under its id dates from the first attempt.
 #[test]
 fn s05_a_stateless_job_that_was_submitted_twice_and_ended_unseen_is_not_run_again_by_itself() {
     let mut case = case("stateless");
@@ -331,7 +331,7 @@ fn s05_a_stateful_job_that_the_cluster_lost_is_never_started_empty() {
             assert!(!names(&plan).contains(&"submit-job"), "{mode}: {}", plan.because);
             assert_eq!(case.status.error.as_deref(), Some(JOB_NOT_FOUND));
         }
-        // The way out that the message names.
+        // The solution that the message names.
         case.edit(|spec| {
             let job = spec.job.as_mut().unwrap();
             job.initial_savepoint_path = Some("s3://lake/chk/7".to_owned());
@@ -467,7 +467,7 @@ fn s05_a_default_that_came_later_does_not_keep_the_jobs_of_a_cluster() {
     let mut case = lost(Fact::Known(with));
     case.pass();
     assert!(case.status.error.as_ref().unwrap().contains("ended while nobody looked"));
-    // Where nobody knows nothing follows.
+    // If it is unknown, nothing is concluded.
     let mut case = lost(Fact::Unknown("there is no ConfigMap".to_owned()));
     case.cluster.as_mut().unwrap().status.as_mut().unwrap().cluster_info.clear();
     let plan = case.pass();

@@ -1,4 +1,4 @@
-//! A submission whose outcome is not known, and a change that is wanted meanwhile.
+//! A submission with an unknown outcome, and a change meanwhile.
 
 use super::etcd_restore::saved;
 use super::*;
@@ -25,7 +25,7 @@ fn redeploy(case: &mut Case) {
     });
 }
 
-/// The operator ends while Flink is at it.
+/// The operator ends while Flink processes it.
 fn end(case: &mut Case) {
     case.failed_submission = None;
 }
@@ -37,7 +37,7 @@ fn first() -> Case {
     case
 }
 
-/// One of an upgrade.
+/// A submission of an upgrade.
 fn upgrade() -> Case {
     let mut case = saved();
     case.jobs = Some(vec![]);
@@ -84,8 +84,7 @@ fn a_job_that_arrives_is_on_record_as_it_was_submitted_and_then_changed() {
     }
 }
 
-/// What comes after the wait is another submission: should the first one arrive then, it is known as
-/// a job beside it.
+/// After the wait there is another submission: if the first one arrives then, it is recognised as an additional job.
 #[test]
 fn a_submission_of_which_nothing_came_in_time_leaves_its_id_to_no_other() {
     for begun in [first, upgrade] {
@@ -129,7 +128,7 @@ fn as_it_was_a_submission_is_made_again_at_once() {
     }
 }
 
-/// A later refusal does not tell what became of the attempt before it.
+/// A later refusal does not show what became of the previous attempt.
 #[test]
 fn a_refusal_settles_only_what_was_refused() {
     let mut case = first();
@@ -142,7 +141,7 @@ fn a_refusal_settles_only_what_was_refused() {
     submitted(&case.pass());
 }
 
-/// It is in the status, so that the next process knows it too.
+/// It is in the status, so that the next process knows it, too.
 #[test]
 fn what_was_refused_is_not_waited_for() {
     for ends in [false, true] {
@@ -227,8 +226,8 @@ fn a_deletion_waits_for_a_job_that_may_still_arrive() {
     assert_eq!(names(&refused.pass()).last(), Some(&"remove-finalizer"));
 }
 
-/// The job may have run for as long as nobody looked, and its state is not on record. With high
-/// availability it may have ended in that time.
+/// The job may have run while no one looked, and its state is not on record. With high availability it may have ended
+/// in that time.
 #[test]
 fn a_submission_that_another_job_manager_does_not_know_is_not_made_again() {
     for (begun, high_availability, is_another, (key, value), minutes) in [
@@ -305,7 +304,7 @@ fn a_submission_is_made_again_where_nothing_can_have_run() {
     }
 }
 
-/// `main()` may go on for minutes after its job was started, and then get no answer.
+/// `main()` may continue for minutes after its job was started, and then get no answer.
 #[test]
 fn a_job_manager_that_went_while_it_was_asked_may_have_run_the_job() {
     let mut case = upgrade();
@@ -318,7 +317,7 @@ fn a_job_manager_that_went_while_it_was_asked_may_have_run_the_job() {
     assert!(!names(&plan).contains(&"submit-job"));
 }
 
-/// It may have run for as long as nobody looked, and would go back to what it was submitted from.
+/// It may have run while no one looked, and would go back to what it was submitted from.
 #[test]
 fn a_refused_edit_that_says_stateless_takes_no_doubt_away() {
     let mut case = upgrade();

@@ -16,7 +16,7 @@ fn s06_last_state_cancels_and_goes_on_from_the_newest_checkpoint() {
     assert_eq!(last.job_state(), JobState::Running, "the old spec stays until the job has ended");
     assert_eq!(last.spec.job.unwrap().upgrade_mode.into_str(), "savepoint");
     assert_eq!(last.spec.restart_nonce, None);
-    // One more completes before the end.
+    // Another one completes before the end.
     case.checkpoints = Some(at("s3://lake/chk/2"));
     case.list(JobStatusState::Canceled);
     let plan = case.pass();
@@ -140,7 +140,7 @@ fn s08_a_savepoint_that_fails_is_tried_again_after_growing_pauses() {
         assert!(stops.last().is_none_or(|last| now.duration_since(begin).as_secs() < last + 400));
     }
     assert_eq!(told, 7, "once for each failure");
-    // A second passes until a failure is seen.
+    // A failure is seen after a second.
     let pauses: Vec<i64> = stops.windows(2).map(|two| two[1] - two[0] - 1).collect();
     assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
     case.pass();
@@ -167,7 +167,7 @@ fn s08_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
     let plan = case.pass();
     assert!(names(&plan).contains(&"stop-with-savepoint"), "{:?}", names(&plan));
 
-    // One that has failed for good starts from its newest state, which is not that savepoint.
+    // A job that failed permanently starts from its newest state, which is not that savepoint.
     case.list(JobStatusState::Failed);
     case.checkpoints = Some(at("s3://lake/chk/9"));
     while !names(&case.plan()).contains(&"submit-job") {
@@ -196,7 +196,7 @@ fn s08_what_a_job_was_stopped_with_is_not_taken_for_what_it_started_from() {
     case.status.job_status.upgrade_savepoint_path = Some("s3://lake/sp/old".to_owned());
     case.edit(|spec| spec.restart_nonce = Some(1));
     case.pass();
-    // Another JobManager, which was told by its HA store that the job has finished.
+    // Another JobManager, which learned from its HA store that the job has finished.
     case.list(JobStatusState::Finished);
     case.checkpoints = Some(Checkpoints::default());
     for _ in 0..4 {
@@ -247,7 +247,7 @@ fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
     case.checkpoints = Some(at("s3://lake/chk/1"));
     case.edit(|spec| spec.restart_nonce = Some(1));
     case.pass();
-    // Its JobManager went while it was cancelled, and the recovered job ended before it was made.
+    // Its JobManager went away during the cancellation, and the recovered job ended before it was created.
     case.checkpoints = Some(Checkpoints::default());
     case.list(JobStatusState::Canceled);
     let plan = case.pass();
@@ -256,8 +256,8 @@ fn statistics_that_lost_what_was_known_are_no_licence_to_start_empty() {
     assert!(case.status.error.as_ref().unwrap().contains("Manual restore required."));
 }
 
-/// The operator ended after the submission, or the spec never was stable: days went by, and the
-/// JobManager is another, which lists the job without statistics.
+/// The operator ended after the submission, or the spec was never stable. Days passed, and another JobManager lists the
+/// job without statistics.
 #[test]
 fn a_job_that_ran_under_another_job_manager_does_not_go_back_to_what_it_started_from() {
     for is_another in [true, false] {
@@ -311,7 +311,7 @@ fn a_job_that_started_empty_and_ran_under_another_job_manager_does_not_start_emp
     assert_eq!(case.path(), Some(LAST_STATE_PATH));
 }
 
-/// Statistics of the only JobManager that the job ever had are all there is.
+/// Statistics of the only JobManager that the job ever had are complete.
 #[test]
 fn a_job_that_never_had_a_checkpoint_starts_empty_again_under_the_same_job_manager() {
     let mut case = case("last-state");
@@ -326,7 +326,7 @@ fn a_job_that_never_had_a_checkpoint_starts_empty_again_under_the_same_job_manag
     assert_eq!(submitted(&plan).savepoint_path, None, "{}", plan.because);
 }
 
-/// What is on record of a deployment is younger than the submission when a job was scaled in place.
+/// If a job was scaled in place, the recorded time of its deployment is later than its submission.
 #[test]
 fn a_job_that_was_scaled_under_another_job_manager_does_not_go_back_to_what_it_started_from() {
     let mut case = Case::running("last-state");
@@ -465,8 +465,8 @@ fn a_job_that_somebody_cancelled_goes_on_from_its_checkpoint() {
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://lake/chk/9"));
 }
 
-/// Somebody cancelled a job of a first start, which the Java operator stores as suspended without state,
-/// with the path of the state that it left beside.
+/// Someone cancelled a job of a first start, which the Java operator stores as suspended without state, together with
+/// the path of the state that it left.
 #[test]
 fn a_job_whose_cancel_the_java_operator_saw_goes_on_from_what_it_left() {
     for state in [ReconciliationState::Deployed, ReconciliationState::Upgrading] {
@@ -486,7 +486,7 @@ fn a_job_whose_cancel_the_java_operator_saw_goes_on_from_what_it_left() {
     }
 }
 
-/// With the id of the job that has ended the Java operator would take that one for the new one.
+/// With the id of the job that has ended, the Java operator would take that one for the new one.
 #[test]
 fn a_successor_that_cannot_be_submitted_yet_has_no_id_on_record() {
     let mut case = Case::running("last-state");

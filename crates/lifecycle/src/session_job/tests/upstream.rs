@@ -1,4 +1,4 @@
-//! Bugs that the Java operator had with session jobs; `docs/upstream-bugs.md` says what each was.
+//! Bugs that the Java operator had with session jobs; `docs/upstream-bugs.md` describes each.
 
 use super::*;
 use state::restore_point::RestorePoint;
@@ -33,7 +33,7 @@ fn flink_40055_a_list_reaches_a_session_job_of_flink_1_as_its_own() {
     assert_eq!((of(OPERATORS), of(OWN)), (Some("org.a;org.b"), Some("file:/a;file:/b")));
 }
 
-/// The job ended with a checkpoint in the memory of its JobManager, which nobody can start from.
+/// The job ended with a checkpoint in the memory of its JobManager, which cannot be restored.
 #[test]
 fn flink_40162_an_end_without_state_to_start_from_is_seen_and_nothing_is_made_up() {
     for state in [JobStatusState::Finished, JobStatusState::Failed] {
@@ -68,7 +68,7 @@ fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_is_no_upgrade
     case.pass();
     assert_eq!(case.status, before, "at rest");
 
-    // With state it is told, and a checkpoint from before the cancel is not taken for the newest.
+    // With state it is reported, and a checkpoint from before the cancellation is not taken for the newest.
     let mut case = suspended("last-state");
     let told = case.status.error.clone().unwrap();
     assert!(told.starts_with(JOB_NOT_FOUND), "{told}");
@@ -82,7 +82,7 @@ fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_is_no_upgrade
         job.initial_savepoint_path = Some("s3://wanted".to_owned());
         job.savepoint_redeploy_nonce = Some(1);
     });
-    // Should it come back, it is not to run beside the next one.
+    // If it comes back, it must not run in addition to the next one.
     assert!(names(&case.pass()).contains(&"cancel-job"));
     let plan = case.pass();
     assert_eq!(submitted(&plan).savepoint_path.as_deref(), Some("s3://wanted"));

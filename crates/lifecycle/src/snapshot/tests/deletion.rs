@@ -1,4 +1,4 @@
-//! A snapshot that goes, and what becomes of its savepoint.
+//! Deletion of a snapshot, and what becomes of its savepoint.
 
 use super::*;
 
@@ -179,7 +179,7 @@ fn a_snapshot_that_is_being_taken_does_not_hold_its_deletion_whatever_its_job_do
             change(&mut case, minute);
             case.later(60).pass();
         }
-        // What ended it is told before it goes.
+        // The cause of its end is reported before it is deleted.
         change(&mut case, minutes);
         if case.is_kept() {
             case.later(1).pass();

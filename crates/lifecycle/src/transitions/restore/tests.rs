@@ -127,7 +127,7 @@ fn any_facts() -> impl Strategy<Value = RestoreFacts> {
 }
 
 proptest! {
-    /// Empty only when the user said so, or when nothing was ever there.
+    /// Empty only if the user requested it, or if there was never any state.
     #[test]
     fn a_stateful_job_never_starts_empty_while_there_may_be_state(facts in any_facts()) {
         if restore_point(&facts) == Ok(RestorePoint::Empty) {

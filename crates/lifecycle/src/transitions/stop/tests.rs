@@ -14,7 +14,7 @@ fn ago(seconds: i64) -> Option<Timestamp> {
     Some(now - jiff::SignedDuration::from_secs(seconds))
 }
 
-/// A running last-state job with HA metadata; tests override what they are about.
+/// A running last-state job with HA metadata; tests override what they need.
 fn facts() -> StopFacts {
     StopFacts {
         now: NOW.parse().unwrap(),
@@ -132,7 +132,7 @@ fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
     let facts = StopFacts { ha_metadata: no_metadata(), ..facts() };
     check(&facts, expect!["Ok(Cancel)"]);
     check(&StopFacts { retains_checkpoints: false, ..facts.clone() }, expect!["Ok(Savepoint)"]);
-    // What `main()` set counts, whatever the configuration says; and it is asked only then.
+    // The setting of `main()` is used, whatever the configuration says; and it is requested only then.
     check(&StopFacts { retention: Lazy::Known(false), ..facts.clone() }, expect!["Ok(Savepoint)"]);
     check(&StopFacts { retention: Lazy::NotAsked, ..facts.clone() }, expect!["Err(Retention)"]);
     let unasked =
@@ -162,7 +162,7 @@ fn a_job_is_not_cancelled_for_a_checkpoint_that_is_of_no_use() {
     let alone = StopFacts { ha_metadata: no_metadata(), ..facts() };
     check(&StopFacts { checkpoints: Lazy::NotAsked, ..alone.clone() }, expect!["Err(Checkpoints)"]);
     check(&unusable(alone.clone()), expect!["Ok(Savepoint)"]);
-    // Metadata lead to it all the same.
+    // Metadata still leads to it.
     check(&unusable(StopFacts { may_cancel: true, ..facts() }), expect!["Ok(LastState)"]);
     for without_directory in [
         StopFacts { has_savepoint_directory: false, ..alone.clone() },

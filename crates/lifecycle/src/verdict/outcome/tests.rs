@@ -77,7 +77,7 @@ fn a_verdict_that_is_awaited_is_no_problem() {
     assert_eq!(hold.problem(), None);
 }
 
-/// Else the status would change twice with each try.
+/// Otherwise the status would change twice with each attempt.
 #[test]
 fn what_is_told_stays_while_a_validator_is_asked_again() {
     let away = vec![opinion(FailurePolicy::Fail, Err("it answered 503"))];

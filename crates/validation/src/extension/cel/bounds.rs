@@ -1,15 +1,15 @@
-//! How deep an expression is, before anything walks down into it.
+//! Depth of an expression, measured before anything recurses into it.
 //!
-//! The parser and the evaluator call themselves for each level. Brackets cost the parser some dozen
-//! calls; each operator of a chain is a level of the tree. Running out of stack cannot be caught, so
-//! this is looked at in the text, on the safe side.
+//! The parser and the evaluator recurse for each level. Brackets cost the parser a dozen calls; each operator of a
+//! chain is a level of the tree. A stack overflow cannot be caught, so the depth is estimated from the text, on the
+//! safe side.
 
 /// Weight of one bracket, in operators of a chain.
 const BRACKET: usize = 8;
 
-/// The deepest place of the expression: operators of all chains that it stands in, and brackets.
+/// Returns the maximum depth of the expression: the operators of all enclosing chains, and brackets.
 pub(super) fn depth(text: &str) -> usize {
-    // Of each open bracket, the operators so far.
+    // The number of operators so far in each open bracket.
     let mut open = vec![0_usize];
     let (mut now, mut deepest) = (0_usize, 0_usize);
     let mut rest = text;
@@ -29,7 +29,7 @@ pub(super) fn depth(text: &str) -> usize {
                 // The content of the brackets is now an operand or a call.
                 count(&mut open, &mut now);
             }
-            // The next item stands beside the ones before.
+            // The next item is parallel to the previous ones.
             ',' => now -= open.last_mut().map(std::mem::take).unwrap_or_default(),
             '.' | '!' | '-' | '+' | '*' | '/' | '%' | '?' | '<' | '>' | '=' | '&' | '|' => {
                 count(&mut open, &mut now);
@@ -48,7 +48,7 @@ fn count(open: &mut [usize], now: &mut usize) {
     }
 }
 
-/// Returns the text after a string or comment that it begins with.
+/// Returns the text after the string or comment at its beginning.
 fn without_text(text: &str) -> Option<&str> {
     if let Some(comment) = text.strip_prefix("//") {
         return Some(comment.find('\n').map_or("", |end| &comment[end..]));
@@ -67,7 +67,7 @@ fn without_text(text: &str) -> Option<&str> {
             rest = &rest[escaped..];
         }
     }
-    // It never ends, so it is none, and what is in it counts.
+    // It is not terminated, so it is not a string, and its content is counted.
     None
 }
 

@@ -1,26 +1,26 @@
-//! Keeps a panic of the language's crate, and its need for stack, to the rule that met it.
+//! Confines panics of the language's crate, and its use of the stack, to the rule that caused them.
 //!
-//! A panic anywhere else ends the process (see `cli::run`): half an operator is worse than one that
-//! Kubernetes starts again. In a rule it is only a rule that has no answer.
+//! A panic anywhere else ends the process (see `cli::run`): half an operator is worse than one that Kubernetes
+//! restarts. In a rule, it only means that the rule has no answer.
 
 use std::cell::Cell;
 use std::thread;
 
-/// Stack for the parser and the evaluator, which call themselves for each level of an expression:
-/// some thirty times what the deepest expression that is allowed takes.
+/// Stack size for the parser and the evaluator, which recurse for each level of an expression: about thirty times what
+/// the deepest allowed expression needs.
 const STACK_BYTES: usize = 64 << 20;
 
 thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if a panic on this thread is one of a rule.
+/// Returns true if a panic on this thread belongs to a rule.
 pub fn is_guarded() -> bool {
     IS_GUARDED.get()
 }
 
-/// Returns the work's answer, from its own thread that is over when this returns; nothing if it
-/// panics, or there can be no thread.
+/// Returns the result of the work, which runs in a separate thread that ends before this returns; `None` if it panics,
+/// or no thread can be started.
 pub(super) fn guarded<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let guarded = || {
         IS_GUARDED.set(true);

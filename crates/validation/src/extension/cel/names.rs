@@ -7,17 +7,17 @@ use ::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 /// Names in an expression, and how deep its loops are.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Those that no loop of the expression itself defines.
+    /// Variables that are not defined by a loop of the expression itself.
     pub(super) variables: BTreeSet<String>,
     pub(super) functions: BTreeSet<String>,
     pub(super) nesting: usize,
-    /// Items of the longest list or map that is written out.
+    /// Number of items of the longest list or map literal.
     pub(super) longest_list: usize,
-    /// How often `+` is written, which may join lists. Loops put their own together with it.
+    /// Number of `+` operators, which may join lists, without those that loops use to build their own.
     pub(super) sums: usize,
 }
 
-/// Everything that `expression` refers to. Its depth is bounded by the parser.
+/// Returns everything that `expression` refers to. Its depth is bounded by the parser.
 pub(super) fn of(expression: &IdedExpr) -> Names {
     let mut names = Names::default();
     names.look(&expression.expr, &mut Vec::new(), 0);

@@ -79,7 +79,7 @@ fn what_cannot_work_is_refused_at_once() {
     assert!(Rule::compile("").is_err());
 }
 
-/// Values of the object are in no message: they may be secret.
+/// Messages contain no values of the object, which may be secret.
 #[test]
 fn what_a_rule_does_wrong_is_told_without_values() {
     let told = |rule: &str| answer(rule).unwrap_err();
@@ -96,7 +96,7 @@ fn what_a_rule_does_wrong_is_told_without_values() {
     }
 }
 
-/// What a rule takes is bounded before it is evaluated: nothing could end it.
+/// The cost of a rule is bounded before it is evaluated: nothing could interrupt it.
 #[test]
 fn loops_over_long_lists_are_not_evaluated() {
     let object = json!({"spec": {"list": vec![0; 5000]}});
@@ -122,7 +122,7 @@ fn an_object_that_is_too_large_is_not_evaluated() {
     assert_eq!(told, "the object has more than 20000 values");
 }
 
-/// Runs out of stack where [`LEVELS_MAX`] is too large; threads of the operator have this much.
+/// Overflows the stack if [`LEVELS_MAX`] is too large; threads of the operator have a stack of this size.
 #[test]
 fn the_deepest_rules_do_not_run_out_of_stack() {
     let deepest = |one: &str, inner: &str, close: &str| {
@@ -155,7 +155,7 @@ fn the_deepest_rules_do_not_run_out_of_stack() {
             ("[1].all(x, ", "true", ")"),
         ] {
             let (allowed, refused) = deepest(one, inner, close);
-            // What is found out is whether it comes back at all.
+            // The test is whether it returns at all.
             drop(Rule::compile(&allowed).map(|rule| rule.evaluate(&subject())));
             let why = Rule::compile(&refused).unwrap_err();
             assert!(why.contains("levels deep"), "{one}{inner}{close}: {why}");

@@ -1,4 +1,4 @@
-//! The upgrade table, a row a line: `spec` rows 1 to 12, and A1 to A4 where they say to wait.
+//! The upgrade table, one row per line: `spec` rows 1 to 12, and A1 to A4 if they say to wait.
 
 use super::*;
 
@@ -8,7 +8,7 @@ use JobStatusState::{
 };
 use StopDecision::{AlreadyStopped, Cancel, LastState, NeverStarted, Savepoint, Stateless};
 
-/// What the table is expected to say; of a wait or a refusal only that it is one.
+/// The expected result of the table. The text of a wait or a refusal is ignored.
 #[derive(Clone, Debug, PartialEq)]
 enum Says {
     This(StopDecision),
@@ -90,7 +90,7 @@ fn section_8_rows_1_to_12() {
         ("8 no directory", StopFacts { has_savepoint_directory: false, ..version() }, This(Cancel)),
         ("8 restarting", at(Restarting, version()), This(Cancel)),
         (
-            // Java cancels and finds no checkpoint.
+            // The Java operator cancels and finds no checkpoint.
             "8 departs: checkpoints are not retained",
             StopFacts { retains_checkpoints: false, ..at(Restarting, version()) },
             Wait,
@@ -110,7 +110,7 @@ fn section_8_rows_1_to_12() {
         ("10 cancel allowed", cancels(facts()), This(Cancel)),
         ("10 no metadata", no_metadata(facts()), This(Cancel)),
         (
-            // Java deletes the cluster and then does not find what it needs.
+            // The Java operator deletes the cluster and then does not find what it needs.
             "10 departs: no metadata and checkpoints not retained",
             StopFacts { retains_checkpoints: false, ..no_metadata(facts()) },
             This(Savepoint),
@@ -132,7 +132,7 @@ fn section_8_rows_1_to_12() {
         ("11 no metadata", no_metadata(at(Failing, facts())), This(Cancel)),
         ("12 through A1", at(Restarting, facts()), This(LastState)),
         (
-            // Java takes metadata that it could not read for none.
+            // The Java operator treats metadata that it could not read as absent.
             "departs: metadata that cannot be read",
             StopFacts {
                 ha_metadata: Lazy::Unknown("timeout".to_owned()),
@@ -146,7 +146,7 @@ fn section_8_rows_1_to_12() {
     }
 }
 
-/// Metadata of a job that has ended: what is on record counts, unless they may know of more.
+/// Metadata of a job that has ended: the record is used, unless the metadata may name newer state.
 #[test]
 fn section_8_row_2_with_metadata_that_an_ended_job_left() {
     let ended = |state| StopFacts {
