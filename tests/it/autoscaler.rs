@@ -191,7 +191,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     let event = operating
         .until("it is told", |cluster| events(cluster, "AutoscalerError").into_iter().next());
     let message = event.await["message"].as_str().unwrap().to_owned();
-    let reason = "`parallelismOverrides` cannot be read, and says what is in force";
+    let reason = "`parallelismOverrides` cannot be read, and it says what is in effect";
     assert!(message.contains(reason), "{message}");
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);

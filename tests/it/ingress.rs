@@ -120,7 +120,7 @@ async fn one_of_somebody_else_stays_theirs() {
     }));
     edit(cluster, json!({"template": "one.example.com"})).await;
     let text = told(&operating).await;
-    assert!(text.contains("belongs to somebody else"), "{text}");
+    assert!(text.contains("belongs to someone else"), "{text}");
     edit(cluster, Value::Null).await;
     let is_on_record = |cluster: &FakeCluster| {
         let stored = cluster.object("flinkdeployments", "shop", "orders")?;

@@ -311,7 +311,7 @@ async fn rules_of_its_configuration_have_a_say() {
     let running = start(&[flink.base_url()], Arc::new(Memory::default()), &[names]).await;
     running
         .until_job(&flink, "it is not defined", |job| {
-            text(&job["error"]).contains("nobody defines")
+            text(&job["error"]).contains("which is not defined")
         })
         .await;
     running.stop().await;
@@ -357,7 +357,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     store.write(&key(&flink), &cut, Timestamp::now()).await.unwrap();
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     let job = running.until_job(&flink, "it is told", |job| job["error"].is_string()).await;
-    let reason = "`parallelismOverrides` cannot be read, and says what is in force";
+    let reason = "`parallelismOverrides` cannot be read, and it says what is in effect";
     assert!(text(&job["error"]).contains(reason), "{job:#}");
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(with_load(&flink, |load| load.changes), 0);

@@ -353,7 +353,7 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     ruled["spec"]["flinkConfiguration"]["job.autoscaler.metrics.custom-evaluators"] = json!("mine");
     cluster.insert(ruled);
     let ran = run(&cluster, address.clone(), "autoscaler explain orders").await;
-    ran.failed(Kind::Failed, "names `mine`, which nobody defines");
+    ran.failed(Kind::Failed, "names `mine`, which is not defined");
     define("null");
     let line = format!("autoscaler explain orders --operator-config {}", file.display());
     let ran = run(&cluster, address.clone(), &line).await.succeeded();

@@ -109,7 +109,7 @@ async fn a_job_that_cannot_be_measured_leaves_its_reason() {
     assert!(std::fs::read_to_string(&file).unwrap().contains("does not run"));
     let ran = run(&cluster, None, &format!("autoscaler backtest {shown}")).await;
     let (_, causes) = ran.failure.unwrap();
-    assert!(causes[0].contains("no measurement of a job that runs"), "{causes:?}");
+    assert!(causes[0].contains("no measurement of a running job"), "{causes:?}");
 }
 
 #[tokio::test]
