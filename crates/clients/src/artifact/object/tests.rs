@@ -95,10 +95,7 @@ async fn the_operators_credentials_stay_with_its_endpoint() {
     let job = [("s3.endpoint", endpoint.as_str())];
     let options = Options { operator: &operator, job: &job, is_guarded: false };
     let error = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap_err().to_string();
-    assert!(
-        error.contains("its own endpoint (`s3.endpoint`) without credentials"),
-        "{error}"
-    );
+    assert!(error.contains("its own endpoint (`s3.endpoint`) without credentials"), "{error}");
 }
 
 #[tokio::test]
