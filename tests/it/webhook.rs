@@ -373,7 +373,7 @@ async fn a_certificate_that_nobody_trusts_yet_replaces_none_that_they_do() {
     cluster.fail(Method::PATCH, "webhookconfigurations", Fault::Status(403), 1);
     let later = now + Duration::from_hours(300 * 24);
     let told = keeper.look(later).await.unwrap_err().to_string();
-    assert!(told.contains(CONFIGURATION) && told.contains("whom to trust"), "{told}");
+    assert!(told.contains(CONFIGURATION) && told.contains("does not trust the webhook"), "{told}");
     assert!(Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
     keeper.look(later).await.unwrap();
     keeper.look(later + Duration::from_mins(1)).await.unwrap();

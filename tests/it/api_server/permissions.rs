@@ -199,7 +199,7 @@ impl Server {
 }
 
 fn is_refused(said: &str) -> bool {
-    said.contains("forbidden") || said.contains("` may not ")
+    said.contains("forbidden") || said.contains("` cannot ")
 }
 
 #[tokio::test]

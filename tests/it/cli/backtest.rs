@@ -106,7 +106,7 @@ async fn a_job_that_cannot_be_measured_leaves_its_reason() {
     let ran = run(&cluster, Some(flink.address().to_owned()), &line).await;
     let (_, causes) = ran.failure.unwrap();
     assert!(causes[0].contains("could not be measured"), "{causes:?}");
-    assert!(std::fs::read_to_string(&file).unwrap().contains("does not run"));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("not running"));
     let ran = run(&cluster, None, &format!("autoscaler backtest {shown}")).await;
     let (_, causes) = ran.failure.unwrap();
     assert!(causes[0].contains("no measurement of a running job"), "{causes:?}");
