@@ -53,7 +53,7 @@ async fn google_cloud_storage_refuses_a_key_that_no_message_shows() {
     assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
     let told = error.to_string();
     assert!(told.contains("rejects the credentials; check the credentials"), "{told}");
-    // The guard's answer has the token in it, which is text in base64.
+    // The guard's answer contains the token, which is base64 text.
     assert!(!told.contains("eyJ") && !told.contains("PRIVATE KEY"), "{told}");
 
     let mut broken = options("account");

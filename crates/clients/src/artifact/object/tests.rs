@@ -122,7 +122,7 @@ async fn half_of_the_credentials_is_none() {
         assert!(error.to_string().contains(problem), "{error}");
         assert!(!error.to_string().contains("very-secret"), "{error}");
     };
-    // Each would have its request signed with what the environment has.
+    // Each would have its request signed with credentials of the environment.
     let half = "credentials are incomplete";
     for (own, missing) in [
         ("s3.session-token", "`s3.access.key` too"),
