@@ -52,7 +52,7 @@ async fn google_cloud_storage_refuses_a_key_that_no_message_shows() {
     let error = fetch_with(JAR, &borrowed(&wrong)).await.unwrap_err();
     assert_eq!(error.reason(), "ArtifactAccessDenied", "{error}");
     let told = error.to_string();
-    assert!(told.contains("does not accept the credentials; check the credentials"), "{told}");
+    assert!(told.contains("rejects the credentials; check the credentials"), "{told}");
     // The guard's answer contains the token, which is base64 text.
     assert!(!told.contains("eyJ") && !told.contains("PRIVATE KEY"), "{told}");
 

@@ -359,7 +359,7 @@ async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
     let ran = run(&cluster, address.clone(), &line).await.succeeded();
     assert!(ran.output.contains("there are 1 of 2 samples"), "{}", ran.output);
     define("object");
-    run(&cluster, address.clone(), &line).await.failed(Kind::Failed, "knows no `object`");
+    run(&cluster, address.clone(), &line).await.failed(Kind::Failed, "unknown variable `object`");
     // A job that does not run is not measured.
     cluster.set_status(
         "flinkdeployments",

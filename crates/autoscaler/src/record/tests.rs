@@ -107,7 +107,7 @@ fn a_bad_file_is_refused_with_the_line() {
     let problem = |text: &str| read(text).unwrap_err().to_string();
     assert_eq!(problem(""), "it is not a record of measurements: the file is empty");
     assert!(problem("rate: 3\n").starts_with("it is not a record of measurements: expected value"));
-    assert!(problem("{\"format\": \"x\", \"version\": 1}\n").contains("it says of itself"));
+    assert!(problem("{\"format\": \"x\", \"version\": 1}\n").contains("its format is `x`"));
     let newer = file(&entries()).replace("\"version\":1", "\"version\":2");
     assert_eq!(
         problem(&newer),

@@ -178,7 +178,7 @@ fn what_cannot_be_understood_is_set_aside() {
     sets_aside(TRACKING, &text::compress(&newer), "rescued");
     sets_aside(DELAYED, &DELAYED_TEXT.replace("parallelism: 7", "parallelism: seven"), "");
     let same = HISTORY_TEXT.replace("newParallelism: 4", "newParallelism: 1");
-    sets_aside(HISTORY, &text::compress(&same), "no scaling");
+    sets_aside(HISTORY, &text::compress(&same), "not a scaling");
     sets_aside(DELAYED, &DELAYED_TEXT.replace("parallelism: 3", "parallelism: 8"), "order");
     let whole = text::compress(SAMPLES_TEXT);
     sets_aside(SAMPLES, &whole[..whole.len() / 8 * 4], "decompress");
@@ -192,7 +192,7 @@ fn what_is_set_aside_is_not_overwritten() {
     data.insert(HISTORY.to_owned(), "broken again".to_owned());
     let error = read(&data).unwrap_err();
     assert!(matches!(error, Unreadable::AgainSetAside { key: HISTORY, .. }), "{error}");
-    assert!(error.to_string().contains("`scalingHistory.unreadable` holds an earlier one"));
+    assert!(error.to_string().contains("`scalingHistory.unreadable` already holds an earlier one"));
 }
 
 #[test]

@@ -124,7 +124,7 @@ async fn file_that_is_no_kubeconfig_stays_as_it_is() {
     for text in ["- a\n- b\n", "clusters: 7\n", "a: [\n"] {
         std::fs::write(&path, text).unwrap();
         let refused = add(&path, &ENTRY, false).await.unwrap_err();
-        assert!(refused.to_string().contains("stays as it is"), "{refused}");
+        assert!(refused.to_string().contains("left unchanged"), "{refused}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }

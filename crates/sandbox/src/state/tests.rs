@@ -25,7 +25,7 @@ fn instance_is_read_as_it_was_written() {
 #[test]
 fn file_of_another_form_is_refused() {
     let newer = serde_json::to_string(&Instance { format: FORMAT + 1, ..instance() }).unwrap();
-    assert!(parse(&newer).unwrap_err().contains("form 2"));
+    assert!(parse(&newer).unwrap_err().contains("format 2"));
     assert!(parse("{\"format\": 1").is_err());
     assert!(parse("").is_err());
 }

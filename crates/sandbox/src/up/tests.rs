@@ -56,7 +56,7 @@ fn running_instance_of_the_other_kind_is_left_alone() {
     assert!(refused.to_string().contains("without a node"), "{refused}");
     instance(&folder, network(), HOLDER);
     let refused = usable(&folder, &options(true)).unwrap_err();
-    assert!(refused.to_string().contains("has a node"), "{refused}");
+    assert!(refused.to_string().contains("with a node"), "{refused}");
 }
 
 #[test]

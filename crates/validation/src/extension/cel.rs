@@ -172,7 +172,7 @@ impl Rule {
             }
             E::NoSuchKey(_) => "the object has no such key: check with `in` first".to_owned(),
             E::NoSuchOverload(overload) => one_line(&overload.to_string()),
-            E::UndeclaredReference(name) => format!("knows no `{name}`"),
+            E::UndeclaredReference(name) => format!("unknown variable `{name}`"),
             E::UnexpectedType { got, want } => format!("got {got} where {want} is expected"),
             E::InvalidArgumentCount { expected, actual } => {
                 format!("got {actual} arguments where {expected} are expected")

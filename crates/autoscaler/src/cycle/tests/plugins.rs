@@ -142,7 +142,7 @@ fn figures_that_cannot_be_are_no_answer() {
     }
     for name in ["PARALLELISM", "target_data_rate", "GC_PRESSURE"] {
         let cycle = evaluated(&format!("{{'{name}': 1.0}}"));
-        check_unanswered(&cycle, &format!("it sets `{name}`, which is none of {known}"));
+        check_unanswered(&cycle, &format!("it sets `{name}`: expected one of {known}"));
     }
     let told = evaluated("{'TARGET_DATA_RATE': -1.0}").outcome.to_string();
     let expected = format!(

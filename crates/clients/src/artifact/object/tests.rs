@@ -95,10 +95,7 @@ async fn the_operators_credentials_stay_with_its_endpoint() {
     let job = [("s3.endpoint", endpoint.as_str())];
     let options = Options { operator: &operator, job: &job, is_guarded: false };
     let error = fetch_with("s3://bucket/jobs/a.jar", &options).await.unwrap_err().to_string();
-    assert!(
-        error.contains("an endpoint of its own (`s3.endpoint`) without credentials"),
-        "{error}"
-    );
+    assert!(error.contains("its own endpoint (`s3.endpoint`) without credentials"), "{error}");
 }
 
 #[tokio::test]
@@ -126,7 +123,7 @@ async fn half_of_the_credentials_is_none() {
         assert!(!error.to_string().contains("very-secret"), "{error}");
     };
     // Each would have its request signed with credentials of the environment.
-    let half = "only a part of its credentials";
+    let half = "credentials are incomplete";
     for (own, missing) in [
         ("s3.session-token", "`s3.access.key` too"),
         ("s3.secret-key", "`s3.access.key` too"),
@@ -149,7 +146,7 @@ async fn half_of_the_credentials_is_none() {
     let secret = ("fs.azure.account.oauth2.client.secret", "very-secret");
     check(azure, &[to_endpoint, secret], half).await;
     let id = ("fs.azure.account.oauth2.client.id", "an-id");
-    check(azure, &[to_endpoint, id], "an endpoint of its own").await;
+    check(azure, &[to_endpoint, id], "its own endpoint").await;
 }
 
 #[tokio::test]

@@ -75,5 +75,5 @@ fn a_login_that_the_operator_does_not_have_is_said() {
     let unquoted = ("high-availability.zookeeper.client.authorization", "digest:me:secret");
     assert!(!ensemble(&[unquoted]).unwrap_err().to_string().contains("secret"));
     let tls = ("env.java.opts.all", "-Xmx1g -Dzookeeper.client.secure=true");
-    assert!(ensemble(&[tls]).unwrap_err().to_string().contains("over TLS"));
+    assert!(ensemble(&[tls]).unwrap_err().to_string().contains("requires TLS"));
 }

@@ -113,7 +113,7 @@ async fn layer_that_is_not_what_was_asked_for_is_refused() {
     })
     .await;
     let error = pull_into(&reference, folder.path()).await.unwrap_err();
-    assert!(error.to_string().contains("it gave sha256:"), "{error}");
+    assert!(error.to_string().contains("it returned sha256:"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "pieces were left");
 }
 

@@ -294,7 +294,7 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
     for scene in [Scene::new("savepoint"), Scene::running("savepoint"), resumed] {
         let plan = over_tls(scene).plan();
         assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
-        assert!(error(&plan).contains("reached over TLS"), "{}", error(&plan));
+        assert!(error(&plan).contains("requires TLS"), "{}", error(&plan));
         assert!(error(&plan).contains("Nothing is stopped or started"), "{}", error(&plan));
     }
 }

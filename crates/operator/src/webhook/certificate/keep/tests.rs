@@ -68,7 +68,7 @@ async fn a_folder_is_read_again_and_a_bad_certificate_replaces_no_good_one() {
     keeper.look(now()).await.unwrap();
     assert!(!Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
     let ended = keeper.look(days_later(400)).await.unwrap_err().to_string();
-    assert!(ended.contains("it ended at"), "{ended}");
+    assert!(ended.contains("it expired at"), "{ended}");
 }
 
 #[tokio::test]
@@ -82,5 +82,5 @@ async fn a_certificate_that_nobody_renews_is_told_before_its_end() {
     assert!(keeper.reported.is_none());
     keeper.report_if_late(days_later(310));
     let (reported, _) = keeper.reported.as_ref().unwrap();
-    assert!(reported.contains("ends at 2027-05-04T00:00:00Z"), "{reported}");
+    assert!(reported.contains("expires at 2027-05-04T00:00:00Z"), "{reported}");
 }
