@@ -119,7 +119,7 @@ pub(super) struct Fleet {
     deleted: VecDeque<(Arc<Id>, u32)>,
     groups: BTreeMap<(Kind, Arc<str>), Group>,
     systems: BTreeMap<Kind, Timings>,
-    /// Counts lists, and groups that become empty.
+    /// Grows with each list, and with each group that becomes empty.
     clock: u64,
     /// The running list of a kind, in one namespace or in all.
     lists: HashMap<(Kind, Option<Box<str>>), u64>,

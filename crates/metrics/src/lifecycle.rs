@@ -75,7 +75,7 @@ pub(super) trait State: Copy + PartialEq + 'static {
 
     fn name(self) -> &'static str;
 
-    /// Returns `true` if a resource that comes to this state from `before` has left state `of` for good.
+    /// Returns `true` if the time in state `of` is over when a resource comes to this state from `before`.
     fn ends(self, of: Self, before: Self) -> bool;
 }
 

@@ -176,7 +176,7 @@ impl EncodeLabelSet for Labels<'_> {
         for (key, value) in self.point.labels() {
             tell(key, value)?;
         }
-        // Not filtered: it contains a point.
+        // Not filtered, because that would replace its decimal point.
         if let Some(quantile) = self.quantile {
             EncodeLabel::encode(&("quantile", quantile), encoder.encode_label())?;
         }

@@ -30,7 +30,7 @@ use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 
-/// How long a deletion tries to remove HA metadata where the configuration cannot be read.
+/// How long a deletion tries to remove HA metadata if the configuration cannot be read.
 const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why a plan stopped.

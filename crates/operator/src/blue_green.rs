@@ -42,7 +42,7 @@ use lifecycle::trigger::upgrade_resource;
 use state::revision::blue_green_history_name;
 use validation::blue_green::{BlueGreenInput, find};
 
-/// A decision asks for each fact at most once.
+/// Maximum number of questions: a decision asks for each fact at most once.
 const QUESTIONS_MAX: usize = 3;
 
 impl Operated for FlinkBlueGreenDeployment {

@@ -70,7 +70,7 @@ pub struct Context {
     /// Answers probes.
     pub(super) health: Health,
     pub(super) metrics: Metrics,
-    /// True if `FlinkStateSnapshot` was installed at the start.
+    /// Whether `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
     /// Whether a label selector is set: resources that it does not select belong to another operator.
     pub(super) is_selective: bool,

@@ -52,7 +52,7 @@ pub(super) struct Place<'a> {
 enum Store {
     ConfigMaps,
     ZooKeeper,
-    /// Behind a factory that only Flink has, or nowhere.
+    /// In a store for which only Flink has a factory, or nowhere.
     Elsewhere,
 }
 
@@ -134,8 +134,8 @@ impl Place<'_> {
 
     /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone. It runs every job
     /// of which it finds a graph, including those left by an earlier resource of this name and the applications of a
-    /// session cluster. If the namespace does not identify the cluster, graphs of jobs other than `jobs` may belong to
-    /// a running one.
+    /// session cluster. In ZooKeeper, graphs of jobs other than `jobs` may belong to a running cluster of this name in
+    /// another namespace.
     pub(super) async fn forget_job_graphs(
         &self,
         config: &FlinkConfig,

@@ -100,7 +100,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Returns this for a resource as it was seen.
+    /// Returns this for a resource as a watch saw it.
     pub(super) fn of<K: Operated>(resource: &Guarded<K>) -> Self {
         Self {
             namespace: resource.namespace().unwrap_or_default(),

@@ -19,12 +19,12 @@ use lifecycle::notes::standing_by;
 use render::files::FileObject;
 use render::{Objects, names};
 
-/// Tries an object: the API server checks it and stores nothing.
+/// Writes in a dry run: the API server checks the object and stores nothing.
 pub(super) const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };
 
-/// Part of an API server's rejection because of a quota.
+/// Text of an API server's rejection that names a quota.
 pub(super) const QUOTA: &str = "exceeded quota";
-/// Part of a rejection because a webhook cannot be called in a dry run.
+/// Text of a rejection by a webhook that does not support dry runs.
 pub(super) const NO_DRY_RUN: &str = "does not support dry run";
 
 /// An object beside a running JobManager that the API server rejected.

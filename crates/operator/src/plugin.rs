@@ -25,7 +25,7 @@ pub(super) enum Way<R> {
 }
 
 impl<R> Configured<R> {
-    /// Creates it; `group` is the part of the option's name: `validators` or `mutators`.
+    /// Creates the plugin; `group` is the part of the option's name: `validators` or `mutators`.
     ///
     /// # Errors
     /// If its settings do not make a valid request.

@@ -23,7 +23,7 @@ const LIST_MAX: Duration = Duration::from_secs(30);
 /// The upgrades that run and those that wait, in all namespaces of this process.
 pub(super) struct Upgrades {
     budget: Mutex<UpgradeBudget>,
-    /// How someone last let the rest continue, by uid.
+    /// Last value of the annotation that lets the upgrades continue, by uid.
     continued: Mutex<HashMap<String, String>>,
     since: Instant,
 }

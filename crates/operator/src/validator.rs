@@ -47,7 +47,7 @@ pub trait Validator: Send + Sync + 'static {
     /// Returns the violations of the resource. Without any, it may be deployed. An error, which users read, is the
     /// reason that there is no answer.
     ///
-    /// It is called once for each change, and again if it failed. It is not called for what runs.
+    /// It is called once for each change, and again if it failed. It is not called for what already runs.
     fn validate<'a>(
         &'a self,
         subject: &'a Subject,

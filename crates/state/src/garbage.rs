@@ -56,7 +56,7 @@ pub struct FoundMap {
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub maps: Vec<FoundMap>,
-    /// Resources of every kind that names a cluster, by that name.
+    /// Clusters that a resource of any kind names, by its own name or in a field.
     pub named: BTreeSet<ClusterName>,
     /// Those with a job of their own that are idle: neither being upgraded nor deleted.
     pub settled_applications: BTreeSet<ClusterName>,
@@ -66,7 +66,7 @@ pub struct Inventory {
     pub mentioned: BTreeSet<(String, String)>,
 }
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,

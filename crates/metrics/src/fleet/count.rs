@@ -36,7 +36,7 @@ const SERVING: [JobStatusState; 4] = [
     JobStatusState::Failing,
 ];
 
-/// The only count that is published for deleted resources, because there it could not be counted otherwise.
+/// The only count that is published for deleted resources, because it counts their deletion.
 const DELETED: &str = "JOSDK.Resource.Event.DELETED.Count";
 
 /// Selects the count of a resource.

@@ -57,7 +57,7 @@ impl Release<'_> {
         objects.extend(self.webhook_access());
         objects.extend(self.dashboard_service());
         objects.push(self.deployment());
-        // Last, so that they are deleted first: calls that no one answers may hold up everyone.
+        // Last, so that they are deleted first: a webhook that does not answer may hold up everyone.
         objects.extend(self.webhook_configurations());
         objects
     }

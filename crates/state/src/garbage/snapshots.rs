@@ -14,7 +14,7 @@ use crate::references::Referrers;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,

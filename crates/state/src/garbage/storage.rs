@@ -114,7 +114,7 @@ pub struct References {
     pub claimers: BTreeSet<ClusterName>,
 }
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub now: Timestamp,
