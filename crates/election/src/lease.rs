@@ -1,9 +1,9 @@
-//! Who leads: from what a candidate has seen of a lease to what it does next.
+//! Who leads: turns what a candidate has seen of a lease into its next action.
 //!
-//! Times are those of the candidate's own clock, which never jumps; the times in a lease are never
-//! compared with it, so clocks may differ as they like. A candidate counts from when it *saw* a
-//! holder renew, the holder from when it *asked* to renew, which is earlier: so the holder has
-//! stopped by itself before anybody takes its lease. Rule: `client-go/tools/leaderelection`.
+//! Times are those of the candidate's own clock, which never jumps. They are never compared with the times in a lease,
+//! so clocks may differ arbitrarily. A candidate counts from when it *saw* a holder renew, the holder from when it
+//! *requested* the renewal, which is earlier. So the holder has stopped by itself before another candidate takes its
+//! lease. Rule: `client-go/tools/leaderelection`.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use super::shard::Tenure;
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
-/// Shortest lease: the API server keeps whole seconds.
+/// Minimum duration of a lease: the API server stores whole seconds.
 const DURATION_MIN: Duration = Duration::from_secs(1);
 
-/// How long things may take.
+/// The timing of a lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rules {
-    /// How long a lease lasts that nobody renews.
+    /// How long a lease lasts that is not renewed.
     pub duration: Duration,
-    /// How long after a renewal was asked for its holder may act on it; shorter than the lease, so
-    /// that what it sends last has arrived before another one takes over.
+    /// How long after requesting a renewal its holder may act on it; shorter than the lease, so that what it sends last
+    /// has arrived before another one takes over.
     pub renew_deadline: Duration,
-    /// Pause between two renewals, and between two tries.
+    /// Pause between two renewals, and between two attempts.
     pub retry_period: Duration,
 }
 
 impl Rules {
-    /// As the operator's configuration says.
+    /// Returns the rules that the operator's configuration sets.
     pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let rules = Self {
             duration: config.get(&options::LEADER_ELECTION_LEASE_DURATION)?,
@@ -58,17 +58,17 @@ impl Rules {
 /// The facts of a Lease that matter here.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lease {
-    /// Nobody's, once it was given back.
+    /// `None` once it was given back.
     pub holder: Option<String>,
     /// Its resource version, which grows with each write.
     pub version: u64,
-    /// Differs after each renewal: other changes of the object are none.
+    /// Differs after each renewal; other changes of the object are not renewals.
     pub renewal: String,
-    /// For how long its holder asked; absent where it did not say.
+    /// The duration that its holder requested; `None` if it set none.
     pub duration: Option<Duration>,
 }
 
-/// Why a leader is none any more.
+/// Why a process no longer leads.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Lost {
     #[error("it could not be renewed for {0:?}")]
@@ -80,41 +80,41 @@ pub enum Lost {
 /// Next action of a candidate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Reads the lease.
+    /// Read the lease.
     Look,
-    /// Makes the lease, its own.
+    /// Create the lease as its own.
     Create,
-    /// Makes the lease of this version its own, or renews it.
+    /// Take the lease of this version over, or renew it.
     Replace { version: u64 },
-    /// Nothing, until this time or until the lease is seen to change.
+    /// Do nothing until this time, or until the lease is seen to change.
     Wait { until: Duration },
-    /// Stops to write, and to lead.
+    /// Stop writing, and leading.
     StepDown(Lost),
 }
 
-/// The lease as it was seen last.
+/// The lease as last seen.
 #[derive(Clone, Debug)]
 struct Seen {
     lease: Option<Lease>,
-    /// Until when its holder, or the one that had it when it was deleted, may believe to hold it.
+    /// Until when its holder, or the one that had it when it was deleted, may believe that it holds it.
     promised_until: Duration,
 }
 
 /// One process that wants to lead, or does.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Of this process alone, a former one on the same machine included.
+    /// Unique to this process; a former one on the same machine had another.
     identity: String,
     rules: Rules,
     seen: Option<Seen>,
-    /// The lease may not be as it was seen.
+    /// The lease may not be as it was last seen.
     must_look: bool,
-    /// When the last renewal that succeeded was asked for.
+    /// When the last successful renewal was requested.
     held_since: Option<Duration>,
-    /// A lease that was not there may have been deleted under its holder: the new one waits until
-    /// that one has stopped.
+    /// A lease that did not exist may have been deleted under its holder: whoever creates it waits until that one has
+    /// stopped.
     leads_from: Duration,
-    /// Not before this time: after a failure, and between renewals.
+    /// Time before which there is no attempt: after a failure, and between renewals.
     next_try: Duration,
 }
 
@@ -139,7 +139,7 @@ impl Candidate {
         self.rules
     }
 
-    /// Until when this one may act as the leader; nothing while it is none.
+    /// Returns until when this candidate may act as the leader; `None` if it does not lead.
     pub fn leads_until(&self, now: Duration) -> Option<Duration> {
         self.holds_until().filter(|_| now >= self.leads_from)
     }
@@ -148,18 +148,18 @@ impl Candidate {
         self.held_since.map(|since| since + self.rules.renew_deadline)
     }
 
-    /// From when on it leads, for one that made the lease and waits for who may have had it before.
+    /// Returns from when on it leads, if it created the lease and waits for a possible earlier holder.
     pub fn settles_until(&self, now: Duration) -> Option<Duration> {
         self.held_since.map(|_| self.leads_from).filter(|from| now < *from)
     }
 
-    /// The one that holds the lease, as far as it was seen, unless it is this one.
+    /// Returns the holder of the lease, as far as it was seen, unless it is this candidate.
     pub fn other_holder(&self) -> Option<&str> {
         let lease = self.seen.as_ref()?.lease.as_ref()?;
         lease.holder.as_deref().filter(|holder| *holder != self.identity)
     }
 
-    /// How the lease stands, as far as was seen; `since` is when it was found free before.
+    /// Returns the state of the lease, as far as it was seen; `since` is when it was found free before.
     pub fn tenure(&self, now: Duration, since: Option<Duration>) -> Tenure {
         if self.held_since.is_some() {
             return Tenure::Mine;
@@ -177,7 +177,7 @@ impl Candidate {
         }
     }
 
-    /// The lease was read, or its watch told of it; nothing where there is none.
+    /// Notes that the lease was read, or reported by its watch; `None` if it does not exist.
     pub fn see(&mut self, lease: Option<Lease>, now: Duration) {
         let before = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
         let is_late = match (&lease, before) {
@@ -194,7 +194,7 @@ impl Candidate {
                 *promised_until
             }
             (Some(lease), _) => now + self.promise_of(lease),
-            // It was deleted under its holder, who may not know that yet.
+            // It was deleted under its holder, which may not know that yet.
             (None, Some(Seen { lease: Some(old), .. })) => now + self.promise_of(old),
             (None, Some(Seen { lease: None, promised_until })) => *promised_until,
             (None, None) => now,
@@ -203,7 +203,7 @@ impl Candidate {
         self.must_look = false;
     }
 
-    /// For how long nobody else may take a lease that was just renewed.
+    /// Returns for how long no one else may take a lease that was just renewed.
     fn promise_of(&self, lease: &Lease) -> Duration {
         match &lease.holder {
             Some(holder) if *holder != self.identity => {
@@ -213,11 +213,11 @@ impl Candidate {
         }
     }
 
-    /// A write of [`Action::Create`] or [`Action::Replace`] succeeded that was asked for at `sent`,
-    /// as is known `now`.
+    /// Notes that a write of [`Action::Create`] or [`Action::Replace`] succeeded, which was requested at `sent` and
+    /// confirmed `now`.
     pub fn written(&mut self, lease: Lease, sent: Duration, now: Duration) {
         let before = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
-        // Its own is from a write that was not heard of, which may have made it.
+        // Its own is from a write whose answer was lost, which may have created it.
         let is_made =
             before.is_none_or(|before| before.holder.as_deref() == Some(self.identity.as_str()));
         if is_made && self.held_since.is_none() {
@@ -229,13 +229,13 @@ impl Candidate {
         self.next_try = sent + self.rules.retry_period;
     }
 
-    /// A read or write failed, or a write may have: the lease is read, after a pause.
+    /// Notes that a read or write failed, or that a write may have: the lease is read, after a pause.
     pub fn failed(&mut self, now: Duration) {
         self.must_look = true;
         self.next_try = now + self.rules.retry_period;
     }
 
-    /// A write came too late, somebody else's was first: the lease is read at once.
+    /// Notes that someone else's write was first: the lease is read at once.
     pub fn was_beaten(&mut self) {
         self.must_look = true;
     }
@@ -266,7 +266,7 @@ impl Candidate {
         }
     }
 
-    /// The lease is free to be taken, or to be renewed.
+    /// Returns the action that takes or renews a lease that is free for it.
     fn take(&self) -> Action {
         match &self.seen {
             None => Action::Look,

@@ -1,56 +1,55 @@
-//! Who operates what where several operators share the work: which shard a namespace is in, and which
-//! shards a process takes or gives up, from what it has seen of the others.
+//! Who operates what if several operators share the work: which shard a namespace is in, and which shards a process
+//! takes or gives up, from what it has seen of the others.
 //!
-//! Nothing here is what keeps two from writing: each shard has a Lease, elected and fenced as the one
-//! of a single leader is ([`super::lease`]), and so has the number of shards. This only says which
-//! free Lease to ask for and which held one to give back, so that each process has its part; a view of
-//! the others that is wrong or late costs time.
+//! This is not what keeps two from writing: each shard has a Lease, elected and fenced like that of a single leader
+//! ([`super::lease`]), and so has the number of shards. This module only decides which free Lease to request and which
+//! held one to give back, so that each process has its part. A wrong or late view of the others only costs time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-/// Most shards; each is a Lease that every replica watches.
+/// Maximum number of shards; each is a Lease that every replica watches.
 pub const SHARDS_MAX: u16 = 64;
-/// For so many leases' lengths nothing is given up after one has helped: who did not take its share then
-/// may be stuck, and would not take it now.
+/// Number of lease durations for which nothing is given up after this process has helped: a process that did not take
+/// its share then may be stuck, and would not take it now.
 const HELP_RESTS: u32 = 8;
-/// Most members that are told of in the Lease of the number.
+/// Maximum number of members that the Lease of the number lists.
 const MEMBERS_MAX: usize = 2 * SHARDS_MAX as usize;
 
-/// The shard of all that is in a namespace. Neither ever changes, and nothing that belongs to a cluster
-/// is in another namespace: so no two shards have a part in the same one. `shards` is one at least.
+/// Returns the shard of everything in a namespace. Neither ever changes, and nothing that belongs to a cluster is in
+/// another namespace, so no two shards have a part in the same cluster. `shards` is at least one.
 pub fn shard_of(namespace: &str, shards: u16) -> u16 {
     let digest = Sha256::digest(namespace.as_bytes());
     let first = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     u16::try_from(first % u64::from(shards.max(1))).unwrap_or_default()
 }
 
-/// Name of the Lease of a shard; that of the number of shards is `lease` itself, which an operator
-/// without shards holds.
+/// Returns the name of the Lease of a shard. That of the number of shards is `lease` itself, which an operator without
+/// shards holds.
 pub fn lease_name(lease: &str, shard: u16, shards: u16) -> String {
     format!("{lease}-{shard}-of-{shards}")
 }
 
-/// Who holds the Lease of the number: all who go by it, and operate the same (`operates`, in words).
-/// Two installations that were given the same Lease do not take each other for replicas.
+/// Returns the holder of the Lease of the number: all processes that use it, and operate the same (`operates`, in
+/// words). Two installations that were given the same Lease do not take each other for replicas.
 pub fn number_holder(shards: u16, operates: &str) -> String {
     let digest = Sha256::digest(operates.as_bytes());
     let short = digest.iter().take(4).fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
     format!("shards:{shards}:{short:08x}")
 }
 
-/// Who shares the work, as their renewals of the number's Lease tell: each counts its own up.
+/// The processes that share the work, according to their renewals of the number's Lease: each increments its own count.
 #[derive(Clone, Debug)]
 pub struct Roster {
     me: String,
     count: u64,
-    /// For how long one counts that does not tell of itself any more.
+    /// For how long a process is a member after its last sign.
     patience: Duration,
-    /// The count that each told last, and when that was seen first.
+    /// The last count of each other process, and when it was first seen.
     seen: BTreeMap<String, (u64, Duration)>,
-    /// When others came or went last.
+    /// When others last joined or left.
     changed: Duration,
 }
 
@@ -59,7 +58,7 @@ impl Roster {
         Self { me: me.into(), count: 0, patience, seen: BTreeMap::new(), changed: now }
     }
 
-    /// The Lease was read, or written by this one.
+    /// Notes that the Lease was read, or written by this process.
     pub fn see(&mut self, told: &BTreeMap<String, u64>, now: Duration) {
         let before = self.members(now);
         self.seen.retain(|name, _| told.contains_key(name));
@@ -74,7 +73,7 @@ impl Roster {
         }
     }
 
-    /// Returns what the next renewal tells: those who do not count any more are left out.
+    /// Returns the roster for the next renewal, without those that are no longer members.
     pub fn next(&mut self, now: Duration) -> BTreeMap<String, u64> {
         self.count += 1;
         let mut told = self.others(now);
@@ -82,31 +81,31 @@ impl Roster {
         told
     }
 
-    /// Returns the others that still count, which one that leaves tells.
+    /// Returns the others that are still members: the roster that a leaving process writes.
     pub fn others(&self, now: Duration) -> BTreeMap<String, u64> {
         let live = self.seen.iter().filter(|(_, (_, since))| now < *since + self.patience);
         live.map(|(name, (count, _))| (name.clone(), *count)).collect()
     }
 
-    /// Who counts now, this one included.
+    /// Returns the current members, including this process.
     pub fn members(&self, now: Duration) -> BTreeSet<String> {
         self.others(now).into_keys().chain([self.me.clone()]).collect()
     }
 
-    /// Since when they are the same. One that ended without a word went when it did not count any more.
+    /// Returns since when they are the same. One that ended without notice left when it was no longer a member.
     pub fn same_since(&self, now: Duration) -> Duration {
         let ends = self.seen.values().map(|(_, since)| *since + self.patience);
         ends.filter(|end| *end <= now).fold(self.changed, Duration::max)
     }
 }
 
-/// The text of a roster in an annotation: `NAME=COUNT` with commas between.
+/// Returns the text of a roster in an annotation: `NAME=COUNT`, separated by commas.
 pub fn roster_text(told: &BTreeMap<String, u64>) -> String {
     let entries: Vec<String> = told.iter().map(|(name, count)| format!("{name}={count}")).collect();
     entries.join(",")
 }
 
-/// Reads such a text; whatever is no entry is left out.
+/// Parses such a text; anything that is not an entry is left out.
 pub fn parse_roster(text: &str) -> BTreeMap<String, u64> {
     let entry = |entry: &str| {
         let (name, count) = entry.rsplit_once('=')?;
@@ -115,50 +114,50 @@ pub fn parse_roster(text: &str) -> BTreeMap<String, u64> {
     text.split(',').filter_map(entry).take(MEMBERS_MAX).collect()
 }
 
-/// How a shard's Lease stands, as far as one process has seen.
+/// The state of a shard's Lease, as far as one process has seen it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Tenure {
-    /// It has not been looked at yet.
+    /// It has not been read yet.
     #[default]
     Unknown,
-    /// Nobody's, since it was seen to be so.
+    /// It has no holder, and was first seen so at `since`.
     Free { since: Duration },
-    /// Another one's.
+    /// Another process has it.
     Theirs(String),
     /// This process has it.
     Mine,
 }
 
-/// Facts by which a process decides which shards it should have.
+/// The facts by which a process decides which shards it should have.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     pub me: &'a str,
-    /// Who shares the work, this one included.
+    /// The processes that share the work, including this one.
     pub members: &'a BTreeSet<String>,
-    /// Since when they are the same.
+    /// Since when these are the same.
     pub same_since: Duration,
-    /// Each shard, by its number.
+    /// The shards, by number.
     pub shards: &'a [Tenure],
-    /// When this one took last what was another's part.
+    /// When this process last took another's part.
     pub helped: Option<Duration>,
     pub now: Duration,
-    /// A lease's length: so long a free shard is left to who should have it.
+    /// A lease's duration: for this long, a free shard is left to the process that should have it.
     pub patience: Duration,
 }
 
-/// Step to take about a shard.
+/// A step to take for a shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Move {
-    /// Asks for its Lease: it is a part of this one's share.
+    /// Request its Lease: it is part of this process's share.
     Take(u16),
-    /// Asks for its Lease, as nobody else has for long.
+    /// Request its Lease, because no one else has for long.
     Help(u16),
-    /// Ends what is done about it, and gives its Lease back: another one has less than its share.
+    /// Stop working on it, and give its Lease back: another process has less than its share.
     GiveUp(u16),
 }
 
-/// Decides the next moves. Shares differ by one at most; of two who have the same the one whose name
-/// comes first has the larger. Who holds more keeps the larger share: so nothing moves that need not.
+/// Decides the next moves. Shares differ by at most one. Of two processes that hold equally many, the one whose name
+/// comes first has the larger share. One that holds more keeps the larger share, so nothing moves without need.
 pub fn moves(view: &View<'_>) -> Vec<Move> {
     let View { me, members, same_since, shards, helped, now, patience } = view;
     let mut held: BTreeMap<&str, usize> = members.iter().map(|name| (name.as_str(), 0)).collect();
@@ -168,7 +167,7 @@ pub fn moves(view: &View<'_>) -> Vec<Move> {
             Tenure::Theirs(name) => name.as_str(),
             Tenure::Unknown | Tenure::Free { .. } => continue,
         };
-        // Who does not share the work any more has a share in it until its Leases end.
+        // A process that has left still has a share until its Leases expire.
         if let Some(count) = held.get_mut(holder) {
             *count += 1;
         }
@@ -187,7 +186,7 @@ pub fn moves(view: &View<'_>) -> Vec<Move> {
         })
     };
     if mine < share(rank) {
-        // Each begins at a place of its own, or all would ask for the same.
+        // Each process starts at a different place, or all would request the same.
         let place = members.iter().position(|name| name == me).unwrap_or_default();
         let mut all: Vec<u16> = free().map(|(index, _)| index).collect();
         let turn = (place * shards.len() / ranks.len()).min(shards.len());

@@ -15,7 +15,7 @@ pub enum Facts {
     Deployment {
         lifecycle: LifecycleState,
         job_manager: JobManagerDeploymentStatus,
-        /// As its JobManager told it, `UNKNOWN` before it did.
+        /// As its JobManager reported it; `UNKNOWN` before that.
         version: Box<str>,
         cpu: f64,
         memory: f64,
@@ -79,19 +79,19 @@ impl Facts {
         }
     }
 
-    /// True if the status of a blue/green deployment says so of its job.
+    /// Returns `true` if the job of a blue/green deployment is failing, according to its status.
     pub(super) fn is_failing(&self) -> bool {
         matches!(self, Self::BlueGreen { state: _, job: JobStatusState::Failing })
     }
 }
 
-/// Reads a number. A text that is no number, or not a finite one, counts as zero.
+/// Parses a number. Anything that is not a finite number counts as zero.
 fn number_of(info: &BTreeMap<String, String>, key: &str) -> f64 {
     let text = info.get(key).map_or("", |text| text.trim());
     text.parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default()
 }
 
-/// `1.20.1` → `1.20`; what has no two parts is `MALFORMED`.
+/// Shortens `1.20.1` to `1.20`; returns `MALFORMED` for anything without two parts.
 pub(super) fn minor_version(version: &str) -> &str {
     let mut dots = version.match_indices('.').map(|(at, _)| at);
     match (dots.next(), dots.next()) {

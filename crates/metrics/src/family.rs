@@ -1,4 +1,4 @@
-//! Metrics as reporters read them: families of values of one name.
+//! Metrics as reporters read them: families of values with one name.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub enum Scope {
     Namespace,
     /// One resource.
     Resource,
-    /// The process, under the names that all of Prometheus's clients have.
+    /// The process, under the names that all Prometheus clients use.
     Process,
 }
 
@@ -61,7 +61,7 @@ pub enum Value {
 }
 
 impl Point {
-    /// What tells it from others of its name.
+    /// Returns the labels that distinguish it from others of its name.
     pub fn labels(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let (namespace, kind, resource) = match &self.of {
             Of::Operator => (None, None, None),
@@ -80,7 +80,7 @@ impl Point {
 }
 
 impl Family {
-    /// True for what is a meter in Flink: most of its reporters have a word for its rate.
+    /// Returns `true` for a meter of Flink: most of its reporters mark the name of a rate.
     pub fn is_rate(&self) -> bool {
         self.name.ends_with("PerSecond")
     }
@@ -89,7 +89,7 @@ impl Family {
         Self { scope, name: name.into(), points }
     }
 
-    /// One value of the operator itself.
+    /// Creates a family with one value of the operator itself.
     pub fn of_operator(name: impl Into<String>, value: Value) -> Self {
         Self::new(Scope::System, name, vec![Point { of: Of::Operator, label: None, value }])
     }

@@ -1,20 +1,20 @@
-//! Metrics for receivers without labels, `StatsD` and Graphite: each number under a name that says
-//! everything, in packets of lines.
+//! Metrics for receivers without labels, `StatsD` and Graphite: each number under a name that says everything, in
+//! packets of lines.
 
 use super::family::{Family, Of, Point, Scope, Value};
 use super::histogram::Statistics;
 use super::{Identity, number};
 use config::reporter::Scopes;
 
-/// Bytes of a packet: one that has to be cut on its way may be lost.
+/// Maximum number of bytes in a packet: one that is fragmented on its way may be lost.
 const PACKET_BYTES: usize = 1400;
 
 /// How Flink's reporter for a receiver writes.
 pub struct Dialect {
-    /// Behind the name of a counter and of a rate.
+    /// Suffixes of the names of counters and of rates.
     counter: &'static str,
     rate: &'static str,
-    /// A letter within a part of a name, or what stands for it.
+    /// Maps a character within a part of a name to what is written for it.
     letter: fn(char) -> Option<char>,
 }
 
@@ -39,7 +39,7 @@ pub const GRAPHITE: Dialect = Dialect {
 };
 
 impl Dialect {
-    /// Packets of lines, one for each number; what is no number is left out.
+    /// Returns packets of lines, one line per number; anything that is not a number is left out.
     pub fn packets<'f>(
         &'f self,
         families: &'f [Family],
@@ -59,7 +59,7 @@ impl Dialect {
         packed(lines, PACKET_BYTES)
     }
 
-    /// The numbers of a value, and the ends of their names.
+    /// Returns the numbers of a value, and the suffixes of their names.
     fn numbers(&self, family: &Family, value: &Value) -> Vec<(&'static str, f64)> {
         match value {
             Value::Gauge(value) => vec![(if family.is_rate() { self.rate } else { "" }, *value)],
@@ -85,7 +85,7 @@ impl Dialect {
     }
 }
 
-/// As many lines together as there is room for; one alone that is longer.
+/// Packs as many lines together as there is room for; a longer line is alone.
 pub(super) fn packed(
     lines: impl Iterator<Item = String>,
     bytes: usize,
@@ -101,7 +101,7 @@ pub(super) fn packed(
     })
 }
 
-/// What a value is called. `letter` says what stands for a letter of what a label would say.
+/// Returns the name of a value. `letter` maps the characters of what a label would say.
 pub(super) fn name(
     family: &Family,
     point: &Point,
@@ -134,7 +134,7 @@ pub(super) fn name(
     for part in family.name.split('.') {
         name.push('.');
         name.push_str(part);
-        // A group that is a label elsewhere is followed by what it says.
+        // A group that is a label elsewhere is followed by its value.
         if let Some((_, value)) = point.label.as_ref().filter(|(key, _)| *key == part) {
             name.push('.');
             name.push_str(&filter(value));
@@ -143,8 +143,8 @@ pub(super) fn name(
     name
 }
 
-/// The format with values for what is in angle brackets; one that nobody knows stays as it is. A
-/// value is not looked through again.
+/// Fills the format with values for what is in angle brackets; an unknown name stays as it is. Values are not expanded
+/// again.
 fn filled(format: &str, values: &[(&str, String)]) -> String {
     let mut text = String::with_capacity(format.len());
     let mut rest = format;

@@ -1,7 +1,7 @@
 //! The books on all resources: what each is, what it went through, and how its passes end.
 //!
-//! Counts are made from what is known when somebody asks, so that they cannot drift away from it.
-//! A resource becomes known by its watch alone.
+//! Counts are computed from what is known when a reporter asks, so that they cannot drift away from it. A resource
+//! becomes known only by its watch.
 
 mod count;
 
@@ -17,11 +17,11 @@ use super::lifecycle::{Timed, Tracker};
 use super::scaling::{Ended, Figure, Scaling};
 use super::{Facts, Kind, Now, Settings};
 
-/// Namespaces that once had a resource and have none now: their counts stay, at zero, until there are
+/// Maximum number of namespaces that once had a resource and have none now: their counts stay, at zero, until there are
 /// more of them.
 const EMPTY_GROUPS_MAX: usize = 1000;
 
-/// Deleted resources whose count of that is still told; the ones that went first are forgotten.
+/// Maximum number of deleted resources whose deletions are still reported; the earliest are forgotten.
 const DELETED_MAX: usize = 1000;
 
 /// A resource as a watch shows it.
@@ -30,7 +30,7 @@ pub struct Sighting<'s> {
     pub uid: &'s str,
     pub namespace: &'s str,
     pub name: &'s str,
-    /// Its resource version: grows with each change.
+    /// Its resource version, which grows with each change.
     pub version: u64,
     pub created: Option<Timestamp>,
     pub facts: Facts,
@@ -44,20 +44,20 @@ struct Resource {
     facts: Facts,
     tracker: Option<Tracker>,
     counts: Counts,
-    /// The pass that runs.
+    /// The running pass.
     pass: Option<Pass>,
-    /// The last pass failed.
+    /// Whether the last pass failed.
     has_failed: bool,
-    /// Of a job that has an autoscaler.
+    /// Set for a job that has an autoscaler.
     scaling: Option<Box<Scaling>>,
 }
 
-/// Since the process knows the resource.
+/// Counts since the process first saw the resource.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     added: u32,
     updated: u32,
-    /// Earlier resources of its name.
+    /// Earlier resources of its name that were deleted.
     deleted: u32,
     passes: u32,
     retries: u32,
@@ -78,7 +78,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// The kind of the pass, and how it ended.
+    /// Returns the kind of the pass, and how it ended.
     fn name(self, has_failed: bool) -> (&'static str, &'static str) {
         match (self.is_cleanup, has_failed) {
             (true, true) => ("cleanup", "failed"),
@@ -94,34 +94,34 @@ impl Pass {
     }
 }
 
-/// Seconds by what took them.
+/// Durations in seconds, by what took them.
 type Timings = BTreeMap<(&'static str, &'static str), Histogram>;
 
 /// The resources of a kind in a namespace.
 #[derive(Default)]
 struct Group {
     resources: usize,
-    /// When it lost its last resource, as a number that grows.
+    /// When it lost its last resource, as a growing number.
     emptied: u64,
-    /// How often the job of one began to fail.
+    /// How often a job began to fail.
     failures: u64,
     timings: Timings,
-    /// Of passes, by what they were and how they ended.
+    /// Durations of passes, by their kind and how they ended.
     passes: Timings,
 }
 
-/// All that is known.
+/// Everything that is known.
 pub(super) struct Fleet {
     settings: Settings,
     room: Room,
     resources: HashMap<Box<str>, Resource>,
-    /// Those that were deleted, and how often one of that name was.
+    /// Deleted resources, and how often one of that name was deleted.
     deleted: VecDeque<(Arc<Id>, u32)>,
     groups: BTreeMap<(Kind, Arc<str>), Group>,
     systems: BTreeMap<Kind, Timings>,
-    /// Counts lists, and groups that become empty.
+    /// Grows with each list, and with each group that becomes empty.
     clock: u64,
-    /// The list that runs, of a kind and a namespace or all.
+    /// The running list of a kind, in one namespace or in all.
     lists: HashMap<(Kind, Option<Box<str>>), u64>,
 }
 
@@ -156,7 +156,7 @@ impl Fleet {
         }
     }
 
-    /// What is there is no longer watched, which is no deletion.
+    /// Removes what is no longer watched, which is not a deletion.
     pub(super) fn scope_closes(&mut self, kind: Kind, namespace: Option<&str>, now: Now) {
         for uid in self.last_listed_before(u64::MAX, kind, namespace) {
             let _left = self.leave(&uid, now);
@@ -181,7 +181,7 @@ impl Fleet {
             known.counts.updated = known.counts.updated.saturating_add(1);
             known.version = *version;
         } else if known.version > *version {
-            // Our own last write was not shown yet.
+            // Our own last write has not been shown yet.
             return;
         }
         self.note(uid, facts.clone(), now);
@@ -256,7 +256,7 @@ impl Fleet {
     fn leave(&mut self, uid: &str, now: Now) -> Option<Resource> {
         let resource = self.resources.remove(uid)?;
         if let Some(pass) = resource.pass.filter(|pass| pass.is_cleanup) {
-            // The watch is faster than the end of the pass that let it go.
+            // The watch is faster than the end of the pass that removed the finalizer.
             self.note_pass(
                 &resource.id,
                 Pass { let_go: true, ..pass }.name(false),
@@ -325,7 +325,7 @@ impl Fleet {
         let Some(known) = self.resources.get_mut(uid) else { return };
         let Some(pass) = known.pass.take() else { return };
         if let Some(tracker) = &mut known.tracker {
-            // The state is as it was: nothing comes to its end.
+            // The state is unchanged: no time comes to its end.
             let _none = tracker.see(&known.facts, now.time);
         }
         known.has_failed = has_failed;

@@ -1,6 +1,6 @@
-//! Histograms as Flink's reporters tell them: a count, and quantiles of the newest values.
+//! Histograms as Flink's reporters publish them: a count, and quantiles of the newest values.
 
-/// The quantiles that are told, with their labels.
+/// The published quantiles, with their labels.
 pub const QUANTILES: [(&str, f64); 6] = [
     ("0.5", 0.5),
     ("0.75", 0.75),
@@ -10,8 +10,8 @@ pub const QUANTILES: [(&str, f64); 6] = [
     ("0.999", 0.999),
 ];
 
-/// Values that all histograms together keep: 8 MiB. Beyond it one that is full gives its oldest
-/// value for the newest, and one that is empty keeps a single value.
+/// Maximum number of values that all histograms together keep: 8 MiB. Beyond that, a full one replaces its oldest value
+/// by the newest, and an empty one keeps a single value.
 const VALUES_MAX: usize = 2 * 1024 * 1024;
 
 /// How many values histograms may keep, each and together.
@@ -32,25 +32,24 @@ impl Room {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
     values: Vec<f32>,
-    /// The oldest one, once there are as many as may be.
+    /// Index of the oldest one, once there are as many as allowed.
     oldest: usize,
     count: u64,
 }
 
-/// The published values of a histogram. They are sorted when they are read, so that nobody who
-/// counts has to wait for it.
+/// The published values of a histogram. They are sorted when they are read, so that counting never waits for that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     pub count: u64,
     values: Vec<f32>,
 }
 
-/// What most reporters tell of the values of a histogram besides its quantiles.
+/// What most reporters publish of a histogram besides its quantiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
-    /// How many values there are.
+    /// Number of values.
     pub size: usize,
-    /// `NaN` without a value, as the others.
+    /// `NaN` without values, like the others.
     pub min: f64,
     pub max: f64,
     pub mean: f64,
@@ -64,7 +63,7 @@ impl Summary {
         let number = super::number(self.values.len() as u64);
         let mean = values().sum::<f64>() / number;
         let squares = values().map(|value| (value - mean).powi(2)).sum::<f64>();
-        // Of one value it is zero.
+        // Zero for a single value.
         let deviation = (squares / (number - 1.0).max(1.0)).sqrt();
         Statistics {
             size: self.values.len(),
@@ -75,12 +74,12 @@ impl Summary {
         }
     }
 
-    /// Of the newest of `count` values.
+    /// Creates it from the newest of `count` values.
     pub fn new(count: u64, values: Vec<f32>) -> Self {
         Self { count, values }
     }
 
-    /// In the order of [`QUANTILES`]; `NaN` without a value.
+    /// Returns the quantiles in the order of [`QUANTILES`]; `NaN` without values.
     pub fn quantiles(&self) -> [f64; QUANTILES.len()] {
         let mut sorted = self.values.clone();
         sorted.sort_unstable_by(f32::total_cmp);
@@ -120,7 +119,7 @@ impl Histogram {
     }
 }
 
-/// The way of Flink's histograms: between the two values around the place `part * (n + 1)`.
+/// Interpolates as Flink's histograms do: between the two values around the place `part * (n + 1)`.
 fn quantile(sorted: &[f32], part: f64) -> f64 {
     let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else { return f64::NAN };
     let place = part * (super::number(sorted.len() as u64) + 1.0);

@@ -1,4 +1,4 @@
-//! Metrics in the line protocol of `InfluxDB`, in the names of Flink's reporter.
+//! Metrics in the line protocol of `InfluxDB`, with the names of Flink's reporter.
 
 use std::fmt::Display;
 
@@ -8,12 +8,12 @@ use super::flat::packed;
 use super::histogram::Statistics;
 use super::text::filtered;
 
-/// Bytes of a body: some thousand points.
+/// Maximum number of bytes in a body: some thousand points.
 const BODY_BYTES: usize = 512 * 1024;
-/// Ends of the names of gauges that are whole numbers in Java: a field keeps its type.
+/// Suffixes of the names of gauges that are whole numbers in Java: a field keeps its type.
 const WHOLE: [&str; 3] = ["Count", "ResourceUsage.Memory", "ResourceUsage.StateSize"];
 
-/// The bodies, each of a bounded size, as of `now` in milliseconds since the epoch.
+/// Returns the bodies, each of a bounded size, as of `now` in milliseconds since the epoch.
 pub fn bodies<'f>(
     families: &'f [Family],
     identity: &'f Identity,
@@ -24,7 +24,7 @@ pub fn bodies<'f>(
     packed(points.filter_map(move |(family, point)| line(family, point, identity, now)), BODY_BYTES)
 }
 
-/// A point without a value is left out.
+/// Returns the line of a point; `None` if it has no value.
 fn line(family: &Family, point: &Point, identity: &Identity, now: i64) -> Option<String> {
     let fields = fields(family, &point.value);
     if fields.is_empty() {
@@ -47,7 +47,7 @@ fn line(family: &Family, point: &Point, identity: &Identity, now: i64) -> Option
     Some(line)
 }
 
-/// What is no number is no field.
+/// Returns the fields of a value, without anything that is not a number.
 fn fields(family: &Family, value: &Value) -> Vec<String> {
     let whole = |name: &str, value: &dyn Display| format!("{name}={value}i");
     let is_whole = WHOLE.iter().any(|end| family.name.ends_with(end));
@@ -82,13 +82,13 @@ fn fields(family: &Family, value: &Value) -> Vec<String> {
     }
 }
 
-/// A value of a tag.
+/// Escapes the value of a tag.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             ',' | '=' | ' ' => escaped.extend(['\\', letter]),
-            // A line ends there, and a backslash at the end would take what follows.
+            // A control character may end the line, and a backslash at the end would take what follows.
             letter if letter.is_control() || letter == '\\' => escaped.push('_'),
             letter => escaped.push(letter),
         }

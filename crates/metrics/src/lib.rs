@@ -1,9 +1,8 @@
-//! The operator's own metrics: what is counted, under the names of the Java operator, and how it is
-//! told to others.
+//! The operator's own metrics: what is counted, under the names of the Java operator, and how it is reported.
 //!
-//! Pure: times are arguments. Everything is bounded: series of a resource go with it, histograms
-//! share their room, and what is not asked for is not counted. [`Metrics`] is the handle that the
-//! shell feeds; [`Metrics::families`] is what reporters read.
+//! Pure: times are arguments. Everything is bounded: the series of a resource are removed with it, histograms share
+//! their room, and what is not enabled is not counted. [`Metrics`] is the handle that the shell feeds;
+//! [`Metrics::families`] is what reporters read.
 
 mod facts;
 pub mod family;
@@ -57,9 +56,9 @@ impl Kind {
 /// When something happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Of a clock that nobody sets: for what takes how long here.
+    /// Monotonic, for durations within this process.
     pub clock: Duration,
-    /// For what is compared with the times of others.
+    /// For comparison with the times of others.
     pub time: Timestamp,
 }
 
@@ -72,9 +71,9 @@ pub struct Settings {
     pub passes: bool,
     /// Requests to the API server and to Flink.
     pub requests: bool,
-    /// Answers also by their hundreds.
+    /// Also count answers by the hundreds of their codes.
     pub code_groups: bool,
-    /// A request that takes so long is slow.
+    /// A request that takes this long is slow.
     pub slow: Duration,
     pub resources: bool,
     pub lifecycle: bool,
@@ -83,7 +82,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the operator's configuration says.
+    /// Returns the settings of the operator's configuration.
     pub fn of(config: &FlinkConfig) -> Result<Self, InvalidValue> {
         let resources = config.get(&options::RESOURCE_METRICS_ENABLED)?;
         let lifecycle = config.get(&options::RESOURCE_LIFECYCLE_METRICS_ENABLED)?;
@@ -102,7 +101,7 @@ impl Settings {
     }
 }
 
-/// Whose metrics they are: labels of every one.
+/// Identity of the operator: the labels of all its metrics.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     pub host: String,
@@ -110,7 +109,7 @@ pub struct Identity {
     pub name: String,
 }
 
-/// Shared by everything that counts; off, it counts nothing and keeps nothing.
+/// Shared by everything that counts; if off, it counts nothing and keeps nothing.
 #[derive(Clone, Default)]
 pub struct Metrics(Option<Arc<Inner>>);
 
@@ -121,11 +120,11 @@ struct Inner {
     kubernetes: Traffic,
     flink: Traffic,
     reloads: Reloads,
-    /// Which shards are held, each by its number; none where one leads.
+    /// Whether each shard is held, by number; empty if there is a single leader.
     shards: Mutex<Vec<bool>>,
 }
 
-/// The metrics of shards: each one, and the number of those that are held.
+/// Returns the metrics of shards: each one, and the number of those that are held.
 fn shard_families(shards: &[bool]) -> Vec<Family> {
     if shards.is_empty() {
         return Vec::new();
@@ -148,9 +147,9 @@ fn shard_families(shards: &[bool]) -> Vec<Family> {
 struct Reloads {
     /// How often another configuration came into force.
     applied: AtomicU64,
-    /// How often one was refused.
+    /// How often one was rejected.
     refused: AtomicU64,
-    /// The present text of the files is refused, and an earlier configuration is in force.
+    /// Whether the present text of the files is rejected, so that an earlier configuration is in force.
     is_refused: AtomicBool,
 }
 
@@ -177,22 +176,22 @@ impl Metrics {
         Self(Some(Arc::new(inner)))
     }
 
-    /// Requests to the API server.
+    /// Returns the requests to the API server.
     pub fn kubernetes(&self) -> Traffic {
         self.0.as_ref().map(|inner| inner.kubernetes.clone()).unwrap_or_default()
     }
 
-    /// Requests to JobManagers.
+    /// Returns the requests to JobManagers.
     pub fn flink(&self) -> Traffic {
         self.0.as_ref().map(|inner| inner.flink.clone()).unwrap_or_default()
     }
 
-    /// True if the process's own figures are wanted.
+    /// Returns `true` if the process's own figures are enabled.
     pub fn wants_process(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.settings.process)
     }
 
-    /// Labels of every metric; nothing where there are none.
+    /// Returns the labels of every metric; `None` if metrics are off.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.as_ref().map(|inner| &inner.identity)
     }
@@ -203,41 +202,41 @@ impl Metrics {
         }
     }
 
-    /// A watch begins to list all there is of a kind, in a namespace or in all.
+    /// Notes that a watch begins to list everything of a kind, in one namespace or in all.
     pub fn list_begins(&self, kind: Kind, namespace: Option<&str>) {
         self.change(|fleet| fleet.list_begins(kind, namespace));
     }
 
-    /// The list has come to its end: what it did not show is gone.
+    /// Notes that the list is complete: what it did not show is gone.
     pub fn list_ends(&self, kind: Kind, namespace: Option<&str>, now: Now) {
         self.change(|fleet| fleet.list_ends(kind, namespace, now));
     }
 
-    /// Nothing of the namespace, or of all, is watched any more.
+    /// Notes that the namespace, or with `None` the whole cluster, is no longer watched.
     pub fn scope_closes(&self, namespace: Option<&str>, now: Now) {
         for kind in Kind::ALL {
             self.change(|fleet| fleet.scope_closes(kind, namespace, now));
         }
     }
 
-    /// A watch shows the resource. This alone makes a resource known: whatever else happens to one
-    /// that is not known, as a pass over one that was deleted, counts nowhere. What is shown is
-    /// put together only where somebody counts.
+    /// Notes that a watch shows the resource. Only this makes a resource known: anything else that happens to an
+    /// unknown one, such as a pass over one that was deleted, is not counted. The sighting is put together only if
+    /// metrics are on.
     pub fn see<'s>(&self, sighting: impl FnOnce() -> Sighting<'s>, now: Now) {
         self.change(|fleet| fleet.see(&sighting(), now));
     }
 
-    /// The watch shows its end.
+    /// Notes that the watch shows its end.
     pub fn gone(&self, uid: &str, now: Now) {
         self.change(|fleet| fleet.gone(uid, now));
     }
 
-    /// Its status was written, which the watch shows later.
+    /// Notes that its status was written, which the watch shows later.
     pub fn status_written(&self, uid: &str, version: u64, facts: impl FnOnce() -> Facts, now: Now) {
         self.change(|fleet| fleet.status_written(uid, version, facts(), now));
     }
 
-    /// A pass wrote its metadata, or let it go.
+    /// Notes that a pass wrote its metadata, or removed the finalizer.
     pub fn metadata_written(&self, uid: &str, lets_go: bool) {
         self.change(|fleet| fleet.metadata_written(uid, lets_go));
     }
@@ -250,34 +249,34 @@ impl Metrics {
         self.change(|fleet| fleet.pass_ends(uid, has_failed, now));
     }
 
-    /// Another configuration is in force from now on.
+    /// Notes that another configuration is in force from now on.
     pub fn configuration_applied(&self) {
         let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
         reloads.applied.fetch_add(1, Ordering::Relaxed);
         reloads.is_refused.store(false, Ordering::Relaxed);
     }
 
-    /// The files say something that cannot come into force.
+    /// Notes that the files have a configuration that cannot come into force.
     pub fn configuration_refused(&self) {
         let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
         reloads.refused.fetch_add(1, Ordering::Relaxed);
         reloads.is_refused.store(true, Ordering::Relaxed);
     }
 
-    /// This process operates these of so many shards.
+    /// Notes which of this many shards this process operates.
     pub fn shards_held(&self, shards: u16, held: &BTreeSet<u16>) {
         let Some(inner) = self.0.as_deref() else { return };
         let all = (0..shards).map(|shard| held.contains(&shard)).collect();
         *inner.shards.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
-    /// The files say again what is in force.
+    /// Notes that the files have the configuration in force again.
     pub fn configuration_confirmed(&self) {
         let Some(Inner { reloads, .. }) = self.0.as_deref() else { return };
         reloads.is_refused.store(false, Ordering::Relaxed);
     }
 
-    /// A cycle of the autoscaler ended; its figures are put together only where somebody counts.
+    /// Notes that a cycle of the autoscaler ended; its figures are put together only if metrics are on.
     pub fn cycle_ended(
         &self,
         uid: &str,
@@ -287,17 +286,17 @@ impl Metrics {
         self.change(|fleet| fleet.cycle_ended(uid, ended, figures()));
     }
 
-    /// The job is not measured now.
+    /// Notes that the job is not measured now.
     pub fn forget_scaling_figures(&self, uid: &str) {
         self.change(|fleet| fleet.forget_scaling_figures(uid));
     }
 
-    /// The API server's store went back: earlier versions are news again.
+    /// Forgets versions, because the API server's store went back: earlier ones are news again.
     pub fn forget_versions(&self) {
         self.change(Fleet::forget_versions);
     }
 
-    /// Everything that is counted, at `now` of the clock that requests are timed by.
+    /// Returns everything that is counted, at `now` of the clock that requests are timed by.
     pub fn families(&self, now: Duration) -> Vec<Family> {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut families = {
@@ -313,7 +312,7 @@ impl Metrics {
     }
 }
 
-/// A count as metrics tell it.
+/// Converts a count to the type of a metric.
 #[allow(clippy::cast_precision_loss, reason = "exact up to 2^53, which no count here reaches")]
 fn number(count: u64) -> f64 {
     count as f64

@@ -1,6 +1,5 @@
-//! How long a resource was in its states, and how long it took from one to another: the rules of the
-//! Java operator's `ResourceLifecycleMetricTracker`, and of its
-//! `BlueGreenResourceLifecycleMetricTracker`.
+//! How long a resource was in its states, and how long it took from one to another: the rules of the Java operator's
+//! `ResourceLifecycleMetricTracker`, and of its `BlueGreenResourceLifecycleMetricTracker`.
 
 use jiff::Timestamp;
 
@@ -33,7 +32,7 @@ pub const BLUE_GREEN_STATES: [BlueGreenState; 7] = [
     BlueGreenState::TransitioningToGreen,
 ];
 
-/// Ways from one state to another that are timed.
+/// Transitions from one state to another that are timed.
 #[derive(Clone, Copy, Debug, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 pub(super) enum Transition {
@@ -48,7 +47,7 @@ pub(super) enum Transition {
     GreenToBlue,
 }
 
-/// A time that is taken: `State` or `Transition`, and the name of that.
+/// A time that is measured: `State` or `Transition`, and its name.
 pub(super) type Timed = (&'static str, &'static str);
 
 fn state<S: State>(state: S) -> Timed {
@@ -64,23 +63,23 @@ fn all_of<S: State>() -> Vec<Timed> {
     states.chain(S::TRANSITIONS.iter().map(|(.., by)| transition(*by))).collect()
 }
 
-/// The states of a kind of resource, and which of its times are taken.
+/// The states of a kind of resource, and which times are measured.
 pub(super) trait State: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
-    /// A new resource is in it.
+    /// The state of a new resource.
     const FIRST: Self;
-    /// A state counts as seen until the next one is.
+    /// Whether a state counts as seen until the next one is.
     const IS_SEEN_TO_ITS_END: bool;
     /// Where each transition begins and ends.
     const TRANSITIONS: &'static [(Self, Self, Since, Transition)];
 
     fn name(self) -> &'static str;
 
-    /// True if a resource that comes to this state from `before` was in state `of` for good.
+    /// Returns `true` if the time in state `of` is over when a resource comes to this state from `before`.
     fn ends(self, of: Self, before: Self) -> bool;
 }
 
-/// From when a transition is timed.
+/// The start of a transition's time.
 #[derive(Clone, Copy)]
 pub(super) enum Since {
     /// When the state was entered.
@@ -140,7 +139,7 @@ impl State for BlueGreenState {
     }
 }
 
-/// True if a resource may stay in this state, because the transition to it is over.
+/// Returns `true` if a resource may stay in this state, because the transition to it is over.
 fn is_terminal(state: LifecycleState) -> bool {
     match state {
         LifecycleState::Suspended
@@ -163,7 +162,7 @@ struct Span<S> {
     last_seen: Timestamp,
 }
 
-/// The states that one resource went through since it last was where it may stay.
+/// The states that one resource went through since it was last in one where it may stay.
 #[derive(Clone, Debug)]
 pub(super) struct Track<S> {
     now: S,
@@ -171,7 +170,7 @@ pub(super) struct Track<S> {
 }
 
 impl<S: State> Track<S> {
-    /// The first state counts from the creation.
+    /// Creates the track; the first state begins with the creation.
     fn new(state: S, created: Option<Timestamp>, at: Timestamp) -> Self {
         let since = created.filter(|_| state == S::FIRST).unwrap_or(at);
         Self { now: state, spans: vec![Span { state, entered: since, last_seen: since }] }
@@ -208,7 +207,7 @@ impl<S: State> Track<S> {
     }
 }
 
-/// Takes the times of one resource.
+/// Measures the times of one resource.
 #[derive(Clone, Debug)]
 pub(super) enum Tracker {
     Lifecycle(Track<LifecycleState>),
@@ -216,7 +215,7 @@ pub(super) enum Tracker {
 }
 
 impl Tracker {
-    /// Nothing for a kind without states that are timed.
+    /// Returns `None` for a kind without timed states.
     pub(super) fn new(facts: &Facts, created: Option<Timestamp>, at: Timestamp) -> Option<Self> {
         match facts {
             Facts::Deployment { lifecycle, .. } | Facts::SessionJob { lifecycle } => {
@@ -229,7 +228,7 @@ impl Tracker {
         }
     }
 
-    /// All times that are taken of this kind of resource.
+    /// Returns all times that are measured for this kind of resource.
     pub(super) fn all(&self) -> Vec<Timed> {
         match self {
             Self::Lifecycle(_) => all_of::<LifecycleState>(),
@@ -237,7 +236,7 @@ impl Tracker {
         }
     }
 
-    /// The resource was seen so; answers what that brings to an end, in seconds.
+    /// Notes that the resource was seen in this state; returns the times that this ends, in seconds.
     pub(super) fn see(&mut self, facts: &Facts, at: Timestamp) -> Vec<(Timed, u64)> {
         match (self, facts) {
             (Self::BlueGreen(track), Facts::BlueGreen { state, job: _ }) => track.see(*state, at),
@@ -249,7 +248,7 @@ impl Tracker {
     }
 }
 
-/// Clocks that are set back make no negative times.
+/// Returns the time between the two; never negative, even if a clock is set back.
 fn seconds(from: Timestamp, to: Timestamp) -> u64 {
     to.duration_since(from).as_secs().try_into().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Metrics as lines of a log, in the names of Flink's reporters without labels: what a label would
-//! say is part of the name, where the scope's format wants it.
+//! Metrics as lines of a log, with the names of Flink's reporters without labels: what a label would say is part of the
+//! name, if the scope's format has it.
 
 use super::Identity;
 use super::family::{Family, Value};
@@ -7,10 +7,10 @@ use super::flat::name;
 use super::histogram::QUANTILES;
 use config::reporter::Scopes;
 
-/// Lines of one report. What is beyond them is for reporters that are asked.
+/// Maximum number of lines in one report. What is beyond them is for reporters that are scraped.
 pub const LINES_MAX: usize = 20_000;
 
-/// A line for each value, and how many values there was no room for.
+/// Returns a line for each value, and how many values there was no room for.
 pub fn lines<'f>(
     families: &'f [Family],
     identity: &'f Identity,

@@ -1,16 +1,16 @@
-//! Figures of the process, under the names that Prometheus's clients in all languages have.
+//! Figures of the process, under the names that Prometheus clients in all languages use.
 //!
-//! The Java operator has those of its JVM instead, for which there is nothing here.
+//! The Java operator has those of its JVM instead, which do not exist here.
 
 use super::family::{Family, Of, Point, Scope, Value};
 use super::number;
 
-/// The kernel's readings of the process. Those that it does not give are absent.
+/// The kernel's readings of the process. Those that it does not give are empty or `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading<'r> {
     /// `/proc/self/stat`
     pub stat: &'r str,
-    /// Entries of `/proc/self/fd`.
+    /// Number of entries in `/proc/self/fd`.
     pub open_files: Option<u64>,
     pub open_files_max: Option<u64>,
     pub page_bytes: u64,
@@ -26,11 +26,11 @@ const THREADS: usize = 20;
 const START_TIME: usize = 22;
 const VIRTUAL_BYTES: usize = 23;
 const RESIDENT_PAGES: usize = 24;
-/// The first one after the name.
+/// Number of the first field after the name.
 const FIRST: usize = 3;
 
-/// What clients of Prometheus say of each: `PushGateway` has the same ones of itself, and complains of
-/// other words.
+/// Descriptions as Prometheus clients have them: `PushGateway` has the same ones for itself, and complains about
+/// others.
 pub(super) const HELP: [(&str, &str); 7] = [
     ("process_cpu_seconds", "Total user and system CPU time spent in seconds."),
     ("process_resident_memory_bytes", "Resident memory size in bytes."),
@@ -41,7 +41,7 @@ pub(super) const HELP: [(&str, &str); 7] = [
     ("process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
 ];
 
-/// The metrics of the process.
+/// Returns the metrics of the process.
 pub fn families(reading: &Reading<'_>) -> Vec<Family> {
     let Reading { stat, open_files, open_files_max, page_bytes, ticks_per_second, booted } =
         reading;

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use super::family::{Family, Id, Of, Point, Scope, Value};
 use super::number;
 
-/// Vertices of a job whose figures are told.
+/// Maximum number of vertices of a job whose figures are published.
 const VERTICES_MAX: usize = 200;
 
 /// How a cycle ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ended {
     Scaled,
-    /// A decision was due, and came out as no change.
+    /// A decision was due, and resulted in no change.
     Balanced,
     /// No decision was due.
     Undecided,
     Failed,
 }
 
-/// One figure of a vertex; NaN where it is not known.
+/// One figure of a vertex; `NaN` if it is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Hexadecimal.
+    /// Its id, hexadecimal.
     pub vertex: Arc<str>,
     /// Such as `TARGET_DATA_RATE`.
     pub metric: &'static str,
     pub current: f64,
-    /// Absent for what has none.
+    /// `None` for a metric that has none.
     pub average: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ impl Scaling {
 /// Reads one of the counts.
 type Count = fn(&Scaling) -> u64;
 
-/// The families of all jobs that have an autoscaler.
+/// Returns the families of all jobs that have an autoscaler.
 pub(super) fn families<'a>(
     jobs: impl Iterator<Item = (&'a Arc<Id>, &'a Scaling)> + Clone,
 ) -> Vec<Family> {

@@ -1,7 +1,7 @@
-//! Metrics in the text format of `OpenMetrics`, in the names of Flink's Prometheus reporter.
+//! Metrics in the text format of `OpenMetrics`, with the names of Flink's Prometheus reporter.
 //!
-//! As that reporter does, counters of Flink are told as gauges, and histograms as quantiles and a
-//! count, so that queries made for the Java operator go on.
+//! As in that reporter, Flink's counters are published as gauges, and histograms as quantiles and a count, so that
+//! queries written for the Java operator continue to work.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,10 +19,10 @@ use super::family::{Family, Point, Scope, Value};
 use super::histogram::QUANTILES;
 use super::process::HELP;
 
-/// The content type of the text that [`encode`] makes.
+/// The content type of the text that [`encode`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The text of all families; `size` is a guess of its length.
+/// Returns the text of all families; `size` is a guess of its length.
 pub fn encode(
     families: Vec<Family>,
     identity: &Identity,
@@ -37,11 +37,11 @@ pub fn encode(
     Ok(body)
 }
 
-/// The content type of the text that [`encode_plain`] makes.
+/// The content type of the text that [`encode_plain`] returns.
 pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text in the form that was there before `OpenMetrics`, which `PushGateway` reads: a counter is
-/// named as its values are, and the text has no end.
+/// Returns the text in the form that preceded `OpenMetrics`, which `PushGateway` reads: a counter is named as its
+/// values are, and the text has no end marker.
 pub fn encode_plain(
     families: Vec<Family>,
     identity: &Identity,
@@ -63,7 +63,7 @@ pub fn encode_plain(
     Ok(text)
 }
 
-/// Everything that one text tells.
+/// Contents of one text.
 #[derive(Debug)]
 struct Page {
     families: Vec<Family>,
@@ -119,8 +119,8 @@ impl Collector for Page {
     }
 }
 
-/// As Flink's reporter makes a name: `.` is `_`, and the key of a key-value group stands before the
-/// last part.
+/// Returns the name that Flink's reporter uses: `.` becomes `_`, and the key of a key-value group precedes the last
+/// part.
 fn name_of(family: &Family) -> String {
     let scope = match family.scope {
         Scope::Process => return family.name.clone(),
@@ -165,7 +165,7 @@ impl EncodeLabelSet for Labels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         let Identity { host, namespace, name } = &self.page.identity;
         let mut tell = |key: &str, value: &str| {
-            // Quotes and backslashes are the encoder's concern.
+            // The encoder handles quotes and backslashes.
             let is_filtered = self.page.filters_label_values;
             let value = if is_filtered { filtered(value) } else { Cow::Borrowed(value) };
             EncodeLabel::encode(&(key, &*value), encoder.encode_label())
@@ -176,7 +176,7 @@ impl EncodeLabelSet for Labels<'_> {
         for (key, value) in self.point.labels() {
             tell(key, value)?;
         }
-        // Its point is no letter that is filtered.
+        // Not filtered, because that would replace its decimal point.
         if let Some(quantile) = self.quantile {
             EncodeLabel::encode(&("quantile", quantile), encoder.encode_label())?;
         }

@@ -8,13 +8,13 @@ use super::family::{Family, Value};
 use super::histogram::{Histogram, Room};
 use super::{Settings, number};
 
-/// The time that rates are averaged over, as in Flink's meters.
+/// Seconds that rates are averaged over, as in Flink's meters.
 const MINUTE: u64 = 60;
-/// Seconds that are counted together, as Flink's meters do.
+/// Seconds that are counted together, as in Flink's meters.
 const SLOT: u64 = 5;
 const SLOTS: usize = 12;
 
-/// Shared by everything that sends requests to one place; off, it counts nothing.
+/// Shared by everything that sends requests to one place; if off, it counts nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic(Option<Arc<Mutex<State>>>);
 
@@ -23,7 +23,7 @@ struct State {
     has_groups: bool,
     slow_from: Duration,
     requests: Meter,
-    /// Names of methods are few: those that this program uses.
+    /// By method, of which there are few: those that this program uses.
     methods: BTreeMap<String, u64>,
     failed: Meter,
     slow: u64,
@@ -34,11 +34,11 @@ struct State {
     room: Room,
 }
 
-/// How often something happened, in all and in the last minute.
+/// How often something happened, in total and in the last minute.
 #[derive(Clone, Debug, Default)]
 struct Meter {
     count: u64,
-    /// By the time modulo their number; the newest is that of `newest`.
+    /// By the number of the slot modulo their count; the newest is `newest`.
     slots: [u32; SLOTS],
     newest: u64,
 }
@@ -99,7 +99,7 @@ impl Traffic {
         }
     }
 
-    /// A request is sent.
+    /// Notes that a request is sent.
     pub fn asked(&self, method: &str, now: Duration) {
         self.change(|state| {
             state.requests.mark(now);
@@ -112,7 +112,7 @@ impl Traffic {
         });
     }
 
-    /// Its answer begins, or there is none.
+    /// Notes that its answer begins, or that there is none.
     pub fn answered(&self, code: Option<u16>, took: Duration, now: Duration) {
         self.change(|state| {
             if took >= state.slow_from {
@@ -135,7 +135,7 @@ impl Traffic {
         });
     }
 
-    /// The metrics of the counts, below `group`.
+    /// Returns the metrics of the counts, below `group`.
     pub(super) fn families(&self, group: &str, now: Duration) -> Vec<Family> {
         let Some(state) = &self.0 else { return Vec::new() };
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);

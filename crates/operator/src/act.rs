@@ -1,4 +1,4 @@
-//! Takes a plan's steps: one arm each, a call or two, each safe to repeat.
+//! Takes a plan's steps. Each is an arm of a call or two, and safe to repeat.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 
-/// How long a deletion tries to remove HA metadata where the configuration cannot be read.
+/// How long a deletion tries to remove HA metadata if the configuration cannot be read.
 const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Why a plan stopped.
@@ -38,7 +38,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 pub enum Error {
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
-    /// Flink refused, or what it did is not known.
+    /// Flink rejected a request, or its outcome is unknown.
     #[error("{what}: {message}")]
     Flink { what: &'static str, message: String },
     /// The JobManager cannot be addressed.
@@ -49,34 +49,34 @@ pub enum Error {
     ZooKeeper(#[from] zookeeper::Error),
     #[error("the object cannot be written: {0}")]
     Serialize(#[from] serde_json::Error),
-    /// The path, and nothing of what is in it.
+    /// Names the path, but nothing of the contents.
     #[error("the operator cannot read its file `{path}`: {reason}")]
     File { path: String, reason: String },
-    /// An object of somebody else has the name of an object of the cluster.
+    /// An object that belongs to someone else has the name of an object of the cluster.
     #[error(
         "{kind} `{name}` already exists and belongs to someone else, so it is left unchanged: \
          rename it, or the FlinkDeployment"
     )]
     Foreign { kind: String, name: String },
-    /// A snapshot that the spec asks for is refused; an event of its own tells it.
+    /// A snapshot that the spec requests was rejected; a separate event reports it.
     #[error("snapshot `{name}`, requested by a trigger nonce, cannot be created")]
     Snapshot { name: String, source: cluster::Error },
-    /// The JobManager runs, and an object beside it was refused.
+    /// The JobManager runs, but an object beside it was rejected.
     #[error(
         "{kind} `{name}` was rejected, although the JobManager runs: change the spec, or what \
          rejects it (a quota, a policy, an object of this name)"
     )]
     Unfinished { kind: String, name: String, source: Box<Self> },
-    /// An object of the cluster came in between: the next pass finds out whose it is.
+    /// An object of the cluster was created concurrently; the next pass finds out whose it is.
     #[error("the JobManager Deployment already exists")]
     Raced,
-    /// Somebody else wrote the status in between: nothing of it is overwritten.
+    /// Someone else wrote the status concurrently; nothing of it is overwritten.
     #[error("someone else changed the status of the resource in the meantime")]
     StatusTaken,
 }
 
 impl Error {
-    /// True if the same steps may succeed later, although nobody repairs anything.
+    /// Returns `true` if the same steps may succeed later without anyone repairing anything.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
@@ -91,7 +91,7 @@ impl Error {
         }
     }
 
-    /// True if the request may have been carried out all the same.
+    /// Returns `true` if the request may have been carried out despite the error.
     pub(super) fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Cluster(error) => error.is_outcome_unknown(),
@@ -108,8 +108,8 @@ impl Error {
         }
     }
 
-    /// True if the status has to show the error, because it lasts. A refusal by Flink is left out:
-    /// the next pass sees it in Flink's answers. A resource that is gone has no status.
+    /// Returns `true` if the status must show the error, because it lasts. Rejections by Flink are excluded: the next
+    /// pass sees them in Flink's answers. A resource that is gone has no status.
     pub(super) fn is_refusal(&self) -> bool {
         let is_told = match self {
             Self::Cluster(error) => !error.is_not_found(),
@@ -125,17 +125,17 @@ impl Error {
         is_told && (!self.is_transient() || self.names_a_way_out())
     }
 
-    /// Passes by itself as a rule. Where it does not its text says what to do, and a person has to see it.
+    /// Usually transient; if it persists, the message says what to do, and a person has to see it.
     fn names_a_way_out(&self) -> bool {
         matches!(self, Self::ZooKeeper(zookeeper::Error::InUse { .. }))
     }
 
-    /// Outside the API server something does not answer, which the status tells where it lasts.
+    /// Returns `true` if something other than the API server does not answer, which the status shows only if it lasts.
     pub(super) fn is_told_late(&self) -> bool {
         matches!(self, Self::ZooKeeper(error) if error.is_transient())
     }
 
-    /// Stable name for logs.
+    /// Returns a stable name for logs.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.reason(),
@@ -152,7 +152,7 @@ impl Error {
     }
 }
 
-/// The steps of a plan that are left, although it was carried out to its end.
+/// What is left undone although the plan was carried out to its end.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) snapshots: SnapshotSteps,
@@ -160,23 +160,23 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Notes what is missing beside the JobManager.
+    /// Notes in the status what is missing beside the JobManager.
     pub(super) fn note_unfinished<K: OperatedJob>(&self, status: &mut K::Status) {
         if let Some(Unfinished { uid, .. }) = &self.unfinished {
             K::note_unfinished(status, uid);
         }
     }
 
-    /// The error to report at the end of the pass.
+    /// Returns the error to report at the end of the pass.
     pub(super) fn outcome(self) -> Result<(), Error> {
         self.unfinished.map_or_else(|| self.snapshots.outcome(), |it| Err(it.refusal))
     }
 }
 
-/// Reason that a plan stopped.
+/// Why a plan did not reach its end.
 pub(super) enum Stopped {
     Error(Error),
-    /// The job was not submitted, or nobody knows whether it was.
+    /// The job was not submitted, or it is unknown whether it was.
     Submission(NotSubmitted),
 }
 
@@ -187,7 +187,7 @@ impl From<Error> for Stopped {
 }
 
 impl<K: OperatedJob> Act<'_, K> {
-    /// Takes the steps in order and stops at the first error. Answers what was left undone.
+    /// Takes the steps in order and stops at the first error. Returns what was left undone.
     pub(super) async fn take(
         &mut self,
         steps: Vec<Step<K>>,
@@ -240,7 +240,7 @@ impl<K: OperatedJob> Act<'_, K> {
             Err(error) => Err(error),
         };
         match result {
-            // A JobManager that cannot even be addressed goes without it.
+            // A JobManager that cannot even be addressed ends without a cancellation.
             Err(error @ (Error::Flink { .. } | Error::Address(_))) if is_best_effort => {
                 tracing::debug!(error = tell(&error), "cancel not confirmed");
                 Ok(())
@@ -306,7 +306,7 @@ impl Act<'_, FlinkDeployment> {
     async fn scale_task_managers(&self, uid: &str, replicas: i32) -> Result<(), Error> {
         let name = names::task_manager(&self.resource.name_any());
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
-        // Another incarnation is a conflict.
+        // The uid makes another incarnation a conflict.
         let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
         apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         Ok(())
@@ -327,7 +327,7 @@ impl Act<'_, FlinkDeployment> {
             patch["metadata"]["resourceVersion"] = json!(version.resource);
         }
         match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
-            // Gone, or another incarnation: the next pass looks at it.
+            // Gone, or another incarnation: the next pass handles it.
             Ok(_) | Err(cluster::Error::NotFound { .. } | cluster::Error::Conflict { .. }) => {
                 Ok(())
             }
@@ -347,14 +347,14 @@ impl Act<'_, FlinkDeployment> {
         let id = ObjectId::of::<Deployment>(&self.namespace(), &name);
         let deletion = Deletion { uid: Some(uid), ..Deletion::with(propagation) };
         match apply::delete(&self.context.client, &id, deletion).await {
-            // Another incarnation: the next pass looks at it.
+            // Another incarnation: the next pass handles it.
             Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// In a deletion, metadata that cannot be removed holds the resource for a while only. A start
-    /// beside what is left of another job would run that job, too.
+    /// Removes HA metadata. In a deletion, metadata that cannot be removed holds the resource for a limited time only.
+    /// A start does not go on without removing it: it would run the other job, too.
     async fn delete_ha_metadata(&self, jobs: Option<&[String]>) -> Result<(), Error> {
         let config = self.subject().metadata_config().unwrap_or_default();
         match self.subject().ha_place(self.context).delete(&config, jobs).await {
@@ -384,7 +384,7 @@ impl Act<'_, FlinkDeployment> {
         self.record_event(Event::warning("CleanupFailed", Component::Operator, message)).await
     }
 
-    /// True if the deletion has waited long enough to go on without its metadata removed.
+    /// Returns `true` if the deletion has waited long enough to continue without removing its metadata.
     fn is_cleanup_overdue(&self, config: &FlinkConfig) -> bool {
         let Some(since) = &self.resource.metadata.deletion_timestamp else { return false };
         let patience = config.get(&options::RESOURCE_CLEANUP_TIMEOUT).unwrap_or(CLEANUP_TIMEOUT);
@@ -410,7 +410,7 @@ async fn stop_with_savepoint(
 ) -> Result<(), Error> {
     match flink.stop_with_savepoint(job_id, request).await {
         Ok(_trigger_id) => Ok(()),
-        // Asking for the trigger shows if the request arrived.
+        // Polling the trigger shows whether the request arrived.
         Err(error) if error.effect() == Effect::Unknown => {
             tracing::debug!(error = tell(&error), "the stop may have been received");
             Ok(())
@@ -422,7 +422,7 @@ async fn stop_with_savepoint(
     }
 }
 
-/// Gives the vertices of a running job new bounds of parallelism.
+/// Sets new bounds of parallelism for the vertices of a running job.
 async fn scale(
     flink: &flink::Client,
     job_id: &str,
@@ -443,7 +443,7 @@ async fn scale(
     })
 }
 
-/// A job that has ended, or that Flink does not know, needs no cancelling.
+/// Cancels a job. One that has ended, or that Flink does not know, needs no cancellation.
 async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Error> {
     match flink.cancel(job_id).await {
         Ok(_) => Ok(()),

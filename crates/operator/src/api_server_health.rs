@@ -1,27 +1,26 @@
-//! The health of the API server: if it answers.
+//! The health of the API server: whether it answers.
 //!
-//! While it does not, nothing that is decided can be done or written down, so no pass begins: a fleet would
-//! ask, fail and say so, once for each of its resources, again and again.
+//! While it does not, no decision can be carried out or recorded, so no pass begins. Otherwise each resource of a fleet
+//! would send requests, fail and report it, again and again.
 
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-/// Requests without an answer, one after the other, until the API server is taken for away.
+/// Consecutive requests without an answer until the API server counts as away.
 const MISSES: u32 = 3;
 
-/// The known health. [`super::etcd_restore::follow_store`], which asks all the time, keeps it up to
-/// date.
+/// The known health. [`super::etcd_restore::follow_store`], which polls all the time, keeps it up to date.
 pub(super) struct ApiServerHealth {
     state: watch::Sender<State>,
-    /// A pass went without an answer.
+    /// A pass got no answer.
     is_doubted: Notify,
 }
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Requests in a row that were not answered, fewer than [`MISSES`].
+    /// Consecutive requests without an answer, fewer than [`MISSES`].
     There {
         misses: u32,
     },
@@ -38,7 +37,7 @@ impl Default for ApiServerHealth {
 }
 
 impl ApiServerHealth {
-    /// A request was answered, if only by a refusal.
+    /// Notes that a request was answered, if only by a rejection.
     pub(super) fn answered(&self) {
         self.state.send_if_modified(|state| {
             if let State::Away { since } = *state {
@@ -50,7 +49,7 @@ impl ApiServerHealth {
         });
     }
 
-    /// A request was not answered, or not served.
+    /// Notes that a request was not answered, or not served.
     pub(super) fn missed(&self, error: &str) {
         self.state.send_if_modified(|state| {
             let State::There { misses } = state else { return false };
@@ -67,17 +66,17 @@ impl ApiServerHealth {
         });
     }
 
-    /// Somebody else had no answer: it is to be asked.
+    /// Requests a check, because another request got no answer.
     pub(super) fn doubt(&self) {
         self.is_doubted.notify_one();
     }
 
-    /// Ends when somebody had no answer.
+    /// Completes when a check is requested.
     pub(super) async fn doubted(&self) {
         self.is_doubted.notified().await;
     }
 
-    /// Ends when the API server answers, at the latest after `patience`; whether it does.
+    /// Waits until the API server answers, at most for `patience`. Returns whether it does.
     pub(super) async fn until_there(&self, patience: Duration) -> bool {
         let mut states = self.state.subscribe();
         let there = states.wait_for(|state| matches!(state, State::There { .. }));

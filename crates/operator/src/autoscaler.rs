@@ -1,9 +1,9 @@
-//! The autoscaler of the jobs: measuring and judging beside the passes, and what is in force put
-//! into the specs that the passes decide about.
+//! The autoscaler of the jobs: measures and decides beside the passes, and puts the decisions in force into the specs
+//! that the passes act on.
 //!
-//! A decision counts once it is stored: a pass takes what is in force from [`books`], and those hold
-//! nothing that the ConfigMap does not. [`in_force`] reads it, and clears it where the autoscaler was
-//! turned off; [`drive`] starts the cycles, each in a task that no pass waits for.
+//! A decision applies once it is stored: a pass takes the one in force from [`books`], which hold nothing that the
+//! ConfigMap does not. [`in_force`] reads it, and clears it if the autoscaler was turned off; [`drive`] starts the
+//! cycles, each in a task that no pass waits for.
 
 mod books;
 mod capacity;
@@ -29,7 +29,7 @@ pub(super) use books::Autoscalers;
 pub(super) use drive::follow;
 pub(super) use in_force::{tidy, wanted};
 
-/// The session cluster of a job that has one.
+/// The session cluster of a job, if it has one.
 pub(super) type Cluster<'a> = Option<&'a FlinkDeployment>;
 
 /// A kind whose jobs are scaled.
@@ -38,17 +38,17 @@ pub(super) trait Scaled: OperatedJob {
 
     fn configuration_mut(spec: &mut Self::Spec) -> &mut FlinkConfiguration;
 
-    /// The spec of an application, whose TaskManagers are its own.
+    /// Returns the spec of an application, which has its own TaskManagers.
     fn application(spec: &mut Self::Spec) -> Option<&mut FlinkDeploymentSpec>;
 
-    /// The user's spec with all defaults. An error is the reason that it is unknown.
+    /// Returns the user's spec with all defaults, or the reason that it is unknown.
     fn effective(
         &self,
         cluster: Cluster<'_>,
         operator: &OperatorConfig,
     ) -> Result<FlinkConfig, String>;
 
-    /// True if the user's spec breaks no rule, so that it will come into force after `last`.
+    /// Returns `true` if the user's spec breaks no rule, so that it will come into force after `last`.
     fn is_sound(&self, last: &Self::Spec, cluster: Cluster<'_>, operator: &OperatorConfig) -> bool;
 }
 
@@ -138,14 +138,14 @@ impl Scaled for FlinkSessionJob {
             last_reconciled: Some(last),
             cluster,
             operator,
-            // Where the jar comes from decides nothing here.
+            // The host of the jar decides nothing here.
             host: None,
         };
         validate_session_job(&input).is_empty()
     }
 }
 
-/// Gathers the facts that decide about the eligibility of a job.
+/// Gathers the facts that decide whether a job is eligible.
 fn candidate<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Candidate<'a> {
     Candidate {
         job: resource.spec().job(),

@@ -1,7 +1,7 @@
 //! The controller of `FlinkBlueGreenDeployment`: one pass over one of them.
 //!
-//! Its children are read fresh in each pass, as what becomes of them follows from them. Their own controller reconciles
-//! them, and wakes this one.
+//! Each pass reads the children fresh, because decisions about them follow from their state. Their own controller
+//! reconciles them, and wakes this one.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ use lifecycle::trigger::upgrade_resource;
 use state::revision::blue_green_history_name;
 use validation::blue_green::{BlueGreenInput, find};
 
-/// A decision asks for each fact at most once.
+/// Maximum number of questions: a decision asks for each fact at most once.
 const QUESTIONS_MAX: usize = 3;
 
 impl Operated for FlinkBlueGreenDeployment {
@@ -89,7 +89,7 @@ pub(super) fn wake_owner_of(child: &Guarded<FlinkDeployment>, context: &Context)
     }
 }
 
-/// The colour of a child, and how its parent stands, as the watch last saw that.
+/// Returns the colour of a child and the state of its parent, as the watch last saw that.
 fn switch_of(child: &ObjectMeta, context: &Context) -> Option<(Colour, BlueGreenState)> {
     let (parent, colour) = (parent_of(child)?, Colour::of_label(child.labels.as_ref()?)?);
     let namespace = child.namespace.as_deref().unwrap_or_default();
@@ -97,19 +97,19 @@ fn switch_of(child: &ObjectMeta, context: &Context) -> Option<(Colour, BlueGreen
     Some((colour, parent.0.as_ref().ok()?.status.as_ref()?.blue_green_state?))
 }
 
-/// A child is on its way to serve, and does not yet.
+/// Returns `true` if a child is about to serve, but does not yet.
 pub(super) fn is_target(child: &ObjectMeta, context: &Context) -> bool {
     switch_of(child, context).is_some_and(|(colour, state)| state == colour.transitioning_to())
 }
 
-/// Another colour is on its way to serve: neither is to be restarted meanwhile without need.
+/// Returns `true` if another colour is about to serve: neither is restarted meanwhile without need.
 pub(super) fn is_switching(child: &ObjectMeta, context: &Context) -> bool {
     let is_at_rest =
         |state| matches!(state, BlueGreenState::ActiveBlue | BlueGreenState::ActiveGreen);
     switch_of(child, context).is_some_and(|(_, state)| !is_at_rest(state))
 }
 
-/// The objects under the names of the children.
+/// The objects that have the names of the children.
 pub(super) struct Children {
     blue: Option<FlinkDeployment>,
     green: Option<FlinkDeployment>,
@@ -132,7 +132,7 @@ impl Children {
     }
 }
 
-/// Decides, answering the decision's questions on the way.
+/// Decides, and answers the decision's questions on the way.
 pub(super) async fn plan(
     resource: &FlinkBlueGreenDeployment,
     children: &Children,
@@ -150,7 +150,7 @@ pub(super) async fn plan(
     });
     let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
     let defaults = operator.defaults(&namespace, None);
-    // What cannot be read is told by the rules.
+    // The rules report what cannot be read.
     let settings = Settings::of(&resource.spec, &defaults).unwrap_or_default();
     let none = BlueGreenStatus::default();
     let mut world = World {
@@ -181,7 +181,7 @@ pub(super) async fn plan(
     Err(Error::Undecided)
 }
 
-/// How the savepoint of a child with this trigger id stands.
+/// Returns the state of the savepoint of a child with this trigger id.
 async fn savepoint(
     child: Option<&FlinkDeployment>,
     id: &str,
@@ -214,7 +214,7 @@ async fn savepoint(
     }
 }
 
-/// The configuration of a child, or why there is none.
+/// Returns the configuration of a child, or why there is none.
 fn config_of(
     child: &FlinkDeployment,
     operator: &OperatorConfig,
@@ -223,7 +223,7 @@ fn config_of(
     Subject::new((child, &status), None, operator).config()
 }
 
-/// What is to lead to the web UI of this child; none where nothing is.
+/// Returns the object that should lead to the web UI of this child; `None` if none should.
 fn wanted_ingress(
     resource: &FlinkBlueGreenDeployment,
     child: &FlinkDeployment,
@@ -235,7 +235,7 @@ fn wanted_ingress(
         .map_err(|error| error.to_string())
 }
 
-/// Whether what leads to the web UI leads to this child.
+/// Returns whether the object that leads to the web UI leads to this child.
 async fn ingress(
     resource: &FlinkBlueGreenDeployment,
     child: Option<&FlinkDeployment>,
@@ -269,7 +269,7 @@ async fn ingress(
     Ok(Ingress::InPlace)
 }
 
-/// All that is in `wanted` is in the object, which may have more.
+/// Returns `true` if everything in `wanted` is in the object, which may have more.
 fn contains(object: &Value, wanted: &Value) -> bool {
     match (object, wanted) {
         (Value::Object(object), Value::Object(wanted)) => wanted
@@ -315,7 +315,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
             Step::CreateChild(child) => {
                 match apply::create(client, &serde_json::to_value(&*child)?, Writer::OPERATOR).await
                 {
-                    // Made before a crash, or by somebody else: the next pass looks at it.
+                    // Created before a crash, or by someone else: the next pass handles it.
                     Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
                     Err(error) => Err(error.into()),
                 }
@@ -336,7 +336,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         }
     }
 
-    /// Asking for the trigger shows the outcome: one that did not arrive is asked for again.
+    /// Triggers a savepoint. Polling the trigger shows the outcome: a request that did not arrive is repeated.
     async fn trigger_savepoint(
         &self,
         child: Option<&FlinkDeployment>,
@@ -360,7 +360,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         Ok(())
     }
 
-    /// Shows a savepoint as a resource, where those of the child are.
+    /// Represents a savepoint as a resource, if those of the child are resources.
     async fn keep_savepoint(
         &self,
         child: Option<&FlinkDeployment>,
@@ -379,8 +379,8 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         self.create_snapshot(&upgrade_resource(job, path, format, &config, since)).await
     }
 
-    /// Copies what the autoscaler stored of the other child, which this one takes when it starts. Until then it belongs to
-    /// their parent.
+    /// Copies the stored autoscaler data of the other child, which this one takes over when it starts. Until then it
+    /// belongs to their parent.
     async fn copy_autoscaler_state(
         &self,
         to: Colour,
@@ -437,7 +437,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
     }
 }
 
-/// What the next pass would do, for a preview.
+/// Returns what the next pass would do, for a preview.
 pub async fn preview(
     resource: &FlinkBlueGreenDeployment,
     context: &Context,
@@ -446,7 +446,7 @@ pub async fn preview(
     plan(resource, &children, &context.operator(), context).await
 }
 
-/// Begins a rehearsal of what would be done about `wanted`, which has the status that is stored.
+/// Begins a rehearsal of what would be done about `wanted`, which has the stored status.
 pub(super) async fn rehearsal(
     wanted: FlinkBlueGreenDeployment,
     context: &Context,

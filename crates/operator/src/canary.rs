@@ -1,8 +1,8 @@
-//! Canaries: resources that only show whether the operator works. Their `spec.restartNonce` is
-//! raised again and again, the one field of a spec that the operator writes, and a change that no
-//! pass comes to see means that it is stuck somewhere, whatever its parts say.
+//! Canaries: resources that only show whether the operator works. Their `spec.restartNonce` is raised again and again;
+//! it is the only field of a spec that the operator writes. A change that no pass sees means that the operator is stuck
+//! somewhere, whatever its parts report.
 //!
-//! They get no status, no finalizer and no pods, and may be without a spec.
+//! Canaries get no status, no finalizer and no pods, and may have no spec.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::{self, read};
 use config::options;
 
-/// How long a change may take to be seen, where the configuration says nonsense.
+/// How long a change may take to be seen if the configuration is invalid.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// The shortest, as each costs a write.
+/// Minimum timeout, because each change costs a write.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// True if the resource is a canary.
+/// Returns `true` if the resource is a canary.
 pub fn is_canary<K: Resource<DynamicType = ()>>(resource: &K) -> bool {
     api::is_canary(&K::kind(&()), resource.labels().get(CANARY_LABEL).map(String::as_str))
 }
 
-/// A pass over a canary; nothing for any other resource.
+/// Runs a pass over a canary; returns `None` for any other resource.
 pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) -> Option<Again> {
     let uid = resource.uid().unwrap_or_default();
-    // One that goes is let go as every other.
+    // A canary that is being deleted is handled like any other resource.
     if !is_canary(resource) || resource.meta().deletion_timestamp.is_some() {
         context.health.forget_canary(&uid);
         return None;
@@ -49,9 +49,9 @@ pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) 
                     let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
                     context.health.await_canary(&uid, &namespace, about, generation, timeout);
                 }
-                // It went meanwhile.
+                // It was deleted meanwhile.
                 Ok(None) => {}
-                // That says nothing about this process.
+                // This says nothing about this process.
                 Err(error) => {
                     let name = resource.name_any();
                     tracing::warn!(name, error = tell(&error), "canary not changed");
@@ -63,7 +63,7 @@ pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) 
     Some(Some(left))
 }
 
-/// Raises the nonce; answers the generation that is to be seen.
+/// Raises the nonce; returns the generation that a pass must see.
 async fn change<K: Operated>(
     resource: &Guarded<K>,
     context: &Context,

@@ -1,5 +1,4 @@
-//! The state that the tasks of one operator share: clients, configuration, caches, and recent
-//! writes.
+//! The state that the tasks of one operator share: clients, configuration, caches, and recent writes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,8 +42,8 @@ use lifecycle::trigger::memory::Memory;
 use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
 use metrics::{Metrics, Now};
 
-/// How long a status that only says that a JobManager was created may wait for the next one: most
-/// JobManagers that are not pulled from afar are seen running before, which saves a write.
+/// Maximum time that a status that only reports the creation of a JobManager waits for the next one. Most JobManagers
+/// whose image is not pulled from afar are running by then, which saves a write.
 pub(super) const STATUS_DELAY: Duration = Duration::from_secs(2);
 
 /// Progress of a resource, for people who watch the operator work.
@@ -53,31 +52,31 @@ pub struct Progress {
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
-    /// The one word for its condition.
+    /// One word for its state.
     pub state: Option<&'static str>,
-    /// The resource ends with this decision.
+    /// Whether the resource is gone after this decision.
     pub is_gone: bool,
     pub because: String,
 }
 
-/// Shared by all reconciles.
+/// State shared by all passes.
 pub struct Context {
     pub client: Client,
     /// The operator's configuration.
     pub live: Arc<Live>,
     pub connector: Connector,
-    /// Closed when this process may not write any more.
+    /// Closed when this process must no longer write.
     pub(super) fence: Fence,
-    /// For probes.
+    /// Answers probes.
     pub(super) health: Health,
     pub(super) metrics: Metrics,
-    /// True if `FlinkStateSnapshot` was installed at the start.
+    /// Whether `FlinkStateSnapshot` was installed at the start.
     pub(super) had_snapshot_resources: bool,
-    /// Resources without certain labels are another operator's.
+    /// Whether a label selector is set: resources that it does not select belong to another operator.
     pub(super) is_selective: bool,
-    /// Told of every event and status change.
+    /// Receive every event and status change.
     pub(super) listeners: Listeners,
-    /// Who else has a say in what is deployed.
+    /// The validators of changes, and their verdicts.
     pub(super) validators: Verdicts,
     /// Rules that jobs name for their autoscaler.
     pub(super) scaling_rules: ScalingRules,
@@ -91,33 +90,32 @@ pub struct Context {
     pub(super) blue_greens: Kept<FlinkBlueGreenDeployment>,
     pub(super) autoscalers: Autoscalers,
     pub(super) nodes: Nodes,
-    /// Passes that wait for Flink and hold up no others.
+    /// Slots for passes that wait for Flink, so that they hold up no others.
     pub(super) request_slots: RequestSlots,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
-    /// The newest that this process knows of JobManagers beside their watch, by the resource's uid.
+    /// The newest state that this process knows of JobManagers besides their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
     /// The health of the API server.
     pub(super) api_server_health: ApiServerHealth,
-    /// Tells that the API server's store went back.
+    /// Reports that the API server's store went back.
     pub(super) etcd_restores: Arc<EtcdRestores>,
     failed_submissions: Mutex<HashMap<String, FailedSubmission>>,
     tried: Mutex<HashMap<String, Tried>>,
-    /// The error at which the last plan stopped, with the generation of that plan, by the
-    /// resource's uid.
+    /// The error at which the last plan stopped, with the generation that it was for, by the resource's uid.
     stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
-    /// Errors of plans that usually pass by themselves.
+    /// Errors of plans that are usually transient.
     pub(super) transient_failures: TransientFailures,
-    /// When periodic snapshots were asked for, by the uid of the job.
+    /// When periodic snapshots were requested, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
-    /// In which cron expressions are meant.
+    /// Time zone of cron expressions.
     pub(super) zone: TimeZone,
-    /// Those that go into objects of a cluster.
+    /// Files that become part of a cluster's objects.
     pub(super) files: Files,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
 impl Context {
-    /// A context without caches; [`super::run::start`] adds them.
+    /// Creates a context without caches; [`super::run::start`] adds them.
     pub fn new(
         client: Client,
         operator: OperatorConfig,
@@ -161,89 +159,89 @@ impl Context {
         }
     }
 
-    /// With listeners, each told of everything that happens, by a task of its own.
+    /// Sets the listeners. A task of its own reports everything that happens to each.
     #[must_use]
     pub fn with_listeners(mut self, listeners: Vec<Arc<dyn Listener>>) -> Self {
         self.listeners = Listeners::start(listeners);
         self
     }
 
-    /// With a configuration that others follow too.
+    /// Sets a configuration that others follow too.
     #[must_use]
     pub fn following(mut self, live: Arc<Live>) -> Self {
         self.live = live;
         self
     }
 
-    /// Behind a fence; client and connector have to be behind the same one.
+    /// Sets the fence. The client and the connector must be behind the same one.
     #[must_use]
     pub fn behind(mut self, fence: Fence) -> Self {
         self.fence = fence;
         self
     }
 
-    /// With what probes are answered from.
+    /// Sets the health that probes report.
     #[must_use]
     pub fn with_health(mut self, health: Health) -> Self {
         self.health = health;
         self
     }
 
-    /// With metrics, which are counted from then on; client and connector count their own.
+    /// Sets the metrics, which count from then on; the client and the connector count their own.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// With the files of where the operator runs.
+    /// Sets the files of the environment that the operator runs in.
     #[must_use]
     pub fn with_files(mut self, files: Files) -> Self {
         self.files = files;
         self
     }
 
-    /// With validators, each asked about every change.
+    /// Sets the validators. Each is asked about every change.
     #[must_use]
     pub fn with_validators(mut self, validators: Vec<Arc<dyn Validator>>) -> Self {
         self.validators = Verdicts::new(validators);
         self
     }
 
-    /// With rules that jobs may name for their autoscaler.
+    /// Sets the rules that jobs may name for their autoscaler.
     #[must_use]
     pub fn with_scaling_rules(mut self, rules: ScalingRules) -> Self {
         self.scaling_rules = rules;
         self
     }
 
-    /// The configuration in force. A pass asks for it once, so that it is made of one.
+    /// Returns the current configuration. A pass calls this once, so that it uses the same configuration throughout.
     pub(super) fn operator(&self) -> Arc<OperatorConfig> {
         self.live.get()
     }
 
-    /// True if snapshots are resources here: the kind is installed, and not switched off for all.
+    /// Returns `true` if snapshots are resources here: the kind is installed, and not disabled for all.
     pub(super) fn has_snapshot_resources(&self) -> bool {
         self.snapshots.is_served()
     }
 
-    /// Follows every decision from now on; a slow reader misses the oldest.
+    /// Subscribes to every decision from now on; a slow reader misses the oldest.
     pub fn follow(&self) -> tokio::sync::broadcast::Receiver<Progress> {
         self.progress.subscribe()
     }
 
     pub(super) fn tell(&self, progress: Progress) {
-        // Nobody may be listening.
+        // There may be no subscribers.
         let _listeners = self.progress.send(progress);
     }
 
-    /// A Flink Deployment as the watch last saw it.
+    /// Returns a Deployment of a Flink cluster as the watch last saw it.
     pub(super) fn cached_deployment(&self, namespace: &str, name: &str) -> Option<Arc<Workload>> {
         let key = ObjectRef::new(name).within(namespace);
         lock(&self.clusters).iter().find_map(|(_, store)| store.get(&key))
     }
 
-    /// Up to where the exceptions of the resource's job were told.
+    /// Returns how far the exceptions of the resource's job have been reported.
     pub(super) fn told_exceptions(&self, uid: &str) -> Option<ToldExceptions> {
         lock(&self.told_exceptions).get(uid).cloned()
     }
@@ -268,7 +266,7 @@ impl Context {
         all.insert(uid.to_owned(), told);
     }
 
-    /// The attempts of this process with the resource's job.
+    /// Returns the attempts of this process with the resource's job.
     pub(super) fn tried(&self, uid: &str) -> Tried {
         lock(&self.tried).get(uid).copied().unwrap_or_default()
     }
@@ -289,19 +287,19 @@ impl Context {
         lock(&self.periodic).entry(uid.to_owned()).or_default().note(kind, at);
     }
 
-    /// A snapshot of the status' own bookkeeping is about to be asked for.
+    /// Notes that a snapshot that is tracked in the status is about to be requested.
     pub(super) fn note_taken(&self, uid: &str, snapshot: &TakeSnapshot) {
         lock(&self.periodic).entry(uid.to_owned()).or_default().note_taken(snapshot);
     }
 
-    /// A snapshot was asked for that answers the notices of these nodes.
+    /// Notes that a snapshot was requested in response to the notices of these nodes.
     pub(super) fn note_notices(&self, uid: &str, nodes: &[String], at: Timestamp) {
         if !nodes.is_empty() {
             lock(&self.periodic).entry(uid.to_owned()).or_default().notices.note(nodes, at);
         }
     }
 
-    /// Somebody else holds savepoints of the status' history.
+    /// Notes that someone else holds savepoints of the status's history.
     pub(super) fn note_held(&self, uid: &str, at: Timestamp) {
         lock(&self.periodic).entry(uid.to_owned()).or_default().held = Some(at);
     }
@@ -310,7 +308,7 @@ impl Context {
         lock(&self.periodic).remove(uid);
     }
 
-    /// Keeps nothing of a job that is gone, or is operated by somebody else from now on.
+    /// Forgets a job that is gone, or that someone else operates from now on.
     pub(super) fn forget(&self, uid: &str) {
         self.forget_tried(uid);
         self.forget_periodic(uid);
@@ -324,7 +322,7 @@ impl Context {
         self.upgrades.forget(uid, self);
     }
 
-    /// For who looks without watching: which snapshots there are is not known.
+    /// For callers that do not watch: it is unknown which snapshots exist.
     #[must_use]
     pub fn blind_to_snapshots(self) -> Self {
         self.snapshots.set_served();
@@ -336,7 +334,7 @@ impl Context {
         lock(&self.told_exceptions).remove(uid);
     }
 
-    /// Notes a JobManager's Deployment as it was created or read just now.
+    /// Notes a JobManager's Deployment that was just created or read.
     pub(super) fn note_sighting(&self, uid: &str, deployment: &ObjectMeta) {
         let sighting = Sighting {
             deployment: deployment.uid.clone().unwrap_or_default(),
@@ -346,7 +344,7 @@ impl Context {
         lock(&self.sightings).insert(uid.to_owned(), sighting);
     }
 
-    /// How far the watch can be believed that shows this JobManager's Deployment.
+    /// Returns how far the watch can be trusted that shows this JobManager's Deployment.
     pub(super) fn trust(&self, uid: &str, cached: &Workload) -> Trust {
         lock(&self.sightings)
             .get(uid)
@@ -357,8 +355,8 @@ impl Context {
         lock(&self.sightings).remove(uid);
     }
 
-    /// The API server's store went back: versions that were seen mean nothing any more, and another
-    /// spec may come under a generation that was judged.
+    /// Forgets what was seen because the API server's store went back: versions that were seen mean nothing any more,
+    /// and another spec may appear under a generation that was already validated.
     pub(super) fn forget_what_was_seen(&self) {
         lock(&self.sightings).clear();
         self.deployments.forget_all();
@@ -369,7 +367,7 @@ impl Context {
         self.metrics.forget_versions();
     }
 
-    /// The submission of the resource's job that failed last, if none has succeeded since.
+    /// Returns the last failed submission of the resource's job, if none has succeeded since.
     pub(super) fn failed_submission(&self, uid: &str) -> Option<FailedSubmission> {
         lock(&self.failed_submissions).get(uid).cloned()
     }
@@ -382,7 +380,7 @@ impl Context {
         lock(&self.failed_submissions).remove(uid);
     }
 
-    /// The error at which the last plan stopped, if it was for this generation of the resource.
+    /// Returns the error at which the last plan stopped, if it was for this generation of the resource.
     pub(super) fn stopped_at(&self, resource: &ObjectMeta) -> Option<String> {
         let all = lock(&self.stopped_at);
         let (generation, error) = all.get(resource.uid.as_deref()?)?;
@@ -393,13 +391,13 @@ impl Context {
         lock(&self.stopped_at).insert(uid.to_owned(), (generation, error));
     }
 
-    /// A plan was carried out. Answers whether the last one was not.
+    /// Notes that a plan was carried out. Returns `true` if the previous one was not.
     pub(super) fn forget_stop(&self, uid: &str) -> bool {
         lock(&self.stopped_at).remove(uid).is_some()
     }
 }
 
-/// When something is counted.
+/// Returns the current time, for metrics.
 pub(super) fn now() -> Now {
     Now { clock: fence::now(), time: Timestamp::now() }
 }
@@ -408,7 +406,7 @@ pub(super) fn lock<T>(map: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The resource version as a number: etcd's revision, so that later writes compare greater.
+/// Returns the resource version as a number: etcd's revision, so that later writes compare greater.
 pub(super) fn resource_version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -28,23 +28,23 @@ use clients::cluster;
 use config::options;
 use metrics::Sighting;
 
-/// Passes of one kind and scope that run at the same time, where no number is configured or none is meant.
+/// Number of concurrent passes of one kind and scope if none is configured, or no limit.
 const CONCURRENCY: u16 = 50;
-/// How often a kind that is not installed is looked for.
+/// How often to check for a kind that is not installed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The settings with which the controllers of one operator are started.
+/// The settings that the controllers of one operator start with.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) context: Arc<Context>,
-    /// Only resources with these labels.
+    /// Restricts the controllers to resources with these labels.
     pub(super) label_selector: Option<String>,
-    /// Passes of one kind and scope at the same time.
+    /// Maximum number of concurrent passes of one kind and scope.
     pub(super) concurrency: u16,
     pub(super) cancellation: Cancellation,
 }
 
-/// Runs the controller of a kind until it is asked to stop, once the API server has the kind.
+/// Runs the controller of a kind until it is stopped, once the API server has the kind.
 pub(super) fn spawn<K: Operated>(feed: Feed<K>, settings: Settings) -> JoinHandle<()> {
     tokio::spawn(async move {
         let scope = feed.namespace.as_deref().unwrap_or("all namespaces");
@@ -71,7 +71,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let compared_by = Arc::clone(&context);
     let seen = watching::watch(api, config, context.etcd_restores.follow())
         .modify(drop_what_nobody_reads)
-        // Before the store has it, which then knows nothing else any more.
+        // Before the store has the event: afterwards it no longer knows the previous version.
         .inspect_ok(move |event| note_rewind(event, &compared_by));
     let (mut unlisted, listed) = (Unlisted::new(), store.clone());
     let stream = reflector(writer, seen)
@@ -79,7 +79,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
             notify_others(event, &seen_by);
             for gone in unlisted.follow(event, &listed) {
                 lose_sight(&gone, &seen_by);
-                // Another of its name has come since.
+                // Another resource of this name has been created since.
                 if let Some(present) = listed.get(&ObjectRef::from_obj(&*gone)) {
                     K::seen(&present, Sight::There, &seen_by);
                 }
@@ -93,8 +93,8 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
         .predicate_filter(what_wakes, PredicateConfig::default());
     let failures = Arc::new(Failures::of(store.clone()));
     let (stop, seen) = (cancellation.stop.clone(), store.clone());
-    // A controller waits for its first list before anything else, and would for ever where that
-    // may not be read. Until then it has begun no pass, so that nothing is cut off.
+    // A controller waits for its first list before anything else, which never comes if it may not list. It has not
+    // begun a pass by then, so nothing is cut off.
     let has_nothing = async move {
         stop.cancelled().await;
         if seen.wait_until_ready().now_or_never().is_some() {
@@ -127,15 +127,15 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     }
 }
 
-/// `kubernetes.operator.reconcile.parallelism`. Without a bound, which `-1` asks for, the objects of
-/// thousands of passes would be in memory at the same time.
+/// Returns `kubernetes.operator.reconcile.parallelism`. `-1` requests no limit, but then the objects of thousands of
+/// passes would be in memory at the same time.
 pub(super) fn concurrency(context: &Context) -> u16 {
     let configured = context.operator().base.get(&options::RECONCILE_PARALLELISM);
     let configured = configured.ok().and_then(|number| u16::try_from(number).ok());
     configured.filter(|number| *number > 0).unwrap_or(CONCURRENCY)
 }
 
-/// Access to a kind in a scope.
+/// Returns the API of a kind in a scope.
 pub(super) fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -146,8 +146,8 @@ where
     }
 }
 
-/// Ends when the kind can be watched. One that is not installed, or that may not be read, is
-/// looked for again and again: nobody has to start the operator anew when it comes.
+/// Waits until the kind can be watched. Keeps checking for one that is not installed or not readable, so that the
+/// operator need not be restarted when it becomes available.
 async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Context) {
     let kind = K::kind(&());
     let mut is_told = false;
@@ -180,7 +180,7 @@ async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Conte
     K::kept(context).set_served();
 }
 
-/// Checks that the API server lets the kind be listed.
+/// Checks that the API server permits listing the kind.
 pub(super) async fn probe<K: Operated>(
     namespace: Option<&str>,
     context: &Context,
@@ -189,7 +189,7 @@ pub(super) async fn probe<K: Operated>(
     Ok(())
 }
 
-/// Status writes are ours; everything else wakes the resource.
+/// Returns a hash of what wakes the resource when it changes. The status is left out, because the operator writes it.
 fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
     let generation = predicates::generation(resource)?;
     let finalizers = predicates::finalizers(resource).unwrap_or_default();
@@ -210,12 +210,12 @@ pub(super) fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, con
     }
 }
 
-/// The resource is gone, and with it what this process knew of it.
+/// Forgets everything about a resource that is gone.
 fn forget<K: Operated>(resource: &Guarded<K>, context: &Context) {
     context.forget(&resource.uid().unwrap_or_default());
     lose_sight(resource, context);
-    // Without a finalizer no pass tells its end. Where labels select resources, one that lost its label
-    // looks the same.
+    // Without a finalizer, no pass reports its end. With a label selector, a resource that lost its label looks the
+    // same.
     if K::FINALIZER.is_none()
         && !context.is_selective
         && let Ok(gone) = &resource.0
@@ -225,8 +225,8 @@ fn forget<K: Operated>(resource: &Guarded<K>, context: &Context) {
     }
 }
 
-/// A new list does not show the resource. It may be an old one: what a pass may have to know of a
-/// resource that comes again is kept.
+/// Handles a resource that a new list does not show. The list may be an old one, so whatever a pass may need to know if
+/// the resource comes back is kept.
 fn lose_sight<K: Operated>(resource: &Guarded<K>, context: &Context) {
     let uid = resource.uid().unwrap_or_default();
     context.validators.forget(&uid);
@@ -234,7 +234,7 @@ fn lose_sight<K: Operated>(resource: &Guarded<K>, context: &Context) {
     K::seen(resource, Sight::Gone, context);
 }
 
-/// Feeds the metrics.
+/// Updates the metrics from an event of the watch.
 fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, context: &Context) {
     let metrics = &context.metrics;
     match event {
@@ -244,7 +244,7 @@ fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, c
             metrics.gone(resource.meta().uid.as_deref().unwrap_or_default(), now());
         }
         watcher::Event::Apply(resource) | watcher::Event::InitApply(resource) => {
-            // One that cannot be read is taken for what it was, until there is a new list.
+            // A resource that cannot be read counts as what it was before, until the next list.
             let Ok(resource) = &resource.0 else { return };
             let metadata = resource.meta();
             let of = || Sighting {
@@ -260,7 +260,7 @@ fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, c
     }
 }
 
-/// Compares what a watch shows, of its list or of what comes after it, with what was known before.
+/// Compares what a watch shows, in its list or after it, with what was known before.
 fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     let (watcher::Event::Apply(listed) | watcher::Event::InitApply(listed)) = event else { return };
     let (namespace, name) = (listed.namespace().unwrap_or_default(), listed.name_any());
@@ -288,7 +288,7 @@ fn drop_what_nobody_reads<K: Operated>(resource: &mut Guarded<K>) {
     }
 }
 
-/// When to look again after a pass that ended so.
+/// Returns when to look again after a pass with this result.
 fn again<K: Operated>(
     ended: Result<Again, pass::Error>,
     resource: &Guarded<K>,

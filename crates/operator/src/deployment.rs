@@ -1,4 +1,4 @@
-//! The controller of `FlinkDeployment`: what is its own of a pass.
+//! The controller of `FlinkDeployment`: the parts of a pass that are specific to it.
 
 use super::act::{Stopped, Taken};
 use super::blue_green;

@@ -1,8 +1,8 @@
 //! Takes part in the election of a leader, and holds the lease while this process leads.
 //!
-//! [`election::lease`] says what to do; here it is done, and the [`Fence`] is kept open just as
-//! long as that allows. When the lease is lost the fence is closed for good: a process that was
-//! deposed ends, and a new one starts clean, as `client-go`'s do.
+//! [`election::lease`] decides what to do. This module does it, and keeps the [`Fence`] open for exactly as long as the
+//! lease allows. When the lease is lost, the fence is closed for good: a deposed process ends, and a new one starts
+//! clean, as with `client-go`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,44 +24,45 @@ use clients::fence::{self, Fence};
 use election::lease::{Action, Candidate, Lost, Rules};
 use election::shard::{Roster, Tenure};
 
-/// How long giving the lease back may take; who waits for it takes it then when it ends.
+/// Maximum time to give the lease back. After that, whoever waits for it takes it when it expires.
 const RELEASE_MAX: Duration = Duration::from_secs(3);
-/// Times that one leaves who is not alone.
+/// Number of attempts to leave a lease that others hold as well.
 const RELEASE_TRIES: usize = 5;
-/// Requests that fit into the time in which a lease has to be renewed.
+/// Number of requests that fit into the renewal deadline of a lease.
 const TRIES: u32 = 3;
 
-/// Which lease, and who asks for it.
+/// Which lease to contend for, and who contends.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub namespace: String,
     pub name: String,
-    /// Of this process alone.
+    /// Unique to this process.
     pub identity: String,
-    /// The pod of this process, which the Lease names; absent where it is in none, and where several hold it.
+    /// The pod of this process, which the Lease names; `None` outside of a pod, and if several processes hold the
+    /// Lease.
     pub pod: Option<String>,
     pub rules: Rules,
-    /// Which resources, in words: the replicas of an installation say the same.
+    /// What this process operates, in words; all replicas of an installation say the same.
     pub operates: String,
-    /// Who holds the lease together, under one name; absent where one does alone.
+    /// The processes that hold the lease together, under one name; `None` if there is a single holder.
     pub roster: Option<Arc<Mutex<Roster>>>,
 }
 
-/// One that takes part.
+/// A participant.
 pub(super) struct Election {
     settings: Settings,
     leases: Leases,
     watch: BoxStream<'static, cluster::Result<Option<Lease>>>,
-    /// The watch does not tell anything.
+    /// The watch reports nothing, so the lease is polled.
     is_blind: bool,
     candidate: Candidate,
     last: Option<Lease>,
     fence: Fence,
-    /// The holder that was told of last.
+    /// The holder that was reported last.
     told: Option<String>,
-    /// Ends what is waited for.
+    /// Interrupts a wait.
     nudge: Arc<Notify>,
-    /// That another one holds the lease is nothing to tell of.
+    /// Does not report that another process holds the lease.
     is_quiet: bool,
 }
 
@@ -72,7 +73,7 @@ pub struct Leadership {
     fence: Fence,
 }
 
-/// Waits until this process leads; `fence` is open from then on, for as long as it does.
+/// Waits until this process leads. From then on, `fence` is open for as long as it leads.
 pub async fn win(client: Client, settings: Settings, fence: Fence) -> Leadership {
     let mut election = Election::new(client, settings, fence.clone());
     election.win().await;
@@ -89,17 +90,17 @@ pub async fn win(client: Client, settings: Settings, fence: Fence) -> Leadership
 }
 
 impl Leadership {
-    /// Ends when this process does not lead any more; nothing is written from then on.
+    /// Completes when this process no longer leads; nothing is written from then on.
     pub async fn lost(&mut self) -> Lost {
         if let Ok(Err(lost)) = (&mut self.task).await {
             return lost;
         }
-        // It ends by itself only when it is lost, and a panic ends the process.
+        // The task ends by itself only when the lease is lost, and a panic ends the process.
         self.fence.close();
         std::future::pending().await
     }
 
-    /// Gives the lease back, after the last write: nothing is written from here on.
+    /// Gives the lease back after the last write: nothing is written from here on.
     pub async fn give_back(self) {
         self.fence.close();
         self.stop.cancel();
@@ -125,27 +126,27 @@ impl Election {
         }
     }
 
-    /// Returns it for one of many leases. It does not log that it waits for a lease then.
+    /// Returns it as one of many elections, which does not log that it waits for a lease.
     pub(super) fn quietly(self) -> Self {
         Self { is_quiet: true, ..self }
     }
 
-    /// Has it look again at what it may do.
+    /// Returns a handle that makes it look again at what it may do.
     pub(super) fn nudge(&self) -> Arc<Notify> {
         Arc::clone(&self.nudge)
     }
 
-    /// How the lease stands, which was found free at `since`.
+    /// Returns the state of the lease, which was found free at `since`.
     pub(super) fn tenure(&self, since: Option<Duration>) -> Tenure {
         self.candidate.tenure(fence::now(), since)
     }
 
-    /// True if this process acts on the lease.
+    /// Returns `true` if this process acts on the lease.
     pub(super) fn leads(&self) -> bool {
         self.candidate.leads_until(fence::now()).is_some()
     }
 
-    /// Begins anew, behind another fence.
+    /// Starts again, behind another fence.
     pub(super) fn start_over(&mut self, fence: Fence) {
         let Settings { identity, rules, .. } = &self.settings;
         self.candidate = Candidate::new(identity.clone(), *rules);
@@ -159,7 +160,7 @@ impl Election {
     async fn win(&mut self) {
         while self.candidate.leads_until(fence::now()).is_none() {
             if let Err(lost) = self.turn(true).await {
-                // It had not begun to lead: it starts over.
+                // It had not begun to lead, so it starts over.
                 tracing::info!(lease = self.shown(), %lost, "lease lost before it was used");
                 self.start_over(self.fence.clone());
             }
@@ -178,14 +179,14 @@ impl Election {
         }
     }
 
-    /// For as long as the last renewal allows.
+    /// Opens the fence for as long as the last renewal allows.
     pub(super) fn open_fence(&self) {
         if let Some(until) = self.candidate.leads_until(fence::now()) {
             self.fence.open_until(until);
         }
     }
 
-    /// Does what is to be done next; a lease that is not held is only looked at unless it may be taken.
+    /// Takes the next action. A lease that is not held is only read unless it may be taken.
     pub(super) async fn turn(&mut self, may_take: bool) -> Result<(), Lost> {
         let now = fence::now();
         let lease = match self.candidate.next(now) {
@@ -243,7 +244,7 @@ impl Election {
         Ok(())
     }
 
-    /// How long one request may take.
+    /// Returns how long one request may take.
     fn patience(&self, now: Duration) -> Duration {
         let patience = self.settings.rules.renew_deadline / TRIES;
         let left = self.candidate.leads_until(now).map(|until| until.saturating_sub(now));
@@ -264,7 +265,7 @@ impl Election {
         }
     }
 
-    /// Until something is to be done, or the lease changes.
+    /// Waits until an action is due or the lease changes.
     async fn wait(&mut self, time: Duration) {
         let leads = self.candidate.leads_until(fence::now()).is_some();
         let is_looking = self.is_blind && !leads;
@@ -312,7 +313,7 @@ impl Election {
         }
     }
 
-    /// Once for each holder that is waited for.
+    /// Logs each holder that is waited for once.
     fn report_holder(&mut self) {
         let holder = self.candidate.other_holder().map(str::to_owned);
         if holder == self.told {
@@ -336,7 +337,7 @@ impl Election {
         }
     }
 
-    /// Gives the lease back, within a time; what others hold as well stays theirs, without this one.
+    /// Gives the lease back, within a limited time. If others hold it as well, it stays theirs.
     pub(super) async fn give_back(&mut self) {
         match tokio::time::timeout(RELEASE_MAX, self.release()).await {
             Ok(Ok(())) => tracing::info!(lease = self.shown(), "lease given back"),
@@ -368,7 +369,7 @@ impl Election {
                 members: Some(others),
             };
             match self.leases.replace(lease, &holder, Timestamp::now()).await {
-                // Another one that holds it renewed it meanwhile.
+                // Another joint holder renewed it meanwhile.
                 Err(error) if is_beaten(&error) => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(error),
@@ -378,13 +379,14 @@ impl Election {
     }
 }
 
-/// Name of the pod that this process is in, by `POD_NAME` alone: a pod that shares the network of its node has the
-/// host name of all others there, and no two holders may bear one name for programs that know no processes.
+/// Returns the name of the pod that this process is in, from `POD_NAME` alone. A pod that shares the network of its
+/// node has the same host name as all others there, and programs that do not distinguish processes must not see two
+/// holders with one name.
 pub fn own_pod() -> Option<String> {
     std::env::var("POD_NAME").ok().filter(|name| !name.trim().is_empty())
 }
 
-/// A name for this process that no other has had: of its pod, with a random end.
+/// Returns a unique name for this process: that of its pod, with a random suffix.
 pub fn new_identity(pod: Option<&str>) -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.trim().is_empty());
     let name = pod.or(host.as_deref()).unwrap_or("kubectl-flink");

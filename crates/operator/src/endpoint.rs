@@ -9,10 +9,10 @@ use reqwest::{ClientBuilder, Method, RequestBuilder};
 use super::observe::tell;
 use config::plugin::Endpoint;
 
-/// Most bytes of an answer that are read.
+/// Maximum number of bytes to read of an answer.
 const ANSWER_MAX: usize = 1024 * 1024;
 
-/// Why a call gave nothing. Says nothing of URLs and headers, which may hold secrets.
+/// Why a call failed. Contains no URLs or headers, which may hold secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("it cannot be called: {0}")]
@@ -25,7 +25,7 @@ pub enum Error {
     TimedOut(Duration),
     #[error("its answer is larger than {ANSWER_MAX} bytes")]
     TooLarge,
-    /// A status of gRPC, and what the server says about it.
+    /// A gRPC status, and what the server says about it.
     #[error("it answered with gRPC status {0}")]
     Rpc(String),
     #[error("it rejected {count} values: {why}")]
@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if trying again may help.
+    /// Returns `true` if a retry may help.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TimedOut(_) => true,
@@ -51,27 +51,27 @@ pub(super) struct Caller {
 
 /// A successful answer to a call.
 pub(super) struct Answer {
-    /// With those that come behind the body.
+    /// Includes the trailers.
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
 impl Caller {
     /// # Errors
-    /// The headers are none.
+    /// If the headers are invalid.
     pub(super) fn new(endpoint: Endpoint) -> Result<Self, Error> {
         Self::with(endpoint, |builder| builder)
     }
 
-    /// With settings of the connection besides.
+    /// Creates a caller with additional settings of the connection.
     ///
     /// # Errors
-    /// The headers are none, or such settings cannot be.
+    /// If the headers or the settings are invalid.
     pub(super) fn with(
         endpoint: Endpoint,
         settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, Error> {
-        // reqwest's builder panics where the process has none; a second one is refused.
+        // reqwest's builder panics if the process has no provider; a second one is refused.
         drop(rustls::crypto::ring::default_provider().install_default());
         let builder = reqwest::Client::builder()
             .default_headers(header_map(&endpoint.headers)?)
@@ -84,7 +84,7 @@ impl Caller {
         Ok(Self { endpoint, http })
     }
 
-    /// Posts `body`; any 2xx is success. The answer's body comes back, within bounds.
+    /// Posts `body`; any 2xx is success. Returns the body of the answer, within limits.
     pub(super) async fn post(
         &self,
         content_type: &'static str,
@@ -94,12 +94,12 @@ impl Caller {
         self.answer(request).await.map(|answer| answer.body)
     }
 
-    /// A request to be sent by [`Self::answer`].
+    /// Returns a request for [`Self::answer`] to send.
     pub(super) fn request(&self, method: Method) -> RequestBuilder {
         self.http.request(method, self.endpoint.url.clone())
     }
 
-    /// Sends the request; any 2xx is success. The answer comes back, within bounds.
+    /// Sends the request; any 2xx is success. Returns the answer, within limits.
     pub(super) async fn answer(&self, request: RequestBuilder) -> Result<Answer, Error> {
         let answer = request.send().await.map_err(|error| self.error(error))?;
         let status = answer.status();

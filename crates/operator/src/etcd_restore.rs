@@ -1,9 +1,8 @@
-//! Notices that the store behind the API server went back: etcd was restored from a snapshot.
+//! Detects that the store behind the API server went back: etcd was restored from a snapshot.
 //!
-//! A watch that goes on after that stays silent until the store has come to the version that it saw
-//! last, and what was read before would be taken for newer than what there is. So everything is
-//! listed anew, and what the jobs were known to have done since is not forgotten: see
-//! [`lifecycle::transitions::etcd_restore`].
+//! A watch that continues after a restore stays silent until the store reaches the version that the watch saw last, and
+//! what was read before would seem newer than the present state. So everything is listed again, and what the jobs are
+//! known to have done since is kept: see [`lifecycle::transitions::etcd_restore`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -26,35 +25,33 @@ use super::watching::is_refusal;
 use ::api::deployment::FlinkDeployment;
 use lifecycle::error_document::WentBack;
 
-/// How often the store is looked at; a watch that fails has it looked at right away.
+/// How often to check the store; a watch that fails triggers a check at once.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Pause while the API server does not answer.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Resources of each kind, those written last, that are read when a watch has failed.
+/// Number of resources of each kind, those written last, to read after a watch has failed.
 const COMPARED: usize = 3;
-/// Namespaces that are tried until one may be read.
+/// Number of namespaces to try until one can be read.
 const SCOPES_MAX: usize = 5;
-/// How long the watches are given to list everything anew.
+/// How long the watches may take to list everything again.
 const LIST_PATIENCE: Duration = Duration::from_mins(2);
 
-/// Tells those who follow the store that it went back.
+/// Notifies those who follow the store that it went back.
 pub(super) struct EtcdRestores {
     times: watch::Sender<u64>,
-    /// A watch failed, which it also does when the store is replaced.
+    /// A watch failed, as it also does when the store is replaced.
     is_suspected: Notify,
-    /// Highest revision of the store of which anything was seen.
+    /// Highest revision of the store seen so far.
     newest: AtomicU64,
-    /// Lists are compared with what was known before.
+    /// Whether lists are compared with what was known before.
     is_comparing: AtomicBool,
     /// The known state of resources whose record went back, by uid.
     known: Mutex<HashMap<String, WentBack>>,
-    /// Resources that a watch or its list showed in an earlier form than was known, by uid, until
-    /// that is confirmed.
+    /// Resources that a watch or its list showed in an earlier form than was known, by uid, until that is confirmed.
     doubts: Mutex<HashMap<String, Doubt>>,
 }
 
-/// A resource that was shown in an earlier form: the answer may be an old one, or the store went
-/// back.
+/// A resource that appeared in an earlier form: the answer may be stale, or the store went back.
 #[derive(Clone)]
 struct Doubt {
     kind: ApiResource,
@@ -76,17 +73,17 @@ impl Default for EtcdRestores {
 }
 
 impl EtcdRestores {
-    /// Changes each time.
+    /// Returns a follower that is notified each time.
     pub(super) fn follow(self: &Arc<Self>) -> Follower {
         Follower { restores: Arc::clone(self), times: self.times.subscribe() }
     }
 
-    /// True if a list must be compared with what was seen before it.
+    /// Returns `true` if a list must be compared with what was seen before it.
     pub(super) fn is_comparing(&self) -> bool {
         self.is_comparing.load(Ordering::Relaxed)
     }
 
-    /// Something of this revision was seen.
+    /// Notes a revision that was seen.
     pub(super) fn saw(&self, revision: u64) {
         self.newest.fetch_max(revision, Ordering::Relaxed);
     }
@@ -95,8 +92,8 @@ impl EtcdRestores {
         lock(&self.known).insert(uid.to_owned(), known);
     }
 
-    /// A watch, or its list, shows a resource in an earlier form than was known. Nothing is done about
-    /// it until the resource itself was read.
+    /// Notes that a watch, or its list, shows a resource in an earlier form than was known. Nothing is done about it
+    /// until the resource itself was read.
     pub(super) fn doubt<K: Operated>(&self, known: &Guarded<K>, went_back: Option<WentBack>) {
         let known = Newest::of(known);
         let doubt = Doubt { kind: ApiResource::erase::<K>(&()), known, went_back };
@@ -108,7 +105,7 @@ impl EtcdRestores {
         lock(&self.doubts).contains_key(uid)
     }
 
-    /// The store went back: so it is with all that was in doubt.
+    /// Confirms everything that was in doubt, because the store went back.
     fn confirm_doubts(&self) {
         for (uid, Doubt { known, went_back, .. }) in std::mem::take(&mut *lock(&self.doubts)) {
             let Some(went_back) = went_back else { continue };
@@ -127,14 +124,14 @@ impl EtcdRestores {
     }
 }
 
-/// One watch's view of it.
+/// One watch's view of the store.
 pub(super) struct Follower {
     restores: Arc<EtcdRestores>,
     times: watch::Receiver<u64>,
 }
 
 impl Follower {
-    /// Ends when the store went back, as often as it does.
+    /// Completes each time the store goes back.
     pub(super) async fn changed(&mut self) {
         if self.times.changed().await.is_err() {
             // The operator is about to end.
@@ -142,13 +139,13 @@ impl Follower {
         }
     }
 
-    /// The watch failed: perhaps the store is another.
+    /// Reports that the watch failed: the store may have been replaced.
     pub(super) fn suspect(&self) {
         self.restores.is_suspected.notify_one();
     }
 }
 
-/// Looks at the store again and again; ends never.
+/// Checks the store repeatedly; never ends.
 pub(super) async fn follow_store(context: Arc<Context>) {
     let restores = Arc::clone(&context.etcd_restores);
     let mut is_suspected = false;
@@ -157,7 +154,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
     loop {
         let doubted = async {
             context.api_server_health.doubted().await;
-            // A fleet has many doubts at a time.
+            // A fleet raises many doubts at a time.
             sleep_until(last_look + AGAIN).await;
         };
         tokio::select! {
@@ -190,7 +187,7 @@ pub(super) async fn follow_store(context: Arc<Context>) {
     }
 }
 
-/// The result of one look at the store.
+/// The result of one check of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Look {
     NoAnswer,
@@ -198,9 +195,8 @@ enum Look {
     WentBack { was: u64, is: u64 },
 }
 
-/// Compares what was seen with what there is. A store that was set back soon comes to a higher
-/// revision than was ever seen, and then only the resources that were written last still tell: they
-/// are read where `is_suspected`.
+/// Compares what was seen with the present state. A store that was set back soon reaches a higher revision than was
+/// ever seen. After that only the resources that were written last reveal it: they are read if `is_suspected`.
 async fn look(context: &Context, is_suspected: bool) -> Look {
     let doubted = settle_doubts(context).await;
     if doubted != Look::WentOn {
@@ -213,7 +209,7 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
         Revision::Is(now) => now,
     };
     if now < was {
-        // One answer may be an old one, from wherever it was kept.
+        // One answer may be stale, from some cache.
         return match revision(context).await {
             Revision::NoAnswer => Look::NoAnswer,
             Revision::Is(is) if is < was => Look::WentBack { was, is },
@@ -235,8 +231,7 @@ async fn look(context: &Context, is_suspected: bool) -> Look {
     Look::WentOn
 }
 
-/// Reads what was shown in an earlier form than was known. Where no resource is so, what was shown was
-/// old.
+/// Reads the resources that appeared in an earlier form than was known. If none of them is, what appeared was stale.
 async fn settle_doubts(context: &Context) -> Look {
     let mut doubts: Vec<Doubt> = lock(&context.etcd_restores.doubts).values().cloned().collect();
     if doubts.is_empty() {
@@ -256,8 +251,8 @@ async fn settle_doubts(context: &Context) -> Look {
     Look::WentOn
 }
 
-/// Reads the resources of a kind that were written last: one in an earlier form than was known is
-/// from before.
+/// Reads the resources of a kind that were written last: one in an earlier form than was known means that the store
+/// went back.
 async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
     let mut answer = Look::WentOn;
     for newest in kept.newest(COMPARED) {
@@ -271,7 +266,7 @@ async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
     answer
 }
 
-/// Finds out if the resource is in an earlier form than was known.
+/// Checks whether the resource is in an earlier form than was known.
 async fn compare_one<K>(resources: &Api<K>, known: &Newest, context: &Context) -> Look
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -282,7 +277,7 @@ where
             let is_earlier = is_before(&found.metadata, was, known.generation);
             if is_earlier { Look::WentBack { was, is } } else { Look::WentOn }
         }
-        // It is gone, another one has its name, or it may not be read.
+        // It is gone, another resource has its name, or it may not be read.
         Ok(_) => Look::WentOn,
         Err(error) if is_refusal(&error) => Look::WentOn,
         Err(_) => Look::NoAnswer,
@@ -298,15 +293,15 @@ fn heard<T>(answer: kube::Result<T>, context: &Context) -> kube::Result<T> {
     answer
 }
 
-/// The store's present revision, according to a list.
+/// The store's current revision, according to a list.
 enum Revision {
     NoAnswer,
-    /// The API server answers, and has nothing that may be read.
+    /// The API server answers, but there is nothing that may be read.
     Unreadable,
     Is(u64),
 }
 
-/// The present revision of the store: that of a list which nothing but the store may answer.
+/// Returns the current revision of the store: that of a list which only the store itself may answer.
 async fn revision(context: &Context) -> Revision {
     let mut answer = Revision::Unreadable;
     for scope in context.deployments.namespaces().into_iter().take(SCOPES_MAX) {
@@ -345,7 +340,7 @@ async fn begin_anew(context: &Context) {
     }
 }
 
-/// The actions on the list of each kind.
+/// The operations on the list of a kind.
 struct Listing<'a> {
     unlist: Box<dyn Fn() + Send + Sync + 'a>,
     is_listed: Box<dyn Fn() -> bool + Send + Sync + 'a>,
@@ -363,15 +358,15 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// True if a resource that is seen is an earlier form of the one that was known.
+/// Returns `true` if `seen` is an earlier form of the resource than `known`.
 pub(super) fn is_earlier<K: Operated>(seen: &Guarded<K>, known: &Guarded<K>) -> bool {
     let (seen, known) = (seen.meta(), known.meta());
     let generation = known.generation.unwrap_or_default();
     seen.uid == known.uid && is_before(seen, resource_version(known), generation)
 }
 
-/// The API server never lowers a generation. In a store that was set back and written to since then it
-/// is lower all the same, where the resource version is higher already.
+/// The API server never lowers a generation. In a store that was set back and written to since, it may still be lower
+/// although the resource version is already higher.
 fn is_before(seen: &ObjectMeta, version: u64, generation: i64) -> bool {
     resource_version(seen) < version || seen.generation.unwrap_or_default() < generation
 }

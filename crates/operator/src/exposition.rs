@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: a page that is made when somebody asks for it.
+//! Metrics for Prometheus: a page that is created on request.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,13 @@ use config::reporter::Prometheus;
 use metrics::text as page;
 use metrics::{Metrics, process};
 
-/// A page of ten thousand resources has ten megabytes: whoever asks again so soon gets the same one.
+/// A page of ten thousand resources has ten megabytes: another request within this time gets the same one.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The last text, and the time of it.
+/// The last text, and when it was created.
 type Last = Mutex<Option<(Duration, Bytes)>>;
 
-/// `/metrics`, and `/` as at the Java operator's port.
+/// Returns the routes `/metrics`, and `/` as on the Java operator's port.
 pub fn routes(metrics: &Metrics, settings: &Prometheus) -> Router {
     let last = Arc::new(Last::default());
     let (metrics, filters) = (metrics.clone(), settings.filters_label_values);
@@ -33,7 +33,7 @@ pub fn routes(metrics: &Metrics, settings: &Prometheus) -> Router {
     http::routes("GET and HEAD", [("/", by.clone()), ("/metrics", by)])
 }
 
-/// The page, or why there is none.
+/// Returns the page, or why there is none.
 fn answer(
     last: &Last,
     metrics: &Metrics,
@@ -52,7 +52,7 @@ fn answer(
     if metrics.wants_process() {
         families.extend(own_process());
     }
-    // Growing step by step, a text of this size would be copied again and again.
+    // Growing step by step would copy a text of this size again and again.
     let size = last.as_ref().map_or(0, |(_, body)| body.len() + body.len() / 8);
     let Ok(body) = page::encode(families, identity, filters_label_values, size) else {
         return Err((StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"));
@@ -62,10 +62,10 @@ fn answer(
     Ok(body)
 }
 
-/// The kernel's figures of this process. Without `/proc` there are few.
+/// Returns the kernel's figures of this process. Without `/proc` there are few.
 pub fn own_process() -> Vec<metrics::family::Family> {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The one that reads them is open as well.
+    // The handle that reads them is open as well.
     let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count().saturating_sub(1));
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
     let booted = machine.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! How often passes over a resource failed in a row, which the pause before the next one follows.
+//! Counts how often passes over a resource failed in a row, which determines the pause before the next one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use kube::runtime::reflector::Store;
 use super::context::lock;
 use super::kind::{Guarded, Operated};
 
-/// Errors in a row, by uid: of no more resources than are known.
+/// Consecutive errors by uid, of no more resources than are known.
 pub(super) struct Failures<K: Operated> {
     counts: Mutex<HashMap<String, u32>>,
     known: Store<Guarded<K>>,
@@ -20,11 +20,11 @@ impl<K: Operated> Failures<K> {
         Self { counts: Mutex::default(), known }
     }
 
-    /// One more of this resource; answers how many there are.
+    /// Adds a failure of this resource; returns how many there are.
     pub(super) fn add(&self, resource: &Guarded<K>) -> u32 {
         let mut counts = lock(&self.counts);
         if counts.len() > self.known.len() {
-            // Some went while they failed.
+            // Some resources were deleted while they failed.
             let known = self.known.state();
             let uids: HashSet<String> = known.iter().filter_map(|one| one.uid()).collect();
             counts.retain(|uid, _| uids.contains(uid));
@@ -34,7 +34,7 @@ impl<K: Operated> Failures<K> {
         *count
     }
 
-    /// The last pass over the resource did not fail.
+    /// Notes that the last pass over the resource did not fail.
     pub(super) fn end(&self, resource: &Guarded<K>) {
         lock(&self.counts).remove(&resource.uid().unwrap_or_default());
     }

@@ -1,5 +1,5 @@
-//! Files where the operator runs that go into objects of a cluster: a keytab, a `krb5.conf`, Hadoop's
-//! configuration. What is in them goes to the API server and nowhere else.
+//! Files in the operator's environment that become part of a cluster's objects: a keytab, a `krb5.conf`, Hadoop's
+//! configuration. Their contents go to the API server and nowhere else.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,24 +11,24 @@ use super::act::Error;
 use lifecycle::world::OperatorFile;
 use render::files::{FileObject, HADOOP_CONF_FILES, HadoopConf};
 
-/// Most bytes of one object, as Kubernetes takes no more of a Secret or ConfigMap.
+/// Maximum number of bytes in one object: Kubernetes accepts no more in a Secret or ConfigMap.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// Whether this process has the files that resources name.
 #[derive(Clone, Debug, Default)]
 pub enum Files {
-    /// It is a command, and the operator has them in its own pod.
+    /// This process is a command; the operator has the files in its own pod.
     #[default]
     Elsewhere,
-    /// It is the operator.
+    /// This process is the operator.
     Here {
-        /// Where Hadoop's configuration may be; the first directory that is there counts.
+        /// Where Hadoop's configuration may be; the first directory that exists is used.
         hadoop_conf: Vec<String>,
     },
 }
 
 impl Files {
-    /// Those of the operator, by the variables `HADOOP_CONF_DIR` and `HADOOP_HOME` of its environment.
+    /// Returns the files of the operator, by the environment variables `HADOOP_CONF_DIR` and `HADOOP_HOME`.
     pub fn here(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name| variable(name).filter(|text| !text.trim().is_empty());
         let hadoop_conf = match set("HADOOP_CONF_DIR") {
@@ -59,7 +59,7 @@ impl Files {
         }
     }
 
-    /// The object as the API server is sent it: without data where the files are elsewhere.
+    /// Returns the object that is sent to the API server: without data if the files are elsewhere.
     pub(super) async fn fill(&self, object: &FileObject) -> Result<Value, Error> {
         let mut contents = BTreeMap::new();
         let mut left = BYTES_MAX;
@@ -76,10 +76,10 @@ impl Files {
     }
 }
 
-/// The bytes of a file, or why they cannot be had.
+/// Returns the bytes of a file, or why it cannot be read.
 async fn read(path: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
     let tell = |error: std::io::Error| error.to_string();
-    // Of what is no file, such as a pipe, nobody knows an end.
+    // Something that is not a file, such as a pipe, may never end.
     if !tokio::fs::metadata(path).await.map_err(tell)?.is_file() {
         return Err("it is not a file".to_owned());
     }

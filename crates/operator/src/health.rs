@@ -1,7 +1,7 @@
 //! The health of the operator, for probes: it names whatever is stuck, dead or late.
 //!
-//! Liveness is about this process: what a restart would mend. So an API server that is away makes it
-//! not ready, and leaves it alive.
+//! Liveness covers this process alone: problems that a restart may solve. An API server that does not answer therefore
+//! makes it not ready, but leaves it alive.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -20,13 +20,13 @@ use api::GROUP;
 use clients::cluster::pulse::{Pulse, Signs};
 use clients::fence;
 
-/// The API server ends a watch after five minutes, and it is asked for again at once: one of which
-/// nothing stirred for so long is stuck.
+/// The API server ends a watch after five minutes, and it is requested again at once: a watch without any activity for
+/// this long is stuck.
 const WATCH_SILENCE_MAX: Duration = Duration::from_mins(8);
-/// Longer than the longest that one pass may take: a jar that is fetched and a job that is submitted
-/// have ten minutes each, and a savepoint as many.
+/// Longer than the longest possible pass: fetching a jar, submitting a job and taking a savepoint have ten minutes
+/// each.
 const PASS_MAX: Duration = Duration::from_mins(45);
-/// Problems that one answer names.
+/// Maximum number of problems that one answer names.
 const PROBLEMS_MAX: usize = 20;
 
 /// The stage that the process is in.
@@ -34,42 +34,42 @@ const PROBLEMS_MAX: usize = 20;
 enum Stage {
     #[default]
     Starting,
-    /// It waits to be elected.
+    /// Waits to be elected.
     Standby,
-    /// It operates.
+    /// Operates resources.
     Operating,
 }
 
 #[derive(Default)]
 struct State {
     stage: Stage,
-    /// Passes that run, with what they are about and since when.
+    /// Running passes: what they are about, and since when.
     passes: HashMap<u64, (String, Duration)>,
     dead: BTreeSet<String>,
     /// By uid.
     canaries: HashMap<String, Canary>,
-    /// Which shards are held, in words; absent where one leads.
+    /// Which shards are held, in words; `None` if there is a single leader.
     shards: Option<String>,
 }
 
-/// A resource that was changed to see whether a pass comes to see it.
+/// A resource that was changed to check that a pass notices the change.
 struct Canary {
     namespace: String,
     about: String,
-    /// The generation that was made, and when.
+    /// The generation that the change created, and when.
     made: (i64, Duration),
     is_seen: bool,
     timeout: Duration,
 }
 
-/// When a canary is to be changed.
+/// When to change a canary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Due {
     Now,
     In(Duration),
 }
 
-/// Shared by all tasks of the operator.
+/// The health of the operator, shared by all of its tasks.
 #[derive(Clone, Default)]
 pub struct Health {
     state: Arc<Mutex<State>>,
@@ -77,7 +77,7 @@ pub struct Health {
     next_pass: Arc<AtomicU64>,
 }
 
-/// A pass that runs until this is dropped.
+/// A pass that counts as running until this is dropped.
 pub(super) struct Running {
     health: Health,
     number: u64,
@@ -89,7 +89,7 @@ impl Drop for Running {
     }
 }
 
-/// A task that should run until it is asked to end.
+/// A task that should run until it is stopped.
 pub(super) struct Worker {
     health: Health,
     name: String,
@@ -105,17 +105,17 @@ impl Drop for Worker {
 }
 
 impl Health {
-    /// With the watches of a client, which has to be made with the same `pulse`.
+    /// Creates the health with the watches of a client, which must be created with the same `pulse`.
     pub fn new(pulse: Pulse) -> Self {
         Self { pulse, ..Self::default() }
     }
 
-    /// This process waits to be elected.
+    /// Notes that this process waits to be elected.
     pub fn stand_by(&self) {
         lock(&self.state).stage = Stage::Standby;
     }
 
-    /// This process operates.
+    /// Notes that this process operates resources.
     pub fn operate(&self) {
         lock(&self.state).stage = Stage::Operating;
     }
@@ -133,15 +133,15 @@ impl Health {
         Running { health: self.clone(), number }
     }
 
-    /// A scope, or with `None` the whole cluster, is not watched any more: its watches are silent.
+    /// Forgets a scope that is no longer watched, because its watches are silent; `None` for the whole cluster.
     pub(super) fn forget_scope(&self, namespace: Option<&str>) {
         self.pulse.forget(namespace);
         let is_of = |canary: &Canary| namespace.is_none_or(|name| canary.namespace == name);
         lock(&self.state).canaries.retain(|_, canary| !is_of(canary));
     }
 
-    /// A pass sees a canary at this generation; one whose change was seen is changed again later,
-    /// one whose change was not stays as it is.
+    /// Notes that a pass sees a canary at this generation, and returns when to change it next. If its last change was
+    /// seen, it is changed again later; otherwise it stays as it is.
     pub(super) fn see_canary(&self, uid: &str, generation: i64, timeout: Duration) -> Due {
         let mut state = lock(&self.state);
         let Some(canary) = state.canaries.get_mut(uid) else { return Due::Now };
@@ -154,7 +154,7 @@ impl Health {
         }
     }
 
-    /// A canary was changed to this generation, which a pass should see within `timeout`.
+    /// Notes that a canary was changed to this generation, which a pass should see within `timeout`.
     pub(super) fn await_canary(
         &self,
         uid: &str,
@@ -173,12 +173,12 @@ impl Health {
         let _former = lock(&self.state).canaries.remove(uid);
     }
 
-    /// Keeps an eye on a task, which holds the answer: it is dead when that goes before `stop`.
+    /// Monitors a task, which holds the returned value: the task is dead if that is dropped before `stop`.
     pub(super) fn worker(&self, name: String, stop: CancellationToken) -> Worker {
         Worker { health: self.clone(), name, stop }
     }
 
-    /// The problems that a restart may solve.
+    /// Returns the problems that a restart may solve.
     fn ailments(&self, now: Duration) -> Vec<String> {
         let state = lock(&self.state);
         let mut all: Vec<String> =
@@ -194,7 +194,7 @@ impl Health {
             state.canaries.values()
         {
             let waited = now.saturating_sub(*at);
-            // While the API server is away there is nothing to see.
+            // While the API server does not answer, there is nothing to see.
             let is_served = watches.is_empty()
                 || watches.values().any(|signs| signs.heard.is_some_and(|heard| heard > *at));
             if !is_seen && waited > *timeout && is_served {
@@ -214,14 +214,14 @@ impl Health {
         all
     }
 
-    /// The problems that keep this process from its work now.
+    /// Returns the problems that keep this process from its work now.
     fn hindrances(&self, now: Duration) -> Vec<String> {
         if lock(&self.state).stage == Stage::Starting {
             return vec![STARTING.to_owned()];
         }
         let mut all = self.ailments(now);
         for (watch, Signs { stirred: _, heard }) in self.pulse.all() {
-            // Others, such as that of pods, only make it faster.
+            // Other watches, such as that of pods, only make it faster.
             if !watch.contains(GROUP) {
                 continue;
             }
@@ -237,7 +237,7 @@ impl Health {
         told(&self.ailments(now))
     }
 
-    /// Says if this process does its work, and on which part of it where several share it.
+    /// Answers whether this process does its work, and on which part of it if several processes share it.
     fn readiness(&self, now: Duration) -> Told {
         let problems = self.hindrances(now);
         match lock(&self.state).shards.clone().filter(|_| problems.is_empty()) {
@@ -251,7 +251,7 @@ impl Health {
         told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })
     }
 
-    /// `/` and `/livez`, `/readyz`, `/startupz`.
+    /// Returns the routes `/` and `/livez`, `/readyz`, `/startupz`.
     pub fn routes(&self) -> Router {
         let by = |answer: fn(&Self, Duration) -> Told| {
             let health = self.clone();
@@ -272,14 +272,14 @@ const STARTING: &str = "starting";
 
 type Told = (StatusCode, String);
 
-/// As the Java operator answers, and with the reasons.
+/// Answers as the Java operator does, and adds the reasons.
 fn told(problems: &[String]) -> Told {
     if problems.is_empty() {
         return (StatusCode::OK, "OK\n".to_owned());
     }
     let mut body = "ERROR\n".to_owned();
     for problem in problems.iter().take(PROBLEMS_MAX) {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _written = writeln!(body, "{problem}");
     }
     (StatusCode::INTERNAL_SERVER_ERROR, body)

@@ -1,5 +1,4 @@
-//! HA metadata, wherever Flink keeps it: one seam to read it, to remove it, and to forget the graph
-//! of a job that is started anew.
+//! HA metadata, wherever Flink keeps it: reads it, removes it, and removes the graph of a job that starts again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,39 +20,39 @@ use config::cluster::{is_kubernetes_high_availability_on, is_zookeeper_high_avai
 use config::{FlinkConfig, options};
 use lifecycle::world::{Fact, HaMetadata};
 
-/// Most objects that one list may bring; a cluster has a handful of ConfigMaps.
+/// Maximum number of objects in one list; a cluster has a handful of ConfigMaps.
 const LIST_MAX: u32 = 500;
 
-/// Who leads, of the JobManagers that contend for a ConfigMap.
+/// Names the leader among the JobManagers that contend for a ConfigMap.
 const LOCK_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Who holds the lock while old JobManagers end.
+/// Holder of the lock while old JobManagers end.
 const HOLDER: &str = "kubectl-flink-operator";
-/// For how long: a pod has 30 s to end.
+/// How long the operator holds the lock: a pod has 30 s to end.
 const HOLD: Duration = Duration::from_mins(1);
-/// Times that the lock is taken again from a leader that has just renewed it.
+/// Number of further attempts to take the lock from a leader that has just renewed it.
 const HOLD_TRIES: usize = 4;
-/// Begins the keys of a ConfigMap under which a leader tells its addresses. With those of an ended one a new
-/// JobManager may register at itself in vain, and tries again after 30 s.
+/// Prefix of the ConfigMap keys under which a leader publishes its addresses. With those of an ended leader, a new
+/// JobManager may register at itself in vain, and retries after 30 s.
 const LEADER_KEYS: &str = "org.apache.flink.k8s.leader.";
 
-/// Whose metadata is meant.
+/// Where the metadata of a job is.
 pub(super) struct Place<'a> {
     pub(super) client: &'a kube::Client,
     pub(super) namespace: &'a str,
     /// Name of the cluster.
     pub(super) name: &'a str,
     pub(super) job_id: Option<&'a str>,
-    /// It has jobs of others: one without checkpoints is there as its graph alone.
+    /// The cluster has jobs of others: one without checkpoints exists as its graph alone.
     pub(super) is_session: bool,
     /// Nothing is removed when it is closed.
     pub(super) fence: Fence,
 }
 
-/// Where a cluster's metadata is.
+/// Kind of store that holds a cluster's metadata.
 enum Store {
     ConfigMaps,
     ZooKeeper,
-    /// With a factory that only Flink has, or nowhere.
+    /// In a store for which only Flink has a factory, or nowhere.
     Elsewhere,
 }
 
@@ -70,7 +69,7 @@ impl Store {
 }
 
 impl Place<'_> {
-    /// Metadata of the job: never from a cache, as state depends on it.
+    /// Returns the metadata of the job; never from a cache, because state depends on it.
     pub(super) async fn metadata(
         &self,
         config: &FlinkConfig,
@@ -108,8 +107,8 @@ impl Place<'_> {
         Ok(metadata)
     }
 
-    /// Removes what Flink keeps of the cluster; of these jobs, where what is there may be others' too.
-    /// ConfigMaps are looked for whatever the configuration says now: it may have said otherwise before.
+    /// Removes what Flink keeps of the cluster; only that of `jobs` if the store may also hold metadata of others.
+    /// ConfigMaps are removed whatever the configuration says now, because it may have been different before.
     pub(super) async fn delete(
         &self,
         config: &FlinkConfig,
@@ -117,7 +116,7 @@ impl Place<'_> {
     ) -> Result<(), Error> {
         for map in self.config_maps().await? {
             let id = ObjectId::of::<ConfigMap>(self.namespace, &map.name_any());
-            // As they were read: a request that arrives late must not meet those of the next start.
+            // Only as they were read: a request that arrives late must not remove those of the next start.
             let deletion = Deletion {
                 uid: map.metadata.uid.as_deref(),
                 resource_version: map.metadata.resource_version.as_deref(),
@@ -133,10 +132,10 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone: it
-    /// runs every job of which it finds one, also what an earlier resource of this name has left, and
-    /// the applications of a session cluster. Those of other jobs than these may be of a cluster that
-    /// runs, where the namespace does not tell.
+    /// Removes the stored graphs of the cluster, so that a JobManager starts with the new one alone. It runs every job
+    /// of which it finds a graph, including those left by an earlier resource of this name and the applications of a
+    /// session cluster. In ZooKeeper, graphs of jobs other than `jobs` may belong to a running cluster of this name in
+    /// another namespace.
     pub(super) async fn forget_job_graphs(
         &self,
         config: &FlinkConfig,
@@ -155,19 +154,20 @@ impl Place<'_> {
         }
     }
 
-    /// Ends the leadership of a JobManager of the cluster that has ended, so that the next one need not wait
-    /// until its lease is over: 15 s unless the job says otherwise. One that is asked to end lets the lock go, and more
-    /// often than not takes it again before it has ended.
+    /// Ends the leadership of a JobManager that has ended, so that the next one need not wait for its lease to expire:
+    /// 15 s unless the job configures another time. A JobManager that is asked to end releases the lock, but usually
+    /// takes it again before it has ended.
     pub(super) async fn end_leadership(&self, config: &FlinkConfig) -> Result<(), Error> {
         match Store::of(config) {
             Store::ConfigMaps => self.remove_with_leadership(|_| false).await,
-            // A session of ZooKeeper ends with its process.
+            // A ZooKeeper session ends with its process.
             Store::ZooKeeper | Store::Elsewhere => Ok(()),
         }
     }
 
-    /// Takes the lead from whoever has it, and the stored graphs with it, so that the next leader runs its own program:
-    /// for as long as old JobManagers may take to end. An operator that dies meanwhile holds up nobody for longer.
+    /// Takes the leadership from whoever has it, and the stored graphs with it, so that the next leader runs its own
+    /// program. The operator holds it for as long as old JobManagers may take to end, and no longer if it dies
+    /// meanwhile.
     pub(super) async fn hold_leadership(&self, now: Timestamp) -> Result<(), Error> {
         for _ in 0..HOLD_TRIES {
             match self.try_to_hold(now).await {
@@ -187,7 +187,7 @@ impl Place<'_> {
         .await
     }
 
-    /// Lets go of the lock where the operator holds it.
+    /// Releases the lock if the operator holds it.
     pub(super) async fn release_leadership(&self) -> Result<(), Error> {
         self.amend_config_maps(|map| {
             is_held_by_operator(map).then(|| (released(map), BTreeMap::new()))
@@ -195,15 +195,15 @@ impl Place<'_> {
         .await
     }
 
-    /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is there: if one
+    /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is running: if one
     /// writes all the same, this is a conflict.
     async fn remove_with_leadership(&self, is_stale: impl Fn(&str) -> bool) -> Result<(), Error> {
         let is_stale = |key: &str| is_stale(key) || key.starts_with(LEADER_KEYS);
         self.amend_config_maps(|map| Some((released(map), keys(map, is_stale)))).await
     }
 
-    /// Gives each ConfigMap the lock that `change` names, and removes the keys, in the version that was read; those that
-    /// it names nothing for stay as they are.
+    /// Gives each ConfigMap the lock that `change` returns and removes the keys, in the version that was read.
+    /// ConfigMaps for which it returns `None` stay as they are.
     async fn amend_config_maps(
         &self,
         change: impl Fn(&ConfigMap) -> Option<(Option<String>, BTreeMap<&str, Value>)>,
@@ -227,7 +227,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// The ConfigMaps that Flink keeps for the cluster; the autoscaler's has the same labels.
+    /// Lists the ConfigMaps that Flink keeps for the cluster, without the autoscaler's, which has the same labels.
     async fn config_maps(&self) -> Result<Vec<ConfigMap>, cluster::Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace);
         let selector =
@@ -241,13 +241,13 @@ impl Place<'_> {
     }
 }
 
-/// Keys of a ConfigMap, as a patch removes them.
+/// Returns keys of a ConfigMap in the form that removes them in a patch.
 fn keys(map: &ConfigMap, is_removed: impl Fn(&str) -> bool) -> BTreeMap<&str, Value> {
     let keys = map.data.iter().flatten().map(|(key, _)| key.as_str());
     keys.filter(|key| is_removed(key)).map(|key| (key, Value::Null)).collect()
 }
 
-/// The lock that JobManagers contend for.
+/// Returns the lock that JobManagers contend for.
 fn lock_of(map: &ConfigMap) -> Option<Value> {
     serde_json::from_str(map.metadata.annotations.as_ref()?.get(LOCK_ANNOTATION)?).ok()
 }
@@ -256,12 +256,12 @@ fn is_held_by_operator(map: &ConfigMap) -> bool {
     lock_of(map).is_some_and(|lock| lock["holderIdentity"] == HOLDER)
 }
 
-/// The lock of a ConfigMap when the operator holds it; absent where there is none.
+/// Returns the lock of a ConfigMap with the operator as its holder; `None` if there is no lock.
 fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
     let mut lock = lock_of(map)?;
     let fields = lock.as_object_mut()?;
     let transitions = fields.get("leaderTransitions").and_then(Value::as_i64).unwrap_or_default();
-    // With another precision Flink cannot read the lock, and nobody would ever lead again.
+    // Flink cannot read a lock with another precision, and no JobManager would ever lead again.
     let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     fields.extend([
         ("holderIdentity".to_owned(), HOLDER.into()),
@@ -273,7 +273,7 @@ fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
     Some(lock.to_string())
 }
 
-/// The lock of a ConfigMap when nobody holds it; absent where nobody does.
+/// Returns the lock of a ConfigMap without its holder; `None` if it has no holder.
 fn released(map: &ConfigMap) -> Option<String> {
     let mut lock = lock_of(map)?;
     let holder = lock.get_mut("holderIdentity").filter(|it| it.as_str() != Some(""))?;
@@ -281,7 +281,7 @@ fn released(map: &ConfigMap) -> Option<String> {
     Some(lock.to_string())
 }
 
-/// Metadata of the job with this id, or of any job where the id is not known.
+/// Returns the metadata of the job with this id, or of any job if the id is not known.
 pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> HaMetadata {
     let of_job: Vec<&ConfigMap> = maps
         .iter()
@@ -305,13 +305,13 @@ pub fn metadata_in(maps: &[ConfigMap], cluster: &str, job_id: Option<&str>) -> H
         checkpoint: of_job
             .iter()
             .flat_map(|map| map.data.iter().flatten())
-            // One is there, whatever its number.
+            // There is a checkpoint, whatever its number.
             .filter_map(|(key, _)| Some(key.strip_prefix("checkpointID-")?.parse().unwrap_or(0)))
             .max(),
     }
 }
 
-/// True if a JobManager, of whichever version, would find a job or an application to run.
+/// Returns `true` if a JobManager of any version would find a job or an application to run.
 fn has_graph(maps: &[ConfigMap]) -> bool {
     let kept = maps.iter().filter(|map| map.metadata.deletion_timestamp.is_none());
     let mut keys = kept.flat_map(|map| map.data.iter().flatten()).map(|(key, _)| key);

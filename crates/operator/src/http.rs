@@ -1,8 +1,7 @@
-//! The operator's own HTTP endpoints: an open port, and connections with a bound on everything.
+//! The operator's own HTTP endpoints: an open port, and connections with limits on everything.
 //!
-//! For probes and scrapers inside the cluster: plain HTTP/1.1, one request a connection. Answers are
-//! made from memory, so that no request waits for anything. The webhook has its own way to its
-//! connections, and bounds of its own.
+//! For probes and scrapers inside the cluster: plain HTTP/1.1, one request per connection. Answers come from memory, so
+//! that no request waits for anything. The webhook accepts connections itself, with its own limits.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,11 +19,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Connections at the same time; more wait for one of them to end.
+/// Maximum number of concurrent connections; more wait for one of them to end.
 const CONNECTIONS_MAX: usize = 64;
-/// The longest that one connection may take, from its beginning to the last byte of its answer.
+/// Maximum duration of a connection, from its beginning to the last byte of its answer.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
-/// Most bytes of a request's head: a probe's has some hundred.
+/// Maximum number of bytes in a request's head; a probe's has a few hundred.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Answers exactly these paths. Any other path is answered with a list of them. An answer must not
@@ -37,7 +36,7 @@ pub fn routes<const N: usize>(methods: &str, paths: [(&'static str, MethodRouter
     routes.fallback(|| async { elsewhere }).method_not_allowed_fallback(|| async { otherwise })
 }
 
-/// An open port that answers nobody yet.
+/// An open port that does not answer yet.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -52,11 +51,10 @@ pub struct PortTaken {
 }
 
 impl Listener {
-    /// Opens the port on all addresses of the pod, both families where there are both; 0 takes any
-    /// that is free.
+    /// Opens the port on all addresses of the pod, in both families if both exist; 0 takes any free port.
     pub async fn open(port: u16) -> Result<Self, PortTaken> {
         match Self::at((Ipv6Addr::UNSPECIFIED, port).into()).await {
-            // A kernel without IPv6.
+            // The kernel has no IPv6.
             Err(error) if error.source.kind() != io::ErrorKind::AddrInUse => {
                 Self::at((Ipv4Addr::UNSPECIFIED, port).into()).await
             }
@@ -64,25 +62,25 @@ impl Listener {
         }
     }
 
-    /// Opens the port on this address alone.
+    /// Opens the port on this address only.
     pub async fn at(address: SocketAddr) -> Result<Self, PortTaken> {
         let bound = TcpListener::bind(address).await;
         let port = address.port();
         Ok(Self { socket: bound.map_err(|source| PortTaken { port, source })? })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// The port, for one that was opened as 0.
+    /// Returns the port, which is not known yet if 0 was requested.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.address()?.port())
     }
 
-    /// Has every connection answered, no more than `connections_max` at the same time: the others
-    /// wait for one of them to end. Until it is dropped; what is open then ends with it.
+    /// Has every connection answered, at most `connections_max` at the same time: the others wait for one of them to
+    /// end. Runs until it is dropped, which ends open connections.
     pub async fn each<C>(mut self, connections_max: usize, answer: impl Fn(TcpStream) -> C)
     where
         C: Future<Output = ()> + Send + 'static,
@@ -93,31 +91,31 @@ impl Listener {
             if connections.len() >= connections_max {
                 let _ended = connections.join_next().await;
             }
-            // Tries again by itself, as when no file is left to open.
+            // Retries by itself, for example when no file descriptor is free.
             let (stream, _) = serve::Listener::accept(&mut self.socket).await;
             connections.spawn(answer(stream));
         }
     }
 
-    /// Answers by `routes`.
+    /// Answers with `routes`.
     pub async fn serve(self, routes: Router) {
         let answer = |stream| {
             let answered = converse(stream, routes.clone(), CONNECTION_TIME_MAX, false);
-            // Whoever asks so slowly is not answered.
+            // A client that is this slow gets no answer.
             tokio::time::timeout(CONNECTION_TIME_MAX, answered).map(drop)
         };
         self.each(CONNECTIONS_MAX, answer).await;
     }
 }
 
-/// Answers by `routes` until the other end is done, or has not sent the head of a request for so long.
+/// Answers with `routes` until the other end is done, or has not sent the head of a request for this long.
 pub async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     routes: Router,
     head_time_max: Duration,
     keep_alive: bool,
 ) {
-    // axum's own server has none of these bounds.
+    // axum's own server has none of these limits.
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_time_max)

@@ -1,6 +1,6 @@
-//! The operator's own installation: the objects that make it run as a pod, from values.
+//! The operator's own installation: the objects that run it as a pod, created from values.
 //!
-//! The Helm chart in `helm/` takes the same values and makes the same objects.
+//! The Helm chart in `helm/` takes the same values and creates the same objects.
 
 mod dashboard;
 pub mod from_java;

@@ -1,4 +1,4 @@
-//! Flink's answers about one job. Each is read when it is asked for, and not before.
+//! Flink's answers about one job. Each is read only when it is requested.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
 };
 
-/// Exceptions asked for in one pass; Flink itself keeps 16 by default.
+/// Maximum number of exceptions to request in one pass; Flink itself keeps 16 by default.
 const EXCEPTIONS_MAX: u32 = 20;
 
-/// One job, and the JobManager to ask; or why it cannot be addressed.
+/// A job and its JobManager, or why that cannot be addressed.
 pub(super) struct Asked<'a> {
     pub(super) status: &'a JobStatus,
     pub(super) flink: Result<Client, String>,
@@ -42,7 +42,7 @@ impl Asked<'_> {
             .map(|job| Job {
                 id: job.id.clone(),
                 name: job.name.clone(),
-                // A state of a newer Flink: nothing may be concluded from it.
+                // A state of a newer Flink: nothing can be concluded from it.
                 state: job.effective_state().known().unwrap_or(JobStatusState::Reconciling),
                 start_time: job.start_time.unwrap_or_default(),
                 modified: job.last_modification,
@@ -50,7 +50,7 @@ impl Asked<'_> {
             .collect())
     }
 
-    /// True if the job was just seen to have ended, or else had ended at the last look.
+    /// Returns `true` if the job was just seen to have ended, or else had ended at the last look.
     fn has_ended(&self, jobs: &Fact<Vec<Job>>) -> bool {
         match jobs {
             Fact::Known(jobs) => jobs.iter().any(|job| {
@@ -62,7 +62,8 @@ impl Asked<'_> {
         }
     }
 
-    /// Of a job that has ended, statistics from before its end would lack its last state.
+    /// Returns the checkpoint statistics. For a job that has ended, those from before its end would lack its last
+    /// state.
     pub(super) async fn checkpoints(&self, jobs: &Fact<Vec<Job>>) -> Result<Checkpoints, String> {
         let (id, client) = (self.id()?, self.flink()?);
         let answer = if self.has_ended(jobs) {
@@ -104,15 +105,15 @@ impl Asked<'_> {
         })
     }
 
-    /// True if the job's checkpoints outlive it when it is cancelled, with the configuration it
-    /// runs with. A job that takes none has none to lose.
+    /// Returns `true` if the job's checkpoints outlive its cancellation, with the configuration that it runs with. A
+    /// job that takes none has none to lose.
     pub(super) async fn retention(&self) -> Result<bool, String> {
         let config = self.flink()?.checkpoint_config(self.id()?).await;
         let config = config.map_err(|error| tell(&error))?;
         Ok(config.is_none_or(|config| config.externalization.retains_on_cancellation()))
     }
 
-    /// The stop-with-savepoint whose trigger is in the status.
+    /// Returns the state of the stop-with-savepoint whose trigger is in the status.
     pub(super) async fn stop(&self) -> Result<Stop, String> {
         let info = self.status.savepoint_info.as_ref();
         let trigger =
@@ -125,7 +126,7 @@ impl Asked<'_> {
         Ok(stop_of(answer))
     }
 
-    /// Why the job failed.
+    /// Returns why the job failed.
     pub(super) async fn failure(&self) -> Result<Failure, String> {
         let result =
             self.flink()?.execution_result(self.id()?).await.map_err(|error| tell(&error))?;
@@ -154,7 +155,7 @@ impl Asked<'_> {
         });
         Ok(known.collect())
     }
-    /// By vertex id.
+    /// Returns the bounds of parallelism by vertex id.
     pub(super) async fn resource_requirements(&self) -> Result<BTreeMap<String, Bounds>, String> {
         let client = self.flink()?.without_retries();
         let requirements =
@@ -172,7 +173,7 @@ impl Asked<'_> {
         let values = client.job_metrics(self.id()?, &names).await.map_err(|error| tell(&error))?;
         let number = |name: &str| values.get(name).and_then(|text| text.parse().ok());
         Ok(JobMetrics {
-            // The second is the name of old.
+            // The second is the former name.
             restarts: number(names[0]).or_else(|| number(names[1])),
             completed_checkpoints: number(names[2]),
         })

@@ -1,8 +1,8 @@
-//! The common ground of the kinds of resources that are operated: how a resource is watched, what
-//! is kept of it, and who is woken by it.
+//! What the operated kinds of resources have in common: how a resource is watched, what is cached of it, and what wakes
+//! it.
 //!
-//! A controller is a file with an [`Operated`] implementation: its own decision and its own steps.
-//! Everything around a pass is in [`super::controller`] and [`super::pass`].
+//! A controller is a file with an [`Operated`] implementation: its own decision and its own steps. Everything around a
+//! pass is in [`super::controller`] and [`super::pass`].
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +31,7 @@ use lifecycle::event::Component;
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// Says if a watch saw the resource, or its end.
+/// Whether a watch saw the resource or its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     There,
@@ -49,50 +49,47 @@ pub(super) trait Operated:
     + Sync
     + 'static
 {
-    /// Keeps the resource until the operator has cleaned up after it; none where owner references
-    /// do that.
+    /// Keeps the resource until the operator has cleaned up after it; `None` if owner references do that.
     const FINALIZER: Option<&'static str>;
 
-    /// Reason and component of the event that tells why a plan was not carried out, in the Java
-    /// operator's words.
+    /// Reason and component of the event that reports why a plan was not carried out, as the Java operator names them.
     const FAILURE: (&'static str, Component);
 
-    /// As metrics call it.
+    /// Name of the kind in metrics.
     const KIND: metrics::Kind;
 
-    /// The facts that metrics count of a resource with this status.
+    /// Returns the facts that metrics count of a resource with this status.
     fn facts(&self, status: &Self::Status) -> metrics::Facts;
 
-    /// The line of the audit log about a status that was written.
+    /// Returns the line of the audit log about a status that was written.
     fn audit(previous: &Self::Status, current: &Self::Status) -> Option<String>;
 
-    /// The cache of this kind.
+    /// Returns the cache of this kind.
     fn kept(context: &Context) -> &Kept<Self>;
 
-    /// One pass over the resource, which is at least as new as our own last write to it.
+    /// Runs one pass over the resource, which is at least as new as our own last write to it.
     fn pass(resource: Self, context: &Context)
     -> impl Future<Output = Result<Again, Error>> + Send;
 
-    /// The facts in `known` that are no longer on record, because the store went back to `listed`.
+    /// Returns the facts in `known` that are no longer on record because the store went back to `listed`.
     fn went_back(_known: &Self, _listed: &Self) -> Option<WentBack> {
         None
     }
 
-    /// Told of each event of the watch, after the store: wakes resources of other kinds by
-    /// [`Kept::wake`].
+    /// Handles each event of the watch, after the store: wakes resources of other kinds with [`Kept::wake`].
     fn seen(_resource: &Guarded<Self>, _sight: Sight, _context: &Context) {}
 }
 
-/// A write of this process that has not come back from the watch yet.
+/// A write of this process that the watch has not shown yet.
 #[derive(Clone, Debug)]
 pub(super) struct Written<S> {
     /// Resource version of the last write.
     pub(super) resource_version: u64,
-    /// A status that is true and not written yet, with the time since when.
+    /// A status that is current but not written yet, and since when.
     pub(super) pending: Option<(S, Instant)>,
 }
 
-/// A resource by the last write to it that is known.
+/// The last known write to a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Newest {
     pub(super) namespace: String,
@@ -103,7 +100,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// As it was seen.
+    /// Returns this for a resource as a watch saw it.
     pub(super) fn of<K: Operated>(resource: &Guarded<K>) -> Self {
         Self {
             namespace: resource.namespace().unwrap_or_default(),
@@ -123,13 +120,13 @@ struct Scope<K: Operated> {
     is_listed: Arc<AtomicBool>,
 }
 
-/// Resources that something else asks to be looked at, each once.
+/// Resources that something else wants looked at, each once.
 pub(super) struct Wakes<K: Operated> {
     keys: Mutex<HashSet<ObjectRef<Guarded<K>>>>,
     bell: Notify,
 }
 
-/// The keys as they come; ends never.
+/// Streams the keys of woken resources; never ends.
 pub(super) fn woken<K: Operated>(
     wakes: Arc<Wakes<K>>,
 ) -> impl Stream<Item = ObjectRef<Guarded<K>>> {
@@ -148,14 +145,14 @@ pub(super) fn woken<K: Operated>(
     })
 }
 
-/// The other ends of a [`Kept`]'s scope, for the controller that runs it.
+/// The other ends of a scope of [`Kept`], for the controller that runs it.
 pub(super) struct Feed<K: Operated> {
-    /// Absent: all namespaces.
+    /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) store: Store<Guarded<K>>,
     pub(super) writer: Writer<Guarded<K>>,
     pub(super) wakes: Arc<Wakes<K>>,
-    /// Set when the watch has shown all that was there at its start.
+    /// Set when the watch has completed its first list.
     pub(super) is_listed: Arc<AtomicBool>,
 }
 
@@ -181,7 +178,7 @@ impl<K: Operated> Kept<K> {
         self.scopes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what is in one more scope; answers what its controller needs.
+    /// Opens one more scope and returns what its controller needs.
     pub(super) fn open(&self, namespace: Option<String>) -> Feed<K> {
         let (store, writer) = store();
         let wakes = Arc::new(Wakes { keys: Mutex::default(), bell: Notify::new() });
@@ -195,9 +192,9 @@ impl<K: Operated> Kept<K> {
         Feed { namespace, store, writer, wakes, is_listed }
     }
 
-    /// Keeps nothing of a scope any more, whose controller has ended: also no status that was not
-    /// written, which would be the base of the next pass when the scope is opened again, whatever
-    /// another operator has done meanwhile. Returns the uids of what was in it.
+    /// Closes a scope whose controller has ended and forgets everything in it. That includes statuses that were not
+    /// written: they would be the base of the next pass if the scope is opened again, whatever another operator has
+    /// done meanwhile. Returns the uids of the resources in it.
     pub(super) fn close(&self, namespace: Option<&str>) -> Vec<String> {
         let mut scopes = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         let closed = scopes.extract_if(.., |scope| scope.namespace.as_deref() == namespace);
@@ -210,17 +207,17 @@ impl<K: Operated> Kept<K> {
         uids
     }
 
-    /// The watched namespaces. `None` stands for the whole cluster.
+    /// Returns the watched namespaces; `None` for the whole cluster.
     pub(super) fn namespaces(&self) -> Vec<Option<String>> {
         self.scopes().iter().map(|scope| scope.namespace.clone()).collect()
     }
 
-    /// True if there are watches of this kind at all.
+    /// Returns `true` if any scope of this kind is watched.
     pub(super) fn is_watched(&self) -> bool {
         !self.scopes().is_empty()
     }
 
-    /// True if the API server has this kind and lets it be read.
+    /// Returns `true` if the API server has this kind and permits reading it.
     pub(super) fn is_served(&self) -> bool {
         self.is_served.load(Ordering::Relaxed)
     }
@@ -229,21 +226,21 @@ impl<K: Operated> Kept<K> {
         self.is_served.store(true, Ordering::Relaxed);
     }
 
-    /// True if the watches have shown everything that was there at their start. Until then, a
-    /// resource that they do not show may exist.
+    /// Returns `true` if all watches have completed their first lists. Until then, a resource that they do not show may
+    /// exist.
     pub(super) fn is_listed(&self) -> bool {
         self.scopes().iter().all(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
-    /// A scope whose watch has not shown all that was there at its start, as people say it.
+    /// Returns, in words, a scope whose watch has not completed its first list.
     pub(super) fn unlisted(&self) -> Option<String> {
         let scopes = self.scopes();
         let mut unlisted = scopes.iter().filter(|scope| !scope.is_listed.load(Ordering::Relaxed));
         unlisted.next().map(|scope| shown(&scope.namespace))
     }
 
-    /// Like [`Self::is_listed`], for one namespace. Another namespace that cannot be read is no
-    /// reason to wait. If nothing is watched, there is nothing to wait for.
+    /// Like [`Self::is_listed`], for one namespace: another namespace that cannot be read is no reason to wait. If
+    /// nothing is watched, there is nothing to wait for.
     pub(super) fn is_listed_in(&self, namespace: &str) -> bool {
         let scopes = self.scopes();
         if scopes.is_empty() {
@@ -255,25 +252,25 @@ impl<K: Operated> Kept<K> {
         of_it.any(|scope| scope.is_listed.load(Ordering::Relaxed))
     }
 
-    /// Notes that the watches do not show everything until they have listed it anew.
+    /// Marks the watches as incomplete until they have listed everything again.
     pub(super) fn unlist(&self) {
         for scope in self.scopes().iter() {
             scope.is_listed.store(false, Ordering::Relaxed);
         }
     }
 
-    /// The resource as the watch last saw it.
+    /// Returns the resource as the watch last saw it.
     pub(super) fn cached(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<K>>> {
         let key = ObjectRef::new(name).within(namespace);
         self.scopes().iter().find_map(|scope| scope.store.get(&key))
     }
 
-    /// Every resource in scope as the watch last saw it; an error for each that cannot be read.
+    /// Returns every resource in scope as the watch last saw it, or an error for each that cannot be read.
     pub(super) fn all(&self) -> Vec<Arc<Guarded<K>>> {
         self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
     }
 
-    /// Those that were written last as far as is known, `count` at most.
+    /// Returns the resources that were written last as far as is known, at most `count`.
     pub(super) fn newest(&self, count: usize) -> Vec<Newest> {
         let mut all = self.all();
         let written = lock(&self.written);
@@ -291,14 +288,14 @@ impl<K: Operated> Kept<K> {
         all.into_iter().map(newest).collect()
     }
 
-    /// Each scope with its store.
+    /// Returns each scope with its store.
     pub(super) fn stores(&self) -> Vec<(Option<String>, Store<Guarded<K>>)> {
         let scopes = self.scopes();
         scopes.iter().map(|scope| (scope.namespace.clone(), scope.store.clone())).collect()
     }
 
-    /// Has the resource looked at soon, because something that it depends on changed. One that the
-    /// watch has not seen yet is looked at anyway when it is.
+    /// Schedules a look at the resource, because something that it depends on changed. A resource that the watch has
+    /// not seen yet is looked at anyway when it appears.
     pub(super) fn wake(&self, namespace: &str, name: &str) {
         let key = ObjectRef::new(name).within(namespace);
         let scopes = self.scopes();
@@ -308,7 +305,7 @@ impl<K: Operated> Kept<K> {
         }
     }
 
-    /// Has every resource looked at soon.
+    /// Schedules a look at every resource.
     pub(super) fn wake_all(&self) {
         for scope in self.scopes().iter() {
             let all = scope.store.state();
@@ -334,7 +331,7 @@ impl<K: Operated> Kept<K> {
         lock(&self.written).clear();
     }
 
-    /// Statuses that are true and not written yet, by uid.
+    /// Returns the statuses that are current but not written yet, by uid.
     pub(super) fn pending(&self) -> Vec<(String, K::Status)> {
         lock(&self.written)
             .iter()

@@ -3,11 +3,11 @@
 //! The frame of a pass is common to all kinds: [`kind`] defines what a controller consists of,
 //! [`controller`] runs one, [`pass`] hands it the newest version of its resource, and [`resource`]
 //! writes the resource. The loop itself makes no decisions. For a `FlinkDeployment`, [`reconcile`] asks
-//! `lifecycle` for a plan, [`observe`] answers the questions that the decision comes back with, and
-//! [`act`] takes the steps of the plan in their order. [`session_job`] does so for a `FlinkSessionJob`.
-//! The autoscaler measures jobs beside the passes, and says which of its decisions are in force.
+//! `lifecycle` for a plan, [`observe`] answers the questions that the decision returns, and
+//! [`act`] takes the steps of the plan in order. [`session_job`] does the same for a `FlinkSessionJob`.
+//! The autoscaler measures jobs beside the passes, and provides its decisions in force.
 //!
-//! Whoever embeds the operator adds listeners and validators of its own to those of the
+//! A program that embeds the operator can add its own listeners and validators to those of the
 //! configuration:
 //!
 //! ```no_run
@@ -21,7 +21,7 @@
 //! use kubectl_flink_clients::flink::access::{Access, Connector, Options};
 //! use kubectl_flink_config::OperatorConfig;
 //!
-//! /// Nothing is deployed without the name of its team.
+//! /// Requires the name of a team on everything that is deployed.
 //! struct Teams;
 //!
 //! impl Validator for Teams {
@@ -43,7 +43,7 @@
 //!     }
 //! }
 //!
-//! /// Everything that happens, on one's own terms.
+//! /// Logs everything that happens.
 //! struct Audit;
 //!
 //! impl Listener for Audit {

@@ -1,10 +1,9 @@
-//! Listeners: programs outside that are told of every event and status change.
+//! Listeners: external programs that receive every event and status change.
 //!
-//! Each is configured under `kubernetes.operator.plugins.listeners.<name>.` with `url` (an HTTP
-//! endpoint) or `command` (a program), and gets `CloudEvents` 1.0 in JSON, in the order in which
-//! things happened. A listener has a queue and a task of its own: one that hangs or fails delays
-//! neither a resource nor another listener. What does not fit into its queue is dropped, counted
-//! and told in the log.
+//! Each is configured under `kubernetes.operator.plugins.listeners.<name>.` with `url` (an HTTP endpoint) or `command`
+//! (a program), and gets `CloudEvents` 1.0 in JSON, in the order in which things happened. A listener has its own queue
+//! and task: one that hangs or fails delays neither a resource nor another listener. Events that do not fit into its
+//! queue are dropped, counted and logged.
 
 mod cloud_event;
 mod delivery;
@@ -27,39 +26,38 @@ pub(super) use cloud_event::{Happening, Subject};
 use config::FlinkConfig;
 use config::plugin::{self, InvalidPlugin};
 
-/// How long an operator that leaves waits for what is still queued.
+/// How long a stopping operator waits for what is still queued.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Tries to deliver one event, and the pause before the second; each is twice the one before.
+/// Maximum number of attempts to deliver one event, and the pause before the second; each is twice the one before.
 const TRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Somebody who is told of every event and status change.
+/// A receiver of every event and status change.
 pub trait Listener: Send + Sync + 'static {
-    /// For the log; no two listeners share one.
+    /// Returns the unique name for the log.
     fn name(&self) -> &str;
 
-    /// How long one try may take.
+    /// Returns how long one attempt may take.
     fn timeout(&self) -> Duration {
         plugin::TIMEOUT
     }
 
-    /// How many events may wait for it.
+    /// Returns how many events may wait.
     fn queue(&self) -> usize {
         settings::QUEUE
     }
 
-    /// Takes one event in. The next one comes when this has ended; a try that failed is made again
-    /// where that may help.
+    /// Handles one event. The next one comes when this has ended; a failed attempt is repeated if that may help.
     fn hear<'a>(&'a self, event: &'a CloudEvent) -> BoxFuture<'a, Result<(), Undelivered>>;
 }
 
-/// Why a listener did not take an event in.
+/// Why a listener did not accept an event.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Undelivered {
-    /// Without secrets: it is logged.
+    /// Without secrets, because it is logged.
     pub message: String,
-    /// True if trying again may help.
+    /// Whether a retry may help.
     pub is_transient: bool,
 }
 
@@ -73,7 +71,7 @@ pub struct Listeners {
 struct Queue {
     name: String,
     dropped: AtomicU64,
-    /// Absent once the operator leaves.
+    /// `None` once the operator stops.
     work: Mutex<Option<Work>>,
 }
 
@@ -82,10 +80,10 @@ struct Work {
     task: JoinHandle<()>,
 }
 
-/// The listeners that `config` names, in the order of their names.
+/// Returns the listeners that `config` names, in the order of their names.
 ///
 /// # Errors
-/// Everything that is wrong with their settings, so that one edit can mend it.
+/// Everything that is wrong with their settings, so that one edit can fix it.
 pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Listener>>, Vec<InvalidPlugin>> {
     let mut listeners: Vec<Arc<dyn Listener>> = Vec::new();
     for settings in Settings::all(config)? {
@@ -96,13 +94,12 @@ pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Listener>>, Vec<In
 }
 
 impl Listeners {
-    /// Starts a task for each.
+    /// Starts a task for each listener.
     pub fn start(listeners: Vec<Arc<dyn Listener>>) -> Self {
         Self { queues: listeners.into_iter().map(Queue::start).collect() }
     }
 
-    /// Tells everyone, without waiting for anyone. What happened is put together only when somebody
-    /// listens.
+    /// Sends to all listeners, without waiting for any. The event is put together only if there is a listener.
     pub(super) fn tell<S: Serialize>(
         &self,
         subject: impl FnOnce() -> Subject,
@@ -117,7 +114,7 @@ impl Listeners {
         }
     }
 
-    /// Lets the listeners work off their queues, for some seconds.
+    /// Lets the listeners work through their queues, for a few seconds.
     pub(super) async fn finish(&self) {
         let deadline = tokio::time::Instant::now() + FAREWELL;
         for Queue { name, work, dropped: _ } in &self.queues {
@@ -147,7 +144,7 @@ impl Queue {
             return;
         }
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
-        // A listener that is away for long does not fill the log as well.
+        // A listener that is away for long must not fill the log as well.
         if dropped.is_power_of_two() {
             tracing::warn!(
                 listener = self.name,
@@ -158,7 +155,7 @@ impl Queue {
     }
 }
 
-/// Works off the queue; ends with it.
+/// Works through the queue; ends with it.
 async fn deliver(listener: Arc<dyn Listener>, mut events: Receiver<Arc<CloudEvent>>) {
     while let Some(event) = events.recv().await {
         let mut pause = RETRY_PAUSE;

@@ -1,11 +1,10 @@
-//! The configuration that is in force. It is replaced as a whole, and each pass takes it once: no
-//! pass is made of two.
+//! The current configuration. It is replaced as a whole, and each pass reads it once, so that no pass mixes two.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use config::OperatorConfig;
 
-/// Shared by all tasks of the process.
+/// The current configuration, shared by all tasks of the process.
 #[derive(Debug, Default)]
 pub struct Live(RwLock<Arc<OperatorConfig>>);
 
@@ -14,12 +13,12 @@ impl Live {
         Self(RwLock::new(Arc::new(config)))
     }
 
-    /// The configuration that is in force now.
+    /// Returns the current configuration.
     pub fn get(&self) -> Arc<OperatorConfig> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every pass that begins from now on is made with `config`.
+    /// Replaces the configuration. Every pass that begins from now on uses `config`.
     pub fn replace(&self, config: OperatorConfig) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }

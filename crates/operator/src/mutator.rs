@@ -1,8 +1,7 @@
-//! Mutators: they change objects that users hand in, before these are checked.
+//! Mutators: they change objects that users submit, before these are validated.
 //!
-//! The control loop asks none: what is in the cluster stays as its user wrote it, so that a new or
-//! changed mutator never restarts a fleet. `kubectl flink deploy` and `render` do, and so may
-//! whoever embeds the operator.
+//! The control loop calls none: what is in the cluster stays as its user wrote it, so that a new or changed mutator
+//! never restarts a fleet. `kubectl flink deploy` and `render` call them, and so may programs that embed the operator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,29 +21,28 @@ use validation::extension::cel::Rule;
 use validation::extension::mutation::mutated;
 use validation::extension::settings::{self, Source};
 
-/// Somebody who changes objects before they are checked.
+/// A plugin that changes objects before they are validated.
 pub trait Mutator: Send + Sync + 'static {
-    /// For messages; no two mutators share one. They work in the order of their names.
+    /// Returns the unique name for messages. Mutators run in the order of their names.
     fn name(&self) -> &str;
 
-    /// True if it is asked about resources of `kind`.
+    /// Returns `true` if it handles resources of `kind`.
     fn is_about(&self, kind: Kind) -> bool {
         kind != Kind::FlinkStateSnapshot
     }
 
-    /// Decides about a resource when it gives no answer, or one that cannot be carried out.
+    /// Decides about a resource if the mutator gives no answer, or one that cannot be applied.
     fn on_failure(&self) -> FailurePolicy {
         FailurePolicy::default()
     }
 
-    /// How long one answer may take.
+    /// Returns how long one answer may take.
     fn timeout(&self) -> Duration {
         plugin::TIMEOUT
     }
 
-    /// Returns the change: a JSON Patch as a list, an object to merge, or `null` for nothing. Spec,
-    /// labels and annotations can be changed. An error, which users read, is the reason that there
-    /// is no answer.
+    /// Returns the change: a JSON Patch as a list, an object to merge, or `null` for nothing. Spec, labels and
+    /// annotations can be changed. An error, which users read, is the reason that there is no answer.
     fn mutate<'a>(&'a self, subject: &'a Subject) -> BoxFuture<'a, Result<Value, String>>;
 }
 
@@ -52,18 +50,17 @@ pub trait Mutator: Send + Sync + 'static {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutated {
     pub object: Value,
-    /// Who changed it, in order.
+    /// The mutators that changed it, in order.
     pub by: Vec<String>,
-    /// Who gave no answer and is done without, with the reason.
+    /// The mutators that gave no answer and were skipped, with the reason.
     pub without: Vec<String>,
 }
 
-/// Hands `object` from one mutator to the next, in the order of their names. Where all together
-/// have only so long, each has its share of what those before it left, so that one that hangs takes
-/// the time of no other.
+/// Passes `object` from one mutator to the next, in the order of their names. If there is a time limit for all
+/// together, each has its share of what those before it left, so that one that hangs takes no time from another.
 ///
 /// # Errors
-/// Why one that cannot be done without gives no answer.
+/// Why a mutator that must not be skipped gives no answer.
 pub async fn mutate(
     mutators: &[Arc<dyn Mutator>],
     kind: Kind,
@@ -108,10 +105,10 @@ async fn one(
     mutated(kind, object, &answer)
 }
 
-/// The mutators that `config` names, in the order of their names.
+/// Returns the mutators that `config` names, in the order of their names.
 ///
 /// # Errors
-/// Everything that is wrong with their settings, so that one edit can mend it.
+/// Everything that is wrong with their settings, so that one edit can fix it.
 pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Mutator>>, Vec<InvalidPlugin>> {
     let mut mutators: Vec<Arc<dyn Mutator>> = Vec::new();
     for settings in settings::mutators(config)? {
@@ -122,10 +119,10 @@ pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Mutator>>, Vec<Inv
     Ok(mutators)
 }
 
-/// Mutators that need nobody outside, and the names of the others.
+/// Mutators that call nothing external, and the names of the others.
 pub type Offline = (Vec<Arc<dyn Mutator>>, Vec<String>);
 
-/// Those of them that need nobody outside, and the names of the others.
+/// Returns the mutators that call nothing external, and the names of the others.
 ///
 /// # Errors
 /// As [`configured`].

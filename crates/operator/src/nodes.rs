@@ -1,7 +1,7 @@
-//! Which nodes are about to go: watched from when the first job asks for it, and not before.
+//! Nodes that are about to go, watched from when the first job asks.
 //!
-//! Only what tells of it is kept of a node. Where nodes may not be read, each job that asks is told so
-//! once, and nothing else changes. A node that bears a new sign wakes the jobs whose pods are on it.
+//! Only the signs of that are kept of a node. If nodes may not be read, each job that asks gets a report once, and
+//! nothing else changes. A node with a new sign wakes the jobs whose pods are on it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -30,23 +30,23 @@ use config::options::node_notice::SNAPSHOT;
 use lifecycle::event::{self, Component};
 use lifecycle::node_notice::{self, Taint};
 
-/// Pods that one request lists, and how many requests are made for the pods of one cluster.
+/// Number of pods in one request, and maximum number of requests for the pods of one cluster.
 const PAGE: u32 = 500;
 const PAGES_MAX: usize = 20;
-/// How long looking for the pods of a node may take: the jobs look by themselves within a minute.
+/// Maximum time to find the pods of a node; the jobs look by themselves within a minute.
 const WAKING_MAX: Duration = Duration::from_secs(10);
-/// Flink's pods; those that have ended are on no node any more.
+/// Selects Flink's pods; those that have ended are on no node any more.
 const COMPONENTS: &str = "component in (jobmanager,taskmanager)";
 const ALIVE: &str = "status.phase!=Failed,status.phase!=Succeeded";
 
 /// Kind, namespace and name of a job resource.
 type Asker = (JobKind, String, String);
 
-/// The cluster's nodes, as far as they tell that they are about to go.
+/// The cluster's nodes, as far as they are about to go.
 #[derive(Default)]
 pub(super) struct Nodes {
     state: Mutex<State>,
-    /// Rung by jobs that ask.
+    /// Notified by jobs that ask.
     asked: Notify,
 }
 
@@ -55,7 +55,7 @@ struct State {
     seen: Seen,
     /// The nodes in a list that is not complete yet.
     listed: BTreeMap<String, node_notice::Node>,
-    /// Who asks, and whether it was told that nodes may not be read.
+    /// The jobs that ask, and whether they got a report that nodes may not be read.
     askers: HashMap<Asker, bool>,
 }
 
@@ -65,15 +65,15 @@ enum Seen {
     NotYet,
     /// They may not be read, for this reason.
     Refused(String),
-    /// By name, and only those that bear a sign.
+    /// The nodes with a sign, by name.
     Known(BTreeMap<String, node_notice::Node>),
 }
 
-/// Whom an event of the watch concerns.
+/// The jobs that an event of the watch concerns.
 #[derive(Debug, PartialEq)]
 enum News {
     Nobody,
-    /// Who has pods on this node.
+    /// Those with pods on this node.
     Of(String),
     Everybody,
 }
@@ -128,7 +128,7 @@ impl Nodes {
         News::Nobody
     }
 
-    /// Notes that nodes may not be read: whether that is new, and who was not told yet.
+    /// Notes that nodes may not be read. Returns whether that is new, and the jobs that have no report about it yet.
     fn refuse(&self, reason: &str) -> (bool, Vec<Asker>) {
         let mut state = lock(&self.state);
         let is_new = !matches!(state.seen, Seen::Refused(_));
@@ -145,13 +145,13 @@ impl Nodes {
         lock(&self.state).askers.keys().cloned().collect()
     }
 
-    /// Who asked is gone.
+    /// Forgets a job that is gone.
     pub(super) fn forget(&self, asker: &Asker) {
         lock(&self.state).askers.remove(asker);
     }
 }
 
-/// The signs that a node bears. Nothing if it bears none.
+/// Returns the signs of a node; `None` if it has none.
 fn signs(node: &Node) -> Option<node_notice::Node> {
     let spec = node.spec.as_ref()?;
     let taint = |taint: &k8s_openapi::api::core::v1::Taint| Taint {
@@ -169,7 +169,7 @@ fn signs(node: &Node) -> Option<node_notice::Node> {
     })
 }
 
-/// True if a node bears a sign that it did not bear before.
+/// Returns `true` if a node has a sign that it did not have before.
 fn has_more(before: &node_notice::Node, now: &node_notice::Node) -> bool {
     let is_new = |taint: &Taint| before.taints.iter().all(|other| other.key != taint.key);
     before.uid != now.uid
@@ -177,7 +177,7 @@ fn has_more(before: &node_notice::Node, now: &node_notice::Node) -> bool {
         || now.taints.iter().any(is_new)
 }
 
-/// Follows the nodes once somebody asks; ends never.
+/// Follows the nodes once a job asks; never ends.
 pub(super) async fn follow(context: Arc<Context>) {
     context.nodes.asked.notified().await;
     let nodes: Api<Node> = Api::all(context.client.clone());
@@ -194,7 +194,7 @@ pub(super) async fn follow(context: Arc<Context>) {
                 }
                 News::Everybody => wake_askers(&context),
             },
-            // The last look counts. The watch starts again by itself.
+            // The nodes stay as last seen. The watch restarts by itself.
             Err(error) if watching::is_refused(&error) => report_refusal(&error, &context).await,
             Err(_) => {}
         }
@@ -220,7 +220,7 @@ fn wake_askers(context: &Context) {
     }
 }
 
-/// Has the jobs looked at that have pods on a node.
+/// Wakes the jobs that have pods on a node.
 async fn wake_on(node: &str, context: &Context) {
     let on_node = format!("spec.nodeName={node},{ALIVE}");
     let params = ListParams::default().labels(COMPONENTS).fields(&on_node).limit(PAGE);
@@ -243,7 +243,7 @@ async fn wake_on(node: &str, context: &Context) {
     }
 }
 
-/// Names of the nodes that the pods of a Flink cluster are on.
+/// Returns the names of the nodes that the pods of a Flink cluster are on.
 pub(super) async fn of_pods(
     namespace: &str,
     cluster: &str,
@@ -264,7 +264,7 @@ pub(super) async fn of_pods(
     Ok(nodes)
 }
 
-/// Tells each job that asks, once, that nobody looks at nodes for it.
+/// Reports to each job that asks, once, that nodes are not watched.
 async fn report_refusal(error: &watcher::Error, context: &Context) {
     let reason = tell(error);
     let (is_new, uninformed) = context.nodes.refuse(&reason);
@@ -306,7 +306,7 @@ async fn report_unreadable_nodes<K: Operated>(
         key: Some("nodes".to_owned()),
         ..event::Event::warning("NodesUnreadable", Component::Operator, message)
     };
-    // An event that is not recorded is in the log, by who records it.
+    // If recording the event fails, `record_event` logs it.
     let _recorded = Act::new(context, resource.clone()).record_event(event).await;
 }
 

@@ -1,5 +1,4 @@
-//! The objects of a cluster: made, finished and replaced, and tried before anything is stopped for
-//! them.
+//! The objects of a cluster: creates, completes and replaces them, and tries them before anything is stopped for them.
 
 use std::fmt;
 
@@ -20,15 +19,15 @@ use lifecycle::notes::standing_by;
 use render::files::FileObject;
 use render::{Objects, names};
 
-/// How an object is tried: the API server checks it and stores nothing.
+/// Writes in a dry run: the API server checks the object and stores nothing.
 pub(super) const TRIED: Writer<'static> = Writer { is_dry_run: true, ..Writer::OPERATOR };
 
-/// Names a quota in the API server's refusal.
+/// Text of an API server's rejection that names a quota.
 pub(super) const QUOTA: &str = "exceeded quota";
-/// Names a webhook that has to be asked for real.
+/// Text of a rejection by a webhook that does not support dry runs.
 pub(super) const NO_DRY_RUN: &str = "does not support dry run";
 
-/// An object beside a running JobManager that the API server refused.
+/// An object beside a running JobManager that the API server rejected.
 pub(super) struct Unfinished {
     /// Uid of the JobManager's Deployment.
     pub(super) uid: String,
@@ -36,18 +35,18 @@ pub(super) struct Unfinished {
 }
 
 impl Act<'_, FlinkDeployment> {
-    /// ConfigMaps and Secrets come first, so that no pod waits for one; they get their owner, the Deployment,
-    /// once it exists, and belong to whom it belongs until then: a resource that is deleted meanwhile
-    /// leaves none. A Deployment that exists already is left to the next pass: this one has not made a
-    /// cluster, and what it intended stays on record, so that the next one finishes it, or tells that it
-    /// is somebody else's.
+    /// Creates the objects of a cluster. ConfigMaps and Secrets come first, so that no pod waits for one. They get
+    /// their owner, the Deployment, once it exists, and have the Deployment's own owner until then, so that a resource
+    /// that is deleted meanwhile leaves none behind. A Deployment that already exists is left to the next pass: this
+    /// pass has not created a cluster. Its intention stays on record, so that the next pass completes the cluster, or
+    /// reports that it belongs to someone else.
     pub(super) async fn create_cluster(
         &mut self,
         objects: Objects,
     ) -> Result<Option<Unfinished>, Error> {
         let client = &self.context.client;
         if self.resource.spec.job.is_none() {
-            // Of an application it has ended with its graph.
+            // The leadership of an application's JobManager has ended with its graph.
             self.end_leadership().await?;
         }
         let mut first = objects.config_maps.clone();
@@ -101,8 +100,8 @@ impl Act<'_, FlinkDeployment> {
         }
     }
 
-    /// TaskManagers of a standalone cluster, Services, Ingress, and the ownership of the
-    /// ConfigMaps. The JobManager runs: an object that is refused holds up no other, and is answered.
+    /// Creates the TaskManagers of a standalone cluster, Services and Ingress, and sets the owner of the ConfigMaps.
+    /// The JobManager runs, so an object that is rejected holds up no other. The rejection is returned.
     async fn add_belongings(
         &self,
         objects: Objects,
@@ -116,7 +115,7 @@ impl Act<'_, FlinkDeployment> {
         let mut refusal = None;
         if let Some(task_managers) = &objects.task_managers {
             let made = match apply::create(client, task_managers, Writer::OPERATOR).await {
-                // Those that outlived a lost JobManager, or were made before a crash.
+                // Those that outlived a lost JobManager, or were created before a crash.
                 Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -124,7 +123,7 @@ impl Act<'_, FlinkDeployment> {
         }
         for service in &objects.services {
             if let Some(error) = refused(service, self.put_service(service).await)? {
-                // The job that runs behind it has to be looked after, and saved, all the same.
+                // The job that runs behind it must be maintained, and saved, all the same.
                 refused(service, self.put_service(&plain(service)).await)?;
                 refusal.get_or_insert(error);
             }
@@ -134,7 +133,7 @@ impl Act<'_, FlinkDeployment> {
             let owners = &map["metadata"]["ownerReferences"];
             let patch = json!({"metadata": {"ownerReferences": owners}});
             match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
-                // Somebody deleted it, and the JobManager's pod cannot start without.
+                // Someone deleted it, and the JobManager's pod cannot start without it.
                 Err(cluster::Error::NotFound { .. }) => {
                     apply::create(client, map, Writer::OPERATOR).await?;
                 }
@@ -149,7 +148,7 @@ impl Act<'_, FlinkDeployment> {
         Ok(refusal.map(|refusal| Unfinished { uid, refusal }))
     }
 
-    /// Gives the Deployment what was made of files; one that somebody deleted is made again.
+    /// Makes the Deployment the owner of an object with files; creates the object again if someone deleted it.
     async fn own_file_object(&self, object: &FileObject) -> Result<(), Error> {
         let client = &self.context.client;
         let id = ObjectId::in_manifest(&object.manifest)?;
@@ -193,8 +192,8 @@ impl Act<'_, FlinkDeployment> {
         Ok(None)
     }
 
-    /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead.
-    /// Reports a refusal and returns it: the job is maintained all the same.
+    /// Puts the Ingress in place, or the route from a Gateway, and removes what was there instead. Reports a rejection
+    /// and returns it: the job is maintained all the same.
     async fn put_ingress(&self, ingress: Option<&Value>) -> Result<Option<Error>, Error> {
         let kind = ingress.and_then(|ingress| ingress["kind"].as_str());
         if let Some(ingress) = ingress
@@ -221,14 +220,14 @@ impl Act<'_, FlinkDeployment> {
         Ok(None)
     }
 
-    /// Makes an object of the cluster equal to `manifest`; one that somebody else has under its name
-    /// stays theirs.
+    /// Makes an object of the cluster equal to `manifest`. An object of this name that belongs to someone else stays
+    /// unchanged.
     pub(super) async fn replace(&self, manifest: &Value) -> Result<(), Error> {
         let client = &self.context.client;
         let id = ObjectId::in_manifest(manifest)?;
         let found = match cluster::read::get_value(client, &id).await {
             Ok(found) => found,
-            // Who may write it without reading it goes by the name.
+            // Without the right to read it, the name alone decides.
             Err(cluster::Error::Forbidden { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -256,14 +255,14 @@ impl<K: Operated> Act<'_, K> {
     }
 }
 
-/// What there is of this kind under the name of the resource.
+/// Returns the object of this kind that has the name of the resource.
 pub(super) async fn exposed<K: Operated>(
     resource: &K,
     exposed_by: (&str, &str),
     client: &Client,
 ) -> cluster::Result<Option<Value>> {
     match cluster::read::get_value(client, &exposed_id(resource, exposed_by)).await {
-        // Without the right to look at one, or where there is no such kind, none was made.
+        // Without the right to read one, or without such a kind, none was created.
         Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => Ok(None),
         other => other,
     }
@@ -278,19 +277,18 @@ fn exposed_id<K: Operated>(resource: &K, (api_version, kind): (&str, &str)) -> O
     }
 }
 
-/// The resource with this uid is an owner of the object.
+/// Returns `true` if the resource with this uid owns the object.
 pub(super) fn is_owned(object: &Value, uid: &str) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
 
-/// The kinds of objects that may lead to a web UI.
+/// Kinds of objects that may lead to a web UI.
 pub(super) const EXPOSED_BY: [(&str, &str); 2] =
     [("networking.k8s.io/v1", "Ingress"), ("gateway.networking.k8s.io/v1", ROUTE)];
 const ROUTE: &str = "HTTPRoute";
 
-/// True if the cluster cannot have such an object, or refuses this one. That is no reason to hold
-/// up a job.
+/// Returns `true` if the cluster cannot have such an object, or rejects this one. That is no reason to hold up a job.
 fn is_refusal(error: &Error) -> bool {
     matches!(
         error,
@@ -305,7 +303,8 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// By its owner, which may be an earlier Deployment or resource of the name, or by Flink's labels.
+/// Returns `true` if the object belongs to the cluster: by its owner, which may be an earlier Deployment or resource of
+/// the name, or by Flink's labels.
 fn is_of_cluster(name: &str, found: &Value) -> bool {
     let metadata = &found["metadata"];
     let owners = metadata["ownerReferences"].as_array();
@@ -319,7 +318,7 @@ fn is_of_cluster(name: &str, found: &Value) -> bool {
     owners.into_iter().flatten().any(is_owner) || is_flinks && labels["app"] == name
 }
 
-/// The refusal of an object beside a JobManager that runs; any other error ends the plan.
+/// Returns the rejection of an object beside a running JobManager; any other error ends the plan.
 fn refused(object: &Value, made: Result<(), Error>) -> Result<Option<Error>, Error> {
     match made {
         Ok(()) => Ok(None),
@@ -331,7 +330,7 @@ fn refused(object: &Value, made: Result<(), Error>) -> Result<Option<Error>, Err
     }
 }
 
-/// The Service without what is refused of one: annotations, and ports or addresses of the outside.
+/// Returns the Service without the parts that may be rejected: annotations, and ports or addresses for the outside.
 fn plain(service: &Value) -> Value {
     let mut plain = service.clone();
     if let Some(metadata) = plain["metadata"].as_object_mut() {
@@ -341,14 +340,14 @@ fn plain(service: &Value) -> Value {
     plain
 }
 
-/// An object that the API server would not take, and why.
+/// An object that the API server would reject, and why.
 pub(super) struct Refusal {
     object: ObjectId,
     because: Error,
 }
 
 impl Refusal {
-    /// Whoever asked lacks the right to make such an object.
+    /// Returns `true` if the caller lacks the right to create such an object.
     pub(super) fn is_of_rights(&self) -> bool {
         matches!(self.because, Error::Cluster(cluster::Error::Forbidden { .. }))
     }
@@ -367,12 +366,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The first object of a cluster that the API server would refuse, by a dry run of each. Those of the
-/// cluster that runs are there under the same names, which the API server finds out last. The Ingress
-/// is left out: a job runs without it.
+/// Returns the first object of a cluster that the API server would reject, by a dry run of each. The objects of the
+/// running cluster exist under the same names, which the API server checks last. The Ingress is left out: a job runs
+/// without it.
 ///
 /// # Errors
-/// The API server gave no answer to go by.
+/// If the API server gives no conclusive answer.
 pub(super) async fn refusal(
     objects: &Objects,
     context: &Context,
@@ -414,8 +413,8 @@ pub(super) async fn refusal(
             );
             continue;
         }
-        // A new object replaces an old one that goes first, so a quota needs room for the
-        // difference alone. A trial of the object as a change of the old one counts just that.
+        // A new object replaces an old one that is deleted first, so a quota needs room for the difference alone. A dry
+        // run of the object as a change of the old one counts exactly that.
         let is_quota = text.contains(QUOTA);
         if is_quota && !is_refused_by_quota(apply::apply(client, object, TRIED).await)? {
             continue;

@@ -1,8 +1,7 @@
-//! Answers to the questions of a decision, each read when it is asked and not before.
+//! Answers the questions of a decision. Each answer is read when the question is asked and not before.
 //!
-//! A question that Flink does not answer is [`Fact::Unknown`]. A question that the API server does
-//! not answer is an error of the pass, which is then tried again: no decision is made on half of
-//! the objects.
+//! If Flink does not answer a question, the fact is [`Fact::Unknown`]. If the API server does not answer, the pass
+//! fails and is retried: no decision is made on half of the objects.
 
 use std::sync::{Arc, OnceLock};
 
@@ -50,10 +49,10 @@ use lifecycle::verdict::Version;
 use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question, SessionJob};
 use render::names;
 
-/// Most objects that one list may bring; a JobManager has a handful of pods and ConfigMaps.
+/// Maximum number of objects in one list; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
 
-/// How much of a crashed container's log is read, to find out why.
+/// How much of a crashed container's log to read, to find out why it crashed.
 const LAST_WORDS_LINES: i64 = 100;
 const LAST_WORDS_BYTES: u32 = 128 * 1024;
 
@@ -61,11 +60,11 @@ const LAST_WORDS_BYTES: u32 = 128 * 1024;
 pub(super) struct Subject<'a, K: JobResource = FlinkDeployment> {
     pub(super) resource: &'a K,
     pub(super) status: &'a K::Status,
-    /// Of a session job.
+    /// The cluster of a session job.
     pub(super) cluster: SessionCluster<'a>,
     /// The configuration that the pass began with.
     pub(super) operator: &'a OperatorConfig,
-    /// The results that this pass has already.
+    /// The results that this pass already has.
     pub(super) memo: Option<&'a Memo<K::Source, K::Spec>>,
     client: OnceLock<Result<Client, String>>,
 }
@@ -87,7 +86,7 @@ impl<'a, K: JobResource> Subject<'a, K> {
         self.resource.meta().name.as_deref().unwrap_or_default()
     }
 
-    /// Name of the cluster that the job runs in.
+    /// Returns the name of the cluster that the job runs in.
     fn cluster_name(&self) -> &'a str {
         match K::JOB {
             JobKind::FlinkDeployment => self.name(),
@@ -97,20 +96,20 @@ impl<'a, K: JobResource> Subject<'a, K> {
         }
     }
 
-    /// Which job resource it is.
+    /// Returns the kind, namespace and name of the job resource.
     fn of(&self) -> (JobKind, &'a str, &'a str) {
         (K::JOB, self.namespace(), self.name())
     }
 }
 
 impl<K: OperatedJob> Subject<'_, K> {
-    /// The job, to be asked about. Its JobManager is addressed once in a pass.
+    /// Returns the job for queries. Its JobManager is addressed once per pass.
     fn job(&self, context: &Context) -> Asked<'_> {
         let flink = self.client.get_or_init(|| K::flink(self, context)).clone();
         Asked { status: self.status.job(), flink }
     }
 
-    /// Gathers the facts that validators are asked about.
+    /// Gathers the facts for validators.
     pub(super) fn judging(&self) -> Judging<'_> {
         let metadata = self.resource.meta();
         let generation = metadata.generation.unwrap_or_default();
@@ -126,7 +125,7 @@ impl<K: OperatedJob> Subject<'_, K> {
 }
 
 impl Subject<'_> {
-    /// The configuration that the running cluster was submitted with.
+    /// Returns the configuration that the running cluster was submitted with.
     pub(super) fn config(&self) -> Result<Arc<FlinkConfig>, String> {
         let id = ResourceId {
             namespace: self.namespace().to_owned(),
@@ -146,7 +145,8 @@ impl Subject<'_> {
             .map_err(|error| error.to_string())
     }
 
-    /// The configuration that leads to HA metadata: of what is to start, and in a deletion of what ran.
+    /// Returns the configuration that locates HA metadata: that of the next start, or in a deletion that of the last
+    /// run.
     pub(super) fn metadata_config(&self) -> Result<FlinkConfig, String> {
         let mut config = (*self.config()?).clone();
         let is_deleted = self.resource.metadata.deletion_timestamp.is_some();
@@ -159,7 +159,7 @@ impl Subject<'_> {
         Ok(config)
     }
 
-    /// Whose HA metadata is meant.
+    /// Returns where the HA metadata of the job is.
     pub(super) fn ha_place<'a>(&'a self, context: &'a Context) -> Place<'a> {
         let job_id = self.status.job_status.job_id.as_deref();
         Place {
@@ -243,7 +243,7 @@ pub(super) async fn answer<K: OperatedJob>(
     Ok(())
 }
 
-/// A session job goes on without what the API server does not tell of its cluster.
+/// Turns an error into an unknown fact for a session job, which continues without it.
 fn of_kind<K: JobResource, T>(answer: cluster::Result<Fact<T>>) -> cluster::Result<Fact<T>> {
     match answer {
         Err(error) if K::JOB == JobKind::FlinkSessionJob => Ok(Fact::Unknown(tell(&error))),
@@ -251,7 +251,7 @@ fn of_kind<K: JobResource, T>(answer: cluster::Result<Fact<T>>) -> cluster::Resu
     }
 }
 
-/// Answers a question about a deployment alone.
+/// Answers a question that applies to deployments only.
 pub(super) async fn of_cluster(
     question: Question,
     subject: &Subject<'_>,
@@ -292,8 +292,9 @@ pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {
     }
 }
 
-/// From the watch while nothing moves, while what was created just now comes up, and while what was read
-/// just now is being deleted; in between an absence must be a fact, so it is read.
+/// Returns the JobManager's Deployment. The watch is used while nothing changes, while a Deployment that was just
+/// created comes up, and while one that was just read is being deleted. Otherwise an absence must be a fact, so it is
+/// read.
 async fn job_manager(
     subject: &Subject<'_>,
     context: &Context,
@@ -302,7 +303,7 @@ async fn job_manager(
     Ok(found.as_deref().map(pods::job_manager))
 }
 
-/// The TaskManagers of a standalone cluster, read under the conditions of [`job_manager`].
+/// Returns the TaskManagers of a standalone cluster, read under the same conditions as [`job_manager`].
 async fn task_managers(
     subject: &Subject<'_>,
     context: &Context,
@@ -325,15 +326,15 @@ async fn deployment(
     let is_job_manager = name == names::job_manager(subject.name());
     if let Some(cached) = context.cached_deployment(subject.namespace(), name) {
         let trust = if is_job_manager { context.trust(uid, &cached) } else { Trust::Unknown };
-        // A Deployment that was to end is read, because it may have replicas again.
+        // A Deployment that is marked to end is read, because it may have replicas again.
         let annotations = cached.metadata.annotations.as_ref();
         let is_ending = annotations.is_some_and(|all| all.contains_key(ENDING_ANNOTATION));
         let is_believed = match trust {
-            // One that is being deleted is waited for, whatever else it says.
+            // A Deployment that is being deleted is awaited, whatever else it says.
             Trust::Recent if cached.metadata.deletion_timestamp.is_some() => true,
             Trust::Recent => is_deployed && !is_ending,
             Trust::Behind => false,
-            // One that is ready is asked itself whether it is.
+            // A JobManager that is ready is queried itself.
             Trust::Unknown | Trust::Old => is_deployed && is_ready,
         };
         if is_believed {
@@ -348,7 +349,8 @@ async fn deployment(
     Ok(found.map(Arc::new))
 }
 
-/// Read when the session cluster is being deleted or replaced: one that is missed would lose its cluster.
+/// Lists the session jobs when the session cluster is being deleted or replaced. They are read, because a job that is
+/// missed would lose its cluster.
 async fn session_jobs(
     subject: &Subject<'_>,
     context: &Context,
@@ -363,13 +365,13 @@ async fn session_jobs(
     Ok(Fact::Known(jobs_in(subject.name(), &all)))
 }
 
-/// The session jobs that are in the cluster.
+/// Returns the session jobs of the cluster.
 fn jobs_in(cluster: &str, jobs: &[Value]) -> Vec<SessionJob> {
     let is_in = |job: &&Value| session_cluster_in(job).as_deref() == Some(cluster);
     jobs.iter().filter(is_in).filter_map(leaving::seen).collect()
 }
 
-/// The pods of one component of a cluster, read so that an absence is a fact.
+/// Lists the pods of one component of a cluster, read so that an absence is a fact.
 async fn list_pods(
     namespace: &str,
     cluster: &str,
@@ -380,7 +382,7 @@ async fn list_pods(
     labelled_pods(namespace, &selector, context).await
 }
 
-/// The pods of a cluster, as many as one list brings.
+/// Lists the pods of a cluster, up to the limit of one list.
 pub(super) async fn pods_of(
     namespace: &str,
     cluster: &str,
@@ -398,7 +400,7 @@ async fn labelled_pods(
     Ok(api.list(&ListParams::default().labels(selector).limit(LIST_MAX)).await?.items)
 }
 
-/// When the newest of a cluster's JobManagers was started.
+/// Returns when the newest of a cluster's JobManagers was started.
 pub(super) async fn job_manager_start(
     namespace: &str,
     cluster: &str,
@@ -415,7 +417,7 @@ async fn job_manager_pods(
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
-    // Those that are about to take over are no old ones, also where a crash came in between.
+    // JobManagers that are about to take over are not old ones, even if the operator crashed in between.
     let run = standing_by(&subject.status.cluster_info).map(|standby| standby.run);
     for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
         if run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref() {
@@ -435,7 +437,7 @@ async fn job_manager_pods(
     Ok(facts)
 }
 
-/// The reason for its end in the log of an ended container. Nothing if the log cannot be read.
+/// Returns the reason for its end from the log of a terminated container; `None` if the log cannot be read.
 async fn last_words(
     namespace: &str,
     pod: &str,
@@ -466,7 +468,7 @@ async fn task_manager_pods(
     Ok(list.iter().filter_map(pods::pod).collect())
 }
 
-/// Why the volumes of a pod cannot be mounted.
+/// Returns why the volumes of a pod cannot be mounted.
 pub(super) async fn failed_mount(
     namespace: &str,
     pod: &str,
@@ -494,7 +496,7 @@ async fn ha_metadata(
     }
 }
 
-/// The high availability options in the ConfigMap that the pods of a cluster mount.
+/// Returns the high availability options in the ConfigMap that the pods of a cluster mount.
 pub(super) async fn deployed_config(
     namespace: &str,
     cluster: &str,
@@ -534,7 +536,7 @@ async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluste
     })
 }
 
-/// The error and its causes on one line.
+/// Returns the error and its causes on one line.
 pub(super) fn tell(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! The frame of a pass over a resource of any kind: it gets the newest version, and handles errors.
+//! The frame of a pass over a resource of any kind: it provides the newest version, and handles errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,22 +31,22 @@ const CACHE_LAG_STEP: Duration = Duration::from_millis(5);
 /// First pause after an error, and the longest; each is half as long again as the one before.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_mins(5);
-/// The longest while the API server is away: when it is back, nobody wants to wait.
+/// Longest pause while the API server does not answer: passes should resume soon after it is back.
 const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 
-/// How long a pass waits in its place for an API server that does not answer, and how long it is away then.
+/// How long a pass keeps its slot while it waits for an API server that does not answer, and the pause after that.
 const AWAY: Duration = Duration::from_secs(2);
 
-/// Pause until what was doubted is known.
+/// Pause until a doubt is resolved.
 const DOUBTED: Duration = Duration::from_millis(500);
 
-/// Pause until the status no longer tells what a plan stopped at, once one was carried out.
+/// Pause after a plan was carried out, until the status no longer shows what an earlier one stopped at.
 const CARRIED_OUT: Duration = Duration::from_millis(500);
 
-/// When to look at a resource again; absent: when something changes.
+/// When to look at a resource again; `None` if only when something changes.
 pub(super) type Again = Option<Duration>;
 
-/// Why a pass did not end.
+/// Why a pass did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the cluster cannot be observed")]
@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if the API server gave no answer at all, or cannot serve now.
+    /// Returns `true` if the API server did not answer at all, or cannot serve now.
     fn is_unreachable(&self) -> bool {
         match self {
             Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => matches!(
@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// True if somebody else changed the resource, so that looking again at once helps.
+    /// Returns `true` if someone else changed the resource, so that looking again at once helps.
     fn is_race(&self) -> bool {
         match self {
             Self::Act(act::Error::Raced | act::Error::StatusTaken) => true,
@@ -81,7 +81,7 @@ impl Error {
     }
 }
 
-/// Observes, decides and acts once; says when to look again.
+/// Observes, decides and acts once; returns when to look again.
 pub(super) async fn reconcile<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
@@ -105,7 +105,7 @@ async fn looked_after<K: Operated>(
     }
     let uid = resource.uid().unwrap_or_default();
     if context.etcd_restores.is_doubted(&uid) {
-        // It was listed in an earlier form than was known: what is true is being looked up.
+        // It was listed in an earlier form than was known; the true form is being looked up.
         return Ok(Some(DOUBTED));
     }
     let is_cleanup = resource.meta().deletion_timestamp.is_some();
@@ -121,7 +121,7 @@ async fn looked_after<K: Operated>(
 async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
     let newest = freshest(resource, context).await?;
     if context.etcd_restores.is_doubted(&resource.uid().unwrap_or_default()) {
-        // The version that came meanwhile is an earlier form.
+        // The version that arrived meanwhile is an earlier form.
         return Ok(Some(DOUBTED));
     }
     match newest {
@@ -137,7 +137,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
                 } else if !error.is_transient() {
                     context.forget_stop(&uid);
                 }
-                // A transient error is in the log alone, and a snapshot has an event of its own.
+                // A transient error is only logged, and a snapshot has an event of its own.
                 let has_event = matches!(error, act::Error::Snapshot { .. });
                 if !has_event && (is_told || !error.is_transient()) {
                     report_failure(error, known, context).await;
@@ -147,7 +147,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
                 context.transient_failures.forget(&uid);
             }
             if outcome.is_ok() && context.forget_stop(&uid) {
-                // The status tells still what the plan before this one stopped at.
+                // The status still shows what the previous plan stopped at.
                 return outcome.map(|again| again.into_iter().chain([CARRIED_OUT]).min());
             }
             outcome
@@ -160,7 +160,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
     }
 }
 
-/// The resource at least as new as our own last write to it.
+/// Returns the resource, at least as new as our own last write to it.
 async fn freshest<K: Operated>(
     resource: &Guarded<K>,
     context: &Context,
@@ -197,7 +197,7 @@ async fn freshest<K: Operated>(
     Ok(found.map(Ok))
 }
 
-/// Tells its user what a plan stopped at.
+/// Reports to the user what a plan stopped at.
 async fn report_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
     let (reason, component) = K::FAILURE;
     let event = Event::warning(reason, component, tell(error));
@@ -206,7 +206,7 @@ async fn report_failure<K: Operated>(error: &act::Error, resource: &K, context: 
     }
 }
 
-/// Tells that a resource cannot be read; it waits for a change.
+/// Reports that a resource cannot be read; it waits for a change.
 async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Context) {
     let InvalidObject { error, metadata } = invalid;
     tracing::error!(error, "the resource cannot be read and is left alone");
@@ -253,7 +253,7 @@ async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Conte
     }
 }
 
-/// Pause before the next try of a pass that failed `failures` times in a row.
+/// Returns the pause before the next attempt of a pass that failed `failures` times in a row.
 pub(super) fn retry_after(error: &Error, failures: u32) -> Duration {
     if error.is_race() && failures <= 3 {
         return Duration::from_millis(100);

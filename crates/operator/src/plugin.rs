@@ -1,4 +1,4 @@
-//! The common parts of plugins of the operator's configuration that are asked.
+//! What validators and mutators of the operator's configuration have in common.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use validation::extension::FailurePolicy;
 use validation::extension::settings::{Plugin, Source};
 use validation::extension::subject::{Kind, Subject};
 
-/// A validator or mutator that the configuration names; its rule is an `R`.
+/// A validator or mutator from the configuration; `R` is the type of its rule.
 pub(super) struct Configured<R> {
     pub(super) name: String,
     pub(super) kinds: Vec<Kind>,
@@ -18,17 +18,17 @@ pub(super) struct Configured<R> {
     pub(super) way: Way<R>,
 }
 
-/// How it is asked.
+/// How it is called.
 pub(super) enum Way<R> {
     Rule(Arc<R>),
     Http(Caller),
 }
 
 impl<R> Configured<R> {
-    /// `group` is the part of the option's name: `validators` or `mutators`.
+    /// Creates the plugin; `group` is the part of the option's name: `validators` or `mutators`.
     ///
     /// # Errors
-    /// When no request can be made of its settings.
+    /// If its settings do not make a valid request.
     pub(super) fn new(settings: Plugin<R>, group: &str) -> Result<Self, InvalidPlugin> {
         let Plugin { name, kinds, on_failure, source } = settings;
         let (way, timeout) = match source {
@@ -42,10 +42,10 @@ impl<R> Configured<R> {
     }
 }
 
-/// Calls of the plugin of this group and name.
+/// Returns the caller of the plugin of this group and name.
 ///
 /// # Errors
-/// When no request can be made of its settings.
+/// If its settings do not make a valid request.
 pub(super) fn caller(endpoint: Endpoint, group: &str, name: &str) -> Result<Caller, InvalidPlugin> {
     Caller::new(endpoint).map_err(|error| {
         let key = format!("kubernetes.operator.plugins.{group}.{name}.headers");

@@ -1,7 +1,7 @@
-//! Wakes a resource when a pod of its JobManager is gone: the next JobManager waits for that.
+//! Wakes a resource when a pod of its JobManager is gone, because the next JobManager waits for that.
 //!
-//! Only names and labels are watched, and nothing is kept. Without the right to watch pods the next
-//! JobManager is started a moment later, by looking.
+//! Only names and labels are watched, and nothing is kept. Without the right to watch pods, the next JobManager starts
+//! a moment later, by polling.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::context::Context;
 use super::controller::api;
 use super::watching;
 
-/// Follows the JobManagers' pods of one scope; ends never.
+/// Follows the JobManagers' pods of one scope; never ends.
 pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
     let pods: Api<PartialObjectMeta<Pod>> = api(&context, scope.as_deref());
     let config = watching::labelled("component=jobmanager");
     let mut events = watching::watch(pods, config, context.etcd_restores.follow()).boxed();
     while let Some(event) = events.next().await {
-        // The watch starts again by itself after an error.
+        // The watch restarts by itself after an error.
         if let Ok(watcher::Event::Delete(pod)) = event
             && let Some((namespace, name)) = cluster_of(&pod)
         {
@@ -30,7 +30,7 @@ pub(super) async fn follow_pods(scope: Option<String>, context: Arc<Context>) {
     }
 }
 
-/// Namespace and name of the cluster that a pod belongs to.
+/// Returns namespace and name of the cluster that a pod belongs to.
 pub(super) fn cluster_of(pod: &PartialObjectMeta<Pod>) -> Option<(&str, &str)> {
     let name = pod.metadata.labels.as_ref()?.get("app")?;
     Some((pod.metadata.namespace.as_deref()?, name))

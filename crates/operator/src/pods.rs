@@ -1,4 +1,4 @@
-//! Pods and Deployments as facts: what of their status a decision looks at.
+//! Pods and Deployments as facts: the part of their status that decisions use.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
@@ -12,7 +12,7 @@ use lifecycle::world;
 pub const MAIN_CONTAINER: &str = "flink-main-container";
 
 const CRASH_LOOP: &str = "CrashLoopBackOff";
-/// A container that ended so often is no accident, also while it tries again.
+/// A container that ended this often is no accident, even while it tries again.
 const CRASHES_OF_A_LOOP: i32 = 2;
 
 /// Waiting reasons that mean that a container cannot start.
@@ -25,14 +25,14 @@ const WAITING_PROBLEMS: [&str; 6] = [
     "OOMKilled",
 ];
 
-/// A pull that failed, and the pause until the next one: kubelet goes back and forth between them.
+/// A pull that failed, and the pause until the next one: kubelet alternates between them.
 const PULL_FAILED: &str = "ErrImagePull";
 const PULL_BACK_OFF: &str = "ImagePullBackOff";
 
 /// Reason of a container that used more memory than its limit.
 pub(super) const OOM_KILLED: &str = "OOMKilled";
 
-/// The Deployment of a JobManager as a fact.
+/// Returns the Deployment of a JobManager as a fact.
 pub fn job_manager(deployment: &Workload) -> world::JobManager {
     let Workload { metadata, status } = deployment;
     let created = metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
@@ -45,7 +45,7 @@ pub fn job_manager(deployment: &Workload) -> world::JobManager {
                 && condition.reason.as_deref() == Some("FailedCreate")
         })
         .map(|condition| condition.message.clone().unwrap_or_default());
-    // A JobManager takes longer than this to become available, so a transition so early is none.
+    // A JobManager takes longer than this to become available: with a transition this early, it never was.
     let was_never_available = conditions.iter().any(|condition| {
         let since = condition.last_transition_time.as_ref().map(|Time(at)| *at);
         condition.type_.as_deref() == Some("Available")
@@ -79,15 +79,14 @@ pub fn job_manager(deployment: &Workload) -> world::JobManager {
     }
 }
 
-/// Value of [`ENDING_ANNOTATION`] of a JobManager of which no process ran until it was stopped, by
-/// which the Deployment got this generation. In any other it had replicas again, and what those did
-/// nobody saw.
+/// Value of [`ENDING_ANNOTATION`] for a JobManager of which no process ran until it was stopped, which gave the
+/// Deployment this generation. In any other generation it had replicas again, and what those did is unknown.
 fn never_started(generation: i64) -> String {
     format!("{NEVER_STARTED}/{generation}")
 }
 
-/// Value of [`ENDING_ANNOTATION`] of a JobManager that is stopped, or of one that is stopped in the
-/// version in which no process of it had ever run.
+/// Value of [`ENDING_ANNOTATION`] for a JobManager that is stopped, or for one that is stopped in the version in which
+/// no process of it had ever run.
 pub(super) fn ending(unstarted: Option<&world::DeploymentVersion>) -> String {
     unstarted.map_or_else(|| "true".to_owned(), |seen| never_started(seen.generation + 1))
 }
@@ -98,7 +97,7 @@ fn owner_uid(deployment: &Workload) -> Option<String> {
     ours.map(|owner| owner.uid.clone())
 }
 
-/// The Deployment of a standalone cluster's TaskManagers as a fact.
+/// Returns the Deployment of a standalone cluster's TaskManagers as a fact.
 pub fn task_managers(deployment: &Workload) -> world::TaskManagers {
     let metadata = &deployment.metadata;
     world::TaskManagers {
@@ -109,7 +108,7 @@ pub fn task_managers(deployment: &Workload) -> world::TaskManagers {
     }
 }
 
-/// A JobManager pod as a fact; nothing for one that has ended.
+/// Returns a JobManager pod as a fact; `None` for one that has ended.
 pub fn pod(pod: &Pod) -> Option<world::Pod> {
     let status = pod.status.clone().unwrap_or_default();
     if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
@@ -141,7 +140,7 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
     })
 }
 
-/// When a container last began to run, whether it has ended since or not.
+/// Returns when a container last began to run, whether it has ended since or not.
 fn last_started(container: &ContainerStatus) -> Option<Timestamp> {
     let states = [container.state.as_ref(), container.last_state.as_ref()];
     let started = states.into_iter().flatten().flat_map(|state| {
@@ -152,7 +151,7 @@ fn last_started(container: &ContainerStatus) -> Option<Timestamp> {
     started.flatten().map(|Time(at)| *at).max()
 }
 
-/// Since when Flink runs in a pod; nothing where it does not.
+/// Returns since when Flink has run in a pod; `None` if it does not run.
 pub(super) fn running_since(pod: &Pod) -> Option<Timestamp> {
     let containers = pod.status.as_ref()?.container_statuses.as_deref().unwrap_or_default();
     let main = containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
@@ -160,7 +159,7 @@ pub(super) fn running_since(pod: &Pod) -> Option<Timestamp> {
     Some(*at)
 }
 
-/// No node has room, which may pass.
+/// Returns the problem that no node has room, which may be temporary.
 pub(super) fn unschedulable(conditions: &[PodCondition]) -> Option<world::PodProblem> {
     let condition = conditions.iter().find(|condition| {
         condition.type_ == "PodScheduled"
@@ -191,18 +190,18 @@ pub(super) fn container_problem(container: &ContainerStatus) -> Option<world::Po
     }
     let message = waiting.message.clone().unwrap_or_else(|| reason.clone());
     let message = format!("[{}] {}", container.name, without_back_off(&message));
-    // One trouble has one name and one text, or each try would be told anew.
+    // One problem has one name and one text; otherwise each attempt would be reported again.
     let reason = if reason == PULL_FAILED { PULL_BACK_OFF.to_owned() } else { reason };
     Some(world::PodProblem { reason, message })
 }
 
-/// The cause that a pause between two pulls quotes; Kubernetes before 1.32 quotes none.
+/// Returns the cause that a pause between two pulls quotes; Kubernetes before 1.32 quotes none.
 fn without_back_off(message: &str) -> &str {
     let cause = message.strip_prefix("Back-off pulling image ");
     cause.and_then(|rest| rest.split_once(": ErrImagePull: ")).map_or(message, |(_, cause)| cause)
 }
 
-/// How a container ended that ends again and again, whether it waits for its next try or is at it.
+/// Returns how a container ended that ends again and again, whether it waits for its next attempt or is at it.
 fn crash_of(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
     let state = container.state.as_ref()?;
     let is_waiting =
@@ -219,7 +218,7 @@ fn crash_of(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 /// A container that ends again and again without a message of its own.
 pub(super) struct UnexplainedCrash<'p> {
     pub(super) container: &'p str,
-    /// Its log is that of the run before.
+    /// It runs again, so the log to read is that of the run before.
     pub(super) runs_again: bool,
 }
 
@@ -229,13 +228,13 @@ pub(super) fn unexplained_crash(pod: &Pod) -> Option<UnexplainedCrash<'_>> {
     containers.flatten().find_map(|container| {
         let crash = crash_of(container)?;
         let runs_again = container.state.as_ref().is_some_and(|state| state.running.is_some());
-        // Memory is taken away without a word in the log.
+        // A container that runs out of memory is killed without a word in the log.
         let is_explained = crash.message.is_some() || crash.reason.as_deref() == Some(OOM_KILLED);
         (!is_explained).then_some(UnexplainedCrash { container: &container.name, runs_again })
     })
 }
 
-/// True if a pod is scheduled and has waited for its volumes or sandbox ever since.
+/// Returns `true` if a pod is scheduled and has waited for its volumes or sandbox ever since.
 pub(super) fn waits_for_volumes(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let is_true = |kind: &str| {
@@ -275,7 +274,7 @@ mod tests {
         let stopped = ending(Some(&seen));
         assert!(deployment(4, &stopped).is_stopped_unstarted);
         assert_eq!(deployment(3, &stopped).version, Some(seen));
-        // Scaled up and down again, by an earlier version, or of one that ran.
+        // Scaled up and down again, stopped by an earlier version, or one that had run.
         for (generation, ending) in [(6, &*stopped), (4, NEVER_STARTED), (4, &*ending(None))] {
             let found = deployment(generation, ending);
             assert!(found.is_stopped && !found.is_stopped_unstarted, "{generation} {ending}");

@@ -1,4 +1,4 @@
-//! The pods that try a changed spec: made, looked at and removed.
+//! The pods that try a changed spec: created, checked and removed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,14 +31,14 @@ use lifecycle::world::{PodProblem, PreflightPod, PreflightPods, PreflightState, 
 use render::Objects;
 use render::preflight::{Preflight, ROLE_LABEL};
 
-/// Label by which a ReplicaSet knows the pods of its template.
+/// Label with which a ReplicaSet identifies the pods of its template.
 const HASH_LABEL: &str = "pod-template-hash";
-/// Looks for the ReplicaSet of a Deployment, and the pause between two.
+/// Number of attempts to find the ReplicaSet of a Deployment, and the pause between two.
 const HASH_TRIES: usize = 100;
 const HASH_PAUSE: Duration = Duration::from_millis(50);
-/// Waiting reasons of a container that is on its way.
+/// Waiting reasons of a container that is starting.
 const ON_ITS_WAY: [&str; 2] = ["PodInitializing", "ContainerCreating"];
-/// Of one beside Flink, whose image is all that counts: what it runs is not in every image.
+/// Waiting reasons of a container beside Flink of which only the image matters: what it runs is not in every image.
 const OF_IMAGE: [&str; 5] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -47,7 +47,7 @@ const OF_IMAGE: [&str; 5] = [
     "CreateContainerConfigError",
 ];
 
-/// How the pods stand, and whether those that are missing can be made.
+/// Returns the state of the pods, and whether those that are missing can be created.
 pub(super) async fn known(
     wanted: &Preflight,
     subject: &Subject<'_>,
@@ -72,7 +72,7 @@ pub(super) async fn known(
     for pod in &wanted.as_deployed {
         let Some(refusal) = refused(pod, context).await? else { continue };
         let is_over = match refusal {
-            // The controllers of Kubernetes make it, under another name.
+            // The controllers of Kubernetes create it, under another name.
             Refused::NotAllowed(_) | Refused::Name(_) => continue,
             Refused::Quota(ref message) => {
                 let old = observe::pods_of(subject.namespace(), subject.name(), context).await?;
@@ -96,19 +96,19 @@ pub(super) async fn known(
     Ok(known)
 }
 
-/// Why the API server would not take a pod.
+/// Why the API server would reject a pod.
 #[derive(Debug, Eq, PartialEq)]
 enum Refused {
-    /// The operator may make none.
+    /// The operator may not create pods.
     NotAllowed(String),
-    /// There is one of this name.
+    /// A pod of this name exists.
     Name(String),
     Quota(String),
     Pod(String),
 }
 
 impl Refused {
-    /// Nothing where it is not known.
+    /// Returns `None` if the reason is not known.
     fn of(error: &cluster::Error) -> Option<Self> {
         let text = tell(error);
         match error {
@@ -127,7 +127,7 @@ impl Refused {
     }
 }
 
-/// Whether the API server would refuse the pod, by a dry run.
+/// Returns why the API server would reject the pod, by a dry run.
 async fn refused(pod: &Value, context: &Context) -> Result<Option<Refused>, cluster::Error> {
     match apply::create(&context.client, pod, TRIED).await {
         Ok(_) => Ok(None),
@@ -144,7 +144,7 @@ impl Act<'_, FlinkDeployment> {
         }
         for object in &objects {
             match apply::create(&self.context.client, object, Writer::OPERATOR).await {
-                // One that was made for another spec, before a crash.
+                // It was created for another spec, before a crash.
                 Err(cluster::Error::AlreadyExists { .. }) => self.replace(object).await?,
                 other => drop(other?),
             }
@@ -173,8 +173,8 @@ impl Act<'_, FlinkDeployment> {
         self.remove_all::<ConfigMap>().await
     }
 
-    /// Gives pods that stand by to the Deployments that are about to be made: their labels are those by which the
-    /// ReplicaSets of these will know pods, so that they make none. The ConfigMap that they mount goes with the
+    /// Hands standby pods over to the Deployments that are about to be created: gives them the labels with which the
+    /// ReplicaSets of these will identify pods, so that they create none. The ConfigMap that the pods mount goes to the
     /// JobManager's Deployment, see [`Self::own_config_of_standby`].
     pub(super) async fn hand_over_standby(
         &self,
@@ -203,7 +203,7 @@ impl Act<'_, FlinkDeployment> {
         Ok(())
     }
 
-    /// Gives the ConfigMap of pods that stood by to the JobManager's Deployment, once that has them.
+    /// Gives the ConfigMap of standby pods to the JobManager's Deployment, once that has the pods.
     pub(super) async fn own_config_of_standby(&self, objects: &Objects) -> Result<(), Error> {
         let (namespace, name) = (self.namespace(), self.resource.name_any());
         let Some(own) = objects.config_maps.first().map(|map| &map["metadata"]) else {
@@ -224,8 +224,8 @@ impl Act<'_, FlinkDeployment> {
         Ok(())
     }
 
-    /// By which label the ReplicaSet of such a Deployment will know its pods: one without replicas tells, and is removed
-    /// before there are pods that it could take for its own.
+    /// Returns the label with which the ReplicaSet of such a Deployment will identify its pods. A Deployment without
+    /// replicas reveals it, and is removed before there are pods that it could take for its own.
     async fn template_hash(&self, deployment: &Value) -> Result<Option<String>, Error> {
         let (client, namespace) = (&self.context.client, self.namespace());
         match apply::create(client, deployment, Writer::OPERATOR).await {
@@ -279,7 +279,7 @@ impl Act<'_, FlinkDeployment> {
     }
 }
 
-/// What was made for the resource with this uid.
+/// Lists what was created for the resource with this uid.
 async fn of_cluster<K>(
     namespace: &str,
     name: &str,
@@ -308,7 +308,7 @@ fn seen(pod: &Pod) -> PreflightPod {
     }
 }
 
-/// These labels in the place of those: the others are removed.
+/// Returns a patch that replaces the old labels by the new ones.
 fn replaced(old: &BTreeMap<String, String>, new: &Value) -> Value {
     let gone = old.keys().map(|label| (label.clone(), Value::Null));
     let mut labels: Map<String, Value> = gone.collect();
@@ -348,14 +348,14 @@ fn state(pod: &Pod) -> PreflightState {
     }
 }
 
-/// True if the image of the container is there, whatever becomes of what it runs.
+/// Returns `true` if the image of the container is there, whatever becomes of what it runs.
 fn has_image(container: &ContainerStatus) -> bool {
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
     !container.image_id.is_empty() || reason.is_some_and(|reason| !ON_ITS_WAY.contains(&reason))
 }
 
-/// What keeps a container from running, or made it fail.
+/// Returns what keeps a container from running, or made it fail.
 fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
     let state = container.state.as_ref()?;
     let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
@@ -377,7 +377,7 @@ fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
     Some(problem_of(container, reason, state))
 }
 
-/// The same of a container that runs beside Flink.
+/// Like [`trouble`], for a container that runs beside Flink.
 fn image_trouble(container: &ContainerStatus) -> Option<PodProblem> {
     let state = container.state.as_ref()?;
     let reason = state.waiting.as_ref()?.reason.clone()?;
@@ -392,8 +392,8 @@ fn problem_of(container: &ContainerStatus, reason: String, state: &ContainerStat
     })
 }
 
-/// True if a quota would be used up also when the pods that run have made room for the new ones, by what the API
-/// server says of it: `exceeded quota: NAME, requested: R=1, used: R=2, limited: R=2`.
+/// Returns `true` if a quota would be exceeded even after the running pods have made room for the new ones, according
+/// to the API server's message: `exceeded quota: NAME, requested: R=1, used: R=2, limited: R=2`.
 fn is_over_without(message: &str, old: &[Pod], new: &[Value]) -> bool {
     let amounts = |part: &str| -> BTreeMap<String, f64> {
         let rest = message.split_once(&format!("{part}: ")).map_or("", |(_, rest)| rest);
@@ -411,7 +411,7 @@ fn is_over_without(message: &str, old: &[Pod], new: &[Value]) -> bool {
     })
 }
 
-/// How much of a quota's resource a pod takes.
+/// Returns how much of a quota's resource a pod takes.
 fn amount(pod: &Pod, name: &str) -> f64 {
     if ["pods", "count/pods"].contains(&name) {
         return 1.0;

@@ -1,7 +1,7 @@
-//! Finds out what the operator would do about a resource, or about its deletion, and does nothing.
+//! Finds out what the operator would do about a resource, or about its deletion, without doing it.
 //!
-//! The decision is the operator's own, on facts that are read in the same way. That of a deletion is
-//! made as if it had been asked for now where it was not yet.
+//! The decision is the operator's own, on facts that are read in the same way. A deletion that was not requested yet is
+//! decided as if it were requested now.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -20,19 +20,19 @@ use lifecycle::error_document::message_of;
 use lifecycle::plan::Step;
 use lifecycle::resource::StatusOfJob as _;
 
-/// The next pass over a resource.
+/// What the next pass over a resource would do.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// Why, in a phrase; of a deletion the step that it is at.
+    /// The reason, in a phrase; for a deletion, its current step.
     pub because: String,
-    /// Names of the steps that change something beside the resource's status.
+    /// Names of the steps that change something besides the resource's status.
     pub steps: Vec<&'static str>,
     /// The error that its status would show and does not show yet.
     pub error: Option<String>,
     pub blocker: Option<Blocker>,
 }
 
-/// The next pass over the deletion of an application or a session cluster.
+/// Previews the next pass over the deletion of an application or a session cluster.
 pub async fn of_deployment_deletion(
     mut resource: FlinkDeployment,
     context: &Context,
@@ -41,12 +41,12 @@ pub async fn of_deployment_deletion(
     of_deployment(resource, context).await
 }
 
-/// The next pass over an application or a session cluster.
+/// Previews the next pass over an application or a session cluster.
 pub async fn of_deployment(resource: FlinkDeployment, context: &Context) -> Result<Preview, Error> {
     of(resource, context).await
 }
 
-/// The next pass over the deletion of a session job.
+/// Previews the next pass over the deletion of a session job.
 pub async fn of_session_job_deletion(
     mut resource: FlinkSessionJob,
     context: &Context,
@@ -55,7 +55,7 @@ pub async fn of_session_job_deletion(
     of_session_job(resource, context).await
 }
 
-/// The next pass over a session job.
+/// Previews the next pass over a session job.
 pub async fn of_session_job(
     resource: FlinkSessionJob,
     context: &Context,
@@ -77,7 +77,7 @@ async fn of<K: Scaled>(resource: K, context: &Context) -> Result<Preview, Error>
     })
 }
 
-/// The next pass over the deletion of a snapshot.
+/// Previews the next pass over the deletion of a snapshot.
 pub async fn of_snapshot_deletion(
     mut resource: FlinkStateSnapshot,
     context: &Context,
@@ -86,7 +86,7 @@ pub async fn of_snapshot_deletion(
     of_snapshot(resource, context).await
 }
 
-/// The next pass over a snapshot.
+/// Previews the next pass over a snapshot.
 pub async fn of_snapshot(
     resource: FlinkStateSnapshot,
     context: &Context,
@@ -104,13 +104,13 @@ pub async fn of_snapshot(
     })
 }
 
-/// The message of an error that was not there before.
+/// Returns the message of an error that was not there before.
 fn news(before: Option<&str>, after: Option<&str>) -> Option<String> {
     after.filter(|_| before != after).map(message_of)
 }
 
-/// As a deletion leaves it: one that an operator has never seen would just go, and one that it has
-/// seen carries its finalizer.
+/// Marks a resource as a deletion would: one that an operator has never seen would disappear at once, and one that it
+/// has seen has its finalizer.
 fn mark<K: Operated>(metadata: &mut ObjectMeta) {
     if metadata.deletion_timestamp.is_none() {
         metadata.deletion_timestamp = Some(Time(Timestamp::now()));

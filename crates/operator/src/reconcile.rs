@@ -34,15 +34,15 @@ use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::transitions::etcd_restore::{self, Record};
 use lifecycle::world::{Fact, Facts, Fresh, Question, World};
 
-/// A decision asks for each fact at most once, and for the files of up to three specs.
+/// Maximum number of questions: a decision asks for each fact at most once, and for the files of up to three specs.
 const QUESTIONS_MAX: usize = 29;
 
 /// A kind of resource with a job that is operated.
 pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> {
-    /// As validators call it.
+    /// Name of the kind for validators.
     const SUBJECT: validator::Kind;
 
-    /// The cluster of a session job. An absence is read, so that it is a fact and not a late watch.
+    /// Returns the cluster of a session job. An absence is read, so that it is a fact and not a late watch.
     fn session_cluster(
         &self,
         _context: &Context,
@@ -50,34 +50,34 @@ pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> 
         std::future::ready(Ok(None))
     }
 
-    /// A client of the JobManager. An error is the reason that it cannot be addressed.
+    /// Returns a client of the JobManager, or the reason that it cannot be addressed.
     fn flink(subject: &Subject<'_, Self>, context: &Context) -> Result<Client, String>;
 
-    /// The subject that validators are asked about.
+    /// Returns the subject that validators are asked about.
     fn judged(subject: &Subject<'_, Self>) -> validator::Subject;
 
     fn remembered(_context: &Context, _uid: &str) -> Self::Remembered {
         Self::Remembered::default()
     }
 
-    /// A pass that is to be carried out ends with this status.
+    /// Handles a decision that will be carried out, and ends with this status.
     fn decided(_resource: &Self, _status: &Self::Status, _context: &Context) {}
 
-    /// True if the step starts a job.
+    /// Returns `true` if the step starts a job.
     fn is_start(step: &Self::Step) -> bool;
 
-    /// A plan that starts a job was carried out.
+    /// Notes that a plan that starts a job was carried out.
     fn note_start(_context: &Context, _uid: &str) {}
 
-    /// A plan was not carried out, as the job was not submitted. Answers when to look again.
+    /// Notes that a plan was not carried out, because the job was not submitted. Returns when to look again.
     fn note_failure(_act: &Act<'_, Self>, _failure: NotSubmitted) -> Again {
         None
     }
 
-    /// Notes that objects are missing beside the JobManager Deployment with this uid, so that they are made later.
+    /// Notes that objects are missing beside the JobManager Deployment with this uid, so that they are created later.
     fn note_unfinished(_status: &mut Self::Status, _uid: &String) {}
 
-    /// Answers a question about this kind alone.
+    /// Answers a question that applies to this kind only.
     fn answer(
         question: Question,
         subject: &Subject<'_, Self>,
@@ -85,7 +85,7 @@ pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> 
         facts: &mut Facts,
     ) -> impl Future<Output = cluster::Result<()>> + Send;
 
-    /// Takes a step of this kind alone.
+    /// Takes a step that applies to this kind only.
     fn take(
         act: &mut Act<'_, Self>,
         step: Self::Step,
@@ -121,7 +121,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     let notices: Vec<String> = notices.flatten().collect();
     let taken = match act.take(steps, cluster).await {
         Ok(taken) => taken,
-        // The next pass looks whether the job runs all the same, and tells what went wrong.
+        // The next pass checks whether the job runs all the same, and reports what went wrong.
         Err(Stopped::Submission(failure)) => return Ok(K::note_failure(&act, failure)),
         Err(Stopped::Error(error)) => return Err(Error::Act(error)),
     };
@@ -142,7 +142,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
         context.etcd_restores.forget(&act.uid);
         return Ok(None);
     }
-    // The status of a cluster that was just created follows in a moment, with what becomes of it.
+    // A newer status of a cluster that was just created follows in a moment.
     let may_wait =
         K::JOB == JobKind::FlinkDeployment && (starts || is_waiting) && taken.unfinished.is_none();
     let status = end.clone();
@@ -153,7 +153,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     Ok(look_again.into_iter().chain(next).chain(delay).min())
 }
 
-/// Decides, answering the decision's questions on the way.
+/// Decides, and answers the decision's questions on the way.
 pub(super) async fn plan<K: Scaled>(
     resource: &K,
     status: &K::Status,
@@ -204,7 +204,7 @@ pub(super) async fn plan<K: Scaled>(
     Err(Error::Undecided)
 }
 
-/// The facts in `known` that are no longer on record, because the store went back to `listed`.
+/// Returns the facts in `known` that are no longer on record because the store went back to `listed`.
 pub(super) fn went_back<K: OperatedJob>(known: &K, listed: &K) -> Option<WentBack> {
     let none = K::Status::default();
     let known = record(known, known.status().unwrap_or(&none));
@@ -226,7 +226,7 @@ pub(super) fn seen<K: OperatedJob>(resource: &Guarded<K>, sight: Sight, context:
     index::wake(context, &namespace, K::JOB, &name);
 }
 
-/// How long Flink may take to answer.
+/// Returns how long Flink may take to answer.
 pub(super) fn deadlines(config: &FlinkConfig) -> Result<Deadlines, String> {
     let get = |option| config.get(option).map_err(|error| error.to_string());
     Ok(Deadlines {
@@ -237,8 +237,8 @@ pub(super) fn deadlines(config: &FlinkConfig) -> Result<Deadlines, String> {
     })
 }
 
-/// True if the job on record was seen and runs, or at least has not ended in a session cluster. Its work is on record
-/// again then.
+/// Returns `true` if the job on record was seen running, or in a session cluster at least not ended. Its work is then
+/// on record again.
 fn runs<K: OperatedJob>(world: &World<'_, K>) -> bool {
     let Fact::Known(jobs) = &world.facts.jobs else { return false };
     let id = world.status.job().job_id.as_deref();
@@ -250,7 +250,7 @@ fn runs<K: OperatedJob>(world: &World<'_, K>) -> bool {
     }
 }
 
-/// Names for one decision to use up.
+/// Returns unique names for one decision.
 fn fresh() -> Fresh {
     Fresh {
         job_id: new_trigger_id(),
@@ -259,13 +259,13 @@ fn fresh() -> Fresh {
     }
 }
 
-/// 32 hex digits as a UUID: `8-4-4-4-12`.
+/// Formats 32 hex digits as a UUID: `8-4-4-4-12`.
 fn hyphenated(hex: &str) -> String {
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }
 
-/// One line for each decision that does something or changes the status.
+/// Logs one line for each decision that does something or changes the status.
 fn report<K: OperatedJob>(resource: &K, before: &K::Status, plan: &PlanOf<K>, context: &Context) {
     let steps: Vec<&'static str> = plan.steps.iter().map(Step::name).collect();
     let lifecycle = plan.status.lifecycle_state().map(|it| it.into_str());

@@ -17,7 +17,7 @@ use lifecycle::resource::{JobResource, StatusOfJob as _};
 use state::revision;
 
 impl<K: OperatedJob> Act<'_, K> {
-    /// Puts a superseded spec into the history, with the status of the job that ran by it.
+    /// Adds a superseded spec to the history, with the status of the job that ran with it.
     pub(super) async fn record_revision(
         &self,
         superseded: Superseded<K::Spec>,
@@ -41,7 +41,8 @@ impl<K: OperatedJob> Act<'_, K> {
     }
 }
 
-/// The history of a job: a child's is that of its blue/green deployment, which has specs as its template says them.
+/// Returns the history of a job. For a child, it is that of its blue/green deployment, with specs in the form of its
+/// template.
 pub(super) fn history_of<K: JobResource>(job: &K) -> History {
     let namespace = job.namespace().unwrap_or_default();
     if let Some(parent) = parent_of(job.meta()) {
@@ -53,15 +54,15 @@ pub(super) fn history_of<K: JobResource>(job: &K) -> History {
 }
 
 impl<K: Operated> Act<'_, K> {
-    /// Puts a superseded spec into a history.
+    /// Adds a superseded spec to a history.
     pub(super) async fn put_into_history(
         &self,
         history: &History,
         content: revision::Content,
     ) -> Result<(), Error> {
         match revisions::record(&self.context.client, history, content).await {
-            // History is a convenience: an upgrade goes on without the right to write it, and
-            // under a name that is too long for a label.
+            // History is a convenience: an upgrade continues without the right to write it, and under a name that is
+            // too long for a label.
             Err(
                 error @ (cluster::Error::Forbidden { .. }
                 | cluster::Error::Invalid { .. }

@@ -1,7 +1,6 @@
-//! Finds out what the operator would do about a change that nobody has made yet, pass after pass.
+//! Finds out what the operator would do about a change that has not been made yet, pass after pass.
 //!
-//! The facts are read as a pass reads them; what follows is [`lifecycle::rehearsal`]'s. Nothing is
-//! written.
+//! The facts are read as in a pass; [`lifecycle::rehearsal`] does the rest. Nothing is written.
 
 use std::borrow::Cow;
 
@@ -20,10 +19,10 @@ use clients::cluster;
 use lifecycle::rehearsal::{Outcome, PASSES_MAX, Rehearsal, Rehearsed};
 use lifecycle::world::{Fact, PreflightPods, Question, UNTRIABLE};
 
-/// A rehearsal makes so many passes and answers so many questions, at most.
+/// Maximum number of passes and answers of a rehearsal.
 const ROUNDS_MAX: usize = PASSES_MAX + 27;
 
-/// The resource as a pass would see it: with what the autoscaler has in force of its job.
+/// Returns the resource as a pass would see it: with the autoscaler's decision in force for its job.
 pub async fn scaled_deployment(
     wanted: &FlinkDeployment,
     context: &Context,
@@ -46,7 +45,7 @@ async fn scaled<K: Scaled>(wanted: &K, context: &Context) -> Result<K, Error> {
     scaled.await.map(Cow::into_owned).map_err(Error::Observe)
 }
 
-/// Finds out what would be done about `wanted`, which has the status that is stored.
+/// Finds out what would be done about `wanted`, which has the stored status.
 pub async fn of_deployment(wanted: FlinkDeployment, context: &Context) -> Result<Outcome, Error> {
     of(wanted, context).await
 }
@@ -56,7 +55,7 @@ pub async fn of_session_job(wanted: FlinkSessionJob, context: &Context) -> Resul
     of(wanted, context).await
 }
 
-/// Like [`of_deployment`], for a blue/green deployment. What is changed in place is a change of that child.
+/// Like [`of_deployment`], for a blue/green deployment. A change in place is a change of that child.
 pub async fn of_blue_green(
     wanted: FlinkBlueGreenDeployment,
     context: &Context,
@@ -94,7 +93,7 @@ async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outco
             Ok(false) => return Ok(rehearsal.outcome()),
             Err(Question::Refusal(objects)) => {
                 let refusal = objects::refusal(&objects, context).await;
-                // The rights of whoever asks say nothing about those of the operator.
+                // The caller's rights say nothing about those of the operator.
                 let refusal = refusal.map_err(Error::Observe)?.filter(|it| !it.is_of_rights());
                 rehearsal.facts.refusal = Fact::Known(refusal.map(|it| it.to_string()));
             }

@@ -1,4 +1,4 @@
-//! Reporters that tell metrics by themselves, each from a task of its own.
+//! Reporters that push metrics, each from its own task.
 
 mod otlp;
 mod server;
@@ -26,17 +26,16 @@ use metrics::flat::{GRAPHITE, STATSD};
 use metrics::log::lines;
 use metrics::{Identity, Metrics, influxdb, text};
 
-/// Lines that are written to the log before others have their turn.
+/// Number of lines to write to the log before other tasks get their turn.
 const LINES_AT_ONCE: usize = 200;
 
-/// The longest that a reporter may take to end.
+/// Maximum time that a reporter may take to end.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Told once an interval, until `end`. A report that fails is not made up for: the next one has newer
-/// values.
+/// Reports once per interval, until `end`. A failed report is not repeated: the next one has newer values.
 ///
 /// # Errors
-/// The reason that it does not start.
+/// Why it does not start.
 pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Result<(), Error> {
     let Some(identity) = metrics.identity().cloned() else { return Ok(()) };
     let interval = settings.interval;
@@ -52,7 +51,7 @@ pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Re
             Some(Ok(())) => failures = 0,
             Some(Err(error)) => {
                 failures += 1;
-                // One that is away for long does not fill the log as well.
+                // A receiver that is away for long must not fill the log as well.
                 if failures.is_power_of_two() {
                     let to = reporter.sink.name();
                     tracing::warn!(failures, error = tell(&error), "metrics were not sent to {to}");
@@ -68,7 +67,7 @@ pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Re
     Ok(())
 }
 
-/// Everything that is counted now.
+/// Returns all current metrics.
 fn all(metrics: &Metrics) -> Vec<Family> {
     let mut families = metrics.families(fence::now());
     if metrics.wants_process() {
@@ -77,14 +76,14 @@ fn all(metrics: &Metrics) -> Vec<Family> {
     families
 }
 
-/// One that tells.
+/// Reports metrics to one sink.
 struct Reporter {
     identity: Identity,
     timeout: Duration,
     sink: Sink,
 }
 
-/// Whom it tells.
+/// Where metrics are reported to.
 enum Sink {
     Log(Scopes),
     Otlp(Collector),
@@ -148,7 +147,7 @@ impl Reporter {
         Ok(())
     }
 
-    /// Leaves nothing that would be taken for what is counted now.
+    /// Leaves nothing behind that would be taken for current values.
     async fn end(&self) -> Result<(), Error> {
         if let Sink::PushGateway { group, is_deleted: true, .. } = &self.sink {
             drop(group.answer(group.request(Method::DELETE)).await?);
@@ -170,7 +169,7 @@ impl Sink {
     }
 }
 
-/// Where the gateway keeps the metrics of this process.
+/// Returns where the gateway keeps the metrics of this process.
 fn group(gateway: &PushGateway) -> Url {
     let suffix = if gateway.has_suffix { new_trigger_id() } else { String::new() };
     let mut url = gateway.url.clone();

@@ -23,13 +23,13 @@ use super::kind::{Guarded, Operated};
 use super::pass::{self, Again};
 use clients::flink::patience::{self, Patience};
 
-/// Passes that may wait for Flink outside of their controllers. Any more keep the slots they have.
+/// Maximum number of passes that wait for Flink outside of their controllers. Any more keep the slots they have.
 const WAITING_MAX: usize = 2000;
-/// Passes that may work at the same time after they waited outside of their controllers.
+/// Maximum number of passes that work at the same time after they waited outside of their controllers.
 const RESUMED_MAX: usize = 16;
 /// The pause after a pass that waited for Flink is at least the time it waited, times this.
 const REST_FACTOR: u32 = 3;
-/// The longest pause for that reason.
+/// Maximum pause for that reason.
 const REST_MAX: Duration = Duration::from_secs(30);
 
 /// The passes that have left the slots of their controllers, and the slots they use instead.
@@ -57,7 +57,7 @@ pub(super) struct Cancellation {
 
 /// The state of a resource whose pass has left its slot.
 enum Absence {
-    /// The pass continues. `is_wanted` says that another one was asked for meanwhile.
+    /// The pass continues. `is_wanted` says that another one was requested meanwhile.
     Away { is_wanted: bool },
     /// The pass has ended and its pause runs, which the next pass cancels.
     Resting(CancellationToken),
@@ -66,7 +66,7 @@ enum Absence {
 /// The next step after a pass that was away.
 #[derive(Debug)]
 enum End {
-    /// Another one, which was asked for meanwhile.
+    /// Another pass, which was requested meanwhile.
     Wanted,
     Rest(CancellationToken),
     Nothing,

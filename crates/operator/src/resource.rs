@@ -1,5 +1,5 @@
-//! One resource while a plan is carried out: what is written to the resource itself and told about
-//! it, the same for every kind.
+//! One resource while a plan is carried out: what is written to the resource itself and reported about it, in the same
+//! way for every kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use config::OperatorConfig;
 use lifecycle::audit;
 use lifecycle::event::Event;
 
-/// Times that a status is written again after somebody changed another part of the resource.
+/// Number of times that a status is written again after someone changed another part of the resource.
 const CONFLICTS_MAX: usize = 3;
 
 /// One resource while a plan is carried out.
 pub(super) struct Act<'a, K: Operated> {
     pub(super) context: &'a Context,
-    /// With the resource version of the last write.
+    /// Has the resource version of the last write.
     pub(super) resource: K,
-    /// The status that is stored.
+    /// The stored status.
     pub(super) stored: K::Status,
     pub(super) uid: String,
-    /// The configuration of this pass: one that is reloaded meanwhile counts for the next.
+    /// The configuration of this pass: one that is reloaded meanwhile applies to the next.
     pub(super) operator: Arc<OperatorConfig>,
 }
 
@@ -54,7 +54,7 @@ impl<'a, K: Operated> Act<'a, K> {
         let answer = apply::set_finalizers(&self.context.client, &self.resource, &finalizers).await;
         let stored = match answer {
             Ok(stored) => stored,
-            // It is gone already, which is what removing the last finalizer leads to.
+            // It is already gone, as happens when the last finalizer is removed.
             Err(cluster::Error::NotFound { .. }) if !add => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -69,7 +69,7 @@ impl<'a, K: Operated> Act<'a, K> {
         Ok(())
     }
 
-    /// Tells that the resource is let go, or gone where nobody had to let it go.
+    /// Reports that the finalizer was removed, or that the resource is gone if it had none.
     pub(super) fn report_end(&self) {
         note(&audit::of_release(K::KIND.into_str()));
         self.notify_listeners(&Happening::Deleted { last: &self.stored });
@@ -81,8 +81,8 @@ impl<'a, K: Operated> Act<'a, K> {
         K::kept(self.context).remember(&self.uid, Written { resource_version, pending: None });
     }
 
-    /// Replaces the stored status. When another part of the resource changed meanwhile the write is
-    /// repeated; when the status itself did, nothing is written.
+    /// Replaces the stored status. If another part of the resource changed meanwhile, the write is repeated; if the
+    /// status itself did, nothing is written.
     pub(super) async fn write_status(&mut self, status: &K::Status) -> Result<(), Error> {
         if *status == self.stored {
             return Ok(());
@@ -122,7 +122,7 @@ impl<'a, K: Operated> Act<'a, K> {
         Err(Error::StatusTaken)
     }
 
-    /// Keeps a status that is true and may wait, or writes it.
+    /// Keeps a status that is current and may wait, or writes it.
     pub(super) async fn end_with(
         &mut self,
         status: K::Status,
@@ -172,7 +172,7 @@ impl<'a, K: Operated> Act<'a, K> {
                 self.notify_listeners(&Happening::Event(&event));
             }
             Ok(false) => {}
-            // An event tells what happens; it must not keep it from happening.
+            // An event reports what happens; a failure to record it must not prevent that.
             Err(error) => {
                 tracing::warn!(reason = event.reason, error = tell(&error), "event not recorded");
             }
@@ -192,13 +192,13 @@ impl<'a, K: Operated> Act<'a, K> {
     }
 }
 
-/// Adds a line to the audit log: part of the log, with a name of its own for `KUBECTL_FLINK_LOG`. The
-/// span around it says which resource it is about.
+/// Adds a line to the audit log: part of the log, with its own name for `KUBECTL_FLINK_LOG`. The span around it says
+/// which resource it is about.
 pub(super) fn note(line: &str) {
     tracing::info!(target: "kubectl_flink::audit", "{line}");
 }
 
-/// Writes statuses that were allowed to wait, before the process leaves.
+/// Writes statuses that were allowed to wait, before the process ends.
 pub(super) async fn flush<K: Operated>(context: &Context) {
     let kept = K::kept(context);
     let pending = kept.pending();
@@ -217,7 +217,7 @@ pub(super) async fn flush<K: Operated>(context: &Context) {
         let mut act = Act::new(context, resource.clone());
         let span = super::about::span(&K::kind(&()), resource.meta());
         if let Err(error) = act.write_status(&status).instrument(span).await {
-            // The next process finds out by the Deployment's annotation.
+            // The next process finds out from the Deployment's annotation.
             tracing::warn!(name = resource.name_any(), error = tell(&error), "status not written");
         }
     }

@@ -1,5 +1,5 @@
-//! Removes what former clusters and jobs left behind, once it is old: what `kubectl flink gc` would,
-//! without what leads to state.
+//! Removes what former clusters and jobs left behind, once it is old: what `kubectl flink gc` would remove, except for
+//! what leads to state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use clients::cluster::read::Scope;
 use config::options;
 use state::garbage::{Rules, garbage};
 
-/// Pause before each look. Leftovers are kept for days, so nothing is in a hurry.
+/// Pause before each check. Leftovers are kept for days, so nothing is urgent.
 const PAUSE: Duration = Duration::from_hours(6);
-/// Objects removed after one look; the next one goes on.
+/// Maximum number of objects to remove after one check; the next one continues.
 const REMOVALS_MAX: usize = 100;
 
-/// Looks again and again; ends never.
+/// Checks again and again; never ends.
 pub(super) async fn keep_tidy(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -38,7 +38,7 @@ pub(super) async fn keep_tidy(context: Arc<Context>) {
     }
 }
 
-/// A namespace that is given up while it is looked at is left as it is.
+/// Removes leftovers. A namespace that is given up meanwhile is left as it is.
 async fn tidy(
     context: &Context,
     namespace: Option<String>,

@@ -1,5 +1,4 @@
-//! The tasks of the operator: watches, one controller per kind and namespace scope, and an orderly
-//! end.
+//! The tasks of the operator: watches, one controller per kind and namespace scope, and an orderly shutdown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,9 +29,9 @@ use config::namespaces::Namespaces;
 use config::options;
 use election::shard::shard_of;
 
-/// How soon a watch that has shown what is there is noticed.
+/// Time between checks whether a watch has completed its first list.
 const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
-/// How long a namespace that is new is waited for, to tell whether it can be read.
+/// Maximum time to find out whether a new namespace can be read.
 const PROBE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Which resources to operate.
@@ -43,7 +42,7 @@ pub enum Watch {
 }
 
 impl Watch {
-    /// As people say it, with the labels that are asked for.
+    /// Returns the scope in words, with the label selector if there is one.
     pub fn in_words(&self, label_selector: Option<&str>) -> String {
         let mut words = match self {
             Self::AllNamespaces => "all namespaces".to_owned(),
@@ -56,7 +55,7 @@ impl Watch {
         words
     }
 
-    /// One API per scope, `None` for the whole cluster.
+    /// Returns the scopes, one per API; `None` for the whole cluster.
     pub fn scopes(&self) -> BTreeSet<Option<String>> {
         match self {
             Self::AllNamespaces => [None].into(),
@@ -74,13 +73,13 @@ impl From<Namespaces> for Watch {
     }
 }
 
-/// The share of this process in the watched namespaces, where several share them.
+/// The share of this process if several processes divide the watched namespaces.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Part {
-    /// Into how many shards namespaces are divided.
+    /// Number of shards that the namespaces are divided into.
     pub shards: u16,
     pub held: BTreeSet<u16>,
-    /// The namespaces that there are: what the whole cluster consists of.
+    /// All existing namespaces: what the whole cluster consists of.
     pub namespaces: BTreeSet<String>,
 }
 
@@ -91,8 +90,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// A shard is made of whole namespaces, each with watches of its own: one that is given up ends
-    /// with all that was about it.
+    /// Returns the scopes to watch. A shard consists of whole namespaces, each with its own watches, so that giving one
+    /// up ends everything about it.
     fn scopes(&self) -> BTreeSet<Scope> {
         let Some(Part { shards, held, namespaces }) = &self.part else {
             return self.watch.scopes();
@@ -109,7 +108,7 @@ impl Wanted {
 pub struct Operator {
     pub context: Arc<Context>,
     scopes: Scopes,
-    /// Locked while the scopes become so.
+    /// Locked while the scopes change to match it.
     wanted: Mutex<Wanted>,
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
@@ -128,7 +127,7 @@ pub fn start_part(
     part: Option<Part>,
 ) -> Operator {
     let stop = CancellationToken::new();
-    // The start of the program made sure of it.
+    // Checked when the program started.
     context.deployments.set_served();
     context.is_selective = label_selector.is_some();
     let wants_snapshots = context.operator().base.get(&options::SNAPSHOT_RESOURCE_ENABLED);
@@ -141,7 +140,7 @@ pub fn start_part(
     let settings = Settings {
         context: Arc::clone(&context),
         label_selector: label_selector.map(str::to_owned),
-        // Scopes that are opened later have the same.
+        // Scopes that are opened later use the same value.
         concurrency: controller::concurrency(&context),
         cancellation: Cancellation { stop: stop.clone(), ..Cancellation::default() },
     };
@@ -165,17 +164,17 @@ pub fn start_part(
 }
 
 impl Operator {
-    /// Every deployment in scope as the watch last saw it; an error for each that cannot be read.
+    /// Returns every deployment in scope as the watch last saw it, or an error for each that cannot be read.
     pub fn resources(&self) -> Vec<Arc<DeserializeGuard<FlinkDeployment>>> {
         self.context.deployments.all()
     }
 
-    /// Every session job in scope as the watch last saw it; none where the kind is not installed.
+    /// Returns every session job in scope as the watch last saw it; empty if the kind is not installed.
     pub fn session_jobs(&self) -> Vec<Arc<DeserializeGuard<FlinkSessionJob>>> {
         self.context.session_jobs.all()
     }
 
-    /// Operates these namespaces from now on, and no others. What is in the others stays as it is.
+    /// Operates these namespaces and no others from now on. Resources in the others stay as they are.
     pub async fn watch(&self, watch: &Watch) -> Moved {
         let mut wanted = self.wanted.lock().await;
         wanted.watch = watch.clone();
@@ -188,19 +187,19 @@ impl Operator {
         moved
     }
 
-    /// Operates this part of the namespaces from now on: passes about others have ended when this has.
+    /// Operates this part of the namespaces from now on. When it returns, passes in other namespaces have ended.
     pub async fn share(&self, part: Part) -> Moved {
         let mut wanted = self.wanted.lock().await;
         wanted.part = Some(part);
         self.scopes.set(&wanted.scopes()).await
     }
 
-    /// True if all namespaces of the cluster are watched, whichever there are.
+    /// Returns `true` if all namespaces of the cluster are watched, including future ones.
     pub async fn watches_all(&self) -> bool {
         self.wanted.lock().await.watch == Watch::AllNamespaces
     }
 
-    /// A watch tries again by itself; why it has nothing to show is told once.
+    /// Logs once why a scope cannot be read; the watch itself retries.
     async fn report_unreadable(&self, scope: &Scope) {
         let probe = controller::probe::<FlinkDeployment>(scope.as_deref(), &self.context);
         if let Ok(Err(error)) = tokio::time::timeout(PROBE_MAX, probe).await {
@@ -209,31 +208,31 @@ impl Operator {
         }
     }
 
-    /// Waits until the watches have shown what is there.
+    /// Waits until the watches have completed their first lists.
     pub async fn ready(&self) {
         for (_, store) in self.context.deployments.stores() {
-            // A store wakes only the last one that waits, which may be its controller: look again.
-            // An error means that the task ended, which `stop` reports.
+            // A store wakes only its last waiter, which may be its controller, so check repeatedly. An error means that
+            // the task ended, which `stop` reports.
             while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
         }
         for (scope, store) in self.context.session_jobs.stores() {
             let probe = controller::probe::<FlinkSessionJob>(scope.as_deref(), &self.context);
-            // A kind that is not there has nothing to show.
+            // A kind that is not installed has nothing to list.
             if probe.await.is_ok() {
                 while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
             }
         }
     }
 
-    /// Lets the passes that run come to their end, writes what is known and stops.
+    /// Lets running passes finish, writes pending statuses and stops.
     pub async fn stop(mut self) {
         let _is_orderly = self.rest().await;
         self.report_the_rest().await;
     }
 
-    /// Lets the passes that run come to their end, and writes what is known. What takes longer than
-    /// `kubernetes.operator.termination.timeout` is dropped, as by a crash: then answers `false`,
-    /// and a write of it may still be on its way.
+    /// Lets running passes finish and writes pending statuses. Whatever takes longer than
+    /// `kubernetes.operator.termination.timeout` is dropped as in a crash; `false` is returned then, and one of its
+    /// writes may still be in flight.
     pub async fn rest(&mut self) -> bool {
         self.stop.cancel();
         let end = Instant::now() + termination_timeout(&self.context);
@@ -257,12 +256,12 @@ impl Operator {
         is_orderly && is_flushed
     }
 
-    /// Gives listeners what they were not told yet, for a while.
+    /// Delivers pending events to listeners, for a limited time.
     pub async fn report_the_rest(self) {
         self.context.listeners.finish().await;
     }
 
-    /// Drops whatever runs, where it is.
+    /// Drops all running work immediately.
     pub fn abandon(&mut self) {
         self.stop.cancel();
         self.scopes.abandon();
@@ -274,7 +273,7 @@ impl Operator {
     }
 }
 
-/// Wakes resources that validators have answered about.
+/// Wakes resources for which validators have answered.
 async fn follow_verdicts(mut late: Receiver<Judged>, context: Arc<Context>) {
     while let Some(Judged { kind, namespace, name }) = late.recv().await {
         match kind {

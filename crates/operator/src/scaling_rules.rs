@@ -1,5 +1,5 @@
-//! Evaluators, executors and alignment modes of the operator's configuration, asked for the
-//! autoscaler: expressions beside the tasks that wait, and addresses over HTTP.
+//! Evaluators, executors and alignment modes of the operator's configuration, called for the autoscaler: expressions on
+//! blocking threads, and addresses over HTTP.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use autoscaler::settings::Settings;
 use config::FlinkConfig;
 use config::plugin::InvalidPlugin;
 
-/// How long all rules of a job may take for one cycle.
+/// Maximum time for all rules of a job in one cycle.
 const ASKING_MAX: Duration = Duration::from_mins(1);
 
 /// The rules of an installation.
@@ -28,10 +28,10 @@ pub struct ScalingRules {
 }
 
 impl ScalingRules {
-    /// Those that `config` defines.
+    /// Returns the rules that `config` defines.
     ///
     /// # Errors
-    /// Everything that is wrong with them, so that one edit can mend it.
+    /// Everything that is wrong with them, so that one edit can fix it.
     pub fn configured(config: &FlinkConfig) -> Result<Self, Vec<InvalidPlugin>> {
         let rules = Rules::read(config)?;
         let mut callers = HashMap::new();
@@ -42,20 +42,20 @@ impl ScalingRules {
         Ok(Self { rules: Arc::new(rules), callers: Arc::new(callers) })
     }
 
-    /// Checks that there is every rule that a job names.
+    /// Checks that every rule that a job names exists.
     ///
     /// # Errors
-    /// Says which one is not there, and what defines it.
+    /// Says which one does not exist, and what defines it.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
         self.rules.check(settings)
     }
 
-    /// When the rules of a cycle that begins now have to have answered.
+    /// Returns the deadline for the rules of a cycle that begins now.
     pub(super) fn deadline() -> Instant {
         Instant::now() + ASKING_MAX
     }
 
-    /// The answer to a question.
+    /// Returns the answer to a question.
     ///
     /// # Errors
     /// Why there is none, for users.
@@ -71,7 +71,7 @@ impl ScalingRules {
     async fn ask(&self, question: &Question) -> Result<Value, String> {
         let Some(caller) = self.callers.get(&question.of) else {
             let (rules, question) = (Arc::clone(&self.rules), question.clone());
-            // An expression over many vertices takes its time; others go on meanwhile.
+            // An expression over many vertices takes time; other tasks continue meanwhile.
             let answer = tokio::task::spawn_blocking(move || rules.evaluate(&question)).await;
             return answer.map_err(|_| "the evaluation of its rule did not finish".to_owned())?;
         };
@@ -84,7 +84,7 @@ impl ScalingRules {
         serde_json::from_slice(&answer).map_err(|error| format!("its answer is not JSON: {error}"))
     }
 
-    /// Makes a cycle, with the answers of all rules that it asks.
+    /// Runs a cycle, with the answers of all rules that it calls.
     pub async fn cycle(&self, state: &State, facts: &Facts<'_>) -> Cycle {
         let (mut answers, deadline) = (Answers::new(), Self::deadline());
         loop {

@@ -1,8 +1,8 @@
-//! The namespaces that are watched, which may become others while the operator works.
+//! The namespaces that are watched, which may change while the operator runs.
 //!
-//! A scope, a namespace or the whole cluster, has its watches and a controller for each kind. One
-//! that is closed lets its passes come to their end; its objects stay as they are. A scope is opened
-//! only after those that are given up have ended, so that no resource ever has two controllers.
+//! A scope, a namespace or the whole cluster, has its own watches and a controller for each kind. When it is closed,
+//! its passes finish and its objects stay as they are. A scope is opened only after those that are given up have ended,
+//! so that no resource ever has two controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use ::api::deployment::FlinkDeployment;
 use clients::cluster::workload::Workload;
 use config::options;
 
-/// How long passes may take to their end, where the configuration says nonsense.
+/// How long passes may take to finish if the configuration is invalid.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long statuses that were allowed to wait may take to be written.
+/// Maximum time to write statuses that were allowed to wait.
 pub(super) const FLUSH_MAX: Duration = Duration::from_secs(5);
 
-/// A namespace, or with `None` the whole cluster.
+/// A namespace, or `None` for the whole cluster.
 pub(super) type Scope = Option<String>;
 
 /// The scopes that are watched.
 pub(super) struct Scopes {
     settings: Settings,
-    /// Snapshots are resources here.
+    /// Whether snapshots are resources here.
     has_snapshots: bool,
     opened: Mutex<BTreeMap<Scope, Open>>,
 }
@@ -60,19 +60,19 @@ impl Scopes {
         Self { settings, has_snapshots, opened: Mutex::default() }
     }
 
-    /// Opens the first ones.
+    /// Opens the first scopes.
     pub(super) fn open_first(&mut self, wanted: &BTreeSet<Scope>) {
         let all = wanted.iter().map(|scope| (scope.clone(), self.open(scope))).collect();
         *self.opened.get_mut() = all;
     }
 
-    /// Watches these and no others.
+    /// Watches these scopes and no others.
     pub(super) async fn set(&self, wanted: &BTreeSet<Scope>) -> Moved {
         let mut opened = self.opened.lock().await;
         let mut moved = Moved::default();
         let former: Vec<Scope> =
             opened.keys().filter(|it| !wanted.contains(*it)).cloned().collect();
-        // All of them at once: none begins another pass while one that was named before it ends.
+        // All of them at once: none begins another pass while one before it ends.
         former
             .iter()
             .filter_map(|scope| opened.get(scope))
@@ -82,7 +82,7 @@ impl Scopes {
             if let Some(open) = opened.get_mut(&scope) {
                 self.close(&scope, open, end).await;
             }
-            // Only now: whoever stops the operator meanwhile has to wait for its tasks.
+            // Only now: a caller that stops the operator meanwhile must wait for its tasks.
             opened.remove(&scope);
             moved.closed.push(shown(&scope));
         }
@@ -112,7 +112,7 @@ impl Scopes {
             controller::spawn(context.blue_greens.open(scope.clone()), settings.clone()),
         ];
         if self.has_snapshots {
-            // Whose snapshot it is, its job says: the labels of the snapshot itself do not count.
+            // The job determines whose snapshot it is: the labels of the snapshot itself are ignored.
             let settings = Settings { label_selector: None, ..settings };
             tasks.push(controller::spawn(context.snapshots.open(scope.clone()), settings));
         }
@@ -128,7 +128,7 @@ impl Scopes {
         Open { cancellation, tasks }
     }
 
-    /// Ends what was stopped: its passes until `end`.
+    /// Ends what was stopped: its passes have until `end`.
     async fn close(&self, scope: &Scope, open: &mut Open, end: Instant) {
         let context = &self.settings.context;
         let Open { cancellation, tasks } = open;
@@ -160,7 +160,7 @@ impl Scopes {
         context.metrics.scope_closes(namespace, now());
     }
 
-    /// Lets every task come to its end, or drops it at `end`: then answers `false`.
+    /// Lets every task finish, or drops it at `end` and returns `false`.
     pub(super) async fn finish(&mut self, end: Instant) -> bool {
         let mut is_orderly = true;
         for open in self.opened.get_mut().values() {
@@ -172,7 +172,7 @@ impl Scopes {
         is_orderly
     }
 
-    /// Drops whatever runs, where it is.
+    /// Drops all running work immediately.
     pub(super) fn abandon(&mut self) {
         for open in self.opened.get_mut().values() {
             open.cancellation.stop.cancel();
@@ -181,10 +181,10 @@ impl Scopes {
     }
 }
 
-/// Waits for each task until `end`, and drops those that take longer; then answers `false`.
+/// Waits for each task until `end`, drops those that take longer, and returns `false` then.
 pub(super) async fn finish(tasks: &mut Vec<JoinHandle<()>>, end: Instant) -> bool {
     let mut is_orderly = true;
-    // One by one, so that what was waited for is not waited for again.
+    // One by one, so that no task is awaited twice.
     while let Some(task) = tasks.last_mut() {
         match tokio::time::timeout_at(end, &mut *task).await {
             Ok(Ok(())) => {}
@@ -199,13 +199,13 @@ pub(super) async fn finish(tasks: &mut Vec<JoinHandle<()>>, end: Instant) -> boo
     is_orderly
 }
 
-/// `kubernetes.operator.termination.timeout`.
+/// Returns `kubernetes.operator.termination.timeout`.
 pub(super) fn termination_timeout(context: &Context) -> Duration {
     let within = context.operator().base.get(&options::TERMINATION_TIMEOUT);
     within.unwrap_or(TERMINATION_TIMEOUT)
 }
 
-/// As people say it.
+/// Returns the scope in words.
 pub(super) fn shown(scope: &Scope) -> String {
     scope.clone().unwrap_or_else(|| "all namespaces".to_owned())
 }
@@ -216,7 +216,7 @@ async fn follow_clusters(
     context: Arc<Context>,
 ) {
     while let Some(event) = events.next().await {
-        // The watch starts again by itself after an error.
+        // The watch restarts by itself after an error.
         let Ok(deployment) = event else { continue };
         let owners = deployment.metadata.owner_references.unwrap_or_default();
         if let Some(owner) = owners.iter().find(|owner| owner.kind == "FlinkDeployment") {

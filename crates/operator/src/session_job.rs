@@ -1,4 +1,4 @@
-//! The controller of `FlinkSessionJob`: what is its own of a pass.
+//! The controller of `FlinkSessionJob`: the parts of a pass that are specific to it.
 
 mod act;
 pub(super) mod jar;
@@ -56,7 +56,7 @@ impl Operated for FlinkSessionJob {
 
     fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
         reconcile::seen(resource, sight, context);
-        // A session cluster waits for the end of its jobs before it goes.
+        // A session cluster waits for its jobs to end before it is deleted.
         if let Ok(job) = &resource.0
             && let Some(cluster) = session_cluster_of(job, job.status.as_ref())
         {
@@ -155,7 +155,7 @@ impl OperatedJob for FlinkSessionJob {
     }
 }
 
-/// Looks at the jobs of a session cluster soon: it became ready, or changed, or went.
+/// Wakes the jobs of a session cluster, because it became ready, changed, or was deleted.
 pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context) {
     let Ok(cluster) = &cluster.0 else { return };
     if cluster.spec.job.is_some() {
@@ -171,7 +171,7 @@ pub(super) fn wake_jobs_of(cluster: &Guarded<FlinkDeployment>, context: &Context
     }
 }
 
-/// True if the job is in this cluster. Most stored specs need not be parsed to tell.
+/// Returns `true` if the job is in this cluster. Most stored specs need not be parsed to know that.
 fn is_in(job: &FlinkSessionJob, cluster: &str) -> bool {
     let last = job.status.as_ref().map(|status| &status.reconciliation_status);
     let last = last.and_then(|status| status.last_reconciled_spec.as_deref());

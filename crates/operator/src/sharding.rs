@@ -1,10 +1,10 @@
-//! Shares the namespaces with other operators: holds the Leases of shards, and has the rest of the
-//! operator work on what is in them.
+//! Shares the namespaces with other operators: holds the Leases of shards, and has the rest of the operator work on
+//! what is in them.
 //!
-//! [`::election::shard`] says which Lease to ask for and which to give back; each is held as the one
-//! of a single leader is ([`super::election`]), behind a gate of the [`Fence`] of its own. Beside them
-//! all who go by the same number of shards hold one Lease together, so that those who go by another
-//! number, or by none, stand by. A process that loses a Lease ends, with all of its shards.
+//! [`::election::shard`] decides which Lease to request and which to give back. Each is held like that of a single
+//! leader ([`super::election`]), behind its own gate of the [`Fence`]. All processes with the same number of shards
+//! also hold one Lease together, so that those with another number, or without shards, stand by. A process that loses a
+//! Lease ends, with all of its shards.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -29,37 +29,37 @@ use ::election::lease::Lost;
 use ::election::shard::{Move, Roster, Tenure, View, lease_name, moves, number_holder, shard_of};
 use clients::fence::{self, Fence};
 
-/// How long writes that have begun may take when a shard is given up: longer than most requests, and
-/// the passes that make them have ended before.
+/// How long writes in flight may take when a shard is given up: longer than most requests, and the passes that make
+/// them have ended before.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// How long giving all Leases back may take.
+/// Maximum time to give all Leases back.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
-/// How often is looked whether a time has come, when nothing is told of.
+/// How often to check whether an action is due if there is no notification.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How the work is shared.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The Lease of the number, and who this process is.
+    /// The Lease of the number of shards, and the identity of this process.
     pub election: election::Settings,
     pub shards: u16,
 }
 
 impl Settings {
-    /// A fence with a gate for each shard.
+    /// Returns a fence with a gate for each shard.
     pub fn fence(&self) -> Fence {
         Fence::shut_in_parts(self.shards, shard_of)
     }
 }
 
-/// The intention for the Lease of a shard.
+/// The intended action on the Lease of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Wish {
-    /// It is left to others; one that is held is kept.
+    /// Leaves it to others; keeps one that is held.
     #[default]
     Leave,
     Take,
-    /// It is given back, unless a write may be on its way still: then it ends by itself.
+    /// Gives it back, unless a write may still be in flight: then it expires by itself.
     GiveBack {
         is_orderly: bool,
     },
@@ -70,14 +70,14 @@ enum Wish {
 struct Verdicts {
     wish: Wish,
     tenure: Tenure,
-    /// This process may act on it.
+    /// Whether this process may act on the shard.
     leads: bool,
 }
 
 #[derive(Default)]
 struct Desks {
     all: Vec<Mutex<Verdicts>>,
-    /// Something was written down.
+    /// Rings when a message was written.
     bell: Notify,
     /// The Lease that was lost.
     lost: Mutex<Option<Lost>>,
@@ -99,7 +99,7 @@ impl Desks {
     }
 }
 
-/// The part of this process in the work.
+/// The part of this process in the shared work.
 pub struct Sharding {
     number: Leadership,
     desks: Arc<Desks>,
@@ -122,8 +122,7 @@ struct Share {
     part: Part,
 }
 
-/// Waits until this process goes by the number of shards that is in force, and begins to watch their
-/// Leases.
+/// Waits until this process's number of shards is in force, and starts to watch the Leases of the shards.
 pub async fn join(client: Client, settings: Settings, fence: Fence) -> Sharding {
     let Settings { election, shards } = &settings;
     let me = election.identity.clone();
@@ -131,7 +130,7 @@ pub async fn join(client: Client, settings: Settings, fence: Fence) -> Sharding 
     let roster = Arc::new(Mutex::new(roster));
     let of_number = election::Settings {
         identity: number_holder(*shards, &election.operates),
-        // Of no single pod.
+        // Several pods hold it.
         pod: None,
         roster: Some(Arc::clone(&roster)),
         ..election.clone()
@@ -153,7 +152,7 @@ pub async fn join(client: Client, settings: Settings, fence: Fence) -> Sharding 
     Sharding { number, desks, tenders, share }
 }
 
-/// Does what is wanted with the Lease of one shard, and tells how it stands.
+/// Carries out the wish for the Lease of one shard, and reports the Lease's state.
 async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks>) {
     let mut free_since = None;
     loop {
@@ -176,7 +175,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
                 desks.has_lost.notify_one();
                 return;
             }
-            // It had not begun to act on it.
+            // This process had not begun to act on it.
             tracing::info!(lease = election.shown(), %lost, "lease lost before it was used");
             fence.renew_part(shard);
             election.start_over(fence.part(shard));
@@ -200,7 +199,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
 }
 
 impl Sharding {
-    /// Ends when this process may not act on something any more that was its own.
+    /// Completes when this process must no longer act on something that it held.
     pub async fn lost(&mut self) -> Lost {
         tokio::select! {
             biased;
@@ -209,7 +208,7 @@ impl Sharding {
         }
     }
 
-    /// Has the operator work on the shards that are this one's; ends when one of them is lost.
+    /// Has the operator work on the shards of this process; completes when one of them is lost.
     pub async fn drive(&mut self, operator: &Operator) -> Lost {
         let Self { number, desks, tenders, share } = self;
         tokio::select! {
@@ -220,10 +219,10 @@ impl Sharding {
         }
     }
 
-    /// Gives everything back, after the last write: nothing is written from here on.
+    /// Gives everything back after the last write: nothing is written from here on.
     pub async fn give_back(self) {
         let Self { number, desks, tenders, .. } = self;
-        // First, so that the others count without this one when they see what is free.
+        // First, so that the others no longer include this process when they see free shards.
         number.give_back().await;
         for (desk, tender) in desks.all.iter().zip(&tenders) {
             let mut desk = lock(desk);
@@ -275,7 +274,7 @@ impl Share {
         }
     }
 
-    /// Asks for Leases and gives some back, as is due, and has the operator work on those that it holds.
+    /// Requests Leases and gives some back, as due, and has the operator work on those that it holds.
     async fn step(&mut self, operator: &Operator, desks: &Desks, tenders: &[Tender]) {
         let now = fence::now();
         let (mut tenures, mut held) = (Vec::new(), BTreeSet::new());
@@ -337,7 +336,7 @@ impl Share {
         }
     }
 
-    /// Changes to this part. Work outside of it has ended when this returns.
+    /// Changes to this part. When this returns, work outside of it has ended.
     async fn become_part(&mut self, part: Part, operator: &Operator) {
         if part == self.part {
             return;
@@ -360,11 +359,11 @@ impl Share {
     }
 }
 
-/// The names of all namespaces, each time that they change.
+/// Streams the names of all namespaces, each time they change.
 fn namespaces(client: Client, operator: &Operator) -> BoxStream<'static, BTreeSet<String>> {
     let all: Api<PartialObjectMeta<Namespace>> = Api::all(client);
     let restores = operator.context.etcd_restores.follow();
-    // The watch logs an error by itself, and begins again.
+    // The watch logs errors and restarts by itself.
     let events = watching::watch(all, watching::config(), restores);
     names(events.filter_map(|event| std::future::ready(event.ok()))).boxed()
 }

@@ -38,11 +38,11 @@ use lifecycle::verdict::Verdict;
 use lifecycle::world::Fact;
 use lifecycle::world::Trigger;
 
-/// A decision asks for each fact at most once, and there are this many.
+/// Maximum number of questions: a decision asks for each fact at most once, and there are this many.
 const QUESTIONS_MAX: usize = 5;
 
-/// A JobManager hands out statistics that are up to 3 s old: one that does not know a checkpoint
-/// yet is asked again after this time.
+/// A JobManager serves statistics that are up to 3 s old: one that does not know a checkpoint yet is asked again after
+/// this time.
 const STATISTICS_AGE: std::time::Duration = std::time::Duration::from_millis(3500);
 
 impl Operated for FlinkStateSnapshot {
@@ -100,7 +100,7 @@ impl Operated for FlinkStateSnapshot {
     }
 }
 
-/// Decides, answering the decision's questions on the way.
+/// Decides, and answers the decision's questions on the way.
 pub(super) async fn plan<'r>(
     resource: &'r FlinkStateSnapshot,
     context: &Context,
@@ -160,7 +160,7 @@ async fn verdict(world: &World<'_>, context: &Context) -> Verdict {
     context.validators.ask(judging).await
 }
 
-/// How the triggered snapshot stands.
+/// Returns the state of the triggered snapshot.
 async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<Trigger> {
     let Some(Found { client, job_id: Some(job_id), .. }) = found else {
         return Fact::Unknown("the status of its job names no job id".to_owned());
@@ -178,7 +178,7 @@ async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<T
     }
 }
 
-/// How a savepoint stands.
+/// Returns the state of a savepoint.
 pub(super) async fn savepoint(
     client: &Client,
     job_id: &str,
@@ -195,7 +195,7 @@ pub(super) async fn savepoint(
     })
 }
 
-/// How a triggered checkpoint stands.
+/// Returns the state of a triggered checkpoint.
 pub(super) async fn checkpoint(
     client: &Client,
     job_id: &str,
@@ -218,13 +218,13 @@ pub(super) async fn checkpoint(
     Ok(Trigger::Completed { path, checkpoint: u64::try_from(checkpoint_id).ok() })
 }
 
-/// Why a plan did not go on as it was.
+/// Why a plan did not continue as it was.
 enum Failure {
-    /// The pass is tried again.
+    /// The pass is retried.
     Pass(act::Error),
-    /// Flink refused to take the snapshot.
+    /// Flink rejected the request for the snapshot.
     Refused(String),
-    /// The savepoint may still be there.
+    /// The savepoint may still exist.
     NotDisposed(String),
 }
 
@@ -246,7 +246,7 @@ impl Act<'_, FlinkStateSnapshot> {
         }
     }
 
-    /// The steps that only write to the resource.
+    /// Takes the steps that only write to the resource.
     async fn write(&mut self, step: Step) -> Result<(), act::Error> {
         match step {
             Step::Mark { adds_finalizer, labels } => self.mark(adds_finalizer, &labels).await,
@@ -281,7 +281,7 @@ impl Act<'_, FlinkStateSnapshot> {
         let client = &self.context.client;
         self.resource.metadata = match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
             Ok(stored) => stored,
-            // It went meanwhile.
+            // It was deleted meanwhile.
             Err(cluster::Error::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -296,7 +296,7 @@ impl Act<'_, FlinkStateSnapshot> {
             Err(error @ flink::Error::Refused { .. }) if !error.is_transient() => {
                 Err(Failure::Refused(tell(&error)))
             }
-            // Asking for the trigger shows if the request arrived.
+            // Polling the trigger shows whether the request arrived.
             Err(error) => {
                 tracing::debug!(error = tell(&error), "the trigger may have been received");
                 Ok(())
@@ -305,7 +305,7 @@ impl Act<'_, FlinkStateSnapshot> {
     }
 }
 
-/// Asks Flink for a snapshot; the trigger's id comes back.
+/// Requests a snapshot from Flink; returns the trigger's id.
 pub(super) async fn ask(client: &Client, request: Request) -> Result<String, flink::Error> {
     let Request { job_id, trigger_id, what } = request;
     match what {
@@ -325,13 +325,13 @@ pub(super) async fn ask(client: &Client, request: Request) -> Result<String, fli
     }
 }
 
-/// Deletes the savepoint and waits until Flink says that it did; else says why not.
+/// Deletes the savepoint and waits until Flink confirms it; otherwise returns why not.
 pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
     let client = client.clone().without_retries();
     let trigger = client.dispose_savepoint(path).await.map_err(|error| tell(&error))?;
     match client.await_disposal(&trigger).await.map_err(|error| tell(&error))? {
         DisposalStatus::Completed => Ok(()),
-        // An earlier try got through and was not heard of.
+        // An earlier attempt arrived, but its answer was lost.
         DisposalStatus::Failed(cause) if cause.is_savepoint_missing() => Ok(()),
         DisposalStatus::Failed(cause) => Err(cause.chain().join(" -> ")),
         DisposalStatus::InProgress => Err("Flink is still working on it".to_owned()),
@@ -339,7 +339,7 @@ pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
     }
 }
 
-/// One line for each decision that does something or changes the status.
+/// Logs one line for each decision that does something or changes the status.
 fn report(resource: &FlinkStateSnapshot, plan: &Plan, context: &Context) {
     let steps: Vec<&'static str> = plan.steps.iter().map(step_name).collect();
     let state = plan.status.state.into_str();

@@ -1,9 +1,8 @@
 //! The autoscaler as a program of its own, for Flink clusters anywhere: no Kubernetes, no resources.
 //!
-//! Each cluster has a loop: it lists the jobs, and each that runs is measured, judged by the same
-//! rules as in the operator, and scaled in place. A decision is stored before it is carried out, and
-//! what is stored is asked for again in every turn, so that a process may end at any time. A cluster
-//! that does not answer holds up no other one.
+//! Each cluster has a loop that lists the jobs. Each running job is measured, evaluated by the same rules as in the
+//! operator, and scaled in place. A decision is stored before it is carried out, and the stored decision is requested
+//! again in every turn, so that a process may end at any time. A cluster that does not answer holds up no other one.
 
 mod cluster;
 mod job;
@@ -28,31 +27,31 @@ use config::FlinkConfig;
 pub use page::routes;
 pub use view::View;
 
-/// Longest URL of a cluster, in bytes: with the id of a job it is a key of the store.
+/// Maximum length of a cluster's URL, in bytes: with the id of a job it is a key of the store.
 pub const URL_BYTES_MAX: usize = 150;
-/// The stored data of a job is removed if it was not written for so long.
+/// The stored data of a job is removed if it was not written for this long.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// Time between two looks for such jobs.
+/// Time between two checks for such jobs.
 const TRIM_INTERVAL: Duration = Duration::from_hours(1);
 
 /// A Flink cluster whose jobs are scaled.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Without a `/` at its end, and without secrets.
+    /// Without a trailing `/`, and without secrets.
     pub url: String,
     pub client: Client,
 }
 
-/// How jobs are looked after.
+/// How jobs are maintained.
 #[derive(Clone)]
 pub struct Settings {
-    /// Options that count where a job's own configuration says nothing.
+    /// Options that apply unless a job's own configuration sets them.
     pub base: FlinkConfig,
-    /// Options that count whatever a job's own configuration says.
+    /// Options that apply whatever a job's own configuration sets.
     pub set: FlinkConfig,
     /// Pause between two turns of a cluster.
     pub interval: Duration,
-    /// Jobs that are measured at the same time, of all clusters.
+    /// Maximum number of jobs that are measured at the same time, of all clusters.
     pub parallelism: usize,
     /// Rules that jobs may name.
     pub rules: ScalingRules,
@@ -65,7 +64,7 @@ struct Shared {
     view: Arc<View>,
     room: Semaphore,
     zone: TimeZone,
-    /// No measurement begins any more; what was decided is stored and carried out.
+    /// Stops new measurements from beginning; what was decided is still stored and carried out.
     stop: CancellationToken,
 }
 
@@ -89,7 +88,7 @@ pub async fn run(
     tasks.wait().await;
 }
 
-/// Removes what is known of jobs that nobody has seen for long.
+/// Removes the data of jobs that have not been seen for long.
 async fn trim(shared: Arc<Shared>) {
     loop {
         match shared.store.trim(earlier(Timestamp::now(), KEPT)).await {

@@ -1,4 +1,4 @@
-//! Errors of plans that usually pass by themselves. They are reported only if they last.
+//! Errors of plans that are usually transient. They are reported only if they last.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use super::context::lock;
 
-/// How long it has to last: an ensemble elects a new leader in seconds.
+/// How long one must last to be reported: an ensemble elects a new leader in seconds.
 const TOLD_AFTER: Duration = Duration::from_mins(1);
 
-/// Since when plans have stopped at it, by the resource's uid.
+/// Since when plans have stopped at such an error, by the resource's uid.
 #[derive(Default)]
 pub(super) struct TransientFailures(Mutex<HashMap<String, Instant>>);
 
 impl TransientFailures {
-    /// A plan stopped at it now. Answers whether that has gone on for long.
+    /// Notes that a plan stopped at such an error now. Returns `true` if that has gone on for long.
     pub(super) fn note(&self, uid: &str, now: Instant) -> bool {
         let since = *lock(&self.0).entry(uid.to_owned()).or_insert(now);
         now.duration_since(since) >= TOLD_AFTER
     }
 
-    /// A plan was carried out, or the resource is gone.
+    /// Forgets it, because a plan was carried out or the resource is gone.
     pub(super) fn forget(&self, uid: &str) {
         lock(&self.0).remove(uid);
     }

@@ -1,5 +1,5 @@
-//! Finds resources that went while nobody watched: a watch that begins anew lists those that exist,
-//! and has no event for the others.
+//! Finds resources that were deleted while nothing watched: a watch that starts again lists those that exist, and has
+//! no event for the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use kube::runtime::watcher;
 
 use super::kind::{Guarded, Operated};
 
-/// Of what the store held when a list began, by uid, what the list has not shown yet.
+/// What the store held when a list began and the list has not shown yet, by uid.
 pub(super) struct Unlisted<K: Operated>(HashMap<String, Arc<Guarded<K>>>);
 
 impl<K: Operated> Unlisted<K> {
@@ -18,8 +18,7 @@ impl<K: Operated> Unlisted<K> {
         Self(HashMap::new())
     }
 
-    /// Keeps up with the events of a watch, each once the store has it, and says at the end of a list
-    /// what is gone.
+    /// Follows the events of a watch, each once the store has it, and returns at the end of a list what is gone.
     pub(super) fn follow(
         &mut self,
         event: &watcher::Event<Guarded<K>>,

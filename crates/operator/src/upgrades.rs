@@ -17,13 +17,13 @@ use api::status::DeploymentStatus;
 use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
 use lifecycle::world::Fact;
 
-/// How long the first lists are waited for. A namespace that cannot be read must not hold up the others.
+/// Maximum time to wait for the first lists. A namespace that cannot be read must not hold up the others.
 const LIST_MAX: Duration = Duration::from_secs(30);
 
-/// What is under way and what waits, in all namespaces of this process.
+/// The upgrades that run and those that wait, in all namespaces of this process.
 pub(super) struct Upgrades {
     budget: Mutex<UpgradeBudget>,
-    /// By uid, how somebody let the rest go on the last time.
+    /// Last value of the annotation that lets the upgrades continue, by uid.
     continued: Mutex<HashMap<String, String>>,
     since: Instant,
 }
@@ -35,7 +35,7 @@ impl Default for Upgrades {
 }
 
 impl Upgrades {
-    /// Whether the upgrade that a pass is about may begin.
+    /// Returns whether the upgrade that a pass is about may begin.
     pub(super) fn turn(&self, subject: &Subject<'_>, context: &Context) -> Fact<Turn> {
         let limits = match Limits::of(subject.operator) {
             Ok(limits) => limits,
@@ -50,7 +50,7 @@ impl Upgrades {
         Fact::Known(budget.ask(&of(subject.resource), generation, &limits, Timestamp::now()))
     }
 
-    /// A pass is to end with this status.
+    /// Notes that a pass will end with this status.
     pub(super) fn decided(
         &self,
         resource: &FlinkDeployment,
@@ -62,7 +62,7 @@ impl Upgrades {
         });
     }
 
-    /// The watch shows a resource, or its end.
+    /// Notes that the watch shows a resource, or its end.
     pub(super) fn seen(&self, seen: &Guarded<FlinkDeployment>, sight: Sight, context: &Context) {
         let uid = seen.uid().unwrap_or_default();
         if sight == Sight::Gone {
@@ -86,7 +86,7 @@ impl Upgrades {
                 tracing::info!(namespace = of.namespace, name = of.name, "upgrades continue");
                 self.change(context, |budget, limits, now| {
                     let mut next = budget.go_on(limits, now);
-                    // Whoever told it looks whether it was heard.
+                    // The resource with the annotation is woken as well, to see whether it took effect.
                     next.push(of);
                     next
                 });
@@ -94,19 +94,19 @@ impl Upgrades {
         }
     }
 
-    /// The resource is gone, or somebody else's.
+    /// Forgets a resource that is gone, or that someone else operates.
     pub(super) fn forget(&self, uid: &str, context: &Context) {
         lock(&self.continued).remove(uid);
         self.change(context, |budget, limits, now| budget.gone(uid, limits, now));
     }
 
-    /// Changes the budget, and has those looked at whose turn it is then.
+    /// Changes the budget, and wakes the resources whose turn it is then.
     fn change(
         &self,
         context: &Context,
         change: impl FnOnce(&mut UpgradeBudget, &Limits, Timestamp) -> Vec<Of>,
     ) {
-        // A value that cannot be read stops the upgrades, which tell so.
+        // A value that cannot be read stops the upgrades, which report it.
         let limits = Limits::of(&context.operator()).unwrap_or_default();
         let next = change(&mut lock(&self.budget), &limits, Timestamp::now());
         for Of { namespace, name, uid: _ } in next {

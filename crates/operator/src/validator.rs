@@ -1,9 +1,9 @@
-//! Validators: rules beside the built-in ones, from the operator's configuration or from whoever
-//! embeds the operator.
+//! Validators: rules beside the built-in ones, from the operator's configuration or from programs that embed the
+//! operator.
 //!
-//! They are asked in the background, all at the same time, each for a bounded time: a pass waits for
-//! them a moment, and is made again when they have answered. So one that hangs delays nothing but
-//! the change that it is asked about; observing and deleting go on.
+//! They are called in the background, all at the same time, each for a bounded time: a pass waits for them a moment,
+//! and is repeated when they have answered. So one that hangs delays nothing but the change that it is asked about;
+//! observing and deleting continue.
 
 mod configured;
 pub mod panel;
@@ -24,40 +24,40 @@ use config::plugin::{self, InvalidPlugin};
 use validation::extension::settings;
 pub(super) use verdicts::{Judged, Judging, Verdicts};
 
-/// Somebody who has a say in what may be deployed.
+/// A plugin that decides what may be deployed.
 pub trait Validator: Send + Sync + 'static {
-    /// For messages; no two validators share one.
+    /// Returns the unique name for messages.
     fn name(&self) -> &str;
 
-    /// True if it is asked about resources of `kind`.
+    /// Returns `true` if it handles resources of `kind`.
     fn is_about(&self, kind: Kind) -> bool {
         kind != Kind::FlinkStateSnapshot
     }
 
-    /// Decides about a resource when it gives no answer.
+    /// Decides about a resource if the validator gives no answer.
     fn on_failure(&self) -> FailurePolicy {
         FailurePolicy::default()
     }
 
-    /// How long one answer may take.
+    /// Returns how long one answer may take.
     fn timeout(&self) -> Duration {
         plugin::TIMEOUT
     }
 
-    /// Returns the violations of the resource. Without any, it may be deployed. An error, which
-    /// users read, is the reason that there is no answer.
+    /// Returns the violations of the resource. Without any, it may be deployed. An error, which users read, is the
+    /// reason that there is no answer.
     ///
-    /// It is asked once for each change, and again when it failed. What runs is not asked about.
+    /// It is called once for each change, and again if it failed. It is not called for what already runs.
     fn validate<'a>(
         &'a self,
         subject: &'a Subject,
     ) -> BoxFuture<'a, Result<Vec<Violation>, String>>;
 }
 
-/// The validators that `config` names, in the order of their names.
+/// Returns the validators that `config` names, in the order of their names.
 ///
 /// # Errors
-/// Everything that is wrong with their settings, so that one edit can mend it.
+/// Everything that is wrong with their settings, so that one edit can fix it.
 pub fn configured(config: &FlinkConfig) -> Result<Vec<Arc<dyn Validator>>, Vec<InvalidPlugin>> {
     let mut validators: Vec<Arc<dyn Validator>> = Vec::new();
     for settings in settings::validators(config)? {

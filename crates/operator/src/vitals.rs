@@ -1,4 +1,4 @@
-//! The size of the process, for whoever looks for a leak: `KUBECTL_FLINK_LOG=kubectl_flink_operator::vitals=debug`.
+//! The size of the process, to find leaks: `KUBECTL_FLINK_LOG=kubectl_flink_operator::vitals=debug`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Logs how many tasks the runtime has; ends never.
+/// Logs how many tasks the runtime has; never ends.
 pub(super) async fn log() {
     loop {
         tracing::debug!(alive_tasks = Handle::current().metrics().num_alive_tasks(), "vitals");

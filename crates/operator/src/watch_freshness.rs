@@ -1,4 +1,4 @@
-//! How far a watch can be believed: what it shows may be old, and it may have died in silence.
+//! How far a watch can be trusted: what it shows may be old, and it may have died in silence.
 
 use std::time::{Duration, Instant};
 
@@ -18,21 +18,21 @@ pub(super) struct Sighting {
     pub(super) at: Instant,
 }
 
-/// How far a watch can be believed.
+/// How far a watch can be trusted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Trust {
     /// It was not compared with anything.
     Unknown,
     /// It shows less than is known.
     Behind,
-    /// It shows what is known, and that is new.
+    /// It shows what is known, and that is recent.
     Recent,
     /// It shows what is known, and may have ended since.
     Old,
 }
 
 impl Sighting {
-    /// About the watch that shows the Deployment with this metadata.
+    /// Returns the trust in the watch that shows the Deployment with this metadata.
     pub(super) fn trust(&self, cached: &ObjectMeta) -> Trust {
         let is_it = cached.uid.as_ref() == Some(&self.deployment);
         if !is_it || resource_version(cached) < self.resource_version {

@@ -1,5 +1,4 @@
-//! How a kind is watched: so that neither a broken watch nor one that is frozen hides for long what
-//! there is.
+//! How a kind is watched, so that neither a broken nor a frozen watch hides for long what exists.
 
 use std::time::Duration;
 
@@ -13,31 +12,30 @@ use tokio::time::{Instant, sleep};
 use super::etcd_restore::Follower;
 use super::observe::tell;
 
-/// How long one request of a watch lasts, in seconds. The next one goes on where it ended, so this
-/// costs a request a minute. A watch that shows nothing for a little longer, not even that it ends,
-/// is taken for dead: so much later at most its changes are seen.
+/// How long one request of a watch lasts, in seconds. The next one continues where it ended, so this costs a request a
+/// minute. A watch that shows nothing for a little longer, not even its end, counts as dead: its changes are seen that
+/// much later at most.
 const LASTS: u32 = 60;
 
-/// Pauses before a watch that failed is made again. While the API server is away the pause stays
-/// short: when it is back, nobody wants to wait.
+/// Pauses before a failed watch is restarted. While the API server is away the pause stays short, so that watches
+/// resume soon after it is back.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(500);
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(3);
 const REFUSALS: [u16; 3] = [401, 403, 404];
-/// The longest where the API server says no: somebody has to change its mind.
+/// Longest pause after the API server rejects the watch: someone has to change its mind.
 const PAUSE_MAX_REFUSED: Duration = Duration::from_secs(30);
 
-/// Objects with these labels.
+/// Returns the configuration for objects with these labels.
 pub(super) fn labelled(selector: &str) -> watcher::Config {
     config().labels(selector)
 }
 
-/// All objects.
+/// Returns the configuration for all objects.
 pub(super) fn config() -> watcher::Config {
     watcher::Config::default().timeout(LASTS)
 }
 
-/// Follows a kind for ever. It is listed anew whenever `rewound` changes: then the resource versions
-/// of before mean nothing any more.
+/// Follows a kind for ever. It is listed again whenever `rewound` changes: earlier resource versions mean nothing then.
 pub(super) fn watch<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -84,16 +82,16 @@ struct Watching<K> {
 /// The pauses of one watch.
 #[derive(Default)]
 struct Pauses {
-    /// Before the next request.
+    /// Pause before the next request.
     due: Option<Duration>,
-    /// The last one, and when it began.
+    /// The last pause, and when it began.
     last: Option<(Duration, Instant)>,
 }
 
 impl Pauses {
     fn note<K>(&mut self, event: &watcher::Result<Event<K>>) {
         match event {
-            // A list is about to be asked for, which may fail again.
+            // A list is about to be requested, which may fail again.
             Ok(Event::Init) => {}
             Ok(_) => self.last = None,
             Err(error) => {
@@ -104,7 +102,7 @@ impl Pauses {
         }
     }
 
-    /// A watch that lasted begins anew with the shortest pause, whether it showed anything or not.
+    /// Returns the next pause. A watch that lasted restarts after the shortest one, whether it showed anything or not.
     fn next(&mut self, is_refused: bool, now: Instant) -> Duration {
         let longest = if is_refused { PAUSE_MAX_REFUSED } else { PAUSE_MAX };
         let pause = match self.last {
@@ -118,7 +116,7 @@ impl Pauses {
     }
 }
 
-/// True if the request will not be served soon, because rights or the kind are missing.
+/// Returns `true` if the request will not be served soon, because permissions or the kind are missing.
 pub(super) fn is_refused(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {

@@ -1,12 +1,11 @@
-//! The admission webhook: what the operator would refuse is refused when it is handed in, and
-//! mutators change what users hand in, whichever program they use.
+//! The admission webhook: it rejects on submission what the operator would reject, and lets mutators change what users
+//! submit, whichever program they use.
 //!
-//! [`admit`] is pure: a review and what was looked up become an answer, by the rules that the
-//! operator and `kubectl flink deploy` go by. Here is looked up and asked what it needs, [`serve`]
-//! has the port, and [`certificate`] what the API server knows it by. It only ever judges what users
-//! write and this installation operates: a resource that goes, a finalizer, a label and a status are
-//! nobody's to refuse, and what cannot be looked up now is left to the operator, which checks
-//! everything again.
+//! [`admit`] is pure: it turns a review and facts into an answer, by the rules of the operator and of
+//! `kubectl flink deploy`. This module looks up the facts and calls the plugins, [`serve`] has the port, and
+//! [`certificate`] the certificate by which the API server knows it. The webhook only examines what users write and
+//! this installation operates. Deletions, finalizers, labels and statuses are never rejected, and what cannot be looked
+//! up now is left to the operator, which checks everything again.
 
 pub mod admit;
 pub mod certificate;
@@ -33,9 +32,9 @@ use clients::cluster::{self, read};
 use lifecycle::world::Fact;
 use validation::extension::subject::Kind;
 
-/// The longest that looking something up may take.
+/// Maximum time for one lookup.
 const LOOK_UP_MAX: Duration = Duration::from_secs(2);
-/// The longest that validators, who are asked at the same time, may take.
+/// Maximum time for the validators, which are called at the same time.
 const VALIDATE_MAX: Duration = Duration::from_secs(6);
 
 /// The task of a review.
@@ -50,18 +49,18 @@ pub enum Task {
 pub enum Error {
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// The fault is here.
+    /// The fault is in this process.
     #[error("the review did not finish: {message}")]
     Broken { message: String },
 }
 
-/// The leave to work on one review. Whatever works on it has a copy, so that it counts among those
-/// that are worked on at the same time until the work is done, even where who asked has hung up.
+/// The permission to work on one review. Whatever works on it has a copy, so that it is among the reviews in progress
+/// until the work is done, even if the caller has hung up.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// When the answer is to be there.
+    /// When the answer is due.
     pub until: Instant,
-    /// Given back with the last copy.
+    /// Released with the last copy.
     pub permits: Arc<[OwnedSemaphorePermit]>,
 }
 
@@ -71,7 +70,7 @@ impl Turn {
     }
 }
 
-/// Who judges, and what.
+/// Which resources are reviewed, and by which plugins.
 pub struct ReviewRules {
     jurisdiction: Jurisdiction,
     validators: Panel,
@@ -79,8 +78,8 @@ pub struct ReviewRules {
 }
 
 impl ReviewRules {
-    /// The extensions of the installation, which the operator's loop and commands ask too, for what
-    /// it operates.
+    /// Creates the rules from the plugins of the installation, which the operator's loop and commands call too, for
+    /// what it operates.
     pub fn new(
         jurisdiction: Jurisdiction,
         validators: Vec<Arc<dyn Validator>>,
@@ -89,13 +88,13 @@ impl ReviewRules {
         Self { jurisdiction, validators: Panel::new(validators), mutators }
     }
 
-    /// Returns the rules with its extensions for another jurisdiction.
+    /// Returns the rules with the same plugins for another jurisdiction.
     fn moved_to(&self, jurisdiction: Jurisdiction) -> Self {
         let Self { jurisdiction: _, validators, mutators } = self;
         Self { jurisdiction, validators: validators.clone(), mutators: mutators.clone() }
     }
 
-    /// The job of the review, where a look at its labels has to tell whose snapshot that is.
+    /// Returns the job of the review if its labels must be looked up to know whose snapshot it is.
     fn job_to_know<'r>(&self, review: &'r Review) -> Option<(JobKind, &'r str)> {
         review.job().filter(|_| self.jurisdiction.selector.is_some())
     }
@@ -109,7 +108,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// With the configuration that is in force.
+    /// Creates a webhook that uses the current configuration.
     pub fn new(client: Client, operator: Arc<Live>, rules: ReviewRules) -> Self {
         Self { client, operator, rules: RwLock::new(Arc::new(rules)) }
     }
@@ -118,27 +117,27 @@ impl Webhook {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every review that begins from now on is answered by `rules`.
+    /// Replaces the rules for every review that begins from now on.
     pub fn set_rules(&self, rules: ReviewRules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Lets its extensions answer for another jurisdiction from now on.
+    /// Uses the same plugins for another jurisdiction from now on.
     pub fn move_to(&self, jurisdiction: Jurisdiction) {
         self.set_rules(self.rules().moved_to(jurisdiction));
     }
 
-    /// The `AdmissionReview` that answers the one in `body`.
+    /// Returns the `AdmissionReview` that answers the one in `body`.
     ///
     /// # Errors
-    /// When it is none, or was not judged.
+    /// If `body` is not one, or the review did not finish.
     pub async fn answer(
         self: Arc<Self>,
         task: Task,
         body: Vec<u8>,
         turn: Turn,
     ) -> Result<Value, Error> {
-        // A large object takes its time; others go on meanwhile.
+        // A large object takes time; other tasks continue meanwhile.
         let review = off_the_loop(&turn, move || Review::parse(&body)).await??;
         let (uid, rules) = (review.uid().to_owned(), self.rules());
         let answer = match task {
@@ -239,12 +238,12 @@ impl Webhook {
     }
 }
 
-/// True if the job is known to be none that is operated here.
+/// Returns `true` if the job is known not to be operated here.
 fn is_foreign(job: &Fact<Option<Value>>, rules: &ReviewRules) -> bool {
     matches!(job, Fact::Known(Some(job)) if !rules.jurisdiction.has_labels(job))
 }
 
-/// Why there is no answer, where there is none in time.
+/// Returns the answer, or why there is none in time.
 async fn within<T>(asked: impl Future<Output = cluster::Result<T>>) -> Result<T, String> {
     match tokio::time::timeout(LOOK_UP_MAX, asked).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
@@ -252,7 +251,7 @@ async fn within<T>(asked: impl Future<Output = cluster::Result<T>>) -> Result<T,
     }
 }
 
-/// Runs what may take a while beside the tasks of the operator.
+/// Runs work that may take a while outside of the operator's tasks.
 async fn off_the_loop<T: Send + 'static>(
     turn: &Turn,
     work: impl FnOnce() -> T + Send + 'static,

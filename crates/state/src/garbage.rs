@@ -1,10 +1,10 @@
-//! Garbage that former clusters and jobs left behind in Kubernetes, and which of it may go.
+//! Garbage that former clusters and jobs left behind in Kubernetes, and which of it may be removed.
 //!
-//! Flink's HA ConfigMaps have no owner, so nobody removes those of a cluster that ended badly or of
-//! a job that was started under a new id. Nothing goes that anything still names: the id of a job
-//! in a status, a spec, a stored revision or a snapshot keeps what belongs to it, and so does a
-//! cluster that runs. ConfigMaps that name checkpoints or jobs may be all that leads to a job's
-//! state: they are reported, with all of their cluster, and go only when a person asks for that.
+//! Flink's HA ConfigMaps have no owner, so nothing removes those of a cluster that ended badly or of a job that was
+//! started under a new id. Nothing is removed that anything still names: the id of a job in a status, a spec, a stored
+//! revision or a snapshot keeps what belongs to it, and so does a running cluster. ConfigMaps that name checkpoints or
+//! jobs may be all that leads to a job's state: they are reported, with all of their cluster, and removed only if a
+//! person requests it.
 
 pub mod snapshots;
 pub mod storage;
@@ -15,9 +15,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-/// Digits of a job id.
+/// Number of digits in a job id.
 const JOB_ID_DIGITS: usize = 32;
-/// Ends of the names that Flink gives to HA ConfigMaps, of all versions.
+/// Suffixes of the names that Flink gives to HA ConfigMaps, in all versions.
 const HA_SUFFIXES: [&str; 5] = [
     "-config-map",
     "-jobmanager-leader",
@@ -26,7 +26,7 @@ const HA_SUFFIXES: [&str; 5] = [
     "-restserver-leader",
 ];
 
-/// A cluster of a namespace.
+/// A cluster in a namespace.
 #[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ClusterName {
     pub namespace: String,
@@ -40,33 +40,33 @@ pub struct FoundMap {
     pub cluster: ClusterName,
     pub name: String,
     pub uid: String,
-    /// Its `metadata.resourceVersion` when it was looked at.
+    /// Its `metadata.resourceVersion` when it was read.
     pub version: String,
-    /// Label `component` is `autoscaler`.
+    /// Whether its label `component` is `autoscaler`.
     pub is_autoscaler: bool,
-    /// When anybody wrote it last.
+    /// When it was last written.
     pub changed: Timestamp,
-    /// It names checkpoints, or jobs to recover.
+    /// Whether it names checkpoints, or jobs to recover.
     pub has_state: bool,
-    /// Kubernetes removes it with its owner, or does already.
+    /// Whether Kubernetes removes it with its owner, or is already removing it.
     pub is_taken_care_of: bool,
 }
 
-/// Everything in scope. An inventory must be complete: what is not in it counts as gone.
+/// Everything in scope. An inventory must be complete: anything that is not in it counts as gone.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub maps: Vec<FoundMap>,
-    /// Resources of every kind that names a cluster, by that name.
+    /// Clusters that a resource of any kind names, by its own name or in a field.
     pub named: BTreeSet<ClusterName>,
-    /// Those with a job of their own, at rest: neither being upgraded nor deleted.
+    /// Those with a job of their own that are idle: neither being upgraded nor deleted.
     pub settled_applications: BTreeSet<ClusterName>,
-    /// Clusters with a Deployment or a pod, whoever made it.
+    /// Clusters with a Deployment or a pod, whoever created it.
     pub running: BTreeSet<ClusterName>,
     /// Ids that a status, spec, revision or snapshot of the namespace mentions.
     pub mentioned: BTreeSet<(String, String)>,
 }
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,
@@ -85,7 +85,7 @@ pub enum Kind {
     AutoscalerState,
 }
 
-/// A ConfigMap that nothing needs as far as is known.
+/// A ConfigMap that nothing is known to need.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -93,18 +93,18 @@ pub struct Finding {
     pub name: String,
     #[serde(skip)]
     pub uid: String,
-    /// The resource version that was looked at; a newer one is somebody's.
+    /// The resource version that was read; a newer one is in use.
     #[serde(skip)]
     pub version: String,
     pub kind: Kind,
     pub cluster: String,
     pub changed: Timestamp,
-    /// It may go; else it is only reported.
+    /// Whether it may be removed; otherwise it is only reported.
     pub is_removable: bool,
     pub why: String,
 }
 
-/// Finds what may go, and what is only reported, by namespace and name.
+/// Returns what may be removed, and what is only reported, by namespace and name.
 pub fn garbage(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         inventory.maps.iter().filter_map(|map| judge(map, inventory, rules)).collect();
@@ -151,15 +151,15 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
     })
 }
 
-/// True if another ConfigMap of a cluster that is gone leads to state, which is restored with all of
-/// them. A cluster that is there has a new one for what all of its jobs share.
+/// Returns `true` if another ConfigMap of a cluster that is gone leads to state, which is restored with all of them. An
+/// existing cluster has a new one for what all of its jobs share.
 fn is_beside_state(map: &FoundMap, inventory: &Inventory) -> bool {
     let is_gone = !inventory.named.contains(&map.cluster);
     let beside = |other: &FoundMap| other.cluster == map.cluster && other.has_state;
     !map.is_autoscaler && is_gone && inventory.maps.iter().any(beside)
 }
 
-/// Why nothing needs the HA ConfigMap, if that is so.
+/// Returns why nothing needs the HA ConfigMap, if that is so.
 fn needless_because(map: &FoundMap, inventory: &Inventory) -> Option<String> {
     let cluster = &map.cluster;
     let rest = map.name.strip_prefix(cluster.name.as_str())?.strip_prefix('-');
@@ -172,7 +172,7 @@ fn needless_because(map: &FoundMap, inventory: &Inventory) -> Option<String> {
         return None;
     }
     if inventory.named.contains(cluster) {
-        // A session cluster runs jobs that only it knows; one that moves may need any of them.
+        // A session cluster runs jobs that only it knows; one that is changing may need any of them.
         let id = job_id.filter(|_| inventory.settled_applications.contains(cluster))?;
         return Some(format!("`{}` no longer runs job {id}", cluster.name));
     }
@@ -180,7 +180,7 @@ fn needless_because(map: &FoundMap, inventory: &Inventory) -> Option<String> {
     (!is_running).then(|| format!("cluster `{}` no longer exists", cluster.name))
 }
 
-/// All job ids in a text, whatever it is.
+/// Returns all job ids in a text of any format.
 pub fn job_ids_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| is_job_id(word))
 }

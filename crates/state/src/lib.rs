@@ -1,7 +1,7 @@
-//! State that jobs leave behind, without touching the world.
+//! State that jobs leave behind, without I/O.
 //!
-//! The metadata of savepoints, the specs that a resource had with the state that each left, who refers to a
-//! snapshot, and what nobody needs any more.
+//! The metadata of savepoints, the specs that a resource had with the state that each left, the references to a
+//! snapshot, and what nothing needs any more.
 
 pub mod garbage;
 pub mod metadata;

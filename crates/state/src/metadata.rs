@@ -1,13 +1,13 @@
-//! Content of the `_metadata` file of a savepoint or checkpoint: its operators, how large the state
-//! of each is, and which other files it needs.
+//! Contents of the `_metadata` file of a savepoint or checkpoint: its operators, the size of each one's state, and the
+//! other files that it needs.
 //!
-//! The file lists handles of state one after the other, without lengths to skip by, so each must be
-//! understood to find the next. It may be broken, or be somebody's trap: counts are believed only as
-//! far as there are bytes, handles nest only so deep, and no more is kept than people look at.
+//! The file lists state handles one after the other, without lengths to skip them by, so each must be understood to
+//! find the next. The file may be corrupt or malicious: counts are believed only as far as there are bytes, the nesting
+//! of handles is limited, and no more is kept than people look at.
 //!
 //! The format is that of Flink's `MetadataV2Serializer` to `MetadataV6Serializer`, with their base
-//! `MetadataV2V3SerializerBase`, as Flink 2.3 reads it. Flink 1.20 writes version 4, 2.0 version 5, and
-//! 2.1 to 2.3 write version 6.
+//! `MetadataV2V3SerializerBase`, as Flink 2.3 reads it. Flink 1.20 writes version 4, 2.0 version 5, and 2.1 to 2.3
+//! write version 6.
 
 mod handles;
 mod operators;
@@ -22,13 +22,13 @@ use reader::Reader;
 
 /// The first bytes of every such file.
 pub const MAGIC: u32 = 0x4960_672d;
-/// Format versions that are understood: those of Flink 1.3 to 2.3.
+/// Supported format versions: those of Flink 1.3 to 2.3.
 pub const VERSIONS: std::ops::RangeInclusive<u32> = 2..=6;
 
-/// Operators that are listed; no job has as many.
+/// Maximum number of operators that are listed; no job has as many.
 const OPERATORS_MAX: usize = 20_000;
 
-/// Why a file is not understood.
+/// Why a file cannot be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ParseError {
     #[error(
@@ -48,15 +48,15 @@ pub enum ParseError {
     Broken { at: usize, problem: String },
 }
 
-/// Content of a `_metadata` file.
+/// Contents of a `_metadata` file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
     pub format_version: u32,
     pub checkpoint_id: u64,
-    /// As far as the file says: those of version 4 and newer end with it.
+    /// `None` if the file does not say: those of version 4 and newer end with it.
     pub kind: Option<Kind>,
-    /// Names of what hooks in the JobManager left; at most 50.
+    /// Names of the states that hooks in the JobManager left; at most 50.
     pub master_states: Vec<String>,
     pub operators: Vec<Operator>,
     pub files: Files,
@@ -69,12 +69,12 @@ pub enum Kind {
     Checkpoint,
     CanonicalSavepoint,
     NativeSavepoint,
-    /// In a format that is not named.
+    /// In a format that the file does not name.
     Savepoint,
 }
 
 impl Kind {
-    /// For people.
+    /// Returns the kind in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Checkpoint => "checkpoint",
@@ -89,39 +89,39 @@ impl Kind {
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Operator {
-    /// Hash of its uid, or of its place in the job where it has none: 32 hex digits.
+    /// Hash of its uid, or of its place in the job if it has none: 32 hex digits.
     pub id: String,
-    /// Known from version 5 on.
+    /// Known since version 5.
     pub name: Option<String>,
-    /// Known from version 5 on, where the job gives one.
+    /// Known since version 5, if the job sets one.
     pub uid: Option<String>,
     pub parallelism: i32,
     pub max_parallelism: i32,
-    /// Subtasks that left something, those that were finished not among them.
+    /// Number of subtasks that left state, not including finished ones.
     pub subtasks: u32,
     pub finished_subtasks: u32,
-    /// All subtasks were finished.
+    /// Whether all subtasks were finished.
     pub is_finished: bool,
-    /// Names of its operator states, such as `source-offsets`; at most 50. Those of keyed states
-    /// are in the state itself.
+    /// Names of its operator states, such as `source-offsets`; at most 50. The names of keyed states are in the state
+    /// itself.
     pub operator_states: Vec<String>,
     pub bytes: Bytes,
 }
 
-/// How large state is, in bytes. What Flink does not know the size of counts as none.
+/// Size of state, in bytes. State whose size Flink does not know counts as 0.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bytes {
     pub keyed: u64,
     pub operator: u64,
-    /// Records on their way between operators, of an unaligned checkpoint.
+    /// Records in flight between operators, in an unaligned checkpoint.
     pub channels: u64,
-    /// Of what assigns work to sources and such.
+    /// State of coordinators, such as those that assign work to sources.
     pub coordinator: u64,
 }
 
 impl Bytes {
-    /// All of them.
+    /// Returns the sum of all.
     pub fn total(&self) -> u64 {
         [self.operator, self.channels, self.coordinator]
             .into_iter()
@@ -133,13 +133,13 @@ impl Bytes {
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Files {
-    /// Beside the metadata, named relative to it: they move with it.
+    /// Files beside the metadata, named relative to it: they move with it.
     pub beside: Use,
-    /// With a path of their own, by folder; at most 200.
+    /// Files with a path of their own, by folder; at most 200.
     pub folders: BTreeMap<String, Use>,
-    /// Those in still more folders.
+    /// Files in further folders.
     pub elsewhere: Use,
-    /// State that is in the metadata itself.
+    /// State in the metadata itself.
     pub within: Use,
 }
 
@@ -157,7 +157,7 @@ impl Use {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -168,13 +168,13 @@ impl Use {
 }
 
 impl Files {
-    /// Those that are not below `folder`, in which the metadata is: they must stay where they are for
-    /// it to be of use.
+    /// Returns the files that are not below `folder`, which holds the metadata: they must stay where they are for it to
+    /// be usable.
     pub fn outside(&self, folder: &str) -> Use {
         self.folders_outside(folder).fold(self.elsewhere, |sum, (_, its)| sum.and(its))
     }
 
-    /// The folders of those, as far as they are told apart.
+    /// Returns the folders of those files, as far as they are counted separately.
     pub fn folders_outside(&self, folder: &str) -> impl Iterator<Item = (&str, Use)> {
         let folder = plain(folder);
         self.folders.iter().filter_map(move |(other, its)| {
@@ -185,7 +185,7 @@ impl Files {
     }
 }
 
-/// A folder as it is compared: the file systems that read the same place have several names for it.
+/// Returns a folder in a form to compare: the file systems that read the same place have several names for it.
 fn plain(folder: &str) -> String {
     let folder = folder.trim_end_matches('/');
     match folder.split_once(':') {
@@ -195,7 +195,7 @@ fn plain(folder: &str) -> String {
     }
 }
 
-/// Reads the whole file.
+/// Parses the whole file.
 pub fn parse(bytes: &[u8]) -> Result<Metadata, ParseError> {
     let mut reader = Reader::new(bytes);
     if bytes.len() < 4 || reader.unsigned("its beginning")? != MAGIC {

@@ -1,4 +1,4 @@
-//! Who could start from a savepoint: such a savepoint is never disposed of.
+//! What could start from a savepoint: such a savepoint is never disposed of.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -12,20 +12,20 @@ use api::state_snapshot::FlinkStateSnapshot;
 use api::status::{JobStatus, ReconciliationStatus};
 use config::FlinkConfig;
 
-/// Parts of the keys that say whether a job takes over what it is restored from.
+/// Suffixes of the keys that say whether a job takes over what it is restored from.
 const RESTORE_MODES: [&str; 2] = ["restore-mode", "claim-mode"];
 
-/// Why a savepoint stays whose job [`claims`].
+/// Why a savepoint is kept whose job [`claims`].
 pub const CLAIMED: &str = "its job does not restore with NO_CLAIM, so a run that was restored \
                            from it may use its files";
 
-/// True if two paths name the same savepoint, however they are spelled.
+/// Returns `true` if two paths name the same savepoint, however they are spelled.
 pub fn is_same_location(one: &str, other: &str) -> bool {
     normal(one) == normal(other)
 }
 
-/// Without what does not count: a trailing slash, the metadata file, `file:` with one slash or three,
-/// and by which of its file systems a store is reached.
+/// Returns the path without irrelevant differences: a trailing slash, the metadata file, `file:` with one slash or
+/// three, and by which of its file systems a store is reached.
 fn normal(path: &str) -> String {
     let path = path.trim().trim_end_matches('/');
     let path = path.strip_suffix("/_metadata").unwrap_or(path).trim_end_matches('/');
@@ -40,18 +40,18 @@ fn normal(path: &str) -> String {
     }
 }
 
-/// True if the path is that of a checkpoint: Flink wrote it for itself, and it shares files with the
-/// checkpoints after it.
+/// Returns `true` for the path of a checkpoint: Flink wrote it for itself, and it shares files with the checkpoints
+/// after it.
 pub fn is_checkpoint(path: &str) -> bool {
     normal(path).rsplit('/').next().is_some_and(|last| last.starts_with("chk-"))
 }
 
-/// True if the path is that of a checkpoint which the job took.
+/// Returns `true` for the path of a checkpoint that the job took.
 pub fn is_checkpoint_of(path: &str, job_id: &str) -> bool {
     is_checkpoint(path) && normal(path).split('/').any(|part| part == job_id)
 }
 
-/// True if jobs take over, or go on using, the files that they are restored from.
+/// Returns `true` if jobs take over, or continue to use, the files that they are restored from.
 pub fn claims(config: &FlinkConfig) -> bool {
     config.iter().any(|(key, value)| {
         RESTORE_MODES.iter().any(|end| key.ends_with(end))
@@ -59,7 +59,7 @@ pub fn claims(config: &FlinkConfig) -> bool {
     })
 }
 
-/// The fields of a job resource that name the savepoint.
+/// Returns the fields of a job resource that name the savepoint.
 pub fn in_job(
     spec: Option<&JobSpec>,
     status: &JobStatus,
@@ -98,7 +98,7 @@ pub fn in_job(
     fields.into_iter().filter(|(names_it, _)| *names_it).map(|(_, field)| field).collect()
 }
 
-/// One that cannot be read may name anything.
+/// Returns `true` if a stored spec names the savepoint. One that cannot be parsed may name anything.
 fn stored_spec_names(text: Option<&str>, location: &str) -> bool {
     text.is_some_and(|text| {
         let Ok(stored) = ReconciledSpec::parse(text) else { return true };
@@ -107,7 +107,7 @@ fn stored_spec_names(text: Option<&str>, location: &str) -> bool {
     })
 }
 
-/// True if going back to the revision could need the savepoint.
+/// Returns `true` if a rollback to the revision could need the savepoint.
 pub fn in_revision(revision: &Revision, location: &str) -> bool {
     let content = &revision.content;
     let initial = content.spec.pointer("/job/initialSavepointPath").and_then(Value::as_str);
@@ -117,22 +117,22 @@ pub fn in_revision(revision: &Revision, location: &str) -> bool {
         .any(|path| is_same_location(path, location))
 }
 
-/// An object of which only the text is known: one that cannot be read, or of a kind that this
-/// operator does not read.
+/// An object of which only the text is known: one that cannot be parsed, or of a kind that this operator does not
+/// parse.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unread {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// Its JSON, as it is stored.
+    /// Its JSON, as stored.
     pub text: String,
 }
 
 impl Unread {
-    /// True if the savepoint is named anywhere; rather once too often.
+    /// Returns `true` if the savepoint is named anywhere; if in doubt, `true`.
     fn names(&self, location: &str) -> bool {
         let location = normal(location);
-        // By whichever scheme: `s3:` and `s3a:` are one store.
+        // Whatever the scheme: `s3:` and `s3a:` are one store.
         let path = location.split_once(':').map_or(&*location, |(_, path)| path);
         // Some writers escape slashes in a text within the text.
         self.text.replace('\\', "").contains(path.trim_matches('/'))
@@ -141,20 +141,20 @@ impl Unread {
 
 /// Everything that can refer to a savepoint.
 pub struct Referrers<'a> {
-    /// Referrers in other namespaces are reported with theirs.
+    /// Referrers in other namespaces are reported with their namespace.
     pub namespace: &'a str,
     pub deployments: Vec<&'a FlinkDeployment>,
     pub session_jobs: Vec<&'a FlinkSessionJob>,
-    /// With the name of the history that each is in.
+    /// Each with the name of its history.
     pub revisions: &'a [(String, Revision)],
     pub snapshots: Vec<&'a FlinkStateSnapshot>,
     pub unread: &'a [Unread],
 }
 
 impl Referrers<'_> {
-    /// Who refers to the savepoint, each named for a person. The object with the uid `of` is the one
-    /// that has it: a snapshot does not count then. Of a job only the savepoints of its status do not,
-    /// as its spec may name another start since it was decided on.
+    /// Returns everything that refers to the savepoint, in words. The object with the uid `of` is the one that has it.
+    /// If it is a snapshot, it is left out. Of a job, only the savepoints of its status are left out, because its spec
+    /// may name another start since the decision.
     pub fn of(&self, location: &str, of: Option<&str>) -> Vec<String> {
         let is_itself = |metadata: &ObjectMeta| of.is_some() && metadata.uid.as_deref() == of;
         let mut found = Vec::new();
@@ -209,8 +209,8 @@ impl Referrers<'_> {
     }
 }
 
-/// True if the resource is one of the savepoint: with the last of them the savepoint goes. One that
-/// is being deleted holds nothing.
+/// Returns `true` if the resource represents the savepoint, which is removed with the last of them. One that is being
+/// deleted holds nothing.
 fn in_snapshot(snapshot: &FlinkStateSnapshot, location: &str) -> bool {
     if snapshot.metadata.deletion_timestamp.is_some() {
         return false;
@@ -295,7 +295,7 @@ mod tests {
         };
         let fields = in_job(Some(&spec), &status, &reconciliation, "s3://lake/sp/1");
         assert_eq!(fields.len(), 6, "{fields:?}");
-        // Only what cannot be read may still name another one.
+        // Only what cannot be parsed may still name another one.
         let fields = in_job(Some(&spec), &status, &reconciliation, "s3://lake/sp/2");
         assert_eq!(fields, ["status.reconciliationStatus.lastStableSpec"]);
     }

@@ -5,7 +5,7 @@ use api::job::UpgradeMode;
 /// Where a job starts from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RestorePoint {
-    /// No state: asked for, or there never was any.
+    /// No state: this was requested, or there never was any.
     Empty,
     /// A savepoint or retained checkpoint.
     Path(String),
@@ -14,7 +14,7 @@ pub enum RestorePoint {
 }
 
 impl RestorePoint {
-    /// A phrase for logs and plans.
+    /// Returns a phrase for logs and plans.
     pub fn describe(&self) -> String {
         match self {
             Self::Empty => "empty state".to_owned(),
@@ -22,7 +22,7 @@ impl RestorePoint {
             Self::HaMetadata => "the latest checkpoint in HA metadata".to_owned(),
         }
     }
-    /// How a start from it is noted.
+    /// Returns how a start from it is recorded.
     pub fn upgrade_mode(&self) -> UpgradeMode {
         match self {
             Self::Empty => UpgradeMode::Stateless,

@@ -20,7 +20,7 @@ use config::nested::remove_option;
 use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED};
 
-/// Revisions kept of one deployment, beside the one that its state began with. Ten fit on a screen, and
+/// Maximum number of revisions of one resource, besides the one that its state began with. Ten fit on a screen, and
 /// each holds a whole spec.
 pub const LIMIT: usize = 10;
 /// Value of the label `component` on revisions.
@@ -38,7 +38,7 @@ pub struct Revision {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
-    /// The spec as it was reconciled, with everything that our types do not know.
+    /// The spec as it was reconciled, including everything that our types do not know.
     pub spec: Value,
     /// Where the next spec starts from.
     pub restore_point: RestorePoint,
@@ -52,10 +52,10 @@ pub struct Content {
 #[serde(rename_all = "camelCase")]
 pub struct RestorePoint {
     pub kind: RestoreKind,
-    /// Absent where only HA metadata knows it, and where there is none.
+    /// `None` if only HA metadata knows it, and if there is none.
     pub path: Option<String>,
-    /// The job whose checkpoints they are, where the path is absent and there are some: Flink keeps
-    /// them in a folder of that name.
+    /// The job that took the checkpoints, if there are some and `path` is `None`: Flink keeps them in a folder of that
+    /// name.
     pub job_id: Option<String>,
     /// How the job was stopped.
     pub upgrade_mode: UpgradeMode,
@@ -86,14 +86,14 @@ impl RestorePoint {
 pub enum RestoreKind {
     Savepoint,
     Checkpoint,
-    /// The latest checkpoint, which HA metadata leads to.
+    /// The latest checkpoint, which HA metadata names.
     LastState,
     /// The spec left no state.
     #[default]
     None,
 }
 
-/// Writes and deletions that put a spec into the history.
+/// Writes and deletions that add a spec to the history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     pub create: Option<Revision>,
@@ -101,7 +101,7 @@ pub struct Change {
     pub prune: Vec<i64>,
 }
 
-/// Under which name the revisions of a resource are kept. No `FlinkDeployment` has a dot in its name.
+/// Returns the name under which the revisions of a resource are kept. No `FlinkDeployment` has a dot in its name.
 pub fn history_name(of: JobKind, name: &str) -> String {
     match of {
         JobKind::FlinkDeployment => name.to_owned(),
@@ -109,17 +109,17 @@ pub fn history_name(of: JobKind, name: &str) -> String {
     }
 }
 
-/// The history that both children of a `FlinkBlueGreenDeployment` share.
+/// Returns the name of the history that both children of a `FlinkBlueGreenDeployment` share.
 pub fn blue_green_history_name(name: &str) -> String {
     format!("bluegreen.{name}")
 }
 
-/// Object name of a revision.
+/// Returns the object name of a revision.
 pub fn object_name(history: &str, number: i64) -> String {
     format!("{history}-{number}")
 }
 
-/// Labels that lead from a history to its revisions.
+/// Returns the labels that lead from a history to its revisions.
 pub fn labels(history: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("app".to_owned(), history.to_owned()),
@@ -127,15 +127,15 @@ pub fn labels(history: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// The [`labels`] as a selector.
+/// Returns the [`labels`] as a selector.
 pub fn label_selector(history: &str) -> String {
     format!("app={history},component={COMPONENT}")
 }
 
-/// Puts `content` behind the `existing` revisions, given in any order.
+/// Adds `content` to the `existing` revisions, given in any order.
 ///
-/// The newest revision with the same spec and restore point is the same fact, told again after a
-/// crash: nothing is created for it.
+/// If the newest revision has the same spec and restore point, it is the same fact, repeated after a crash: nothing is
+/// created for it.
 pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
     let newest = existing.iter().max_by_key(|revision| revision.number);
     let is_known = newest.is_some_and(|newest| {
@@ -154,7 +154,7 @@ pub fn decide_revision(existing: &[Revision], content: Content) -> Change {
     Change { create, prune }
 }
 
-/// As [`decide_revision`]; a spec that is the newest one already takes that one's place: a transition may be tried many
+/// Like [`decide_revision`], but a spec that is already the newest one replaces it: a transition may be tried many
 /// times, and leaves another savepoint each time.
 pub fn decide_repeated_revision(existing: &[Revision], content: Content) -> Change {
     let newest = existing.iter().max_by_key(|revision| revision.number);
@@ -167,10 +167,9 @@ pub fn decide_repeated_revision(existing: &[Revision], content: Content) -> Chan
     change
 }
 
-/// The revision, of those given from old to new, that names the last savepoint which the job was
-/// started from. With `CLAIM` or `LEGACY` its checkpoints may need the files of that savepoint until it
-/// starts from another one, however often it goes on from a checkpoint: until then the revision is what
-/// refers to it.
+/// Returns the revision, of those given from old to new, that names the last savepoint from which the job was started.
+/// With `CLAIM` or `LEGACY`, its checkpoints may need the files of that savepoint until it starts from another one,
+/// however often it continues from a checkpoint: until then this revision is what refers to it.
 fn origin(revisions: &[&Revision]) -> Option<i64> {
     let names_one = |content: &Content| {
         let initial = content.spec.pointer("/job/initialSavepointPath");
@@ -186,10 +185,10 @@ fn origin(revisions: &[&Revision]) -> Option<i64> {
     found.map(|revision| revision.number)
 }
 
-/// Below it are all options that memory tuning writes.
+/// Prefix of all options that memory tuning writes.
 const TASK_MANAGER_MEMORY: &str = "taskmanager.memory.";
 
-/// Fields of `spec.job` that ask for an action now and do not belong to a version of the job.
+/// Fields of `spec.job` that request an action now and do not belong to a version of the job.
 const JOB_REQUESTS: [&str; 5] = [
     "state",
     "savepointTriggerNonce",
@@ -198,15 +197,14 @@ const JOB_REQUESTS: [&str; 5] = [
     "autoscalerResetNonce",
 ];
 
-/// The spec that brings `old` back while `current` is deployed.
+/// Returns the spec that brings `old` back while `current` is deployed.
 ///
-/// Nonces and the desired state stay as they are: an old `savepointRedeployNonce` would throw the
-/// state away. The upgrade mode stays too, because a reconciled spec names the mode that was used,
-/// not the one that was wanted (a first deployment is always stateless). Only a stateless one gives
-/// way to one that keeps the state.
+/// Nonces and the desired state stay as they are: an old `savepointRedeployNonce` would discard the state. The upgrade
+/// mode stays too, because a reconciled spec names the mode that was used, not the desired one (a first deployment is
+/// always stateless). Only a stateless mode is replaced, by one that keeps the state.
 ///
-/// The autoscaler's decisions are not the user's: a reconciled spec has them in it, and what is
-/// written has the present spec's instead. `autoscaled` is what is known of it beside the specs.
+/// The autoscaler's decisions are not the user's: a reconciled spec contains them, and the result has those of the
+/// present spec instead. `autoscaled` is what is known of them besides the specs.
 pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> Value {
     let mut spec = old.clone();
     copy_field(current, &mut spec, "restartNonce");
@@ -219,7 +217,7 @@ pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> 
             copy_field(current_job, job, "upgradeMode");
         }
     }
-    // The options in force then were decided by the autoscaler, not by the user.
+    // The autoscaler decided the options in force then, not the user.
     let stated = Autoscaled::stated_by(current).or(Autoscaled::stated_by(old)).or(autoscaled);
     if stated.parallelism {
         keep_present(current, &mut spec, PARALLELISM_OVERRIDES.key());
@@ -230,16 +228,16 @@ pub fn decide_rollback(current: &Value, old: &Value, autoscaled: Autoscaled) -> 
     spec
 }
 
-/// Parts of a reconciled spec that may be the autoscaler's doing.
+/// Parts of a reconciled spec that the autoscaler may have set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Autoscaled {
     pub parallelism: bool,
-    /// Of the TaskManagers.
+    /// Memory of the TaskManagers.
     pub memory: bool,
 }
 
 impl Autoscaled {
-    /// As far as the spec itself says; the operator's defaults may switch it on as well.
+    /// Returns what the spec itself says; the operator's defaults may turn it on as well.
     fn stated_by(spec: &Value) -> Self {
         let Some(own) = spec.get("flinkConfiguration").and_then(Value::as_object) else {
             return Self::default();
@@ -258,7 +256,7 @@ impl Autoscaled {
     }
 }
 
-/// Makes an option in `to` what it is in `from`, absence included, flat or nested.
+/// Gives an option in `to` the value that it has in `from`, or removes it if it has none, flat or nested.
 fn keep_present(from: &Value, to: &mut Value, key: &str) {
     let own = from.get("flinkConfiguration").and_then(Value::as_object);
     let present = own.and_then(|own| {
@@ -279,7 +277,7 @@ fn keep_present(from: &Value, to: &mut Value, key: &str) {
     }
 }
 
-/// Like [`keep_present`], for all that memory tuning writes.
+/// Like [`keep_present`], for all options that memory tuning writes.
 fn keep_memory(from: &Value, to: &mut Value) {
     let flat = |spec: &Value| {
         let own = spec.get("flinkConfiguration").and_then(Value::as_object).cloned();
@@ -303,12 +301,12 @@ fn keep_memory(from: &Value, to: &mut Value) {
     }
 }
 
-/// The upgrade mode of a job; stateless when it does not say.
+/// Returns the upgrade mode of a job; stateless if it names none.
 fn mode_of(job: &Value) -> UpgradeMode {
     job.get("upgradeMode").and_then(|mode| UpgradeMode::deserialize(mode).ok()).unwrap_or_default()
 }
 
-/// Makes `field` in `to` what it is in `from`, absence included.
+/// Gives `field` in `to` the value that it has in `from`, or removes it if it has none.
 fn copy_field(from: &Value, to: &mut Value, field: &str) {
     let Some(to) = to.as_object_mut() else { return };
     match from.get(field) {

@@ -25,7 +25,7 @@ fn candidate() -> Candidate {
     Candidate::new("me", RULES)
 }
 
-/// One that leads since 100.
+/// Returns a candidate that has led since 100.
 fn leader() -> Candidate {
     let mut candidate = candidate();
     candidate.see(Some(lease("", 0)), at(100));

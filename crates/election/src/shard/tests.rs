@@ -11,7 +11,7 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Shards as letters: whose they are, `.` for nobody's since 90, `?` for unknown; `me` is `b`.
+/// Shards as letters: their holders, `.` for none since 90, `?` for unknown; `me` is `b`.
 fn tenures(text: &str) -> Vec<Tenure> {
     let tenure = |letter: char| match letter {
         '?' => Tenure::Unknown,
@@ -100,7 +100,7 @@ fn who_is_gone_has_no_share_and_keeps_its_leases_until_they_end() {
 
 #[test]
 fn a_namespace_is_in_the_same_shard_for_ever() {
-    // What is in force in clusters that are at work: it must never change.
+    // Running clusters depend on these values: they must never change.
     let shards = ["default", "shop", "fraud", "team-a", "team-b"].map(|it| shard_of(it, 4));
     expect!["[1, 1, 1, 0, 2]"].assert_eq(&format!("{shards:?}"));
     assert_eq!(shard_of("default", 1), 0);
@@ -149,8 +149,8 @@ proptest! {
         prop_assert!(parse_roster(&text).len() <= MEMBERS_MAX);
     }
 
-    /// Whoever comes or goes, and whoever moves first: in the end shares differ by one at most, and
-    /// nothing has moved that need not have.
+    /// Whoever comes or goes, and whoever moves first: in the end, shares differ by at most one, and nothing has moved
+    /// without need.
     #[test]
     fn shares_become_even_with_the_fewest_moves(
         shards in 1_usize..12,
@@ -160,7 +160,7 @@ proptest! {
     ) {
         let name = |index: usize| format!("p{index}");
         let names: BTreeSet<String> = members.iter().map(|index| name(*index)).collect();
-        // Those of who is gone are free.
+        // The shards of a process that is gone are free.
         let mut held: Vec<Option<String>> = holders[..shards]
             .iter()
             .map(|index| Some(name(*index)).filter(|name| names.contains(name)))
@@ -180,7 +180,7 @@ proptest! {
         let mut taken = 0;
         let all: Vec<String> = names.iter().cloned().collect();
         for (turn, index) in order.iter().enumerate() {
-            // In the end each has its turn.
+            // In the end, each gets its turn.
             let who = if turn < 150 { index.get(&all) } else { &all[turn % all.len()] };
             let shards: Vec<Tenure> = held
                 .iter()

@@ -28,7 +28,7 @@ const SNAPSHOT: [SnapshotState; 5] = [
     SnapshotState::Abandoned,
 ];
 
-/// What the status of a `FlinkBlueGreenDeployment` says of its job.
+/// Job states that the status of a `FlinkBlueGreenDeployment` may show.
 const SERVING: [JobStatusState; 4] = [
     JobStatusState::Reconciling,
     JobStatusState::Running,
@@ -36,13 +36,13 @@ const SERVING: [JobStatusState; 4] = [
     JobStatusState::Failing,
 ];
 
-/// The one count that is told of resources that are no more, for else it could not be.
+/// The only count that is published for deleted resources, because it counts their deletion.
 const DELETED: &str = "JOSDK.Resource.Event.DELETED.Count";
 
 /// Selects the count of a resource.
 type CountOf = fn(&Counts) -> u32;
 
-/// A series is there once there is something to count, as in Java.
+/// A series exists once there is something to count, as in Java.
 const OF_RESOURCE: [(&str, CountOf); 9] = [
     ("JOSDK.Resource.Event.Count", |counts| {
         counts.added.saturating_add(counts.updated).saturating_add(counts.deleted)
@@ -215,8 +215,8 @@ impl Fleet {
         }
     }
 
-    /// Those of the operator are there from the first resource of the kind on, so that what they
-    /// count grows from zero; those of a namespace once there is a value: there may be thousands.
+    /// Adds the times. Those of the operator exist from the first resource of the kind on, so that their counts grow
+    /// from zero; those of a namespace once there is a value, because there may be thousands.
     fn tell_times(&self, families: &mut Vec<Family>) {
         for (kind, timings) in &self.systems {
             for ((what, name), histogram) in timings {

@@ -35,7 +35,7 @@ fn sighting(uid: &str, version: u64, facts: Facts) -> Sighting<'_> {
     Sighting { uid, namespace: "shop", name: uid, version, created, facts }
 }
 
-/// Everything that is told and begins with `prefix`, without zeros.
+/// Returns everything that is published and begins with `prefix`, without zeros.
 fn told(fleet: &Fleet, prefix: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for Family { name, points, .. } in fleet.families() {
@@ -232,7 +232,7 @@ fn what_a_list_does_not_show_is_gone() {
     fleet.list_ends(Kind::FlinkDeployment, None, at(0));
     let job = Facts::SessionJob { lifecycle: LifecycleState::Stable };
     fleet.see(&sighting("c", 1, job), at(0));
-    // One that breaks off, and one of another namespace, show nothing of it.
+    // A list that breaks off, and one of another namespace, say nothing about it.
     fleet.list_begins(Kind::FlinkDeployment, None);
     fleet.list_begins(Kind::FlinkDeployment, Some("other"));
     fleet.list_ends(Kind::FlinkDeployment, Some("other"), at(1));
@@ -324,7 +324,7 @@ fn deletions_are_told_of_what_is_gone_and_go_on_with_its_name() {
     fleet.gone("one", at(1));
     let deleted = "JOSDK.Resource.Event.DELETED.Count shop/a";
     assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 1")]);
-    // One of its name has another identity.
+    // Another resource of this name has another identity.
     see(&mut fleet, "two");
     assert_eq!(
         told(&fleet, "JOSDK.Resource"),
@@ -334,7 +334,7 @@ fn deletions_are_told_of_what_is_gone_and_go_on_with_its_name() {
             "JOSDK.Resource.Event.DELETED.Count shop/a = 1",
         ]
     );
-    // It went while nobody looked.
+    // It was deleted while nothing watched.
     fleet.list_begins(Kind::FlinkDeployment, None);
     fleet.list_ends(Kind::FlinkDeployment, None, at(2));
     assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 2")]);

@@ -12,7 +12,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).unwrap()
 }
 
-/// Describes the times that end with these sightings, each of which has its second.
+/// Returns the times that end with these sightings, each with its second.
 fn history<S: State>(sightings: &[(S, i64)]) -> Vec<String> {
     let mut sightings = sightings.iter();
     let (first, since) = *sightings.next().unwrap();

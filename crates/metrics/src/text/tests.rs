@@ -81,7 +81,7 @@ fn label_values_are_told_as_they_are_where_that_is_asked_for() {
     assert!(page.contains(r#"FlinkVersion="1.20\"1\\""#), "{page}");
 }
 
-/// That of `OpenMetrics` differs in the comments on a counter and in its end.
+/// The `OpenMetrics` form differs in the comments on a counter and in its end.
 #[test]
 fn a_push_gateway_reads_the_former_form() {
     let plain = encode_plain(families(), &identity(), false).unwrap();

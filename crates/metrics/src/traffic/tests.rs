@@ -9,7 +9,7 @@ fn traffic() -> Traffic {
     Traffic::new(&Settings { code_groups: true, ..settings })
 }
 
-/// The values of those that are not zero.
+/// Returns the values that are not zero.
 fn told(traffic: &Traffic, now: Duration) -> Vec<String> {
     let families = traffic.families("Client", now);
     let value = |family: &Family| match &family.points[0].value {
@@ -54,7 +54,7 @@ fn requests_and_answers_are_counted() {
 #[test]
 fn a_rate_is_that_of_the_last_minute() {
     let mut meter = Meter::default();
-    // A clock that begins late.
+    // A clock that starts late.
     let start = Duration::from_secs(1_000_000);
     for second in 0..120 {
         meter.mark(start + SECOND * second);

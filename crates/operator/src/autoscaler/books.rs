@@ -19,25 +19,25 @@ use autoscaler::topology::VertexId;
 use clients::cluster::autoscaler::Kept;
 use clients::flink::scaling::Names;
 
-/// Jobs that are measured at the same time.
+/// Maximum number of jobs that are measured at the same time.
 const MEASURED_MAX: usize = 32;
 
 /// The autoscalers of an operator.
 pub(crate) struct Autoscalers {
     books: Mutex<HashMap<String, Book>>,
-    /// Generations whose verdict is awaited, and with which what is stored is to be cleared.
+    /// Generations whose verdict is awaited. Once they are on record, the stored data must be cleared.
     owed: Mutex<HashMap<String, i64>>,
-    /// Counts books, so that a cycle knows its own again.
+    /// Numbers the books, so that a cycle recognizes its own.
     count: Mutex<u64>,
-    /// Absent in a context that only looks.
+    /// Not set in a context that only reads.
     context: OnceLock<Weak<Context>>,
     pub(super) room: Arc<Semaphore>,
-    /// The room on the cluster's nodes. Held while a cycle decides, so that no two take the same.
+    /// The room on the cluster's nodes. Held while a cycle decides, so that no two cycles take the same room.
     pub(super) capacity: tokio::sync::Mutex<View>,
     pub(super) tasks: TaskTracker,
-    /// No cycle begins any more, and none waits for Flink.
+    /// Stops new cycles from beginning, and waits for Flink from continuing.
     pub(super) stop: CancellationToken,
-    /// Whatever runs is dropped, where it is.
+    /// Drops all running work.
     pub(super) drop: CancellationToken,
 }
 
@@ -59,14 +59,14 @@ impl Default for Autoscalers {
 
 /// The book of one job.
 pub(super) struct Book {
-    /// Which book of all.
+    /// Distinguishes this book from all others.
     pub(super) number: u64,
     pub(super) in_force: Decided,
-    /// Absent while a cycle works with it, and where it cannot be understood.
+    /// `None` while a cycle works with it, and if it cannot be parsed.
     pub(super) work: Option<Work>,
     /// When the last cycle began.
     pub(super) begun: Option<Instant>,
-    /// Held while what is stored changes.
+    /// Held while the stored data changes.
     pub(super) gate: Arc<tokio::sync::Mutex<()>>,
     pub(super) event_limiter: EventLimiter,
 }
@@ -78,7 +78,7 @@ pub(super) enum Decided {
     Unknown {
         reason: String,
     },
-    /// It is to be read again.
+    /// It must be read again.
     Unread,
     /// The autoscaler is off, and nothing is stored any more.
     Cleared,
@@ -98,9 +98,9 @@ pub(super) struct Work {
     pub(super) kept: Kept,
     pub(super) stored: Stored,
     pub(super) names: Names,
-    /// The job is new to the autoscaler, and nothing of it is stored yet.
+    /// The job is new to the autoscaler, and nothing is stored for it yet.
     pub(super) is_new: bool,
-    /// When samples were stored last.
+    /// When samples were last stored.
     pub(super) stored_at: Option<Timestamp>,
 }
 
@@ -112,7 +112,7 @@ impl Book {
 }
 
 impl Autoscalers {
-    /// Lets cycles begin.
+    /// Sets the context, which lets cycles begin.
     pub(crate) fn bind(&self, context: &Arc<Context>) {
         drop(self.context.set(Arc::downgrade(context)));
     }
@@ -121,12 +121,12 @@ impl Autoscalers {
         self.context.get().and_then(Weak::upgrade)
     }
 
-    /// Looks into a book, or changes it.
+    /// Reads or changes a book.
     pub(super) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut Book) -> T) -> Option<T> {
         lock(&self.books).get_mut(uid).map(look)
     }
 
-    /// Like [`Self::with`], as long as it is still the same book.
+    /// Like [`Self::with`], if it is still the same book.
     pub(super) fn with_same<T>(
         &self,
         uid: &str,
@@ -136,7 +136,7 @@ impl Autoscalers {
         lock(&self.books).get_mut(uid).filter(|book| book.number == number).map(look)
     }
 
-    /// Begins a book in the place of any other one.
+    /// Opens a book in place of any other one.
     pub(super) fn open(&self, uid: &str, in_force: Decided, work: Option<Work>) {
         let number = {
             let mut count = lock(&self.count);
@@ -157,17 +157,17 @@ impl Autoscalers {
         lock(&self.owed).insert(uid.to_owned(), generation);
     }
 
-    /// True if the stored data must be cleared now, because the noted generation is on record.
+    /// Returns `true` if the stored data must be cleared now, because the noted generation is on record.
     pub(super) fn is_owed(&self, uid: &str, observed: Option<i64>) -> bool {
         lock(&self.owed).get(uid).is_some_and(|owed| Some(*owed) == observed)
     }
 
-    /// Nothing is to be cleared any more.
+    /// Notes that nothing needs to be cleared any more.
     pub(crate) fn settle(&self, uid: &str) {
         lock(&self.owed).remove(uid);
     }
 
-    /// Has what is stored read anew before it counts again.
+    /// Forgets the book, so that the stored data is read again before it applies.
     pub(crate) fn forget(&self, uid: &str) {
         lock(&self.books).remove(uid);
     }
@@ -176,14 +176,14 @@ impl Autoscalers {
         lock(&self.books).clear();
     }
 
-    /// Lets cycles that write come to their end.
+    /// Lets cycles that write finish.
     pub(crate) async fn finish(&self) {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Drops whatever runs, where it is.
+    /// Drops all running work immediately.
     pub(crate) fn abandon(&self) {
         self.stop.cancel();
         self.drop.cancel();

@@ -1,5 +1,5 @@
-//! The room that the cluster's nodes have, read once in an interval and never written: by what they can
-//! take, what the pods on them request, and what a cluster autoscaler may add.
+//! The free room on the cluster's nodes, read once per interval and never written: what the nodes can take, what the
+//! pods on them request, and what a cluster autoscaler may add.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -18,30 +18,30 @@ use config::quantity;
 
 use crate::watching::is_refusal;
 
-/// Objects that one request lists, and how many requests are made for all of a kind.
+/// Number of objects in one request, and maximum number of requests for one kind.
 const PAGE: u32 = 500;
 const PAGES_MAX: usize = 400;
-/// How long reading all of it may take.
+/// Maximum time to read everything.
 const READING_MAX: Duration = Duration::from_secs(30);
-/// What could not be read is asked for again after this time.
+/// Time until the next attempt after a failed read.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
-/// Nodes are not listed more often than this, whatever the interval.
+/// Minimum interval between lists of nodes, whatever is configured.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Of the Kubernetes cluster autoscaler, and of the groups that it grows.
+/// The status of the Kubernetes cluster autoscaler, and the label of the groups that it scales.
 const STATUS_NAMESPACE: &str = "kube-system";
 const STATUS_NAME: &str = "cluster-autoscaler-status";
 const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
-/// Taints of nodes that are not ready, or short of something.
+/// Prefix of the taints of nodes that are not ready, or short of something.
 const UNFIT_PREFIX: &str = "node.kubernetes.io/";
-/// Pods that take room on a node.
+/// Selects the pods that take room on a node.
 const ON_NODES: &str = "spec.nodeName!=,status.phase!=Failed,status.phase!=Succeeded";
 
 /// The nodes as they were last read.
 #[derive(Default)]
 pub(super) struct View {
-    /// When they were read, or could not be.
+    /// When they were last read, or could not be.
     at: Option<Instant>,
-    /// Absent where nobody looks, or nobody may.
+    /// `None` if no job needs it, or if it may not be read.
     pub(super) known: Option<Result<Capacity, String>>,
     is_refusal_told: bool,
 }
@@ -54,7 +54,7 @@ enum Unread {
 }
 
 impl View {
-    /// Reads the nodes where that is due. Answers why they may not be read, the first time.
+    /// Reads the nodes if that is due. Returns why they may not be read, the first time.
     pub(super) async fn refresh(
         &mut self,
         interval: Option<Duration>,
@@ -84,7 +84,7 @@ impl View {
         None
     }
 
-    /// A decision was made that takes room.
+    /// Notes the room that a decision leaves.
     pub(super) fn note(&mut self, left: &Capacity) {
         self.known = Some(Ok(left.clone()));
     }
@@ -115,7 +115,7 @@ async fn read(client: &Client) -> Result<Capacity, Unread> {
     Ok(Capacity(nodes).with_future_nodes(&capacity::group_sizes(&status)))
 }
 
-/// Looks at all objects of a kind, a page at a time.
+/// Passes all objects of a kind to `look`, a page at a time.
 async fn each<K>(api: Api<K>, params: ListParams, mut look: impl FnMut(K)) -> Result<(), Unread>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -138,7 +138,7 @@ fn unread(error: kube::Error) -> Unread {
     if is_refusal(&error) { Unread::Refused(reason) } else { Unread::Failed(reason) }
 }
 
-/// A node that takes pods; nothing for one that is cordoned or not well. Other taints may be tolerated.
+/// Returns a node that accepts pods; `None` if it is cordoned or not healthy. Other taints may be tolerated.
 fn fit(node: &Node) -> Option<capacity::Node> {
     let spec = node.spec.as_ref();
     let is_cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
@@ -160,8 +160,8 @@ fn fit(node: &Node) -> Option<capacity::Node> {
     })
 }
 
-/// The requests that the scheduler counts: containers and sidecars together, or the largest moment of
-/// the init containers, and the overhead.
+/// Returns the requests that the scheduler counts: containers and sidecars together, or the peak of the init
+/// containers, and the overhead.
 fn requests(pod: &ClusterPod) -> Pod {
     let Some(spec) = &pod.spec else { return Pod::default() };
     let mut sidecars = Pod::default();
@@ -190,7 +190,7 @@ fn amounts<'a>(of: impl Fn(&str) -> Option<&'a Quantity>) -> Pod {
     Pod { cpu_millis: amount("cpu", 1000.0), memory: MemorySize(amount("memory", 1.0)) }
 }
 
-/// What is not a number counts nothing; a float cast saturates.
+/// Anything that is not a number counts as 0; a cast from float saturates.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn scaled(quantity: &Quantity, scale: f64, round: fn(f64) -> f64) -> u64 {
     round(quantity::parse(&quantity.0).unwrap_or_default() * scale) as u64

@@ -1,7 +1,7 @@
-//! Cycles: each measures a job, decides, stores, and only then lets the decision count.
+//! Cycles: each measures a job, decides, stores the decision, and only then lets it apply.
 //!
-//! A cycle runs beside the passes. It drops what it found out when the job moved meanwhile, when its
-//! book was closed, or when somebody else wrote what is stored.
+//! A cycle runs beside the passes. It discards its result if the job changed meanwhile, if its book was closed, or if
+//! someone else wrote the stored data.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,10 +44,10 @@ use config::{FlinkConfig, OperatorConfig};
 use lifecycle::resource::StatusOfJob as _;
 use metrics::scaling::{Ended, Figure};
 
-/// How long measuring a job may take in all.
+/// Maximum time to measure a job.
 const MEASURING_MAX: Duration = Duration::from_mins(1);
 
-/// Starts a cycle where one is due; says when the next one is.
+/// Starts a cycle if one is due; returns when the next one is.
 pub(crate) fn follow<K: Scaled>(
     resource: &K,
     status: &K::Status,
@@ -81,7 +81,7 @@ pub(crate) fn follow<K: Scaled>(
     let (number, work) = match begun {
         Err(rest) => return Some(rest),
         Ok((number, Decided::Known(_), Some(work))) => (number, work),
-        // The last cycle is not over yet.
+        // The last cycle still runs.
         Ok((_, Decided::Known(_) | Decided::Unread | Decided::Cleared, _)) => {
             return Some(interval);
         }
@@ -89,7 +89,7 @@ pub(crate) fn follow<K: Scaled>(
             let resource = resource.clone();
             let report = async move { report_failure(&resource, &reason, &shared).await };
             context.autoscalers.tasks.spawn(report.in_current_span());
-            // Somebody may have mended it: the next pass reads it again.
+            // Someone may have repaired it: the next pass reads it again.
             context.autoscalers.with(&uid, |book| book.in_force = Decided::Unread);
             return Some(interval);
         }
@@ -126,7 +126,7 @@ fn client<K: Scaled>(
     Ok(client.with_request_deadline(timeout))
 }
 
-/// When the job's state last changed.
+/// Returns when the job's state last changed.
 fn since(status: &JobStatus) -> Option<Timestamp> {
     let text = status.update_time.as_ref().or(status.start_time.as_ref())?;
     Timestamp::from_millisecond(text.parse().ok()?).ok()
@@ -137,11 +137,11 @@ struct Turn<K> {
     resource: K,
     flink: Result<Client, String>,
     job_id: String,
-    /// When its state last changed, as far as the status says.
+    /// When the job's state last changed, according to the status.
     started: Option<Timestamp>,
     /// The user's spec with all defaults.
     config: Box<FlinkConfig>,
-    /// Of the book.
+    /// Number of the book.
     number: u64,
     uid: String,
 }
@@ -223,7 +223,7 @@ impl<K: Scaled> Turn<K> {
                 }
                 break cycle;
             };
-            // Nobody waits for the room on the nodes while a rule is asked.
+            // No cycle waits for the room on the nodes while a rule is called.
             drop(view);
             let asking = rules.answer(question, deadline);
             let answer = context.autoscalers.stop.run_until_cancelled(asking).await;
@@ -289,7 +289,7 @@ impl<K: Scaled> Turn<K> {
         let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, &settings, now);
         work.stored.state = state;
         if is_due && let Err(error) = store(&mut work, now, context).await {
-            // Whatever is stored now, it is read anew.
+            // Whatever is stored now, it is read again.
             autoscalers.forget(&self.uid);
             drop(gate);
             return self.report(Failure::lasting(&error), context).await;
@@ -355,7 +355,7 @@ impl<K: Scaled> Turn<K> {
         }
     }
 
-    /// True if the resource is as it was when the cycle began, and its job is still to be scaled.
+    /// Returns `true` if the resource is unchanged since the cycle began, and its job must still be scaled.
     fn is_unmoved(&self, context: &Context) -> bool {
         let namespace = self.resource.namespace().unwrap_or_default();
         let Some(cached) = K::kept(context).cached(&namespace, &self.resource.name_any()) else {
@@ -398,7 +398,7 @@ async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(),
     Ok(())
 }
 
-/// The figures that are exported.
+/// Returns the figures to export.
 fn figures(evaluation: &Evaluation) -> Vec<Figure> {
     let mut told = Vec::new();
     for (id, figures) in &evaluation.vertices {

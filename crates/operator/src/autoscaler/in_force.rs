@@ -1,5 +1,4 @@
-//! The decisions in force for a job: read once, put into each pass's spec, and cleared when they
-//! must be.
+//! The decisions in force for a job: read once, put into each pass's spec, and cleared when necessary.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,23 +25,23 @@ use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
 use config::{FlinkConfig, OperatorConfig};
 
-/// How a job stands to the autoscaler.
+/// Whether the autoscaler of a job is on.
 pub(super) enum Switch {
-    /// With what the user's spec comes to.
+    /// With the configuration that results from the user's spec.
     On(Box<FlinkConfig>),
     Off,
-    /// It cannot be told; what runs is left as it is.
+    /// It cannot be determined; what runs is left as it is.
     Unknown,
 }
 
-/// Says if the autoscaler is on. Most resources do not mention it, and are not examined further.
+/// Returns whether the autoscaler is on. Most resources do not mention it, and are not examined further.
 pub(super) fn switch<K: Scaled>(
     resource: &K,
     cluster: Cluster<'_>,
     operator: &OperatorConfig,
 ) -> Switch {
     if K::JOB == JobKind::FlinkSessionJob && cluster.is_none() {
-        // It may be there that the autoscaler is on.
+        // The autoscaler may be turned on there.
         return Switch::Unknown;
     }
     let in_force = cluster.map(in_force);
@@ -61,8 +60,8 @@ pub(super) fn switch<K: Scaled>(
     }
 }
 
-/// A session cluster with the spec that is in force: an edit of it that is refused, or waits, turns
-/// nothing on or off for its jobs.
+/// Returns a session cluster with the spec in force: an edit that is rejected or pending turns nothing on or off for
+/// its jobs.
 fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
     let observed = cluster.status.as_ref().and_then(|status| status.observed_generation);
     if observed == cluster.metadata.generation {
@@ -72,20 +71,20 @@ fn in_force(cluster: &FlinkDeployment) -> Cow<'_, FlinkDeployment> {
     running_spec(cluster).map_or(Cow::Borrowed(cluster), |spec| Cow::Owned(with(cluster, spec)))
 }
 
-/// The resource with another spec.
+/// Returns the resource with another spec.
 fn with<K: Scaled>(resource: &K, spec: K::Spec) -> K {
     let mut with = resource.clone();
     *with.spec_mut() = spec;
     with
 }
 
-/// True if the option may be among these, flat or nested.
+/// Returns `true` if the option may be among these, flat or nested.
 fn mentions(configuration: &FlinkConfiguration) -> bool {
     let may_hold = |name: &String| ENABLED.keys().any(|key| key.starts_with(name.as_str()));
     configuration.0.keys().any(may_hold)
 }
 
-/// The resource as the pass is to see it: with what is in force of its job.
+/// Returns the resource as the pass must see it: with the decision in force for its job.
 pub(crate) async fn wanted<'a, K: Scaled>(
     resource: &'a K,
     status: &K::Status,
@@ -95,7 +94,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
 ) -> cluster::Result<Cow<'a, K>> {
     let candidate = candidate(resource, status);
     let last = candidate.reconciliation.last_reconciled_spec.as_deref();
-    // What was never started has no decisions, but for a colour that goes on where the other one is.
+    // A job that never started has no decisions, except for a colour that continues where the other one is.
     let is_new = last.is_none() && parent_of(resource.meta()).is_none();
     if is_new || candidate.is_deleting {
         return Ok(Cow::Borrowed(resource));
@@ -103,7 +102,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     let Switch::On(config) = switch(resource, cluster, operator) else {
         return Ok(Cow::Borrowed(resource));
     };
-    // The pass itself says what is wrong with a spec that cannot be read.
+    // The pass itself reports what is wrong with a spec that cannot be read.
     let Ok(last) = last.map(Reconciled::<K::Spec>::parse).transpose() else {
         return Ok(Cow::Borrowed(resource));
     };
@@ -113,7 +112,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     let mut excluded: BTreeSet<VertexId> =
         excluded.iter().map(|id| VertexId::from(id.trim())).collect();
     let running = last.as_ref().map(K::configuration);
-    // A decision waits until a switch to another colour is over; what starts only now begins with it.
+    // A decision waits until a switch to another colour is over; a job that starts only now starts with it.
     let is_held = last.is_some() && is_switching(resource.meta(), context);
     let in_force = match &decided {
         Decided::Known(_) if is_held => effects::InForce::Unknown,
@@ -128,7 +127,7 @@ pub(crate) async fn wanted<'a, K: Scaled>(
         Decided::Unread | Decided::Cleared => return Ok(Cow::Borrowed(resource)),
     };
     let own = K::configuration(resource.spec());
-    // Validation reports overrides of the user that cannot be read.
+    // Validation reports the user's overrides that cannot be read.
     let Ok(configuration) = with_parallelism(own, &config, running, in_force) else {
         return Ok(Cow::Borrowed(resource));
     };
@@ -141,18 +140,18 @@ pub(crate) async fn wanted<'a, K: Scaled>(
     Ok(Cow::Owned(with(resource, spec)))
 }
 
-/// Returns the decision in force, from the ConfigMap where this process has not read it yet.
+/// Returns the decision in force, from the ConfigMap if this process has not read it yet.
 async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<Decided> {
     let uid = resource.uid().unwrap_or_default();
     let known = context.autoscalers.with(&uid, |book| book.in_force.clone());
     match known {
-        // It is on again.
+        // The autoscaler is on again.
         Some(Decided::Unread | Decided::Cleared) | None => {}
         Some(decided) => return Ok(decided),
     }
     let (kept, is_new) = match find(resource, context).await {
         Ok(found) => found,
-        // The job is looked after all the same, and keeps what it runs with; the next pass asks again.
+        // The job is maintained all the same, and keeps what it runs with; the next pass reads again.
         Err(error) => {
             tracing::warn!(error = tell(&error), "the autoscaler's stored state cannot be read");
             return Ok(Decided::Unknown { reason: tell(&error) });
@@ -192,8 +191,8 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
     Ok(decided)
 }
 
-/// Finds what is stored of a resource, to be stored again as its own; true where its autoscaler
-/// begins now.
+/// Finds the stored data of a resource, which becomes its own when it is stored again. The flag is `true` if its
+/// autoscaler begins now.
 async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Kept, bool)> {
     let (client, own) = (&context.client, Kept::of(resource));
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
@@ -205,8 +204,8 @@ async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Ke
         kept.set_owner_of(&own);
         return Ok((kept, false));
     }
-    // It belongs to a resource of this name that was deleted, or a late watch shows one that was,
-    // and it belongs to that which is there now.
+    // It belongs to a resource of this name that was deleted. Or a late watch shows a deleted resource, and it belongs
+    // to the one that exists now.
     let is_former = kept.is_of_resource(&K::kind(&()), &name)
         && cluster::read::get::<K>(client, &namespace, &name)
             .await?
@@ -219,8 +218,8 @@ async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Ke
     Ok((kept, is_former))
 }
 
-/// Clears what is stored of a job whose autoscaler was turned off, or is to begin anew: before the
-/// new spec is put on record, so that a crash in between does it again.
+/// Clears the stored data of a job whose autoscaler was turned off, or must start over. This happens before the new
+/// spec is put on record, so that a crash in between repeats it.
 pub(crate) async fn tidy<K: Scaled>(
     resource: &K,
     status: &K::Status,
@@ -264,7 +263,7 @@ pub(crate) async fn tidy<K: Scaled>(
     if !is_clearing && !is_owed {
         return Ok(());
     }
-    // A spec that will be refused turns nothing off: the last good one goes on with what it has.
+    // A spec that will be rejected turns nothing off: the last valid one continues with its data.
     let is_sound = Reconciled::<K::Spec>::parse(last)
         .is_ok_and(|last| resource.is_sound(&last.spec, cluster, operator));
     if !is_sound {
@@ -275,7 +274,7 @@ pub(crate) async fn tidy<K: Scaled>(
             Some(true) => {}
             Some(false) => return Ok(()),
             None => {
-                // This pass may learn the answer a moment later, and put the spec on record.
+                // This pass may get the answer a moment later, and put the spec on record.
                 context.autoscalers.owe(&uid, candidate.generation);
                 return Ok(());
             }
@@ -283,7 +282,7 @@ pub(crate) async fn tidy<K: Scaled>(
     }
     context.autoscalers.settle(&uid);
     match clear(resource, &uid, context).await {
-        // Who may not read it never wrote it.
+        // Without the right to read it, the operator never wrote it.
         Err(error @ cluster::Error::Forbidden { .. }) => {
             tracing::warn!(error = tell(&error), "the autoscaler's stored state is not cleared");
             Ok(())
@@ -292,8 +291,7 @@ pub(crate) async fn tidy<K: Scaled>(
     }
 }
 
-/// Asks validators outside if they let the spec come into force. Nothing if they have not all
-/// answered.
+/// Returns whether external validators let the spec come into force; `None` if they have not all answered.
 async fn admitted<K: Scaled>(
     resource: &K,
     status: &K::Status,
@@ -312,7 +310,7 @@ async fn admitted<K: Scaled>(
     context.validators.known(kind, uid).admit(version)
 }
 
-/// True if a stored spec may have anything to do with the autoscaler.
+/// Returns `true` if a stored spec may concern the autoscaler.
 fn speaks_of_scaling(text: &str) -> bool {
     ["autoscaler.enabled", "\"autoscaler\":", "jobvertex-parallelism-overrides"]
         .iter()
@@ -325,7 +323,7 @@ fn has_same_overrides(one: &FlinkConfiguration, other: &FlinkConfiguration) -> b
 }
 
 async fn clear<K: Scaled>(resource: &K, uid: &str, context: &Context) -> cluster::Result<()> {
-    // A cycle that is under way finds another book, and stores nothing.
+    // A cycle that runs now finds another book, and stores nothing.
     context.autoscalers.open(uid, Decided::Cleared, None);
     let gate = context.autoscalers.with(uid, |book| Arc::clone(&book.gate)).unwrap_or_default();
     let _gate = gate.lock().await;

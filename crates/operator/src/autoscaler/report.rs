@@ -1,4 +1,4 @@
-//! Reports about cycles, in the Java operator's words.
+//! Reports about cycles, worded as in the Java operator.
 
 use super::Scaled;
 use crate::context::Context;
@@ -7,14 +7,14 @@ use autoscaler::events::Event;
 use config::options::CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL;
 use lifecycle::event::{self, Component};
 
-/// Label that tells one set of changes from another.
+/// Label that distinguishes sets of changes.
 const PARALLELISM_LABEL: &str = "parallelismMap";
-/// Longest reason that an event tells, in characters.
+/// Maximum length of a reason in an event, in characters.
 const REASON_MAX: usize = 2048;
 
 /// Why there was no cycle.
 pub(super) enum Failure {
-    /// It passes by itself, as just after a start.
+    /// Transient, as just after a start.
     Quiet(String),
     Lasting(String),
 }
@@ -25,7 +25,7 @@ impl Failure {
     }
 }
 
-/// An event of a cycle.
+/// Reports an event of a cycle.
 pub(super) async fn report_event<K: Scaled>(resource: &K, event: &Event, context: &Context) {
     let Event { is_warning, reason, message, key, interval: _, parallelism } = event;
     let event = event::Event {
@@ -37,7 +37,7 @@ pub(super) async fn report_event<K: Scaled>(resource: &K, event: &Event, context
     Act::new(context, resource.clone()).count_event(event, label.into_iter().collect()).await;
 }
 
-/// Reports the reason that there was no cycle.
+/// Reports why there was no cycle.
 pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     tracing::warn!(reason, "the autoscaler does not decide");
     let message: String = reason.chars().take(REASON_MAX).collect();
@@ -46,7 +46,7 @@ pub(super) async fn report_failure<K: Scaled>(resource: &K, reason: &str, contex
     Act::new(context, resource.clone()).count_event(event, std::collections::BTreeMap::new()).await;
 }
 
-/// Tells, once, that the room on the cluster's nodes is not known to anybody.
+/// Reports, once, that the operator cannot read the room on the cluster's nodes.
 pub(super) async fn report_unread_nodes<K: Scaled>(resource: &K, reason: &str, context: &Context) {
     let message = format!(
         "`{}` has no effect, because the operator cannot read the free capacity of nodes: allow \

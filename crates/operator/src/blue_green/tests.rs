@@ -26,7 +26,7 @@ impl Listener for Ears {
     }
 }
 
-/// An API server that stores what it is sent.
+/// An API server that returns what it is sent.
 fn client() -> Client {
     let service = tower::service_fn(|request: Request<Body>| async {
         Ok::<_, kube::Error>(Response::new(request.into_body()))

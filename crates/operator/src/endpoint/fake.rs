@@ -1,4 +1,4 @@
-//! An endpoint for the tests of those that call one.
+//! A fake endpoint for tests of callers.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, Receiver};
 
-/// Answers each request of this type with the next of `answers`, and hands on what it was sent.
+/// Answers each request of this type with the next of `answers`, and passes on what it was sent.
 pub(crate) async fn endpoint(
     content_type: &'static str,
     answers: Vec<(u16, Value)>,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A folder with these files.
+/// Creates a folder with these files.
 fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -58,7 +58,7 @@ async fn an_object_is_filled_where_the_operator_runs_and_has_no_data_elsewhere()
     assert_eq!(Files::default().fill(&keytab).await.unwrap(), keytab.manifest);
     let krb5 = here().fill(&object("ConfigMap", "krb5.conf")).await.unwrap();
     assert_eq!(krb5["data"], json!({"krb5.conf": "[libdefaults]\n"}));
-    // What is no text stands beside it.
+    // Contents that are not text are in another field.
     let binary = here().fill(&object("ConfigMap", "it.keytab")).await.unwrap();
     assert_eq!(
         (&binary["data"], &binary["binaryData"]["it.keytab"]),

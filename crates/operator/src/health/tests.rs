@@ -109,7 +109,7 @@ fn a_canary_whose_change_is_not_seen_is_named() {
         told.starts_with("the change of canary FlinkDeployment shop/canary was not seen for 3"),
         "{told}"
     );
-    // A look at what was there before is none at the change.
+    // A look at the generation before does not see the change.
     let _later = health.see_canary("u1", 1, Duration::ZERO);
     assert_eq!(health.see_canary("u1", 1, Duration::ZERO), Due::In(Duration::ZERO));
     assert_eq!(health.ailments(fence::now() + HOUR).len(), 1);
@@ -136,7 +136,7 @@ fn a_canary_says_nothing_while_the_api_server_is_away_or_when_it_is_gone() {
         let all = health.ailments(fence::now() + 2 * MINUTE);
         all.iter().filter(|text| text.contains("canary")).count()
     };
-    // The watch is asked for, and does not answer.
+    // The watch is requested, and does not answer.
     pulse.note(watch, false);
     assert_eq!(told(&health), 0);
     while fence::now() <= health.state.lock().unwrap().canaries["u1"].made.1 {}

@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Serves one path and gives back the answer to these bytes.
+/// Serves one path and returns the answer to these bytes.
 async fn ask(request: &str) -> String {
     let listener = Listener::open(0).await.unwrap();
     let port = listener.port().unwrap();

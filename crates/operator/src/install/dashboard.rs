@@ -8,7 +8,7 @@ use super::values::Dashboard;
 
 /// Name of the port.
 const DASHBOARD: &str = "dashboard";
-/// Sessions are in the memory of one pod: a browser stays with it for as long as it may be signed in.
+/// Sessions are in the memory of one pod: a browser stays with that pod for as long as it may be signed in.
 const AFFINITY_SECONDS: i32 = 8 * 60 * 60;
 
 impl Release<'_> {
@@ -16,7 +16,7 @@ impl Release<'_> {
         Some(&self.values.dashboard).filter(|dashboard| dashboard.enabled)
     }
 
-    /// Name of its Service.
+    /// Returns the name of the console's Service.
     fn dashboard_name(&self) -> String {
         format!("{}-dashboard", self.name())
     }
@@ -40,7 +40,7 @@ impl Release<'_> {
         }))
     }
 
-    /// Rights of the operator to ask whose token it is, and what that person may list.
+    /// Returns the permissions of the operator to ask whose token it is, and what that person may list.
     pub(super) fn dashboard_rights(&self) -> Vec<Value> {
         if self.dashboard().is_none() {
             return vec![];

@@ -1,4 +1,4 @@
-//! Values for this installation out of a release of the Java operator's chart.
+//! Converts a release of the Java operator's chart into values for this installation.
 
 use std::io::Read as _;
 
@@ -12,18 +12,18 @@ use super::merge::{defaults, merge, typed};
 use super::values::is_of_java;
 use super::without_effect::{WithoutEffect, has_content, has_no_effect, without_effect};
 
-/// Bytes of a release, unpacked: Helm keeps it in a Secret, which has a mebibyte at most.
+/// Maximum size of an unpacked release, in bytes: Helm keeps it in a Secret, which has a mebibyte at most.
 const RELEASE_MAX: u64 = 64 << 20;
 /// Name of the Java operator's chart.
 pub const CHART: &str = "flink-kubernetes-operator";
 
-/// What Helm keeps of a release, as far as it is read here.
+/// Helm's record of a release, as far as it is read here.
 #[derive(Debug, Deserialize)]
 pub struct Release {
     pub name: String,
     pub namespace: String,
     pub chart: Chart,
-    /// The values that somebody gave.
+    /// The values that the user set.
     #[serde(default)]
     pub config: Option<Map<String, Value>>,
 }
@@ -32,12 +32,12 @@ pub struct Release {
 #[derive(Debug, Deserialize)]
 pub struct Chart {
     pub metadata: Metadata,
-    /// Its defaults.
+    /// The defaults of the chart.
     #[serde(default)]
     pub values: Map<String, Value>,
 }
 
-/// Which chart, of which version.
+/// Name and version of the chart.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     pub name: String,
@@ -45,7 +45,7 @@ pub struct Metadata {
 }
 
 impl Release {
-    /// Reads the entry `release` of the Secret: JSON, packed by gzip, in base64.
+    /// Reads the entry `release` of the Secret: JSON, compressed with gzip, in base64.
     pub fn read(entry: &[u8]) -> Result<Self, String> {
         let packed = STANDARD.decode(entry.trim_ascii()).map_err(|error| error.to_string())?;
         let mut text = Vec::new();
@@ -56,7 +56,8 @@ impl Release {
 }
 
 impl Release {
-    /// Since 1.16 the chart takes `config.yaml` where it has both (FLINK-39791).
+    /// Returns `true` if the chart ignores `config.yaml` when both files are set. Since 1.16 it uses that one
+    /// (FLINK-39791).
     fn reads_the_old_format_alone(&self) -> bool {
         let below = self.chart.metadata.version.strip_prefix("1.");
         let minor = below.and_then(|below| below.split('.').next()?.parse::<u32>().ok());
@@ -64,16 +65,16 @@ impl Release {
     }
 }
 
-/// Values, and what there is to say of them.
+/// Converted values, and remarks about them.
 #[derive(Debug, Default)]
 pub struct Converted {
-    /// Those that differ from the defaults here.
+    /// The values that differ from the defaults here.
     pub values: Map<String, Value>,
-    /// Defaults of the Java operator's chart that nobody gave and that differ here: they are among
-    /// the values, so that moving changes nothing by itself.
+    /// Defaults of the Java operator's chart that the user did not override and that differ here. They are among the
+    /// values, so that moving changes nothing by itself.
     pub defaults: Vec<Different>,
     pub without_effect: Vec<WithoutEffect>,
-    /// Paths of values that are none here.
+    /// Paths of values that do not exist here.
     pub unknown: Vec<String>,
 }
 
@@ -85,7 +86,7 @@ pub struct Different {
     pub here: Value,
 }
 
-/// The values by which an installation does what the release did.
+/// Returns the values with which an installation does what the release did.
 pub fn convert(release: &Release) -> Converted {
     let given = release.config.clone().unwrap_or_default();
     let mut effective = release.chart.values.clone();
@@ -98,7 +99,7 @@ pub fn convert(release: &Release) -> Converted {
     if image.is_some_and(is_of_java) {
         effective.remove("image");
     }
-    // There it is no value, but always so.
+    // In the Java operator this is not a value, but always the case.
     if effective.get("webhook").is_some_and(|webhook| webhook["create"] == true) {
         effective["webhook"]["failurePolicy"] = json!("Fail");
     }
@@ -112,7 +113,7 @@ pub fn convert(release: &Release) -> Converted {
     converted
 }
 
-/// Takes `config.yaml` out where `flink-conf.yaml` was in force.
+/// Removes `config.yaml` if `flink-conf.yaml` was in force.
 fn leave_out_config(effective: &mut Map<String, Value>) -> Option<WithoutEffect> {
     let configuration = effective.get_mut("defaultConfiguration")?.as_object_mut()?;
     let is_set = |file: &str| configuration.get(file)?.as_str().map(has_content);
@@ -127,7 +128,7 @@ fn leave_out_config(effective: &mut Map<String, Value>) -> Option<WithoutEffect>
 }
 
 impl Converted {
-    /// What of a value is not the same here; `given` is what the user gave of it.
+    /// Returns the part of a value that differs here; `given` is what the user set of it.
     fn differing(
         &mut self,
         path: &mut Vec<String>,
@@ -138,7 +139,7 @@ impl Converted {
         if has_no_effect(path) || is_same(java, here) {
             return None;
         }
-        // Probes are timed for the start of a JVM.
+        // Its probes are timed for the start of a JVM.
         if given.is_none() && path.first().is_some_and(|first| first == "operatorHealth") {
             return None;
         }
@@ -166,7 +167,7 @@ impl Converted {
     }
 }
 
-/// True of a value that both mean alike, and of one that counts with `create` alone.
+/// Returns `true` if both charts treat the value alike, also because `create` turns it off in both.
 fn is_same(java: &Value, here: Option<&Value>) -> bool {
     let is_off = |value: &Value| value.get("create").is_some_and(|create| create == false);
     match (java, here) {
@@ -180,7 +181,7 @@ fn is_same(java: &Value, here: Option<&Value>) -> bool {
     }
 }
 
-/// True if the values here have such a path, with such a value.
+/// Returns `true` if the values here accept this value at this path.
 fn is_taken(path: &[String], value: &Value) -> bool {
     let alone = path.iter().rev().fold(value.clone(), |inner, name| json!({ name: inner }));
     let mut all = defaults();

@@ -1,5 +1,5 @@
-//! Values out of files and `--set`, laid over each other as Helm does: maps are merged, all else is
-//! replaced, and a null empties a default.
+//! Merges values from files and `--set` as Helm does: maps are merged, everything else is replaced, and a null empties
+//! a default.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ use super::values::Values;
 /// Why values cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// A `--set` that is no `path=value`.
+    /// A `--set` that is not `path=value`.
     #[error("`{text}`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={{a,b}}")]
     Form { text: String },
-    /// A `--set` that goes through a value that is no map.
+    /// A `--set` whose path leads through a value that is not a map.
     #[error("`{text}`: `{path}` is not a map, so nothing can be set below it")]
     NoMap { text: String, path: String },
-    /// A value that does not exist, or of another type.
+    /// A value that does not exist, or that has the wrong type.
     #[error("value `{path}`: {message}")]
     Value { path: String, message: String },
     /// Not a map of values.
@@ -22,7 +22,7 @@ pub enum Error {
     NotAMap,
 }
 
-/// Lays `over` over `under`.
+/// Merges `over` into `under`.
 pub fn merge(under: &mut Map<String, Value>, over: Map<String, Value>) {
     for (name, value) in over {
         match (under.get_mut(&name), value) {
@@ -45,11 +45,11 @@ pub fn merge(under: &mut Map<String, Value>, over: Map<String, Value>) {
 pub enum Scalars {
     /// The type that they look like.
     Typed,
-    /// Texts as all else, for tags such as `12`.
+    /// A string, for tags such as `12`.
     Text,
 }
 
-/// The empty value that is left of a value that is removed, if its type has one.
+/// Returns the empty value that remains of a removed value, if its type has one.
 fn empty_of(value: &Value) -> Option<Value> {
     match value {
         Value::Object(_) => Some(Value::Object(Map::new())),
@@ -59,7 +59,7 @@ fn empty_of(value: &Value) -> Option<Value> {
     }
 }
 
-/// Puts one `PATH=VALUE` into `values`; a comma begins the next one, `\` takes a sign as it is.
+/// Sets one or more `PATH=VALUE` in `values`. A comma separates them, and `\` escapes the next character.
 pub fn set(values: &mut Map<String, Value>, text: &str, scalars: Scalars) -> Result<(), Error> {
     for assignment in split(text, ',') {
         let form = || Error::Form { text: assignment.clone() };
@@ -94,7 +94,7 @@ fn put(
     Ok(())
 }
 
-/// `{a,b}` is a list, all else a scalar.
+/// Parses `{a,b}` as a list, and everything else as a scalar.
 fn scalar_or_list(text: &str, scalars: Scalars) -> Value {
     if let Some(items) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         if items.is_empty() {
@@ -111,7 +111,7 @@ fn scalar(text: &str, scalars: Scalars) -> Value {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
         "null" => Value::Null,
-        // A leading zero is part of a text, as in `007`.
+        // A number with a leading zero is a string, as in `007`.
         number if number == "0" || !number.starts_with('0') => {
             number.parse::<i64>().map_or_else(|_| Value::String(plain(number)), Value::from)
         }
@@ -119,7 +119,7 @@ fn scalar(text: &str, scalars: Scalars) -> Value {
     }
 }
 
-/// Parts between signs that no `\` precedes and no `{…}` holds.
+/// Splits a text at a character, unless `\` escapes it or `{…}` encloses it.
 fn split(text: &str, sign: char) -> Vec<String> {
     let mut parts = vec![String::new()];
     let (mut is_escaped, mut depth) = (false, 0_u32);
@@ -140,7 +140,7 @@ fn split(text: &str, sign: char) -> Vec<String> {
     parts
 }
 
-/// The text without the `\` that took signs as they are.
+/// Returns the text without the `\` of escaped characters.
 fn plain(text: &str) -> String {
     let mut letters = text.chars();
     let mut plain = String::new();
@@ -150,7 +150,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Typed values out of what was laid over the defaults.
+/// Returns the typed form of values that were merged into the defaults.
 pub fn typed(values: Map<String, Value>) -> Result<Values, Error> {
     let read = serde_path_to_error::deserialize::<_, Values>(Value::Object(values));
     read.map(Values::named).map_err(|error| {
@@ -159,7 +159,7 @@ pub fn typed(values: Map<String, Value>) -> Result<Values, Error> {
     })
 }
 
-/// The defaults, as a map to lay others over.
+/// Returns the defaults as a map to merge others into.
 pub fn defaults() -> Map<String, Value> {
     match serde_json::to_value(Values::default()) {
         Ok(Value::Object(map)) => map,

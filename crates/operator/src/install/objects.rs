@@ -1,5 +1,4 @@
-//! The objects of an installation. The Helm chart in `helm/` makes the same; a test holds the two
-//! together.
+//! The objects of an installation. The Helm chart in `helm/` creates the same; a test compares the two.
 
 use serde_json::{Map, Value, json};
 
@@ -10,11 +9,11 @@ use super::values::{Named, OperatorPod, ServiceAccount, Values};
 pub const NAME: &str = "kubectl-flink-operator";
 /// Where the operator's configuration is mounted.
 const CONFIGURATION: &str = "/opt/flink/conf";
-/// Where jars of session jobs are kept, by the default of the option.
+/// Where jars of session jobs are kept by default.
 const ARTIFACTS: &str = "/opt/flink/artifacts";
 /// Holds the operator's configuration.
 pub const CONFIG_MAP: &str = "flink-operator-config";
-/// The option that says which namespaces are operated.
+/// Options that set the log levels and the watched namespaces.
 const LOG_LEVELS: &str = "kubernetes.operator.log.levels";
 const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
 const DYNAMIC_NAMESPACES: &str = "kubernetes.operator.dynamic.namespaces.enabled";
@@ -22,27 +21,27 @@ const PROBE_PORT: &str = "kubernetes.operator.health.probe.port";
 const PROBE_PORT_DEFAULT: i32 = 8085;
 const LEADER_ELECTION: &str = "kubernetes.operator.leader-election.enabled";
 const LEASE_NAME: &str = "kubernetes.operator.leader-election.lease-name";
-/// Name of the port that answers probes.
+/// Names of the ports for probes and metrics.
 const HEALTH: &str = "health";
 const METRICS: &str = "metrics";
-/// Volume of the certificates with which JobManagers are called, and where it is mounted.
+/// Volume of the certificates for calling JobManagers, and where it is mounted.
 const FLINK_REST: &str = "flink-rest";
 const FLINK_REST_TLS: &str = "/opt/flink/rest-tls";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// An installation: where, under which name, as what.
+/// An installation: its namespace, version and values.
 #[derive(Clone, Copy, Debug)]
 pub struct Release<'a> {
     pub namespace: &'a str,
-    /// Version of this program, which its image has as well.
+    /// Version of this program, and of its image.
     pub version: &'a str,
-    /// Who manages the objects, such as `Helm`.
+    /// What manages the objects, such as `Helm`.
     pub managed_by: &'a str,
     pub values: &'a Values,
 }
 
 impl Release<'_> {
-    /// All objects but the definitions of the resources, in an order in which they can be made.
+    /// Returns all objects except the definitions of the resources, in an order in which they can be created.
     pub fn objects(&self) -> Vec<Value> {
         let mut objects = self.service_accounts();
         if self.values.rbac.create {
@@ -58,12 +57,12 @@ impl Release<'_> {
         objects.extend(self.webhook_access());
         objects.extend(self.dashboard_service());
         objects.push(self.deployment());
-        // Last, so that they go first: what nobody answers may hold up everybody.
+        // Last, so that they are deleted first: a webhook that does not answer may hold up everyone.
         objects.extend(self.webhook_configurations());
         objects
     }
 
-    /// Name of the operator's Deployment.
+    /// Returns the name of the operator's Deployment.
     pub fn name(&self) -> &str {
         match self.values.name_override.as_str() {
             "" => NAME,
@@ -71,7 +70,7 @@ impl Release<'_> {
         }
     }
 
-    /// Labels of every object.
+    /// Returns the labels of every object.
     fn labels(&self) -> Value {
         json!({
             "app.kubernetes.io/name": self.name(),
@@ -80,7 +79,7 @@ impl Release<'_> {
         })
     }
 
-    /// Namespaces of jobs.
+    /// Returns the namespaces of jobs.
     fn job_namespaces(&self) -> Vec<&str> {
         match self.values.watch_namespaces.as_slice() {
             [] => vec![self.namespace],
@@ -118,8 +117,8 @@ impl Release<'_> {
         accounts
     }
 
-    /// Roles and bindings of the operator: for the whole cluster, or for each watched namespace, and
-    /// in its own for the Lease.
+    /// Returns the roles and bindings of the operator: for the whole cluster or for each watched namespace, and for the
+    /// Lease in its own.
     fn operator_rights(&self) -> Vec<Value> {
         let rbac = &self.values.rbac;
         let account = (self.values.operator_service_account.name.as_str(), self.namespace);
@@ -154,7 +153,7 @@ impl Release<'_> {
         objects
     }
 
-    /// Roles and bindings to see nodes, which are in no namespace, and the room on them.
+    /// Returns the roles and bindings for reading nodes, which are in no namespace, and the room on them.
     fn node_rights(&self) -> Vec<Value> {
         let rbac = &self.values.rbac;
         let account = (self.values.operator_service_account.name.as_str(), self.namespace);
@@ -172,7 +171,7 @@ impl Release<'_> {
         objects
     }
 
-    /// Roles and bindings of the jobs, which outlive the installation as the jobs do.
+    /// Returns the roles and bindings of the jobs, which outlive the installation as the jobs do.
     fn job_rights(&self) -> Vec<Value> {
         let rbac = &self.values.rbac;
         let keep = |mut object: Value| {
@@ -223,7 +222,7 @@ impl Release<'_> {
         let (file, text) = self.values.default_configuration.file();
         let mut text = text.to_owned();
         let Values { logging, operator_health, watch_namespaces, .. } = self.values;
-        // An option, unlike a variable, may be changed while the operator works.
+        // Unlike a variable, an option may be changed while the operator runs.
         let namespaces =
             if self.follows_namespaces() { watch_namespaces.join(",") } else { String::new() };
         let port = Some(operator_health.port).filter(|port| *port != PROBE_PORT_DEFAULT);
@@ -337,7 +336,7 @@ impl Release<'_> {
         } = self.values;
         let metrics_port = metrics.port.map(|port| port.to_string());
         let shards = self.values.sharding.shards.to_string();
-        // Also with one replica: the pod of a node that is lost may still run.
+        // Even with one replica: the pod of a node that is lost may still run.
         let mut arguments = vec!["operate", "--log-format", logging.format.as_str()];
         if !self.configuration_elects() {
             arguments.extend(["--lease-name", self.name()]);
@@ -400,19 +399,19 @@ impl Release<'_> {
         container
     }
 
-    /// True if the configuration has this option, which wins over what the Deployment would say.
+    /// Returns `true` if the configuration has this option, which takes precedence over the Deployment.
     fn configuration_names(&self, option: &str) -> bool {
         let configuration = &self.values.default_configuration;
         configuration.create && names(configuration.file().1, option)
     }
 
-    /// True if the configuration is to say which namespaces are operated, as it says that a change of
-    /// them is followed.
+    /// Returns `true` if the configuration should name the watched namespaces, because it says that changes of them are
+    /// followed.
     fn follows_namespaces(&self) -> bool {
         !self.values.watch_namespaces.is_empty() && self.configuration_turns_on(DYNAMIC_NAMESPACES)
     }
 
-    /// True if the configuration itself says by which Lease the pods find a leader.
+    /// Returns `true` if the configuration itself names the Lease by which the pods elect a leader.
     fn configuration_elects(&self) -> bool {
         self.configuration_names(LEASE_NAME) && self.configuration_turns_on(LEADER_ELECTION)
     }
@@ -439,7 +438,7 @@ impl Release<'_> {
             let names = self.values.watch_namespaces.join(",");
             variables.push(json!({"name": "WATCH_NAMESPACES", "value": names}));
         }
-        // There is no configuration to write them into.
+        // There is no configuration to write them to.
         if !self.values.logging.levels.is_empty() && !self.values.default_configuration.create {
             let levels = &self.values.logging.levels;
             variables.push(json!({"name": "KUBECTL_FLINK_LOG", "value": levels}));
@@ -455,12 +454,12 @@ impl Release<'_> {
     }
 }
 
-/// True if a configuration has this option, as one key.
+/// Returns `true` if a configuration has this option, as one key.
 fn names(text: &str, option: &str) -> bool {
     values_of(text, option).next().is_some()
 }
 
-/// What follows this option, as one key, in the lines that have it.
+/// Returns what follows this option, as one key, in the lines that have it.
 fn values_of<'t>(text: &'t str, option: &'t str) -> impl Iterator<Item = &'t str> {
     let value = move |line: &'t str| {
         let after = line.trim_start().strip_prefix(option)?;
@@ -469,7 +468,7 @@ fn values_of<'t>(text: &'t str, option: &'t str) -> impl Iterator<Item = &'t str
     text.lines().filter_map(value)
 }
 
-/// The probe with what it asks, unless the values say another way.
+/// Returns the probe with its request, unless the values set another one.
 fn probe(given: &Map<String, Value>, path: &str) -> Value {
     let mut probe = Map::new();
     probe.insert("httpGet".to_owned(), json!({"path": path, "port": HEALTH}));
@@ -481,7 +480,7 @@ fn role_kind(namespace: Option<&str>) -> &'static str {
     if namespace.is_some() { "Role" } else { "ClusterRole" }
 }
 
-/// True if a value need not be written, because the API server takes its default.
+/// Returns `true` if a value need not be written, because the API server uses its default.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

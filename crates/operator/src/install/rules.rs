@@ -1,4 +1,4 @@
-//! Rights: exactly what the operator and the jobs do.
+//! Permissions: exactly what the operator and the jobs need.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ pub(super) const GROUP: &str = api::GROUP;
 pub(super) const KINDS: [&str; 4] =
     ["flinkdeployments", "flinksessionjobs", "flinkstatesnapshots", "flinkbluegreendeployments"];
 
-/// The rights of the operator in a namespace that it operates.
+/// The permissions of the operator in a namespace that it operates.
 ///
-/// Deployments, Services and `ConfigMaps` are those of the clusters, and pods those that try a changed spec. Secrets are [`keytabs`] alone: what
-/// else jobs need of them their pods mount.
+/// Deployments, Services and `ConfigMaps` belong to the clusters, and pods try a changed spec. Secrets are left to
+/// [`keytabs`]: any others that jobs need, their pods mount.
 pub fn operator() -> Vec<Value> {
     let sub = |name: &str| KINDS.map(|kind| format!("{kind}/{name}"));
     vec![
@@ -34,7 +34,7 @@ pub fn operator() -> Vec<Value> {
             "resources": ["deployments", "controllerrevisions"],
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
         }),
-        // Needed to name a Deployment as an owner that keeps what it owns from going first.
+        // Needed for `blockOwnerDeletion` in a reference to a Deployment as the owner.
         json!({"apiGroups": ["apps"], "resources": ["deployments/finalizers"], "verbs": ["update"]}),
         json!({
             "apiGroups": ["networking.k8s.io"],
@@ -56,7 +56,7 @@ pub fn operator() -> Vec<Value> {
     ]
 }
 
-/// The rights in the cluster of one of several that share all namespaces: to list and watch them.
+/// The cluster-wide permissions of one of several operators that share all namespaces: to list and watch them.
 pub fn namespaces() -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -65,7 +65,7 @@ pub fn namespaces() -> Vec<Value> {
     })]
 }
 
-/// The rights in the cluster of an operator that gives jobs snapshots before their nodes go.
+/// The cluster-wide permissions of an operator that takes snapshots of jobs before their nodes go.
 pub fn nodes() -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -74,8 +74,8 @@ pub fn nodes() -> Vec<Value> {
     })]
 }
 
-/// The rights in the cluster of an operator that tries scale-ups on the room of nodes: to list these and
-/// all pods, and to read what the Kubernetes cluster autoscaler may add.
+/// The cluster-wide permissions of an operator that checks scale-ups against the room on nodes: to list these and all
+/// pods, and to read what the Kubernetes cluster autoscaler may add.
 pub fn resource_view() -> Vec<Value> {
     vec![
         json!({"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}),
@@ -88,8 +88,8 @@ pub fn resource_view() -> Vec<Value> {
     ]
 }
 
-/// The further rights in such a namespace of an operator that makes Secrets of keytabs in its own pod: to
-/// see whose the one of that name is, and to make it.
+/// The further permissions in such a namespace of an operator that creates Secrets from keytabs in its own pod: to see
+/// who owns the Secret of that name, and to create it.
 pub fn keytabs() -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -98,7 +98,7 @@ pub fn keytabs() -> Vec<Value> {
     })]
 }
 
-/// The rights of the operator in its own namespace: the Lease of the leader, and those of shards.
+/// The permissions of the operator in its own namespace: the Lease of the leader, and those of shards.
 pub fn leader() -> Vec<Value> {
     vec![json!({
         "apiGroups": ["coordination.k8s.io"],
@@ -107,7 +107,7 @@ pub fn leader() -> Vec<Value> {
     })]
 }
 
-/// The rights in the operator's namespace of a webhook that makes its own certificate: to keep it.
+/// The permissions in the operator's namespace of a webhook that creates its own certificate: to keep it.
 pub fn webhook_secret(name: &str) -> Vec<Value> {
     vec![json!({
         "apiGroups": [""],
@@ -117,7 +117,7 @@ pub fn webhook_secret(name: &str) -> Vec<Value> {
     })]
 }
 
-/// The rights of such a webhook in the cluster: to say whom to trust for the certificate.
+/// The cluster-wide permissions of such a webhook: to set the authority to trust for the certificate.
 pub fn webhook_configurations(name: &str) -> Vec<Value> {
     vec![json!({
         "apiGroups": ["admissionregistration.k8s.io"],
@@ -127,8 +127,8 @@ pub fn webhook_configurations(name: &str) -> Vec<Value> {
     })]
 }
 
-/// The rights in the cluster of an operator that serves the console: to ask whose token it is, and what that person may
-/// list.
+/// The cluster-wide permissions of an operator that serves the console: to ask whose token it is, and what that person
+/// may list.
 pub fn dashboard() -> Vec<Value> {
     vec![
         json!({
@@ -144,7 +144,7 @@ pub fn dashboard() -> Vec<Value> {
     ]
 }
 
-/// The rights of a JobManager: TaskManager pods and high availability data.
+/// The permissions of a JobManager: TaskManager pods and high availability data.
 pub fn jobs() -> Vec<Value> {
     let verbs = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
     vec![

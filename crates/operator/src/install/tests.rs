@@ -234,7 +234,7 @@ fn of_two_configurations_the_standard_one_counts() {
     assert_eq!(told(&[java]), ["image", "jvmArgs.operator", "tls.create"]);
 }
 
-/// Its scripts, monitors and kustomize patches go on with these names.
+/// Scripts, monitors and kustomize patches for the Java operator continue to work with these names.
 #[test]
 fn an_installation_may_bear_the_names_of_the_java_operators() {
     let name = "flink-kubernetes-operator";

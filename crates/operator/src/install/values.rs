@@ -1,5 +1,5 @@
-//! The options of an installation: the values of the Helm chart, under the names of the Java
-//! operator's chart where they mean the same.
+//! The options of an installation: the values of the Helm chart, with the names of the Java operator's chart if they
+//! mean the same.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::without_effect::has_content;
 use render::logging::{DEFAULT_LOG4J, DEFAULT_LOGBACK};
 
-/// A value of the Java operator's chart that is taken, as a file may be shared, and has no effect:
+/// A value of the Java operator's chart that is accepted, because a file may be shared, and has no effect:
 /// `conf/without-effect.yaml` of the chart says what to use instead.
 type WithoutEffect = Option<Value>;
 
@@ -89,14 +89,13 @@ pub struct Image {
     pub digest: String,
 }
 
-/// True if an image is the Java operator's, which values for its chart name. This program is not in
-/// it.
+/// Returns `true` if an image is the Java operator's, which values for its chart name. This program is not in it.
 pub(super) fn is_of_java(repository: &str) -> bool {
     repository.rsplit('/').next() == Some("flink-kubernetes-operator")
 }
 
 impl Image {
-    /// The reference that a pod names; `version` stands for an empty tag.
+    /// Returns the reference for a pod; `version` replaces an empty tag.
     pub fn reference(&self, version: &str) -> String {
         if is_of_java(&self.repository) {
             return Self::default().reference(version);
@@ -210,7 +209,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// The entries to use.
+    /// Returns the entries to use.
     pub fn entries(&self) -> &[Map<String, Value>] {
         if self.create { &self.data } else { &[] }
     }
@@ -317,7 +316,7 @@ pub struct DefaultConfiguration {
 }
 
 impl DefaultConfiguration {
-    /// Name and text of the file that counts, as in the Java operator's chart since 1.16.
+    /// Returns name and text of the file that is used, as in the Java operator's chart since 1.16.
     pub fn file(&self) -> (&'static str, &str) {
         let Self { config, flink_conf, .. } = self;
         if has_content(config) || !has_content(flink_conf) {
@@ -327,7 +326,7 @@ impl DefaultConfiguration {
         }
     }
 
-    /// Name and text of the log configuration of all jobs, where there is one.
+    /// Returns name and text of the log configuration of all jobs, if there is one.
     pub fn log_file(&self, framework: &str) -> Option<(&'static str, String)> {
         if framework == LOGBACK {
             let text = match self.logback_console.trim() {
@@ -345,7 +344,7 @@ impl DefaultConfiguration {
     }
 }
 
-/// Frameworks by which jobs may log.
+/// Logging frameworks of jobs.
 pub const FRAMEWORKS: [&str; 2] = ["log4j2", LOGBACK];
 const LOGBACK: &str = "logback";
 
@@ -363,7 +362,7 @@ pub struct Logging {
 }
 
 impl Values {
-    /// Names that are empty get what stands for them, as in the Java operator's chart.
+    /// Replaces empty names by their defaults, as in the Java operator's chart.
     #[must_use]
     pub(super) fn named(mut self) -> Self {
         let fullname = match (self.fullname_override.as_str(), self.name_override.as_str()) {
@@ -534,7 +533,7 @@ impl Default for Logging {
     }
 }
 
-/// The entries of a literal map.
+/// Returns the entries of a literal map.
 fn map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -1,8 +1,8 @@
 //! The objects of the admission webhook.
 //!
-//! The API server is told not to ask about what the webhook would let pass anyway: statuses, what goes,
-//! and changes that leave the spec as it is. So an operator that does not answer, or a
-//! certificate that nobody trusts, never keeps a finalizer or a label from being written.
+//! The API server does not call the webhook for changes that it would admit anyway: of statuses, of resources that are
+//! being deleted, and those that leave the spec as it is. So an operator that does not answer, or a certificate that is
+//! not trusted, never keeps a finalizer or a label from being written.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use super::objects::Release;
 use super::rules;
 use super::values::Webhook;
 
-/// Where a certificate that somebody else makes is mounted.
+/// Where a certificate from elsewhere is mounted.
 const CERTIFICATE: &str = "/opt/flink/webhook";
 /// Name of the volume, and of the port.
 const WEBHOOK: &str = "webhook";
 /// Seconds that the API server waits for an answer.
 const TIMEOUT: i32 = 10;
 
-/// The conditions under which the API server asks. All of them have to hold.
+/// The conditions under which the API server calls the webhook. All of them must hold.
 const CONDITIONS: [(&str, &str); 2] = [
     (
         "stays",
@@ -34,23 +34,23 @@ impl Release<'_> {
         Some(&self.values.webhook).filter(|webhook| webhook.create)
     }
 
-    /// The webhook, where the operator makes its certificate.
+    /// Returns the webhook if the operator creates its certificate.
     fn own_webhook(&self) -> Option<&Webhook> {
         self.webhook().filter(|webhook| webhook.certificate_secret.is_empty())
     }
 
-    /// Name of its Service, and of the Secret of its own certificate.
+    /// Returns the name of its Service, and of the Secret of its own certificate.
     fn webhook_name(&self) -> String {
         format!("{}-webhook", self.name())
     }
 
-    /// Name of what is not in a namespace.
+    /// Returns the name of objects that are not in a namespace.
     fn webhook_cluster_name(&self) -> String {
         format!("{}-{}", self.namespace, self.webhook_name())
     }
 
-    /// The Service, and the Secret of an own certificate, which the operator fills: so it needs no
-    /// right to make one.
+    /// Returns the Service, and the Secret of its own certificate. The operator fills that Secret, so it needs no
+    /// permission to create one.
     pub(super) fn webhook_access(&self) -> Vec<Value> {
         let mut objects = Vec::new();
         if let Some(webhook) = self.webhook() {
@@ -79,7 +79,7 @@ impl Release<'_> {
         objects
     }
 
-    /// Rights of the operator to its own certificate, and to have it trusted.
+    /// Returns the permissions of the operator to its own certificate, and to have it trusted.
     pub(super) fn webhook_rights(&self) -> Vec<Value> {
         if self.own_webhook().is_none() {
             return vec![];
@@ -127,7 +127,7 @@ impl Release<'_> {
         self.webhook().map(|webhook| json!({"name": WEBHOOK, "containerPort": webhook.port}))
     }
 
-    /// The volume of a certificate that somebody else makes.
+    /// Returns the volume of a certificate from elsewhere.
     pub(super) fn webhook_volume(&self) -> Option<Value> {
         let secret = &self.webhook()?.certificate_secret;
         (!secret.is_empty()).then(|| json!({"name": WEBHOOK, "secret": {"secretName": secret}}))
@@ -138,7 +138,7 @@ impl Release<'_> {
             .map(|_| json!({"name": WEBHOOK, "mountPath": CERTIFICATE, "readOnly": true}))
     }
 
-    /// The configurations that say which changes the API server asks about, and whom it asks.
+    /// Returns the configurations that say for which changes the API server calls the webhook.
     pub(super) fn webhook_configurations(&self) -> Vec<Value> {
         let Some(webhook) = self.webhook() else { return vec![] };
         let mutator = webhook.mutator.create.then(|| {

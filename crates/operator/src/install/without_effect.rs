@@ -1,4 +1,4 @@
-//! Values of the Java operator's chart that are taken and have no effect.
+//! Values of the Java operator's chart that are accepted and have no effect.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::values::is_of_java;
 
-/// The chart's notes are made from the same table.
+/// The chart's notes are created from the same table.
 const TABLE: &str =
     include_str!("../../../../helm/kubectl-flink-operator/conf/without-effect.yaml");
 
-/// Such a value that somebody set.
+/// Such a value that the user set.
 #[derive(Debug, Deserialize, Eq, PartialEq)]
 pub struct WithoutEffect {
     #[serde(rename = "value")]
@@ -26,7 +26,7 @@ impl fmt::Display for WithoutEffect {
     }
 }
 
-/// Those among the given values. What is empty, false or nothing but remarks was not set.
+/// Returns such values among the given ones. A value that is empty, false or only comments was not set.
 pub fn without_effect(given: &Map<String, Value>) -> Vec<WithoutEffect> {
     let is_given = |entry: &WithoutEffect| {
         let (first, rest) = entry.path.split_first()?;
@@ -58,7 +58,7 @@ fn table() -> Vec<WithoutEffect> {
     serde_yaml::from_str(TABLE).expect("the chart's table is one of paths and texts")
 }
 
-/// True of a value of the table, and of one above it or below it.
+/// Returns `true` for a value of the table, and for one above it or below it.
 pub(super) fn has_no_effect(path: &[String]) -> bool {
     let is_on_the_way = |entry: &WithoutEffect| {
         path.len() > 1 && entry.path.starts_with(path)
@@ -79,7 +79,7 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-/// True if a text is more than lines of remarks.
+/// Returns `true` if a text is more than comments.
 pub(super) fn has_content(text: &str) -> bool {
     text.lines().any(|line| !matches!(line.trim_start().chars().next(), None | Some('#')))
 }

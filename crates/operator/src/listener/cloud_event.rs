@@ -24,7 +24,7 @@ pub(crate) enum Happening<'a, S> {
     Event(&'a Event),
     /// Its status was written.
     Status { previous: &'a S, current: &'a S },
-    /// The operator has cleaned up after it and lets it go.
+    /// The operator has cleaned up after it and removes the finalizer.
     Deleted { last: &'a S },
 }
 
@@ -62,12 +62,12 @@ impl CloudEvent {
         Self { body }
     }
 
-    /// The whole event in JSON: `type`, `source`, `time`, and `data` with what happened.
+    /// Returns the whole event in JSON: `type`, `source`, `time`, and `data` with what happened.
     pub fn body(&self) -> &Value {
         &self.body
     }
 
-    /// Other than that of any other event.
+    /// Returns the unique id of the event.
     pub fn id(&self) -> &str {
         self.body["id"].as_str().unwrap_or_default()
     }

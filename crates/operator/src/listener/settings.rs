@@ -1,11 +1,11 @@
-//! How listeners are configured.
+//! The configuration of listeners.
 
 use std::time::Duration;
 
 use config::FlinkConfig;
 use config::plugin::{Endpoint, InvalidPlugin, LISTENERS, Options};
 
-/// Events that may wait for a listener where it does not say.
+/// Default and maximum number of events that may wait for a listener.
 pub(super) const QUEUE: usize = 1_000;
 const QUEUE_MAX: usize = 100_000;
 const KNOWN: [&str; 5] = ["url", "headers", "command", "timeout", "queue"];
@@ -15,24 +15,23 @@ const KNOWN: [&str; 5] = ["url", "headers", "command", "timeout", "queue"];
 pub struct Settings {
     pub name: String,
     pub target: Target,
-    /// For one try to deliver one event.
+    /// Timeout of one attempt to deliver one event.
     pub timeout: Duration,
-    /// Events that may wait.
+    /// Maximum number of events that may wait.
     pub queue: usize,
 }
 
-/// Who is told.
+/// Where events are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// `POST` with content type `application/cloudevents+json`; any 2xx is success.
     Http(Endpoint),
-    /// Program and arguments, started once an event with the event on its standard input; exit code
-    /// 0 is success.
+    /// Program and arguments, started once per event with the event on its standard input; exit code 0 is success.
     Command(Vec<String>),
 }
 
 impl Settings {
-    /// The listeners of the operator's configuration, in the order of their names.
+    /// Returns the listeners of the operator's configuration, in the order of their names.
     ///
     /// # Errors
     /// Everything that is wrong with them.

@@ -55,7 +55,7 @@ async fn an_endpoint_that_is_away_is_no_change() {
     assert!(told.starts_with("mutator `policy` gives no answer: no answer:"), "{told}");
 }
 
-/// Gives no answer, ever.
+/// Never answers.
 struct Hanging(&'static str, FailurePolicy);
 
 impl Mutator for Hanging {
@@ -77,7 +77,7 @@ async fn one_that_hangs_and_is_left_out_takes_nobody_elses_time() {
     let mut all = mutators(&[("z.expression", "{'spec': {'job': {'parallelism': 9}}}")]);
     all.push(Arc::new(Hanging("a", FailurePolicy::Ignore)));
     all.push(Arc::new(Hanging("b", FailurePolicy::Ignore)));
-    // Others have to be done by then, on any machine.
+    // The others must be done by then, on any machine.
     let within = Some(Duration::from_secs(1));
     let outcome = mutate(&all, Kind::FlinkDeployment, &object(), within).await.unwrap();
     assert_eq!(outcome.object["spec"]["job"]["parallelism"], 9);

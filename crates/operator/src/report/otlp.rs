@@ -1,4 +1,4 @@
-//! OpenTelemetry collectors, which are told over HTTP or gRPC.
+//! OpenTelemetry collectors, over HTTP or gRPC.
 
 mod message;
 
@@ -20,11 +20,11 @@ use config::reporter::{Otlp, Protocol};
 use metrics::Identity;
 use metrics::family::Family;
 
-/// The method of the collector's service that takes metrics.
+/// The method of the collector's service that accepts metrics.
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-/// A message of gRPC begins with a flag and its length.
+/// Length of what precedes a gRPC message, in bytes: a flag and its length.
 const PREFIX: usize = 5;
-/// Longest remark of a collector that is told.
+/// Maximum length of a collector's remark that is reported.
 const REMARK_MAX: usize = 500;
 
 pub(super) struct Collector {
@@ -75,7 +75,7 @@ impl Collector {
         Ok(Self { caller, source, protocol, is_compressed })
     }
 
-    /// One body after the other, so that one at a time is in memory.
+    /// Sends one body after the other, so that only one at a time is in memory.
     pub(super) async fn tell(&self, families: &[Family], now: Timestamp) -> Result<(), Error> {
         for body in bodies(families, &self.source, nanoseconds(now)) {
             let body = if self.is_compressed { compressed(&body) } else { body };
@@ -99,7 +99,7 @@ impl Collector {
         self.caller.answer(request.body(body)).await.map(|answer| answer.body)
     }
 
-    /// A unary call of gRPC, which is a request of HTTP/2 whose status comes behind the answer.
+    /// Makes a unary gRPC call: an HTTP/2 request whose status comes behind the answer.
     async fn call(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
         let mut body = Vec::with_capacity(PREFIX + message.len());

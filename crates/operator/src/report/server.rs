@@ -1,4 +1,4 @@
-//! Servers that take lines over TCP or UDP.
+//! Servers that accept lines over TCP or UDP.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::super::endpoint::Error;
 use config::reporter::{Server, Transport};
 
-/// Sends the packets one after the other, over a connection of their own.
+/// Sends the packets one after the other, over a new connection.
 pub(super) async fn send(
     server: &Server,
     within: Duration,

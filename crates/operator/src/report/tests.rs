@@ -13,7 +13,7 @@ use super::*;
 mod otlp;
 mod push;
 
-/// How long what is told may take to arrive.
+/// How long a report may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn metrics() -> Metrics {
@@ -22,7 +22,7 @@ fn metrics() -> Metrics {
     Metrics::new(settings, Identity { host, namespace, name })
 }
 
-/// A reporter of a class, which tells once a second.
+/// Returns the settings of a reporter of a class, which reports once a second.
 fn reporter(class: &str, options: &[(&str, &str)]) -> Push {
     let mut config = FlinkConfig::new();
     let mut set = |option: &str, value: &str| {
@@ -46,14 +46,14 @@ fn start(class: &str, options: &[(&str, &str)]) -> JoinHandle<Result<(), Error>>
     tokio::spawn(run(metrics(), reporter(class, options), CancellationToken::new()))
 }
 
-/// One report of such a reporter, and what comes of it.
+/// Sends one report with such a reporter, and returns the result.
 async fn once(class: &str, options: &[(&str, &str)]) -> Result<(), Error> {
     let (metrics, settings) = (metrics(), reporter(class, options));
     let reporter = Reporter::new(settings, metrics.identity().cloned().unwrap())?;
     reporter.send(&all(&metrics), Timestamp::now()).await
 }
 
-/// A server of HTTP/1, and what it is sent: method and path, headers, body.
+/// Starts an HTTP/1 server. Returns its address and the requests that it gets: method and path, headers, body.
 async fn http_server() -> (String, mpsc::Receiver<(String, Headers, Bytes)>) {
     let (sender, heard) = mpsc::channel(100);
     let hear = move |method: Method, uri: http::Uri, headers: Headers, body: Bytes| {

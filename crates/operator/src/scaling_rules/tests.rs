@@ -53,7 +53,7 @@ async fn an_endpoint_is_told_the_same_without_secrets() {
     assert_eq!(asked.recv().await.unwrap(), expected);
 }
 
-/// An endpoint that answers each call with this text, and hangs without one.
+/// Starts an endpoint that answers each call with this text, or hangs without one.
 async fn raw(answer: Option<&'static str>) -> String {
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = server.local_addr().unwrap();
@@ -61,7 +61,7 @@ async fn raw(answer: Option<&'static str>) -> String {
         let mut calls = Vec::new();
         while let Ok((mut call, _)) = server.accept().await {
             if let Some(answer) = answer {
-                // One that is answered before it has asked takes that for a broken connection.
+                // A client that is answered before it has sent its request takes that for a broken connection.
                 let _read = call.read(&mut [0; 4096]).await.unwrap();
                 call.write_all(answer.as_bytes()).await.unwrap();
             }

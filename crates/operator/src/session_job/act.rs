@@ -1,4 +1,4 @@
-//! Takes the steps of a session job alone.
+//! Takes the steps that only a session job has.
 
 use kube::{Resource, ResourceExt};
 use serde_json::json;
@@ -36,8 +36,8 @@ impl Act<'_, FlinkSessionJob> {
         Ok(())
     }
 
-    /// A cluster that is going tells so in its status before it looks for the jobs that it waits for, and the id of
-    /// this one is on record by now.
+    /// Checks that the cluster is not being deleted or replaced. It says so in its status before it looks for the jobs
+    /// that it waits for, and the id of this job is on record by now.
     async fn find_cluster_staying(
         &self,
         submission: &Submission,
@@ -62,7 +62,7 @@ impl Act<'_, FlinkSessionJob> {
 
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {
         let id = ObjectId::of::<FlinkSessionJob>(&self.namespace(), &self.resource.name_any());
-        // Of a resource that is not the newest: its status would pass for that.
+        // Only on the newest version of the resource: otherwise an old status would pass for the newest.
         let patch = json!({"metadata": {
             "resourceVersion": self.resource.metadata.resource_version,
             "labels": {SESSION_LABEL: cluster},

@@ -20,15 +20,15 @@ use lifecycle::session_job::world::Arrival;
 /// A zip archive without entries: the jar of a job whose class is in the cluster's class path.
 const EMPTY_JAR: [u8; 22] =
     [0x50, 0x4b, 0x05, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// Its name in the cluster, and that of a jar whose own name says nothing.
+/// Its name in the cluster, and that of a jar whose own name is not usable.
 const DEFAULT_NAME: &str = "job.jar";
-/// Longest name of a jar in the cluster, in characters.
+/// Maximum length of a jar's name in the cluster, in characters.
 const NAME_LENGTH_MAX: usize = 100;
 
 /// The resource, the cluster that it runs in, and the operator's configuration.
 pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
 
-/// Checks that the jar of the wanted spec can be fetched.
+/// Checks that the jar of the desired spec can be fetched.
 pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
     let (resource, _, _) = job;
     let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
@@ -50,7 +50,7 @@ async fn fetch(
     patience::wait(Box::pin(artifact::fetch(&request))).await.map_err(|error| tell(&error))
 }
 
-/// The effective configuration of the wanted spec.
+/// Returns the effective configuration of the desired spec.
 fn config(
     resource: &FlinkSessionJob,
     cluster: &FlinkDeployment,
@@ -78,7 +78,7 @@ pub(crate) struct NotSubmitted {
     pub(crate) job_id: String,
     /// Describes the error.
     pub(crate) message: String,
-    /// Where a job may come of it all the same, or of an attempt before.
+    /// Set if a job may still come of this attempt, or of an earlier one.
     pub(crate) may_arrive: Option<Arrival>,
 }
 
@@ -89,16 +89,16 @@ struct Failure {
 }
 
 impl Failure {
-    /// Nothing came of this attempt.
+    /// Returns the failure of an attempt that had no effect.
     fn refused(message: String) -> Self {
         Self { message, may_arrive: false }
     }
 }
 
-/// Runs the job under its id. The uploaded jar goes in any case; the job has its own copy.
+/// Runs the job under its id. The uploaded jar is deleted in any case; the job has its own copy.
 ///
 /// # Errors
-/// Describes the error. The job's id shows if it runs all the same.
+/// Describes the error. The job's id shows whether it runs all the same.
 pub(super) async fn submit(
     submission: Submission,
     flink: &Client,
@@ -110,7 +110,7 @@ pub(super) async fn submit(
     ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
         job_id,
         message,
-        // An earlier attempt may still arrive, even if a later one is refused.
+        // An earlier attempt may still arrive, even if a later one is rejected.
         may_arrive: if may_arrive {
             Some(Arrival::again(before, began, Timestamp::now()))
         } else {
@@ -159,7 +159,7 @@ async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(),
         configuration: submission.configuration,
     };
     match flink.run_jar(jar_id, submission.flink_version, &request).await {
-        // One id is for one submission, so that this one is what runs.
+        // An id is used for one submission only, so this one is what runs.
         Ok(RunAnswer::Submitted { .. } | RunAnswer::AlreadySubmitted) => Ok(()),
         Ok(RunAnswer::JarMissing) => Err(Failure::refused(
             "the cluster lost the uploaded jar before it was run: it is uploaded again".to_owned(),
@@ -172,8 +172,8 @@ const NOT_KNOWN: &str = "could not determine whether the job was submitted";
 
 fn failure(error: &flink::Error) -> Failure {
     match error {
-        // Without the request, which names another jar each time: the same refusal reads the same.
-        // That the dispatcher did not answer `main()` in time is no refusal.
+        // Without the request, which names another jar each time, so that the same rejection reads the same. If the
+        // dispatcher did not answer `main()` in time, that is not a rejection.
         flink::Error::Refused { errors, .. } if !errors.is_empty() => {
             let lines = errors.iter().filter_map(|error| error.lines().next());
             let lines = lines.collect::<Vec<_>>().join(" -> ");
@@ -188,7 +188,7 @@ fn failure(error: &flink::Error) -> Failure {
     }
 }
 
-/// Turns the name of a jar into one that Flink takes.
+/// Turns the name of a jar into one that Flink accepts.
 fn plain_name(name: &str) -> String {
     let stem = name.strip_suffix(".jar").unwrap_or(name);
     let plain: String = stem

@@ -20,7 +20,7 @@ fn namespaces_are_told_of_when_they_change_and_a_list_only_when_it_is_whole() {
         Apply(namespace("c")),
         Delete(namespace("b")),
         Delete(namespace("b")),
-        // The second list begins, and is cut off.
+        // The second list begins, and breaks off.
         Init,
         InitApply(namespace("z")),
         Init,

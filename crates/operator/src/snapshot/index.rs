@@ -1,4 +1,4 @@
-//! Which snapshots there are of a job, so that nobody has to look through all.
+//! The snapshots of each job, so that nothing has to look through all.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,14 +16,14 @@ struct JobKey {
     name: String,
 }
 
-/// Names of snapshots by their job; what the watch has seen last counts, so a name may be stale.
+/// Names of snapshots by their job, as the watch last saw them, so a name may be stale.
 #[derive(Default)]
 pub(crate) struct ByJob {
     names: Mutex<HashMap<JobKey, BTreeSet<String>>>,
 }
 
 impl ByJob {
-    /// Keeps up with the watch.
+    /// Updates the index from the watch.
     pub(super) fn note(&self, snapshot: &FlinkStateSnapshot, sight: Sight) {
         let reference = snapshot.spec.job_reference.as_ref();
         let Some(JobReference { kind: Some(kind), name: Some(name) }) = reference else { return };
@@ -51,7 +51,7 @@ impl ByJob {
     }
 }
 
-/// The snapshots of a job as the watch last saw them.
+/// Returns the snapshots of a job as the watch last saw them.
 pub(crate) fn of_job(
     context: &Context,
     namespace: &str,
@@ -62,7 +62,7 @@ pub(crate) fn of_job(
     names.iter().filter_map(|name| context.snapshots.cached(namespace, name)).collect()
 }
 
-/// Has the snapshots looked at that wait for the job, which has changed.
+/// Wakes the snapshots that wait for the job, which has changed.
 pub(crate) fn wake(context: &Context, namespace: &str, kind: JobKind, job: &str) {
     for snapshot in of_job(context, namespace, kind, job) {
         let Ok(snapshot) = &snapshot.0 else { continue };

@@ -1,4 +1,4 @@
-//! The newest state of a job, by its JobManager's statistics.
+//! The newest state of a job, according to its JobManager's statistics.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,11 +9,11 @@ use api::status::JobStatusState;
 use clients::flink::checkpoints::{Checkpoints, LastState};
 use lifecycle::world::Fact;
 
-/// So long after a savepoint was completed the statistics may be from before it: `flink` takes none
-/// from JobManagers that hand out older ones.
+/// For this long after a savepoint was completed, the statistics may be from before it: `flink` accepts none from
+/// JobManagers that serve older ones.
 const FRESH: SignedDuration = SignedDuration::from_mins(1);
 
-/// Path of the newest state of the snapshot's job.
+/// Returns the path of the newest state of the snapshot's job.
 pub(super) async fn state(
     snapshot: &FlinkStateSnapshot,
     found: Option<&Found>,
@@ -39,8 +39,9 @@ pub(super) async fn state(
     })
 }
 
-/// One that has stopped is started from what its status names, and that is referred to. One that
-/// was lost, or has failed, may have nothing newer than this savepoint.
+/// Returns the newest state of a job that its JobManager no longer knows. One that has stopped is started from what its
+/// status names, which counts as a reference. One that was lost, or has failed, may have nothing newer than this
+/// savepoint.
 fn of_forgotten_job(state: Option<JobStatusState>) -> Fact<Option<String>> {
     match state {
         Some(JobStatusState::Finished | JobStatusState::Canceled) => Fact::Known(None),
@@ -48,7 +49,7 @@ fn of_forgotten_job(state: Option<JobStatusState>) -> Fact<Option<String>> {
     }
 }
 
-/// True if the savepoint was completed just now, or at an unknown time.
+/// Returns `true` if the savepoint was completed just now, or at an unknown time.
 fn is_fresh(snapshot: &FlinkStateSnapshot) -> bool {
     let completed = snapshot.status.as_ref().and_then(|status| status.result_timestamp.as_deref());
     let completed = completed.and_then(|text| text.parse::<Timestamp>().ok());

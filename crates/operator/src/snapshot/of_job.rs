@@ -1,4 +1,4 @@
-//! The facts about a job's snapshots that decisions about the job ask for.
+//! The facts about a job's snapshots that decisions about the job need.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::trigger::known::{Asker, KnownSnapshot, SnapshotKind, notices_of};
 use lifecycle::world::Trigger;
 
-/// From the watch: a snapshot that it has not shown yet makes a savepoint too many, never too few.
-/// Those of a colour are those of both.
+/// Returns the snapshots of a job, from the watch: one that it has not shown yet leads to a savepoint too many, never
+/// too few. Those of one colour are those of both.
 pub(crate) fn snapshots<K: JobResource>(
     job: &K,
     context: &Context,
@@ -43,7 +43,7 @@ pub(crate) fn snapshots<K: JobResource>(
     Ok(of_job.iter().filter_map(|snapshot| known(snapshot.0.as_ref().ok()?)).collect())
 }
 
-/// A snapshot as a fact.
+/// Returns a snapshot as a fact.
 fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
     let (metadata, spec) = (&snapshot.metadata, &snapshot.spec);
     let status = snapshot.status.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ fn known(snapshot: &FlinkStateSnapshot) -> Option<KnownSnapshot> {
     })
 }
 
-/// How a snapshot of the job's own bookkeeping stands.
+/// Returns the state of a snapshot that the job's status tracks.
 pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Trigger, String> {
     let job_id = asked.status.job_id.as_deref().ok_or("the status names no job id")?;
     let pending = legacy::noted(asked.status, kind).ok_or("no trigger is recorded")?;
@@ -81,7 +81,7 @@ pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Tri
     answer.map_err(|error| tell(&error))
 }
 
-/// Paths that revisions of the job refer to.
+/// Returns the paths that revisions of the job refer to.
 pub(crate) async fn revisions<K: JobResource>(
     job: &K,
     context: &Context,
@@ -96,8 +96,8 @@ pub(crate) async fn revisions<K: JobResource>(
     Ok(paths.flatten().collect())
 }
 
-/// Who refers to each savepoint of the history in the job's status, beside that status. The job's spec
-/// is read for it, too: the watch may not have shown its last edit.
+/// Returns what refers to each savepoint of the history in the job's status, besides that status. The job's spec is
+/// read for it, too: the watch may not have shown its last edit.
 pub(crate) async fn references(
     job: &ObjectMeta,
     status: &JobStatus,

@@ -1,8 +1,8 @@
-//! Who refers to a savepoint, of all that this operator sees.
+//! Finds what refers to a savepoint, of everything that this operator sees.
 //!
-//! The namespace of the savepoint's resource is read, as a watch may be late. Beyond it the watches
-//! have to do: `FlinkDeployment`s, `FlinkSessionJob`s and `FlinkStateSnapshot`s of all namespaces
-//! that are watched. Revisions count in their own namespace: they name what their own job left.
+//! The namespace of the savepoint's resource is read, because a watch may be late. Beyond it the watches must suffice:
+//! `FlinkDeployment`s, `FlinkSessionJob`s and `FlinkStateSnapshot`s of all namespaces that are watched. Revisions apply
+//! in their own namespace: they name what their own job left.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use lifecycle::world::Fact;
 use state::references::{Referrers, Unread};
 use state::revision::Revision;
 
-/// Objects of a kind that cannot be read, and whose text is: each takes a request.
+/// Maximum number of objects of a kind that cannot be parsed and whose text is read instead: each takes a request.
 const UNREADABLE_MAX: usize = 20;
 
 type Seen<K> = Vec<Arc<Guarded<K>>>;
 
-/// All that could refer to a savepoint of a namespace.
+/// Everything that could refer to a savepoint of a namespace.
 pub(super) struct Referring {
     namespace: String,
     deployments: Seen<FlinkDeployment>,
@@ -37,7 +37,7 @@ pub(super) struct Referring {
     unread: Vec<Unread>,
 }
 
-/// Who refers to the savepoint of the snapshot.
+/// Returns what refers to the savepoint of the snapshot.
 pub(super) async fn of_snapshot(
     snapshot: &FlinkStateSnapshot,
     context: &Context,
@@ -52,7 +52,7 @@ impl Referring {
     /// Reads all of it.
     ///
     /// # Errors
-    /// Names a kind that cannot be read, or was not shown yet. Nobody knows the references then.
+    /// Names a kind that cannot be read, or that its watch has not shown yet. The references are unknown then.
     pub(super) async fn read(namespace: &str, context: &Context) -> Result<Self, String> {
         let (deployments, session_jobs, snapshots, blue_green, revisions) = tokio::try_join!(
             seen::<FlinkDeployment>(namespace, context),
@@ -69,7 +69,7 @@ impl Referring {
         Ok(Self { namespace, deployments, session_jobs, snapshots, revisions, unread })
     }
 
-    /// Who refers to the savepoint beside the object with the uid `of`, which has it.
+    /// Returns what refers to the savepoint, besides the object with the uid `of`, which has it.
     pub(super) fn to(&self, location: &str, of: Option<&str>) -> Vec<String> {
         let referrers = Referrers {
             namespace: &self.namespace,
@@ -87,7 +87,7 @@ fn readable<K>(all: &Seen<K>) -> Vec<&K> {
     all.iter().filter_map(|guarded| guarded.0.as_ref().ok()).collect()
 }
 
-/// All of a kind: those of the namespace as they are stored, and those of others as last seen.
+/// Returns all of a kind: those of the namespace as they are stored, and those of others as last seen.
 async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>, String> {
     let kept = K::kept(context);
     let own = vec![Some(namespace.to_owned())];
@@ -100,7 +100,7 @@ async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>
         all.extend(listed.map_err(|error| tell(&error))?);
     }
     let own = all.into_iter().map(Arc::new);
-    // Who looks without watching sees what it may read.
+    // A caller without watches sees what it may read.
     if !context.deployments.is_watched() {
         return Ok(own.collect());
     }
@@ -113,8 +113,8 @@ async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>
     Ok(own.chain(elsewhere).collect())
 }
 
-/// Where a kind is looked for that is not watched: wherever others are, and in its own namespace.
-/// Nothing stands for all namespaces.
+/// Returns where to look for a kind that is not watched: wherever others are, and in its own namespace. `None` is all
+/// namespaces.
 fn reach(namespace: &str, context: &Context) -> Vec<Option<String>> {
     let mut all = context.deployments.namespaces();
     if all.contains(&None) {
@@ -131,7 +131,7 @@ fn scope_of(namespace: Option<&str>) -> Scope<'_> {
     namespace.map_or(Scope::AllNamespaces, Scope::Namespace)
 }
 
-/// What they name is found in their text, in whatever field an operator has put it.
+/// Returns the text of blue/green deployments: what they name is found in it, in whatever field an operator has put it.
 async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, String> {
     let mut all = Vec::new();
     for scope in reach(namespace, context) {
@@ -153,7 +153,7 @@ async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, S
     Ok(all.iter().map(unread).collect())
 }
 
-/// The text of each object that cannot be read.
+/// Returns the text of each object that cannot be parsed.
 async fn texts<K: Operated>(all: &Seen<K>, context: &Context) -> Result<Vec<Unread>, String> {
     let unreadable: Vec<_> = all.iter().filter(|guarded| guarded.0.is_err()).collect();
     let kind = K::kind(&());
@@ -170,7 +170,7 @@ async fn texts<K: Operated>(all: &Seen<K>, context: &Context) -> Result<Vec<Unre
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let id = ObjectId::of::<K>(&namespace, &name);
         let found = read::get_value(&context.client, &id).await.map_err(|error| tell(&error))?;
-        // One that went meanwhile names nothing.
+        // One that was deleted meanwhile names nothing.
         let Some(value) = found else { continue };
         texts.push(Unread { kind: kind.to_string(), namespace, name, text: value.to_string() });
     }

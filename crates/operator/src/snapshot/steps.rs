@@ -1,4 +1,4 @@
-//! Steps on the snapshots of a job, for both kinds that have one.
+//! Steps on the snapshots of a job, for both kinds of resources that have one.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -20,21 +20,21 @@ use lifecycle::plan::SnapshotStep;
 use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::trigger::known::SnapshotKind;
 
-/// How the steps on snapshots of one plan went.
+/// The results of one plan's steps on snapshots.
 #[derive(Default)]
 pub(crate) struct SnapshotSteps {
-    /// Savepoints that should have been disposed of and are still there.
+    /// Savepoints that should have been disposed of and still exist.
     pub(crate) undisposed: Vec<String>,
-    /// Of which a nonce asked for one that was refused.
+    /// The kinds of which a nonce requested a snapshot that was rejected.
     pub(crate) refused: Vec<SnapshotKind>,
     refusal: Option<Error>,
-    /// One that had to go first did not.
+    /// A disposal that had to come first failed.
     is_blocked: bool,
 }
 
 impl SnapshotSteps {
-    /// Takes one step; `flink` addresses the JobManager. A periodic snapshot that may have been asked
-    /// for, or is refused, waits a whole interval; one that nobody heard of is still due.
+    /// Takes one step; `flink` addresses the JobManager. A periodic snapshot that may have been requested, or is
+    /// rejected, waits a whole interval; one whose request arrived nowhere is still due.
     pub(crate) async fn take<K: Operated>(
         &mut self,
         step: SnapshotStep,
@@ -59,7 +59,7 @@ impl SnapshotSteps {
     ) -> Result<(), Error> {
         match step {
             SnapshotStep::Create(snapshot) => match act.create_snapshot(&snapshot).await {
-                // It holds up nothing else: the pass comes to its end first.
+                // It holds up nothing else: the pass completes first.
                 Err(error @ Error::Snapshot { .. }) => {
                     self.refused.push(SnapshotKind::of(&snapshot));
                     self.refusal = Some(error);
@@ -71,7 +71,7 @@ impl SnapshotSteps {
             }
             SnapshotStep::Take(snapshot) => {
                 act.context.note_taken(&act.uid, &snapshot);
-                // Asking for the trigger shows the outcome.
+                // Polling the trigger shows the outcome.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
                     let kind = snapshot.kind.into_str();
                     tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
@@ -88,13 +88,13 @@ impl SnapshotSteps {
         Ok(())
     }
 
-    /// The error to report at the end of the pass.
+    /// Returns the error to report at the end of the pass.
     pub(crate) fn outcome(self) -> Result<(), Error> {
         self.refusal.map_or(Ok(()), Err)
     }
 }
 
-/// Disposes of the savepoint. True if it is gone.
+/// Disposes of the savepoint. Returns `true` if it is gone.
 async fn is_disposed_of(flink: &Client, path: &str) -> bool {
     match dispose(flink, path).await {
         Ok(()) => true,
@@ -128,7 +128,7 @@ impl<K: Operated> Act<'_, K> {
                     SnapshotTriggerType::Manual => {
                         Err(Error::Snapshot { name: snapshot.name_any(), source: error })
                     }
-                    // The next is due in an interval, and what an upgrade took is only shown.
+                    // The next one is due in an interval, and one that an upgrade took is only shown.
                     SnapshotTriggerType::Periodic
                     | SnapshotTriggerType::Upgrade
                     | SnapshotTriggerType::Unknown => Ok(()),
@@ -138,8 +138,8 @@ impl<K: Operated> Act<'_, K> {
         }
     }
 
-    /// True if the existing snapshot of this name is the one that was asked for, by a request whose
-    /// answer was lost or before a crash. A snapshot that no nonce asks for is known by its time.
+    /// Returns `true` if the existing snapshot of this name is the requested one, from a request whose answer was lost
+    /// or before a crash. A snapshot that no nonce requests is identified by its time.
     async fn is_asked_by_same(&self, wanted: &FlinkStateSnapshot) -> Result<bool, Error> {
         if trigger_type(wanted) != SnapshotTriggerType::Manual {
             return Ok(true);
@@ -160,12 +160,12 @@ impl<K: Operated> Act<'_, K> {
     ) -> Result<(), Error> {
         let name = snapshot.name_any();
         let mut message = format!("snapshot `{name}` cannot be created: {}", tell(error));
-        // One for each reason, not for each name.
+        // One event for each reason, not for each name.
         let mut key = error.to_string();
         let savepoint = snapshot.spec.savepoint.as_ref();
         let taken = savepoint.filter(|savepoint| savepoint.already_exists == Some(true));
         if let Some(path) = taken.and_then(|savepoint| savepoint.path.as_deref()) {
-            // Nothing else tells of it once there is a newer one.
+            // Nothing else reports it once there is a newer one.
             message = format!("savepoint `{path}` was taken and is kept, but {message}");
             key = message.clone();
         }
@@ -183,9 +183,9 @@ impl<K: Operated> Act<'_, K> {
             ..Deletion::with(apply::Propagation::Background)
         };
         match apply::delete(&self.context.client, &id, deletion).await {
-            // It went, or is not what was looked at: the next pass looks at what there is.
+            // It was deleted, or is not what was looked at: the next pass handles what exists.
             Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),
-            // History that cannot be tidied up must not keep the job from anything.
+            // History that cannot be tidied up must not hold up the job.
             Err(error @ cluster::Error::Forbidden { .. }) => {
                 tracing::warn!(error = tell(&error), name, "old snapshot not deleted");
                 Ok(())

@@ -23,17 +23,17 @@ use lifecycle::snapshot::world::{Job, Target};
 use lifecycle::world::Fact;
 use state::references::claims;
 
-/// Way to the job's JobManager.
+/// How to reach the job's JobManager.
 pub(crate) struct Found {
     pub(super) client: Client,
     pub(super) job_id: Option<String>,
-    /// As the status of its resource tells it.
+    /// As the status of its resource has it.
     pub(super) state: Option<JobStatusState>,
 }
 
 type Answer = (Fact<Target>, Option<Found>);
 
-/// The job that the snapshot refers to.
+/// Returns the job that the snapshot refers to.
 pub(super) async fn find(
     snapshot: &FlinkStateSnapshot,
     operator: &OperatorConfig,
@@ -47,7 +47,7 @@ pub(super) async fn find(
                 && matches!(found, (Fact::Known(Target::Absent), _))
                 && let Some(other) = other_colour(&namespace, name, context).await?
             {
-                // What took over from its job does that.
+                // The child that took over disposes of it.
                 return of_deployment((&namespace, &other), operator, context).await;
             }
             Ok(found)
@@ -83,13 +83,13 @@ async fn of_deployment(
     })
 }
 
-/// Its savepoint is complete, and may go with it.
+/// Returns `true` if its savepoint is complete, and may be deleted with it.
 fn is_to_be_disposed_of(snapshot: &FlinkStateSnapshot) -> bool {
     let state = snapshot.status.as_ref().map(|status| status.state);
     snapshot.metadata.deletion_timestamp.is_some() && state == Some(SnapshotState::Completed)
 }
 
-/// The other child of the blue/green deployment that this is, or was, a child of.
+/// Returns the other child of the blue/green deployment that this is, or was, a child of.
 async fn other_colour(
     namespace: &str,
     name: &str,
@@ -163,12 +163,12 @@ fn present(
 enum Deployment {
     There(Box<FlinkDeployment>),
     Absent,
-    /// It has not the labels that this operator looks for.
+    /// It does not have the labels that this operator selects.
     Foreign,
     Unreadable(String),
 }
 
-/// From the watch; what the watch does not show is read, so that an absence is a fact.
+/// Returns the deployment from the watch; what the watch does not show is read, so that an absence is a fact.
 async fn deployment(namespace: &str, name: &str, context: &Context) -> cluster::Result<Deployment> {
     if let Some(seen) = context.deployments.cached(namespace, name) {
         return Ok(match &seen.0 {

@@ -1,4 +1,4 @@
-//! The loop of one cluster: which jobs there are, and a turn of each.
+//! The loop of one cluster: lists its jobs, and takes a turn of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use api::status::JobStatusState;
 use autoscaler::event_limiter::EventLimiter;
 use clients::flink::jobs::{JobOverview, JobState};
 
-/// Jobs of a cluster that are looked after.
+/// Maximum number of jobs of a cluster that are maintained.
 const JOBS_MAX: usize = 1000;
 /// An error that stays the same is logged again after this time.
 const REPEAT_INTERVAL: std::time::Duration = std::time::Duration::from_mins(30);
 
-/// Looks after the jobs of a cluster until the process is asked to stop.
+/// Maintains the jobs of a cluster until the process is stopped.
 pub(super) async fn follow(cluster: Cluster, shared: Arc<Shared>) {
     let (mut books, mut event_limiter) = (BTreeMap::new(), EventLimiter::default());
     loop {
@@ -63,7 +63,7 @@ async fn turn(
         tracing::warn!(cluster, skipped, "only {JOBS_MAX} jobs of a cluster are scaled");
     }
     jobs.truncate(JOBS_MAX);
-    // A job that vanished was not seen to end. Its stored data stays for a while.
+    // A job that vanished was not seen to end, so its stored data stays for a while.
     books.retain(|id, _| jobs.iter().any(|job| job.id == *id));
     let mut turns = Vec::new();
     for job in jobs {
@@ -82,7 +82,7 @@ async fn turn(
     shared.view.looked(&cluster.url, views);
 }
 
-/// A turn of one job; without a book it is gone for good.
+/// Takes a turn of one job. Returns no book if the job is gone for good.
 async fn one(
     cluster: &Cluster,
     shared: &Shared,

@@ -1,8 +1,7 @@
-//! One job: what is known of it, and a turn in which it is measured, judged and scaled.
+//! One job: what is known of it, and a turn in which it is measured, evaluated and scaled.
 //!
-//! A decision is stored, and only then carried out. What is stored is compared with what Flink was
-//! asked for in every turn, also where nothing could be measured: whatever got lost in between is
-//! made up for.
+//! A decision is stored, and only then carried out. In every turn, even if nothing could be measured, what is stored is
+//! compared with what was requested from Flink: whatever got lost in between is made up for.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,11 +34,11 @@ use config::options::autoscaler::ENABLED;
 use config::options::{SCHEDULER, TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use validation::autoscaler_options;
 
-/// How long measuring a job may take in all.
+/// Maximum time to measure a job.
 const MEASURING_MAX: Duration = Duration::from_mins(1);
 /// A job's configuration is read again after this time: it changes with its JobManager.
 const CONFIG_AGE_MAX: Duration = Duration::from_mins(5);
-/// How long a call to Flink may take unless the options say otherwise.
+/// How long a call to Flink may take unless the options set another time.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 /// An error that stays the same is logged again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_mins(30);
@@ -49,7 +48,7 @@ pub(super) struct Book {
     cluster: String,
     key: String,
     job_id: String,
-    /// Absent until it is read from the store, and where somebody else may have written it.
+    /// `None` until it is read from the store, and if someone else may have written it.
     work: Option<Work>,
     names: Names,
     config: Option<(Instant, FlinkConfig)>,
@@ -62,7 +61,7 @@ struct Work {
     kept: Kept,
     stored: Stored,
     stored_at: Option<Timestamp>,
-    /// It comes from the Java program: the job is not new.
+    /// It comes from the Java program, so the job is not new.
     is_taken_over: bool,
 }
 
@@ -75,7 +74,7 @@ struct Seen {
     evaluation: Option<Evaluation>,
     parallelism: std::collections::BTreeMap<VertexId, u32>,
     advised_until: Option<Timestamp>,
-    /// Why the job is only advised.
+    /// Why the job only gets advice.
     fixed_by: Option<String>,
     error: Option<String>,
     scalings: u64,
@@ -83,12 +82,12 @@ struct Seen {
     errors: u64,
 }
 
-/// Why a turn came to nothing.
+/// Why a turn had no result.
 enum Trouble {
-    /// It passes by itself, as just after a start.
+    /// Transient, as just after a start.
     Quiet(String),
     Lasting(String),
-    /// The stored data has to be read again.
+    /// The stored data must be read again.
     Store(store::Error),
 }
 
@@ -98,7 +97,7 @@ impl Trouble {
     }
 }
 
-/// The requirements that Flink was asked for, or the reason that the job does not follow in place.
+/// The requirements that were requested from Flink, or why the job cannot be scaled in place.
 type Asked = Result<ResourceRequirements, String>;
 
 impl Book {
@@ -115,19 +114,19 @@ impl Book {
         }
     }
 
-    /// In the store.
+    /// Returns the key in the store.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// The job does not run: its figures hold no more.
+    /// Notes that the job does not run: its figures no longer hold.
     pub(super) fn rest(&mut self) {
         (self.seen.outcome, self.seen.evaluation, self.seen.error) = (None, None, None);
         // It may come back with another configuration.
         self.config = None;
     }
 
-    /// Measures, judges, stores and scales.
+    /// Measures, decides, stores and scales.
     pub(super) async fn turn(&mut self, cluster: &Cluster, job: &JobOverview, shared: &Shared) {
         let now = Timestamp::now();
         let trouble = match self.work_on(cluster, job, shared).await {
@@ -145,7 +144,7 @@ impl Book {
             }
             Trouble::Lasting(reason) => reason,
             Trouble::Store(error) => {
-                // Whatever is stored now, it is read anew.
+                // Whatever is stored now, it is read again.
                 self.work = None;
                 error.to_string()
             }
@@ -200,14 +199,14 @@ impl Book {
         decided
     }
 
-    /// Tells something once in a while.
+    /// Logs a remark, at most once per interval.
     fn remark(&mut self, text: &str) {
         if !self.event_limiter.is_suppressed(text, Some(REPEAT_INTERVAL), None, Timestamp::now()) {
             tracing::warn!(cluster = self.cluster, job = self.job_id, "{text}");
         }
     }
 
-    /// The base, over it what the job runs with, and over that what was set on the command line.
+    /// Returns the base options, overridden by those that the job runs with and then by those of the command line.
     async fn configuration(
         &mut self,
         cluster: &Cluster,
@@ -227,13 +226,13 @@ impl Book {
         Ok(config)
     }
 
-    /// The autoscaler of this job is off: what it knew is removed, and the job stays as it is.
+    /// Turns the autoscaler of this job off: removes what it knew, and leaves the job as it is.
     async fn turn_off(&mut self, shared: &Shared) -> Result<(), Trouble> {
         if !self.seen.is_off {
             let store = &shared.store;
             store.remove(&self.key).await.map_err(Trouble::Store)?;
             if !store.read_java(&self.job_id).await.map_err(Trouble::Store)?.is_empty() {
-                // Without anything of ours, it would be taken over when the autoscaler is on again.
+                // Without data of our own, the Java program's would be taken over when the autoscaler is on again.
                 let nothing = Kept::default();
                 let written = store.write(&self.key, &nothing, Timestamp::now()).await;
                 written.map_err(Trouble::Store)?;
@@ -270,7 +269,7 @@ impl Book {
         Ok(Work { kept, stored, stored_at: None, is_taken_over: false })
     }
 
-    /// What the Java program keeps of the job in the same database; nothing where it keeps nothing.
+    /// Returns what the Java program keeps of the job in the same database; `None` if it keeps nothing.
     async fn take_over(&self, shared: &Shared) -> Result<Option<Stored>, Trouble> {
         let data = shared.store.read_java(&self.job_id).await.map_err(Trouble::Store)?;
         if data.is_empty() {
@@ -305,8 +304,7 @@ impl Book {
         )
     }
 
-    /// The requirements that Flink was asked for. If Flink cannot be asked, the job is only
-    /// advised.
+    /// Returns the requirements that were requested from Flink. If Flink cannot be asked, the job only gets advice.
     async fn asked(&self, client: &Client, config: &FlinkConfig) -> Result<Asked, Trouble> {
         let scheduler = config.text_of(&SCHEDULER).unwrap_or("default");
         if !scheduler.trim().eq_ignore_ascii_case("adaptive") {
@@ -369,7 +367,7 @@ impl Book {
             running_since,
             reading: &reading,
             task_manager,
-            // A Flink cluster anywhere need not be made of pods.
+            // A Flink cluster anywhere need not consist of pods.
             pods: None,
             capacity: None,
             asking: Asking { job: Some(&told), answers: None },
@@ -448,7 +446,7 @@ impl Book {
         }
     }
 
-    /// Asks Flink for what is in force, where it was asked for something else.
+    /// Requests from Flink what is in force, if something else was requested before.
     async fn apply(
         &mut self,
         client: &Client,
@@ -486,7 +484,7 @@ impl Book {
         Ok(())
     }
 
-    /// The facts about the job for others.
+    /// Returns the facts about the job for others.
     pub(super) fn view(&self, job: &JobOverview, state: &JobState) -> JobView {
         let Seen { outcome, evaluation, parallelism, .. } = &self.seen;
         let decided = self.work.as_ref().map(|work| &work.stored.state.overrides);

@@ -1,4 +1,4 @@
-//! The answers over HTTP: `/healthz`, `/jobs` and `/metrics`.
+//! The HTTP answers: `/healthz`, `/jobs` and `/metrics`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use serde_json::json;
 use super::view::{ClusterView, FigureView, JobView, View};
 use crate::http;
 
-/// As Prometheus has it.
+/// Content type of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The paths, answered from what was seen last.
+/// Returns the routes, answered from what was seen last.
 pub fn routes(view: &Arc<View>) -> Router {
     let (health, jobs, metrics) = (Arc::clone(view), Arc::clone(view), Arc::clone(view));
     let jobs = get(move || async move {
@@ -39,7 +39,7 @@ fn healthz(view: &View) -> (StatusCode, String) {
 
 type Count = fn(&JobView) -> u64;
 
-/// The text of all series, family by family.
+/// Returns the text of all series, family by family.
 fn exposition(clusters: &[ClusterView]) -> String {
     let mut text = String::new();
     family(&mut text, "cluster_reachable", "gauge", "whether the last listing of jobs succeeded");
@@ -74,7 +74,7 @@ fn exposition(clusters: &[ClusterView]) -> String {
     text
 }
 
-/// Jobs with their labels.
+/// Returns the jobs with their labels.
 fn jobs(clusters: &[ClusterView]) -> impl Iterator<Item = ([(&'static str, &str); 3], &JobView)> {
     clusters.iter().flat_map(|cluster| {
         cluster.jobs.iter().map(|(id, job)| {

@@ -1,4 +1,4 @@
-//! The view of clusters and jobs: the last state that was seen, kept apart from what decides.
+//! The view of clusters and jobs: their last seen state, kept apart from what decides.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use autoscaler::metric::{Figures, TOLD};
 use autoscaler::topology::VertexId;
 
-/// Vertices of a job that are shown.
+/// Maximum number of vertices of a job that are shown.
 const VERTICES_MAX: usize = 200;
 
 /// All clusters, by URL.
 pub struct View {
     clusters: Mutex<BTreeMap<String, ClusterView>>,
-    /// A loop that was not seen for so long hangs.
+    /// A loop that was not seen for this long hangs.
     silence_max: Duration,
 }
 
-/// A cluster as it was seen last.
+/// A cluster as last seen.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterView {
@@ -35,7 +35,7 @@ pub(super) struct ClusterView {
     seen: Instant,
 }
 
-/// A job as it was seen last.
+/// A job as last seen.
 #[skip_serializing_none]
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,18 +53,18 @@ pub(super) struct JobView {
     pub(super) vertices: BTreeMap<VertexId, VertexView>,
 }
 
-/// A vertex as it was measured last.
+/// A vertex as last measured.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VertexView {
     pub(super) parallelism: u32,
-    /// Absent where nothing was decided yet.
+    /// `None` if nothing was decided yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) decided: Option<u32>,
     pub(super) metrics: BTreeMap<&'static str, FigureView>,
 }
 
-/// A figure; absent where it is not known, or without end.
+/// A figure; its values are `None` if they are unknown or infinite.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct FigureView {
@@ -87,17 +87,17 @@ impl VertexView {
 }
 
 impl View {
-    /// Of loops that make a turn within this time.
+    /// Creates the view of loops that take a turn within this time.
     pub fn new(silence_max: Duration) -> Self {
         Self { clusters: Mutex::default(), silence_max }
     }
 
     fn clusters(&self) -> MutexGuard<'_, BTreeMap<String, ClusterView>> {
-        // It is only shown.
+        // The data is only shown, so a poisoned lock does no harm.
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A cluster that will be looked at.
+    /// Adds a cluster that will be followed.
     pub(super) fn expect(&self, url: &str) {
         let cluster = ClusterView {
             url: url.to_owned(),
@@ -109,7 +109,7 @@ impl View {
         self.clusters().insert(url.to_owned(), cluster);
     }
 
-    /// The cluster did not answer; its jobs are shown as they were seen last.
+    /// Notes that the cluster did not answer; its jobs are shown as last seen.
     pub(super) fn unreachable(&self, url: &str, error: String) {
         if let Some(cluster) = self.clusters().get_mut(url) {
             (cluster.is_reachable, cluster.error) = (false, Some(error));
@@ -117,7 +117,7 @@ impl View {
         }
     }
 
-    /// A turn has ended.
+    /// Notes that a turn has ended.
     pub(super) fn looked(&self, url: &str, mut jobs: BTreeMap<String, JobView>) {
         for job in jobs.values_mut() {
             while job.vertices.len() > VERTICES_MAX {
@@ -130,12 +130,12 @@ impl View {
         }
     }
 
-    /// All clusters, in the order of their URLs.
+    /// Returns all clusters, in the order of their URLs.
     pub(super) fn all(&self) -> Vec<ClusterView> {
         self.clusters().values().cloned().collect()
     }
 
-    /// Clusters whose loop hangs.
+    /// Returns the clusters whose loop hangs.
     pub(super) fn silent(&self) -> Vec<String> {
         let clusters = self.clusters();
         let silent = clusters.values().filter(|of| of.seen.elapsed() > self.silence_max);

@@ -11,7 +11,7 @@ use super::{FailurePolicy, Kind, Subject, Validator, Violation};
 use crate::plugin::{Configured, Way, ask};
 use validation::extension::judge::{RuleJudge, judge_by_rule};
 
-/// Most violations and characters of each that an endpoint's answer may have.
+/// Maximum number of violations in an endpoint's answer, and of characters in each.
 const VIOLATIONS_MAX: usize = 100;
 const TEXT_MAX: usize = 1000;
 
@@ -40,7 +40,7 @@ impl Validator for Configured<RuleJudge> {
             match &self.way {
                 Way::Rule(rule) => {
                     let (rule, subject) = (Arc::clone(rule), subject.clone());
-                    // A rule over a large object takes its time; others go on meanwhile.
+                    // A rule over a large object takes time; other tasks continue meanwhile.
                     let answer =
                         tokio::task::spawn_blocking(move || judge_by_rule(&rule, &subject));
                     answer
@@ -71,7 +71,7 @@ struct Blame {
     message: String,
 }
 
-/// The violations of an answer. One that contradicts itself, or says nothing, is none.
+/// Returns the violations of an answer. An answer that contradicts itself, or says nothing, is not valid.
 fn understood(bytes: &[u8]) -> Result<Vec<Violation>, String> {
     let answer: Answer = serde_json::from_slice(bytes)
         .map_err(|error| format!("its answer is not as expected: {error}"))?;

@@ -1,4 +1,4 @@
-//! All validators, asked at the same time, each for a bounded time.
+//! All validators, called at the same time, each for a bounded time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 use super::{Kind, Subject, Validator};
 use lifecycle::verdict::Opinion;
 
-/// Resources that one validator is asked about at the same time.
+/// Maximum number of resources that one validator is asked about at the same time.
 const CALLS_MAX: usize = 32;
-/// The longest reason for a missing answer that users see, in characters.
+/// Maximum length of a reason for a missing answer that users see, in characters.
 const REASON_CHARS: usize = 500;
 
-/// The validators of an installation; clones share the bound on calls.
+/// The validators of an installation; clones share the limit on calls.
 #[derive(Clone)]
 pub struct Panel(Vec<Asked>);
 
@@ -30,13 +30,13 @@ impl Panel {
         Self(validators.into_iter().map(asked).collect())
     }
 
-    /// True if anybody is asked about resources of `kind`.
+    /// Returns `true` if any validator handles resources of `kind`.
     pub fn is_about(&self, kind: Kind) -> bool {
         self.0.iter().any(|asked| asked.validator.is_about(kind))
     }
 
-    /// The opinions of all validators of the kind, in the order of their names. None takes longer
-    /// than `within`.
+    /// Returns the opinions of all validators of the kind, in the order of their names. None takes longer than
+    /// `within`.
     pub async fn opinions(&self, subject: &Subject, within: Duration) -> Vec<Opinion> {
         let about = self.0.iter().filter(|asked| asked.validator.is_about(subject.kind));
         let mut opinions = join_all(about.map(|asked| opinion(asked, subject, within))).await;

@@ -97,7 +97,7 @@ async fn an_answer_that_is_none_is_told_as_such() {
     assert_eq!(told[4], Ok(vec![]));
 }
 
-/// Counts how often it is asked, and takes its time.
+/// Counts how often it is called, and takes its time.
 struct Slow {
     asked: AtomicUsize,
     takes: Duration,
@@ -144,12 +144,12 @@ async fn a_hanging_one_is_given_up_after_its_time() {
     let known = verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap();
     assert_eq!(given(known.verdict)[0].answer, Err("it took longer than 600ms".to_owned()));
 
-    // The next try says what the last one said until it has something to say.
+    // The next attempt says what the last one said, until it has an answer of its own.
     let Verdict::Pending { before } = verdicts.ask(judging(1)).await else { unreachable!() };
     assert_eq!(before[0].answer, Err("it took longer than 600ms".to_owned()));
     assert_eq!(verdicts.known(Kind::FlinkDeployment, "u1").remembered.unwrap().attempts, 2);
 
-    // A newer version, and the end of the resource, end what was asked before.
+    // A newer version, and the end of the resource, end an earlier validation.
     assert_eq!(verdicts.ask(judging(2)).await, Verdict::Pending { before: vec![] });
     verdicts.forget("u1");
     assert_eq!(verdicts.known(Kind::FlinkDeployment, "u1").remembered, None);

@@ -1,4 +1,4 @@
-//! Who was asked about what, and what came of it.
+//! Which validators were asked about what, and their verdicts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,12 +13,12 @@ use super::{Kind, Subject, Validator};
 use crate::context::lock;
 use lifecycle::verdict::{Remembered, Validators, Verdict, Version};
 
-/// How long a pass waits for a verdict before it goes on without.
+/// How long a pass waits for a verdict before it continues without one.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Verdicts that wait for their resources to be woken.
+/// Maximum number of verdicts that wait for their resources to be woken.
 const JUDGED_MAX: usize = 1024;
 
-/// A resource whose verdict came after its pass had gone on.
+/// A resource whose verdict came after its pass had continued.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) kind: Kind,
@@ -35,19 +35,19 @@ pub(crate) struct Judging<'a> {
     pub(crate) subject: Subject,
 }
 
-/// The validators of an operator, with what they said since its start.
+/// The validators of an operator, with their answers since its start.
 pub(crate) struct Verdicts {
     panel: Panel,
     entries: Arc<Mutex<HashMap<String, Entry>>>,
     judged: mpsc::Sender<Judged>,
-    /// Taken by whoever wakes the resources.
+    /// Taken by the task that wakes the resources.
     to_wake: Mutex<Option<mpsc::Receiver<Judged>>>,
 }
 
 /// The last verdict on one resource.
 struct Entry {
     remembered: Remembered,
-    /// Who is being asked.
+    /// The task that asks the validators.
     task: Option<AbortHandle>,
 }
 
@@ -77,14 +77,14 @@ impl Verdicts {
         }
     }
 
-    /// Everybody is asked anew about everything.
+    /// Forgets all verdicts, so that everything is validated again.
     pub(crate) fn forget_all(&self) {
         for (_, entry) in lock(&self.entries).drain() {
             drop(entry.end());
         }
     }
 
-    /// The opinions that are known before anybody is asked.
+    /// Returns the opinions that are known without asking anyone.
     pub(crate) fn known(&self, kind: Kind, uid: &str) -> Validators {
         let has_any = self.panel.is_about(kind);
         let remembered = if has_any {
@@ -95,7 +95,7 @@ impl Verdicts {
         Validators { has_any, remembered }
     }
 
-    /// Asks all at once, and waits for them a moment.
+    /// Asks all validators at the same time, and waits for them a moment.
     pub(crate) async fn ask(&self, judging: Judging<'_>) -> Verdict {
         let Judging { namespace, name, uid, version, subject } = judging;
         let judged =
@@ -109,7 +109,7 @@ impl Verdicts {
                 let verdict = Verdict::Given(panel.opinions(&subject, Duration::MAX).await);
                 close(&entries, &uid, (version, attempts), &verdict);
                 if sender.send(verdict).is_err() {
-                    // The pass has gone on; nobody is left to wake when the operator leaves.
+                    // The pass has continued. The receiver is only gone if the operator is ending.
                     drop(wake.send(judged).await);
                 }
             })
@@ -123,7 +123,7 @@ impl Verdicts {
         receiver.try_recv().unwrap_or(pending)
     }
 
-    /// Notes that the version is being judged; what was asked about the resource before ends.
+    /// Notes that the version is being validated; earlier validations of the resource end.
     fn open(&self, uid: &str, version: Version, spawn: impl FnOnce(u32) -> AbortHandle) -> Verdict {
         let mut entries = lock(&self.entries);
         let former = entries.remove(uid).map(Entry::end);
@@ -139,14 +139,14 @@ impl Verdicts {
         verdict
     }
 
-    /// Nothing has to be known of a resource that is gone.
+    /// Forgets a resource that is gone.
     pub(crate) fn forget(&self, uid: &str) {
         if let Some(entry) = lock(&self.entries).remove(uid) {
             entry.end();
         }
     }
 
-    /// Verdicts that came late; once.
+    /// Returns the receiver of late verdicts, once.
     pub(crate) fn late(&self) -> Option<mpsc::Receiver<Judged>> {
         lock(&self.to_wake).take()
     }

@@ -1,8 +1,8 @@
 //! Decides about a change before it is stored: a review and facts in, an answer out.
 //!
-//! Pure, and by the rules of `validation`: what is refused here is what the operator would
-//! refuse, only sooner and all at once. What leaves the spec as it is is never refused, so that a
-//! resource which became invalid can lose its finalizer, get a label, and go.
+//! Pure, and by the rules of `validation`: what is rejected here is what the operator would reject, only sooner and all
+//! at once. A change that leaves the spec as it is is never rejected, so that a resource that became invalid can lose
+//! its finalizer, get a label, and be deleted.
 
 mod jurisdiction;
 mod review;
@@ -34,18 +34,18 @@ use validation::session_job::{self, SessionCluster, SessionJobInput};
 use validation::state_snapshot::{self, StateSnapshotInput};
 use validation::{ValidationInput, Violation, validate};
 
-/// Violations that one answer tells.
+/// Maximum number of violations in one answer.
 const VIOLATIONS_MAX: usize = 50;
-/// Warnings of one answer.
+/// Maximum number of warnings in one answer.
 const WARNINGS_MAX: usize = 10;
-/// The API server cuts longer warnings.
+/// Maximum length of a warning, in characters: the API server cuts longer ones.
 const WARNING_CHARS: usize = 256;
-/// Characters of what one violation says: it may name what a user wrote, of any length.
+/// Maximum length of a violation's message, in characters: it may quote what a user wrote, of any length.
 const VIOLATION_CHARS: usize = 1000;
-/// Characters of the name of a field.
+/// Maximum length of the name of a field, in characters.
 const PATH_CHARS: usize = 300;
 
-/// A body that is no review.
+/// A body that is not a review.
 #[derive(Debug, thiserror::Error)]
 #[error("no AdmissionReview of admission.k8s.io/v1 with a request: {problem}")]
 pub struct Malformed {
@@ -61,7 +61,7 @@ impl Malformed {
 /// The answer to the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// Everything that is wrong; nothing: the change may be stored.
+    /// Everything that is wrong; if empty, the change may be stored.
     pub violations: Vec<Violation>,
     /// Warnings that users see and may ignore.
     pub warnings: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Nothing is to be said.
+    /// Returns an answer without remarks.
     pub fn allowed() -> Self {
         Self::default()
     }
@@ -84,7 +84,7 @@ impl Answer {
         self.violations.is_empty()
     }
 
-    /// The review that answers the one with this `uid`.
+    /// Returns the review that answers the one with this `uid`.
     pub fn to_review(&self, uid: &str) -> Value {
         let mut response = json!({"uid": uid, "allowed": self.is_allowed()});
         if !self.is_allowed() {
@@ -117,7 +117,7 @@ impl Answer {
         }
         let more = self.violations.len().saturating_sub(VIOLATIONS_MAX);
         if more > 0 {
-            // Writing to a text does not fail.
+            // Writing to a string does not fail.
             let _written = write!(message, "\n  and {more} more");
         }
         let cause = |Violation { path, message }: &Violation| json!({"reason": "FieldValueInvalid", "field": path, "message": message});
@@ -132,7 +132,7 @@ impl Answer {
     }
 }
 
-/// No more than so many characters, and a sign where some are left out.
+/// Returns at most this many characters, with an ellipsis if some are left out.
 fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some(_) => text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect(),
@@ -160,9 +160,9 @@ enum Wanted {
 pub struct Facts {
     /// The resource that [`Change::session`] names.
     pub session: Fact<Option<FlinkDeployment>>,
-    /// True if the resource exists that [`Review::job`] names.
+    /// Whether the resource exists that [`Review::job`] names.
     pub has_job: Fact<bool>,
-    /// That job is another installation's, and so is the snapshot.
+    /// Whether that job, and with it the snapshot, is another installation's.
     pub is_foreign: bool,
     /// The opinions of validators on [`Change::subject`].
     pub opinions: Vec<Opinion>,
@@ -173,13 +173,13 @@ impl Change {
         &self.namespace
     }
 
-    /// The session cluster to look up.
+    /// Returns the session cluster to look up.
     pub fn session(&self) -> Option<&str> {
         let Wanted::SessionJob(job, _) = &self.wanted else { return None };
         job.spec.deployment_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The subject that validators are asked about: of a blue/green deployment, a child.
+    /// Returns the subject that validators are asked about: for a blue/green deployment, a child.
     pub fn subject(&self, session: Option<&FlinkDeployment>) -> Option<Subject> {
         Some(match &self.wanted {
             Wanted::Deployment(deployment, status) => Subject::of_deployment(deployment, status),
@@ -190,7 +190,7 @@ impl Change {
     }
 }
 
-/// Everything that is wrong with a change, and what is odd about it.
+/// Returns everything that is wrong with a change, and what is odd about it.
 pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answer {
     let Change { namespace, wanted } = change;
     let Facts { session, has_job, is_foreign, opinions } = facts;
@@ -231,7 +231,7 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
                 last_reconciled: last.as_ref().map(|last| &last.spec),
                 cluster: found.map(|cluster| SessionCluster { name, spec: &cluster.spec }),
                 operator,
-                // Names are the operator's to look up: anybody may ask a webhook.
+                // Only the operator looks up host names: anyone may call a webhook.
                 host: None,
             });
             answer.warn_of_options(&job.spec.flink_configuration);
@@ -300,8 +300,8 @@ impl Answer {
     }
 }
 
-/// The answer with what changes in the object: what mutators made of it, where they were asked, and
-/// the label that says in which cluster a session job is.
+/// Returns the answer with the changes to the object: those of the mutators if they were called, and the label that
+/// says in which cluster a session job is.
 pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Answer {
     let Some(before) = review.patchable() else { return Answer::allowed() };
     let mut answer = Answer::allowed();
@@ -320,7 +320,7 @@ pub fn mutated(review: &Review, outcome: Option<Result<Mutated, String>>) -> Ans
     answer
 }
 
-/// Sets the label that tells users in which session cluster a job is, where anybody knows it.
+/// Sets the label that shows users in which session cluster a job is, if that is known.
 fn label_session(object: &mut Value, stored: &Value) {
     let session = session_cluster_over(object, stored).filter(|name| is_label_value(name));
     let Some(session) = session.map(Cow::into_owned) else { return };
@@ -334,7 +334,7 @@ fn label_session(object: &mut Value, stored: &Value) {
     }
 }
 
-/// True if the API server takes the text for a label. Validation reports a name that it refuses.
+/// Returns `true` if the API server accepts the text as a label. Validation reports a name that it rejects.
 fn is_label_value(text: &str) -> bool {
     let is_end = |c: char| c.is_ascii_alphanumeric();
     text.len() <= 63
@@ -344,7 +344,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 impl review::Kind {
-    /// As extensions know it.
+    /// Returns the kind as plugins know it.
     fn of_extensions(self) -> Option<Kind> {
         Kind::parse(self.as_str())
     }

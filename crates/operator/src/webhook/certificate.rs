@@ -1,9 +1,8 @@
-//! The certificate by which the API server knows the webhook, its key, and whom to trust for it.
+//! The certificate by which the API server knows the webhook, its key, and the authority to trust for it.
 //!
-//! Every certificate is checked as the API server will check it, before it is used: that it is in
-//! force, for the name by which it is called, signed by whom it is said to be, and with this key. One
-//! that the operator makes has an authority of its own, whose key is forgotten at once, so that
-//! nobody can sign another with it.
+//! Every certificate is checked as the API server will check it, before it is used: that it is valid now, for the name
+//! that is called, signed by the given authority, and with this key. One that the operator creates has its own
+//! authority, whose key is forgotten at once, so that it can never sign another certificate.
 
 pub mod keep;
 
@@ -25,23 +24,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 
-/// Days for which a certificate of the operator's own making is in force.
+/// Number of days that a certificate is valid if the operator creates it.
 const LIFE_DAYS: i32 = 365;
-/// The end of the text of one certificate.
+/// The end of one certificate in PEM.
 const END: &str = "-----END CERTIFICATE-----\n";
 
-/// A certificate with its key and whom to trust for it, in PEM.
+/// A certificate with its key and the authority to trust for it, in PEM.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Pair {
     /// The certificate, and those between it and the authority.
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
-    /// Empty where nobody said.
+    /// Empty if it is not known.
     pub authority: Vec<u8>,
 }
 
 impl fmt::Debug for Pair {
-    /// Without the key.
+    /// Leaves out the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair").field("certificate", &self.certificate.len()).finish_non_exhaustive()
     }
@@ -75,14 +74,14 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// When this part of its life is over.
+    /// Returns when this part of its validity is over.
     fn after(&self, part: f64) -> Timestamp {
         let life = Duration::try_from(self.ends.duration_since(self.begins)).unwrap_or_default();
         self.begins.checked_add(life.mul_f64(part)).unwrap_or(self.ends)
     }
 }
 
-/// The certificate, if it can be used for all `names` now.
+/// Returns the certificate if it can be used for all `names` now.
 ///
 /// # Errors
 /// The fault that the API server would find.
@@ -137,7 +136,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// All certificates of a text; what cannot be read is left out.
+/// Returns all certificates of a text; what cannot be read is left out.
 fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
 }
@@ -153,7 +152,7 @@ fn verify(
     verify_server_cert_signed_by_trust_anchor(certificate, roots, between, at, algorithms)
 }
 
-/// Reads the end of a certificate: verification at the end of time reports it before anything else.
+/// Returns the end of a certificate's validity: verification at the end of time reports it before anything else.
 fn end(certificate: &ParsedCertificate<'_>) -> Result<Timestamp, rustls::Error> {
     let at = Duration::from_secs(u64::MAX);
     match verify(certificate, &RootCertStore::empty(), &[], at) {
@@ -166,8 +165,8 @@ fn end(certificate: &ParsedCertificate<'_>) -> Result<Timestamp, rustls::Error> 
     }
 }
 
-/// Reads the beginning of a certificate, from verification at the beginning of time. A certificate
-/// that is older has no other beginning.
+/// Returns the start of a certificate's validity, from verification at the Unix epoch. An earlier start counts as the
+/// epoch.
 fn beginning(certificate: &ParsedCertificate<'_>) -> Timestamp {
     match verify(certificate, &RootCertStore::empty(), &[], Duration::ZERO) {
         Err(rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext {
@@ -183,11 +182,11 @@ fn timestamp(time: UnixTime) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
 
-/// A new certificate for `names`. Who trusts its authority trusts the one before it too, which other
-/// replicas may still use.
+/// Creates a certificate for `names`. Whoever trusts its authority trusts the one before it too, which other replicas
+/// may still use.
 ///
 /// # Errors
-/// When no certificate can be made for these names.
+/// If no certificate can be created for these names.
 pub fn make(names: &[String], now: Timestamp, former: &Pair) -> Result<Pair, rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = params(vec![], "kubectl-flink webhook authority", now)?;
@@ -223,7 +222,7 @@ fn params(
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     let today = now.to_zoned(TimeZone::UTC).date();
-    // Clocks differ, and whole days are all that is needed.
+    // Clocks differ, and whole days are precise enough.
     let on = |date: Date| {
         let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
         date_time_ymd(i32::from(date.year()), month, day)
@@ -233,7 +232,7 @@ fn params(
     Ok(params)
 }
 
-/// The first authority of a text, which is the newest.
+/// Returns the first authority of a text, which is the newest.
 fn newest(authorities: &[u8]) -> Option<String> {
     let text = unix_lines(std::str::from_utf8(authorities).ok()?);
     let first = text.split_inclusive(END).next()?.to_owned();

@@ -1,7 +1,7 @@
-//! The port that the API server calls: HTTP/1.1 over TLS, and a bound on everything.
+//! The port that the API server calls: HTTP/1.1 over TLS, with limits on everything.
 //!
-//! Who may call is not known: a review is judged for anybody who sends one, and changes nothing. So a
-//! flood of them costs a bounded amount of memory and processors, and the operator goes on.
+//! Callers are not authenticated: a review is answered for anyone who sends one, and changes nothing. So a flood of
+//! them costs a bounded amount of memory and processors, and the operator continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,34 +23,33 @@ use tokio_rustls::TlsAcceptor;
 use super::{Error, Task, Turn, Webhook};
 use crate::http::{Listener, converse, routes};
 
-/// Most bytes of a review: an object of the largest size that etcd keeps, twice, with what is around
-/// it.
+/// Maximum number of bytes in a review: an object of the largest size that etcd stores, twice, with what is around it.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// Reviews that are held at the same time, from their first byte on; more wait.
+/// Maximum number of reviews that are held at the same time, from their first byte on; more wait.
 const HELD_MAX: usize = 64;
-/// The longest that the bytes of one may take: the API server has them ready.
+/// Maximum time to receive the bytes of one: the API server has them ready.
 const READ_TIME_MAX: Duration = Duration::from_secs(3);
-/// The longest that one review may take: the API server waits ten seconds.
+/// Maximum time for one review: the API server waits ten seconds.
 const REVIEW_TIME_MAX: Duration = Duration::from_secs(9);
-/// The longest that extensions may take over one: then what they say still arrives.
+/// Maximum time for plugins to answer one review, so that their answers still arrive.
 const JUDGE_TIME_MAX: Duration = Duration::from_secs(8);
-/// Reviews that are judged at the same time; more wait.
+/// Maximum number of reviews that are evaluated at the same time; more wait.
 const JUDGED_MAX: usize = 16;
-/// Connections at the same time; more wait for one of them to end.
+/// Maximum number of concurrent connections; more wait for one of them to end.
 const CONNECTIONS_MAX: usize = 256;
-/// The longest that the two sides may take to agree on keys.
+/// Maximum duration of a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a connection may lie idle, or take over the head of a request. The API server closes it
-/// after 90 seconds: it must not find one closed that it is about to use.
+/// How long a connection may be idle, or take to send the head of a request. The API server closes it after 90 seconds:
+/// it must not find one closed that it is about to use.
 const IDLE_MAX: Duration = Duration::from_mins(2);
-/// How long an answer may take to be read. Nobody tells when it was: a connection that is neither
-/// asked anything nor idle for so much longer than [`IDLE_MAX`] is one whose answer is not taken.
+/// How long an answer may take to be read. Nothing reports when it was: a connection that neither gets a request nor is
+/// idle for this much longer than [`IDLE_MAX`] is one whose answer is not read.
 const TAKE_MAX: Duration = Duration::from_secs(10);
 
-/// The configuration of new connections. Nothing while there is no certificate.
+/// The configuration of new connections; `None` while there is no certificate.
 pub type Tls = watch::Receiver<Option<Arc<ServerConfig>>>;
 
-/// How much is done at the same time.
+/// Limits on how much is done at the same time.
 struct Bounds {
     held: Arc<Semaphore>,
     judged: Arc<Semaphore>,
@@ -59,8 +58,7 @@ struct Bounds {
 /// Why there is no review.
 type Refusal = (StatusCode, String);
 
-/// Answers until it is dropped; connections that are open then end with it. A new certificate counts
-/// from the next connection on.
+/// Answers until it is dropped, which ends open connections. A new certificate applies from the next connection on.
 pub async fn serve(listener: Listener, tls: Tls, webhook: Arc<Webhook>) {
     let (held, judged) = (Semaphore::new(HELD_MAX), Semaphore::new(JUDGED_MAX));
     let bounds = Arc::new(Bounds { held: Arc::new(held), judged: Arc::new(judged) });
@@ -73,7 +71,7 @@ pub async fn serve(listener: Listener, tls: Tls, webhook: Arc<Webhook>) {
     let each = |stream| {
         let (config, routes) = (tls.borrow().clone(), routes.clone());
         async move {
-            // Without a certificate there is nothing to say.
+            // Without a certificate, the connection is closed.
             if let Some(config) = config {
                 attend(stream, TlsAcceptor::from(config), routes).await;
             }
@@ -86,13 +84,13 @@ async fn attend(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
     let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            // An error that the API server reports about our certificate arrives here as well.
+            // An error that the API server reports about our certificate arrives here, too.
             tracing::debug!(%error, "TLS handshake with a caller of the webhook failed");
             return;
         }
         Err(_) => return,
     };
-    // Of every request and every answer.
+    // Notified of every request and every answer.
     let sign = Arc::new(Notify::new());
     let told = Arc::clone(&sign);
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
@@ -126,7 +124,7 @@ async fn answer(
     review.map(Json).map_err(|(status, why)| (status, why + "\n"))
 }
 
-/// The review that answers the one in the body.
+/// Returns the review that answers the one in the body.
 async fn judged(
     task: Task,
     body: Body,

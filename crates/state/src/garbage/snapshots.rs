@@ -1,8 +1,8 @@
-//! Snapshots that nothing needs any more, and which of them may go.
+//! Snapshots that nothing needs any more, and which of them may be removed.
 //!
-//! With a resource goes its savepoint, if the resource says so; nothing goes that anything still
-//! refers to, and the newest of each job stay, for they may be the only way back to its state. The
-//! operator looks for references once more before it disposes of a savepoint.
+//! A resource's savepoint is removed with it if the resource says so. Nothing is removed that anything still refers to,
+//! and the newest of each job stay, because they may be the only way back to its state. The operator checks for
+//! references once more before it disposes of a savepoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::references::Referrers;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{FlinkStateSnapshot, JobKind, SnapshotState};
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub now: Timestamp,
     /// Younger snapshots are left alone.
     pub age_min: Duration,
-    /// Completed ones of each job and kind that stay, the newest.
+    /// Number of newest completed snapshots of each job and kind that stay.
     pub keep: usize,
-    /// Also those whose savepoint is to stay when they are deleted, together with it.
+    /// Also remove those whose savepoint would stay when they are deleted, together with it.
     pub includes_kept: bool,
 }
 
-/// Facts that are known beside the snapshots of a namespace.
+/// Facts that are known besides the snapshots of a namespace.
 pub struct Facts<'a> {
     pub referrers: Referrers<'a>,
     /// Jobs, as [`job_of`] names them, that do not restore with `NO_CLAIM`: they may use the files of
@@ -34,13 +34,13 @@ pub struct Facts<'a> {
     pub claimers: BTreeSet<String>,
 }
 
-/// Loss that the removal of a resource brings.
+/// What is lost when a resource is removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Loss {
     /// The savepoint.
     Savepoint,
-    /// Only that it is on record.
+    /// Only its record.
     Record,
 }
 
@@ -52,17 +52,17 @@ pub struct Finding {
     pub name: String,
     #[serde(skip)]
     pub uid: String,
-    /// As `orders` or `sessionjob/orders`.
+    /// Such as `orders` or `sessionjob/orders`.
     pub job: Option<String>,
     pub path: Option<String>,
     pub taken: Timestamp,
     pub loss: Loss,
-    /// It may go; else it is only reported.
+    /// Whether it may be removed; otherwise it is only reported.
     pub is_removable: bool,
     pub why: String,
 }
 
-/// The job that a snapshot is of, as `orders` or `sessionjob/orders`.
+/// Returns the job of a snapshot, such as `orders` or `sessionjob/orders`.
 pub fn job_of(snapshot: &FlinkStateSnapshot) -> Option<String> {
     let reference = snapshot.spec.job_reference.as_ref()?;
     let name = reference.name.as_deref()?;
@@ -70,7 +70,7 @@ pub fn job_of(snapshot: &FlinkStateSnapshot) -> Option<String> {
     Some(if is_session_job { format!("sessionjob/{name}") } else { name.to_owned() })
 }
 
-/// Finds what may go, and what is only reported, the oldest first.
+/// Returns what may be removed, and what is only reported, oldest first.
 pub fn garbage(snapshots: &[FlinkStateSnapshot], facts: &Facts<'_>, rules: &Rules) -> Vec<Finding> {
     let newest = newest(snapshots, rules.keep);
     let mut findings: Vec<Finding> =
@@ -79,7 +79,7 @@ pub fn garbage(snapshots: &[FlinkStateSnapshot], facts: &Facts<'_>, rules: &Rule
     findings
 }
 
-/// Uids of the newest completed snapshots of each job: so many savepoints, and so many checkpoints.
+/// Returns the uids of the newest completed snapshots of each job: this many savepoints, and this many checkpoints.
 fn newest(snapshots: &[FlinkStateSnapshot], keep: usize) -> BTreeSet<String> {
     let mut of_jobs = BTreeMap::<_, Vec<(Timestamp, String)>>::new();
     for snapshot in snapshots {
@@ -142,7 +142,7 @@ fn judge(
     })
 }
 
-/// Decides what goes with a snapshot that has state, and why it may go or must stay.
+/// Decides what is removed with a snapshot that has state, and why it may be removed or must stay.
 fn fate(
     snapshot: &FlinkStateSnapshot,
     path: &str,
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use api::deployment::FlinkDeployment;
 
-    /// A savepoint of `orders` that was taken on that day of January and may go.
+    /// Returns a savepoint of `orders` that was taken on that day of January and may be removed.
     fn savepoint(day: u8) -> Value {
         json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkStateSnapshot",
             "metadata": {"name": format!("orders-{day}"), "namespace": "shop", "uid": format!("u-{day}"),
@@ -269,7 +269,7 @@ mod tests {
             &rules,
             expect!["orders-1 remove Savepoint: nothing refers to it"],
         );
-        // One that failed is none to go back to, so it takes nobody's place.
+        // A failed one is no way back, so it takes no other's place.
         let failed = with(9, "/status", json!({"state": "FAILED", "error": "no space"}));
         check(
             vec![savepoint(4), savepoint(2), failed],

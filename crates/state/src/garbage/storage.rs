@@ -1,9 +1,9 @@
-//! Files and ZooKeeper nodes that former runs left behind, and what of them may go.
+//! Files and ZooKeeper nodes that former runs left behind, and which of them may be removed.
 //!
-//! The judge sees what was listed and every name that anything in Kubernetes mentions. A folder goes
-//! only when nothing names it: no resource, stored spec, revision, snapshot or HA metadata, and no
-//! metadata in a folder that stays, for checkpoints and savepoints can share files. A view with a
-//! gap removes nothing, since what could not be read may name anything.
+//! The decision is based on what was listed and on every name that anything in Kubernetes mentions. A folder is removed
+//! only if nothing names it: no resource, stored spec, revision, snapshot or HA metadata, and no metadata in a folder
+//! that stays, because checkpoints and savepoints can share files. A view with a gap removes nothing, because what
+//! could not be read may name anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,11 +15,10 @@ use super::{ClusterName, is_job_id, job_ids_in};
 
 /// Prefix of the names that Flink gives to savepoints.
 pub const SAVEPOINT_PREFIX: &str = "savepoint-";
-/// Characters of an id such as `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
+/// Length of an id such as `6ba7b810-9dad-11d1-80b4-00c04fd430c8`, in characters.
 const UUID_CHARS: usize = 36;
 
-/// Contents of a place, in the order in which they are removed: what leads to state goes before
-/// the state.
+/// Contents of a place, in the order in which they are removed: what leads to state is removed before the state.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 #[serde(rename_all = "PascalCase")]
@@ -36,12 +35,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True if a folder is named after a cluster, not after a run.
+    /// Returns `true` if a folder is named after a cluster, not after a run.
     fn is_of_cluster(self) -> bool {
         matches!(self, Self::ZooKeeperNodes | Self::HaStorage)
     }
 
-    /// True if a job could be started from it.
+    /// Returns `true` if a job could be started from it.
     fn is_restorable(self) -> bool {
         matches!(self, Self::Checkpoints | Self::Savepoint)
     }
@@ -51,41 +50,41 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Place {
     pub kind: Kind,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub uri: String,
     /// Clusters of any namespace with an object that names the place.
     pub users: BTreeSet<ClusterName>,
     pub view: View,
 }
 
-/// The part of a place that could be seen.
+/// How much of a place could be seen.
 #[derive(Clone, Debug)]
 pub enum View {
     /// All of it.
     Complete(Vec<Folder>),
-    /// Nothing, by its nature or for want of rights: why.
+    /// None of it, by its nature or for lack of permissions, with the reason.
     Hidden(String),
-    /// Not all of it: what went wrong.
+    /// Not all of it, with the error.
     Failed(String),
 }
 
-/// A folder in a place, or a node of ZooKeeper with all below it.
+/// A folder in a place, or a ZooKeeper node with everything below it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Folder {
-    /// Below the place.
+    /// Path below the place.
     pub path: String,
     /// The cluster that it is named after.
     pub cluster: Option<String>,
-    /// When anything in it was written last; absent where it is empty.
+    /// When anything in it was last written; `None` if it is empty.
     pub changed: Option<Timestamp>,
     pub size_bytes: u64,
-    /// Files or nodes.
+    /// Number of files or nodes.
     pub count: u64,
-    /// Everything in it is as Flink writes it; a savepoint has its metadata.
+    /// Whether everything in it is as Flink writes it; a savepoint has its metadata.
     pub is_recognized: bool,
-    /// It is state, or leads to state.
+    /// Whether it is state, or leads to state.
     pub has_state: bool,
-    /// A JobManager is registered in it.
+    /// Whether a JobManager is registered in it.
     pub is_in_use: bool,
     /// Names in its metadata, as [`names_in`] finds them.
     pub names: BTreeSet<String>,
@@ -97,25 +96,25 @@ impl Folder {
     }
 }
 
-/// Everything that objects in Kubernetes, in all namespaces, say of names and clusters.
+/// Names and clusters that objects in Kubernetes mention, in all namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct References {
     /// Descriptions of what could not be read.
     pub unread: Vec<String>,
-    /// As [`names_in`] finds them, in any object.
+    /// Names in any object, as [`names_in`] finds them.
     pub names: BTreeSet<String>,
-    /// Names of clusters that a resource, a Deployment, a pod or a ConfigMap has.
+    /// Names of the clusters of any resource, Deployment, pod or ConfigMap.
     pub clusters: BTreeSet<String>,
-    /// Those of which every namesake is an application that runs and is at rest.
+    /// Those of which every namesake is an application that runs and is idle.
     pub settled: BTreeSet<String>,
-    /// Session clusters: they run jobs that only they know.
+    /// Session clusters, which run jobs that only they know.
     pub session_clusters: BTreeSet<ClusterName>,
     /// Those with a restore mode other than `NO_CLAIM`: their jobs can own or use the files of a
     /// savepoint or of a former job.
     pub claimers: BTreeSet<ClusterName>,
 }
 
-/// How careful to be.
+/// Limits on what may be removed.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub now: Timestamp,
@@ -123,7 +122,7 @@ pub struct Rules {
     pub age_min: Duration,
     /// Also remove state and what leads to it.
     pub includes_state: bool,
-    /// Places that this Kubernetes cluster has for itself, with all below them.
+    /// Places that only this Kubernetes cluster uses, with everything below them.
     pub sole_user_of: Vec<String>,
 }
 
@@ -135,7 +134,7 @@ pub struct Finding {
     /// The whole address.
     pub path: String,
     pub size_bytes: u64,
-    /// Files or nodes.
+    /// Number of files or nodes.
     pub count: u64,
     pub changed: Timestamp,
     /// Why it is garbage.
@@ -144,7 +143,7 @@ pub struct Finding {
     pub kept_because: Option<String>,
     #[serde(skip)]
     pub place: String,
-    /// Below the place.
+    /// Path below the place.
     #[serde(skip)]
     pub below: String,
     #[serde(skip)]
@@ -161,16 +160,16 @@ impl Finding {
     }
 }
 
-/// True if a text can name a place: `scheme://` and something after it.
+/// Returns `true` if a text can name a place: `scheme://` and something after it.
 pub fn is_place(text: &str) -> bool {
     text.split_once("://")
         .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.trim_matches('/').is_empty())
 }
 
-/// Finds everything that nothing names, the part to be removed first at the front.
+/// Returns everything that nothing names, in the order of removal.
 pub fn garbage(places: &[Place], references: &References, rules: &Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Of what stays, and is no finding.
+    // Names in the metadata of what stays and is not a finding.
     let mut kept_names = BTreeSet::new();
     for place in places {
         let View::Complete(folders) = &place.view else { continue };
@@ -188,7 +187,7 @@ pub fn garbage(places: &[Place], references: &References, rules: &Rules) -> Vec<
     findings
 }
 
-/// Keeps what the metadata of anything that stays names, and so on.
+/// Keeps what the metadata of anything that stays names, recursively.
 fn keep_what_is_used(findings: &mut [Finding], mut kept_names: BTreeSet<String>) {
     for finding in findings.iter().filter(|finding| !finding.is_removable()) {
         kept_names.extend(finding.names.iter().cloned());
@@ -203,7 +202,7 @@ fn keep_what_is_used(findings: &mut [Finding], mut kept_names: BTreeSet<String>)
     }
 }
 
-/// The folder as a finding, if nothing names it.
+/// Returns the folder as a finding, if nothing names it.
 fn judge(
     place: &Place,
     folder: &Folder,
@@ -246,8 +245,8 @@ fn judge(
 /// Why nothing needs a folder.
 struct Needless {
     why: String,
-    /// Its name says that it belongs to a cluster that is here; else it could be another
-    /// Kubernetes', or nobody's.
+    /// Whether its name says that it belongs to an existing cluster here; otherwise it could belong to another
+    /// Kubernetes cluster, or to none.
     is_surely_ours: bool,
 }
 
@@ -264,7 +263,7 @@ fn needless(kind: Kind, folder: &Folder, references: &References) -> Option<Need
         Kind::JobResultStore if cluster.is_empty() => return None,
         Kind::JobResultStore if !is_there => (gone(), false),
         Kind::JobResultStore => {
-            // One that moves may start with any of them.
+            // A cluster that is changing may start with any of them.
             references.settled.contains(cluster).then_some(())?;
             (format!("`{cluster}` runs with another one"), true)
         }
@@ -273,7 +272,7 @@ fn needless(kind: Kind, folder: &Folder, references: &References) -> Option<Need
             (format!("nothing names job {name}"), false)
         }
         Kind::Savepoint => {
-            // Another name could not be found in texts for sure.
+            // Another name could not be found in texts reliably.
             (name.starts_with(SAVEPOINT_PREFIX) && name.chars().all(is_in_name)).then_some(())?;
             ("nothing names it".to_owned(), false)
         }
@@ -281,7 +280,7 @@ fn needless(kind: Kind, folder: &Folder, references: &References) -> Option<Need
     Some(Needless { why, is_surely_ours })
 }
 
-/// Why nothing in the place can be judged for sure.
+/// Returns why nothing in the place can be decided reliably.
 fn gap(place: &Place, places: &[Place], references: &References) -> Option<String> {
     if let Some(unread) = references.unread.first() {
         return Some(format!("not everything could be read: {unread}"));
@@ -306,12 +305,12 @@ fn gap(place: &Place, places: &[Place], references: &References) -> Option<Strin
     })
 }
 
-/// A cluster of the place keeps metadata where nobody can look, and it may name anything.
+/// Returns why a cluster of the place may keep metadata that cannot be read, and that may name anything.
 fn hidden_metadata(place: &Place, places: &[Place]) -> Option<String> {
     let may_name = |other: &Place| match place.kind {
         Kind::Checkpoints | Kind::Savepoint => true,
         Kind::HaStorage => other.kind == Kind::ZooKeeperNodes,
-        // Only Kubernetes names them.
+        // Only objects in Kubernetes name them.
         Kind::ZooKeeperNodes | Kind::JobResultStore => false,
     };
     let hidden = places.iter().find(|other| {
@@ -321,15 +320,15 @@ fn hidden_metadata(place: &Place, places: &[Place]) -> Option<String> {
     Some(format!("its users keep metadata in `{}`, which cannot be seen from here", hidden.uri))
 }
 
-/// A session cluster runs jobs that no resource stands for.
+/// Returns why jobs without a resource may run here: a session cluster uses the place.
 fn unknown_jobs(place: &Place, references: &References) -> Option<String> {
     let session = place.users.iter().find(|user| references.session_clusters.contains(*user))?;
     (place.kind == Kind::Checkpoints)
         .then(|| format!("session cluster `{}` may run jobs that only it knows", session.name))
 }
 
-/// True if a cluster that claims files could own some of the place: it uses the place, or its own
-/// checkpoints, which would tell, are not in view.
+/// Returns `true` if a cluster that claims files could own part of the place: it uses the place, or its own
+/// checkpoints, which would show it, are not in view.
 fn may_use(claimer: &ClusterName, place: &Place, places: &[Place]) -> bool {
     let its: Vec<&Place> = places.iter().filter(|other| other.users.contains(claimer)).collect();
     let is_seen = |other: &&Place| matches!(other.view, View::Complete(_));
@@ -342,8 +341,8 @@ fn is_below(path: &str, place: &str) -> bool {
     is_place(place) && rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Everything in a text that could be the name of a folder of Flink: ids of jobs and of runs, and
-/// savepoints, in lower case. The text may be the metadata of a checkpoint, most of it not text.
+/// Returns everything in a text that could be the name of a folder of Flink: ids of jobs and of runs, and savepoints,
+/// in lower case. The text may be the metadata of a checkpoint, most of which is not text.
 pub fn names_in(text: &str) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = job_ids_in(text).map(str::to_ascii_lowercase).collect();
     names.extend(text.match_indices(SAVEPOINT_PREFIX).map(|(at, _)| {
@@ -360,7 +359,7 @@ fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-'
 }
 
-/// True if the operator names a folder of one run like this.
+/// Returns `true` if the operator names a folder of one run like this.
 pub fn is_uuid(word: &str) -> bool {
     let dashes = word.bytes().enumerate().filter(|(_, byte)| *byte == b'-').map(|(at, _)| at);
     word.len() == UUID_CHARS

@@ -28,7 +28,7 @@ fn rules() -> Rules {
     Rules { now: "2026-01-10T00:00:00Z".parse().unwrap(), age_min: DAY, includes_state: false }
 }
 
-/// What `orders`, at rest under its new id, and `gone` left behind.
+/// Returns what `orders`, idle under its new id, and `gone` left behind.
 fn inventory() -> Inventory {
     Inventory {
         maps: vec![

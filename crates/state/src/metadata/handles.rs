@@ -1,12 +1,12 @@
-//! Handles of state: each says where its bytes are and how many, and may hold others.
+//! State handles: each says where its bytes are and how many, and may hold others.
 
 use super::ParseError;
 use super::operators::keep;
 use super::reader::Reader;
 
-/// Folders that files are counted by; those of more are counted together.
+/// Maximum number of folders that files are counted by; those in further ones are counted together.
 pub(super) const FOLDERS_MAX: usize = 200;
-/// Handles within handles: a changelog holds what holds groups of keys, which are in a file.
+/// Maximum nesting of handles: a changelog holds what holds groups of keys, which are in a file.
 const DEPTH_MAX: u32 = 8;
 
 /// Kinds of handles, as `MetadataV2V3SerializerBase` numbers them.
@@ -40,7 +40,7 @@ const MERGED_CHANNEL_KINDS: [u8; 2] = [3, 4];
 const KEYED: &str = "keyed state";
 
 impl Reader<'_> {
-    /// Lists and broadcast state: names with offsets into one stream.
+    /// Reads lists and broadcast state: names with offsets into one stream.
     pub(super) fn operator_state(&mut self, names: &mut Vec<String>) -> Result<u64, ParseError> {
         const WHAT: &str = "the state of an operator";
         let kind = self.byte(WHAT)?;
@@ -58,7 +58,7 @@ impl Reader<'_> {
             self.skip(offsets, 8, WHAT)?;
         }
         if kind == handle::SEGMENT_OPERATOR {
-            // Folders of the task and of what it shares, and whether there is nothing in them.
+            // Folders of the task and of what it shares, and whether they are empty.
             self.text(WHAT)?;
             self.text(WHAT)?;
             self.byte(WHAT)?;
@@ -66,7 +66,7 @@ impl Reader<'_> {
         self.stream(0)
     }
 
-    /// State by key.
+    /// Reads state by key.
     pub(super) fn keyed(&mut self, depth: u32) -> Result<u64, ParseError> {
         let kind = self.byte(KEYED)?;
         if depth > DEPTH_MAX {
@@ -126,7 +126,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Changes that are in the metadata itself.
+    /// Reads changes that are in the metadata itself.
     fn changelog_bytes(&mut self) -> Result<u64, ParseError> {
         self.skip(2, 4, KEYED)?;
         self.skip(2, 8, KEYED)?;
@@ -148,7 +148,7 @@ impl Reader<'_> {
             self.long(KEYED)?;
             self.stream(depth + 1)?;
         }
-        // Its files hold changes of others, too: what it has in them is said by itself.
+        // Its files hold changes of others, too: it says itself how much it has in them.
         let bytes = self.size(KEYED)?;
         self.long(KEYED)?;
         self.text(KEYED)?;
@@ -158,7 +158,7 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    /// Offsets of groups of keys, and the stream that they point into.
+    /// Reads offsets of groups of keys, and the stream that they point into.
     fn key_groups(&mut self, depth: u32) -> Result<u64, ParseError> {
         const WHAT: &str = "groups of keys";
         self.int(WHAT)?;
@@ -167,7 +167,7 @@ impl Reader<'_> {
         self.stream(depth + 1)
     }
 
-    /// Records between operators.
+    /// Reads records between operators.
     pub(super) fn channel(&mut self, version: u32) -> Result<u64, ParseError> {
         const WHAT: &str = "the state of channels";
         let is_merged = if version < 6 {
@@ -187,17 +187,17 @@ impl Reader<'_> {
             self.skip(length, 1, WHAT)?;
             return Ok(bytes);
         }
-        // Which gate and channel, or which partition and part of it.
+        // The gate and channel, or the partition and its part.
         self.skip(2, 4, WHAT)?;
         let offsets = self.count(WHAT)?;
         self.skip(offsets, 8, WHAT)?;
         let bytes = self.size(WHAT)?;
-        // All channels of a subtask are in one stream: the size of each is its own.
+        // All channels of a subtask share one stream: each has its own size.
         self.stream(0)?;
         Ok(bytes)
     }
 
-    /// Bytes, wherever they are.
+    /// Reads a handle of bytes, wherever they are.
     pub(super) fn stream(&mut self, depth: u32) -> Result<u64, ParseError> {
         const WHAT: &str = "a handle of state";
         let kind = self.byte(WHAT)?;
@@ -257,7 +257,7 @@ impl Reader<'_> {
     }
 }
 
-/// A name in a message, not longer than one reads.
+/// Shortens a name for a message to a readable length.
 fn shown(text: &str) -> String {
     const CHARS_MAX: usize = 80;
     text.chars().take(CHARS_MAX).collect()

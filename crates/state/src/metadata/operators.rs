@@ -3,14 +3,14 @@
 use super::reader::Reader;
 use super::{Kind, Operator, ParseError};
 
-/// Begins what a master hook left.
+/// First bytes of the state of a master hook.
 const MASTER_STATE_MAGIC: u32 = 0xc96b_1696;
-/// Begins an object of Java.
+/// First bytes of a Java object.
 pub(super) const JAVA_OBJECT: [u8; 4] = [0xac, 0xed, 0x00, 0x05];
-/// Names of states that are kept of an operator, and of master states.
+/// Maximum number of state names that are kept of an operator, and of master states.
 const NAMES_MAX: usize = 50;
 
-/// Keeps a name that is not known yet, while there is room.
+/// Adds a name that is not in the list yet, while there is room.
 pub(super) fn keep(names: &mut Vec<String>, name: String) {
     if names.len() < NAMES_MAX && !names.contains(&name) {
         names.push(name);
@@ -18,7 +18,7 @@ pub(super) fn keep(names: &mut Vec<String>, name: String) {
 }
 
 impl Reader<'_> {
-    /// Reads what a hook left, and returns its name.
+    /// Reads the state of a hook, and returns its name.
     pub(super) fn master_state(&mut self) -> Result<String, ParseError> {
         const WHAT: &str = "a master state";
         if self.unsigned(WHAT)? != MASTER_STATE_MAGIC {
@@ -56,7 +56,7 @@ impl Reader<'_> {
         if version >= 3 {
             operator.bytes.coordinator = self.stream(0)?;
         } else {
-            // The length of a chain, which nobody reads any more.
+            // The length of a chain, which is no longer used.
             self.int(WHAT)?;
         }
         let count = self.int(WHAT)?;
@@ -65,7 +65,7 @@ impl Reader<'_> {
             return Ok(operator);
         }
         for _ in 0..count {
-            // From version 3 on, one that was finished has a negative number and nothing else.
+            // Since version 3, a finished subtask has a negative number and nothing else.
             if self.int("a subtask")? < 0 && version >= 3 {
                 operator.finished_subtasks += 1;
             } else {
@@ -96,7 +96,7 @@ impl Reader<'_> {
             sum.keyed = sum.keyed.saturating_add(self.keyed(0)?);
         }
         if version >= 3 {
-            // Of inputs, and of outputs.
+            // Of inputs, then of outputs.
             for _ in 0..2 {
                 for _ in 0..self.count("the state of channels")? {
                     sum.channels = sum.channels.saturating_add(self.channel(version)?);
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The object of Java at the end, of which only the names that are in it are read.
+    /// Reads the Java object at the end, of which only the names in it are used.
     pub(super) fn properties(&self) -> Result<Option<Kind>, ParseError> {
         const WHAT: &str = "the properties at its end";
         let rest = self.rest();

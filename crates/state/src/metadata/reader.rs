@@ -1,8 +1,8 @@
-//! The primitives of the format: numbers and texts as Java writes them, each read within bounds.
+//! The primitives of the format: numbers and texts as Java writes them, each read within limits.
 
 use super::{Files, ParseError};
 
-/// The file, and what of it was read.
+/// The file, and how much of it has been read.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -55,26 +55,26 @@ impl<'a> Reader<'a> {
         self.array(what).map(i64::from_be_bytes)
     }
 
-    /// The bytes that were not read yet.
+    /// Returns the bytes that have not been read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// How many of something follow, which is never less than none.
+    /// Reads a count, which is never negative.
     pub(super) fn count(&mut self, what: &'static str) -> Result<u32, ParseError> {
         let count = self.int(what)?;
         u32::try_from(count).map_err(|_| self.broken(format!("{what} is {count}")))
     }
 
-    /// A size that Flink may not know, which it writes as -1.
+    /// Reads a size, which Flink writes as -1 if it does not know it.
     pub(super) fn size(&mut self, what: &'static str) -> Result<u64, ParseError> {
         Ok(u64::try_from(self.long(what)?).unwrap_or(0))
     }
 
-    /// Text as Java's `writeUTF` writes it. Its two forms that differ from UTF-8, of the zero and of
-    /// what is beyond 16 bits, are rare in names and not put right.
+    /// Reads text as Java's `writeUTF` writes it. Its two forms that differ from UTF-8, for zero and for what is beyond
+    /// 16 bits, are rare in names and are not corrected.
     ///
-    /// Without what could move the cursor of a terminal.
+    /// Leaves out what could move the cursor of a terminal.
     pub(super) fn text(&mut self, what: &'static str) -> Result<String, ParseError> {
         let length = u16::from_be_bytes(self.array(what)?);
         let text = String::from_utf8_lossy(self.take(length.into(), what)?);

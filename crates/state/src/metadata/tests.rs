@@ -1,5 +1,6 @@
-//! The files of `tests/corpus/metadata` were written by Flink's own serializers, which the sizes of
-//! their operators are compared with; those of Flink 2.3 by a job that ran. Nobody writes version 2 any more: it is put together here.
+//! Flink's own serializers wrote the files of `tests/corpus/metadata`, and those of Flink 2.3 are from a job that ran.
+//! The sizes of their operators are compared with Flink's. No Flink writes version 2 any more, so it is put together
+//! here.
 
 use expect_test::{Expect, expect};
 
@@ -14,14 +15,14 @@ const V6: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.
 const V6_CHECKPOINT: &[u8] =
     include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.1-checkpoint");
 
-/// A checkpoint and savepoints of a job of Flink 2.3 that ran: unaligned, its files merged.
+/// A checkpoint and savepoints of a job that ran in Flink 2.3: unaligned, with merged files.
 const RUN_CHECKPOINT: &[u8] =
     include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-checkpoint");
 const RUN_NATIVE: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-native");
 const RUN_CANONICAL: &[u8] =
     include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-canonical");
 
-/// What Flink says of the state of each operator in the files, in bytes.
+/// Sizes that Flink reports for the state of each operator in the files, in bytes.
 const SIZES: [u64; 5] = [1107, 1_053_248, 350, 0, 4196];
 
 fn check(bytes: &[u8], expected: Expect) {
@@ -61,7 +62,7 @@ fn what_flink_wrote_reads_as_flink_reads_it() {
     }
 }
 
-/// The sizes are those that Flink 2.3 tells of the same files.
+/// The sizes are those that Flink 2.3 reports for the same files.
 #[test]
 fn flink_2_3_writes_version_6() {
     let file = |file, kind, sizes: [u64; 3]| {
@@ -241,7 +242,7 @@ fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
 #[test]
 fn every_beginning_of_a_file_is_incomplete() {
     for file in [V3, V4, V5, V6, RUN_CHECKPOINT] {
-        // The names at the end are looked for wherever they are.
+        // The names at the end are searched for anywhere in it.
         let end = file.windows(4).rposition(|it| it == JAVA_OBJECT).map_or(file.len(), |at| at + 4);
         for length in 4..end {
             let told = parse(&file[..length]);

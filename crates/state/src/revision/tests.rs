@@ -95,7 +95,7 @@ fn rollback_never_makes_an_upgrade_stateless() {
 }
 
 proptest! {
-    /// However specs come, numbers grow, the history stays bounded, and the newest are kept.
+    /// In whatever order specs come, numbers grow, the history stays bounded, and the newest are kept.
     #[test]
     fn history_is_bounded_and_ordered(images in proptest::collection::vec(0..4_u8, 0..40)) {
         let mut existing: Vec<Revision> = Vec::new();
@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-/// With `CLAIM` the checkpoints of a job may need the files of the savepoint that it was started from.
+/// With `CLAIM`, the checkpoints of a job may need the files of the savepoint that it was started from.
 #[test]
 fn the_savepoint_that_a_job_goes_on_from_stays_in_the_history() {
     let from = |kind: RestoreKind, upgrade_mode: UpgradeMode, index: usize| {
@@ -179,7 +179,7 @@ fn decisions_of_an_autoscaler_that_defaults_switch_on_are_none_of_the_users_eith
         json!({"flinkConfiguration": {"pipeline": {"jobvertex-parallelism-overrides": "v:2"}}});
     let spec = decide_rollback(&nested, &old, autoscaled);
     assert_eq!(spec["flinkConfiguration"], json!({"a": "1", OVERRIDES: "v:2"}));
-    // It was switched off since; its decisions were none of the user's then.
+    // It was turned off since; its decisions then were not the user's.
     let old = json!({"flinkConfiguration": {"job.autoscaler.enabled": "true", OVERRIDES: "v:4"}});
     let spec = decide_rollback(&json!({}), &old, Autoscaled::default());
     assert_eq!(spec["flinkConfiguration"], json!({"job.autoscaler.enabled": "true"}));
@@ -215,7 +215,7 @@ fn rollback_does_not_make_tuned_memory_the_users() {
             "resources": {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {}}},
     });
     assert_eq!(decide_rollback(&current, &old, tuned), rolled_back);
-    // The user's own memory goes back like all else.
+    // The user's own memory settings go back like everything else.
     assert_eq!(decide_rollback(&current, &old, Autoscaled::default()), old);
     let mut stated = current.clone();
     for key in ["job.autoscaler.enabled", "job.autoscaler.memory.tuning.enabled"] {

@@ -1,6 +1,6 @@
-//! Several processes, each with a clock of its own and maybe another number of shards, or none, and a
-//! server that answers late, not at all or out of order: never may two write in the same namespace, and
-//! in the end each namespace has one that does.
+//! Several processes, each with its own clock and maybe another number of shards, or none, and a server that answers
+//! late, not at all or out of order: two must never be able to write in the same namespace, and in the end each
+//! namespace has one that can.
 
 use super::*;
 use crate::lease::{Action, Candidate, Lease, Rules};
@@ -12,15 +12,15 @@ const RULES: Rules = Rules {
 };
 const LEASE: &str = "operators";
 const STEP: Duration = Duration::from_millis(100);
-/// Of troubles, and then of calm.
+/// Duration of the trouble, and of the calm after it.
 const STORMY: Duration = Duration::from_mins(4);
 const CALM: Duration = Duration::from_mins(5);
-/// How late a message may be: longer than a lease.
+/// Maximum delay of a message: longer than a lease.
 const LATE_MAX_MS: u64 = 20_000;
-/// How often a process asks itself what its share is.
+/// How often a process decides about its share.
 const DECIDES_EVERY: u64 = 5;
 
-/// Chances, the same for the same seed.
+/// Random choices, the same for the same seed.
 struct Chances(u64);
 
 impl Chances {
@@ -94,7 +94,7 @@ impl Server {
     }
 }
 
-/// A request on its way, or its answer.
+/// A request in flight, or its answer.
 #[derive(Clone)]
 struct Call {
     name: String,
@@ -103,7 +103,7 @@ struct Call {
     members: BTreeMap<String, u64>,
     sent: Duration,
     arrives: Duration,
-    /// When the answer comes back; lost where there is none.
+    /// When the answer comes back; `None` if it is lost.
     returns: Option<Duration>,
     outcome: Option<Outcome>,
 }
@@ -113,9 +113,9 @@ struct Seat {
     name: String,
     candidate: Candidate,
     call: Option<Call>,
-    /// What its watch will tell.
+    /// What its watch will report.
     news: Vec<(Duration, Stored)>,
-    /// News that is older than what is known is told, too.
+    /// News that is older than what is known is reported, too.
     hears_old_news: bool,
     may_take: bool,
     free_since: Option<Duration>,
@@ -144,9 +144,9 @@ impl Seat {
 
 struct Process {
     identity: String,
-    /// None: it leads alone.
+    /// 0 if it leads alone.
     shards: u16,
-    /// How far its clock is from the server's.
+    /// Difference between its clock and the server's.
     offset: Duration,
     number: Seat,
     seats: Vec<Seat>,
@@ -163,7 +163,7 @@ impl Process {
             if shards == 0 { identity.clone() } else { number_holder(shards, "all namespaces") };
         let mut number = Seat::new(LEASE.to_owned(), holder);
         number.may_take = true;
-        // Where nothing is shared, nothing depends on the order of what is seen.
+        // If nothing is shared, nothing depends on the order of what is seen.
         number.hears_old_news = shards == 0;
         let seat = |shard| Seat::new(lease_name(LEASE, shard, shards), identity.clone());
         let seats = (0..shards).map(seat).collect();
@@ -182,7 +182,7 @@ impl Process {
         self.seats.iter().filter(|seat| seat.leads(time + self.offset)).count()
     }
 
-    /// One turn of one seat; answers whether the process ends.
+    /// Takes one turn of one seat; returns whether the process ends.
     fn turn(
         &mut self,
         index: Option<usize>,
@@ -208,7 +208,7 @@ impl Process {
         let (told, later): (Vec<_>, Vec<_>) = news.into_iter().partition(|(at, _)| *at <= time);
         seat.news = later;
         for (_, stored) in told {
-            // A watch that is late tells nothing new.
+            // A late watch reports nothing new.
             if seat.hears_old_news
                 || stored.lease.as_ref().is_none_or(|lease| lease.version >= seat.version)
             {
@@ -256,7 +256,7 @@ impl Process {
         false
     }
 
-    /// Looks at what its share is; answers what it sends to give leases back.
+    /// Decides about its share; returns the calls that give leases back.
     fn decide(&mut self, time: Duration, chances: &mut Chances, is_calm: bool) -> Vec<Call> {
         let now = time + self.offset;
         if self.shards == 0 || !self.number.leads(now) {
@@ -296,7 +296,7 @@ impl Process {
                 Move::GiveUp(shard) => {
                     let seat = &mut self.seats[usize::from(shard)];
                     let (name, who) = (seat.name.clone(), self.identity.clone());
-                    // What is under way stays so, and is not heard of.
+                    // A call in flight continues, but its answer is lost.
                     calls.extend(seat.call.take());
                     let asked = Asked::Release(seat.version);
                     calls.push(send(
@@ -336,14 +336,14 @@ fn send(
 struct World {
     server: Server,
     processes: Vec<Process>,
-    /// Of who does not wait for an answer.
+    /// Calls whose sender does not wait for an answer.
     orphans: Vec<Call>,
     chances: Chances,
     numbers: [u16; 2],
 }
 
 impl World {
-    /// Processes go by one of two numbers.
+    /// Creates a world in which processes use one of two numbers.
     fn new(mut chances: Chances, processes: usize, numbers: [u16; 2]) -> Self {
         let mut process = |index: usize| {
             let offset = Duration::from_secs(chances.below(1_000_000));
@@ -354,7 +354,7 @@ impl World {
         Self { server: Server::default(), processes, orphans: Vec::new(), chances, numbers }
     }
 
-    /// A storm and then calm; answers when it ended.
+    /// Runs a storm and then calm; returns when it ended.
     fn run(&mut self, seed: u64, namespaces: &[Name]) -> Duration {
         let (mut time, mut tick) = (Duration::ZERO, 0);
         while time < STORMY + CALM {
@@ -402,7 +402,7 @@ impl World {
         for process in processes {
             for seat in process.seats.iter_mut().chain([&mut process.number]) {
                 if changed.contains(&seat.name) {
-                    // A watch tells in order, if late.
+                    // A watch reports in order, if late.
                     let told = seat.news.last().map_or(time, |(at, _)| *at);
                     let told = told.max(time + chances.lateness(is_calm));
                     seat.news.push((told, server.leases[&seat.name].clone()));
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// A process ends, and another one begins, maybe with another number.
+    /// Ends a process, and starts another one, maybe with another number.
     fn end(&mut self, index: usize, time: Duration) {
         let shards = self.numbers[usize::try_from(self.chances.below(2)).unwrap()];
         let process = &mut self.processes[index];
@@ -449,7 +449,7 @@ impl World {
         }
     }
 
-    /// Who may write in the namespace.
+    /// Returns who may write in the namespace.
     fn writers(&self, namespace: &Name, time: Duration) -> Vec<&str> {
         let may = |process: &&Process| process.may_write(namespace, time);
         self.processes.iter().filter(may).map(|it| it.identity.as_str()).collect()

@@ -31,7 +31,7 @@ impl Server {
             let text = request.uri().to_string();
             server.asked.lock().unwrap().push(text.clone());
             let answers = server.answers.lock().unwrap();
-            // The longest that fits: a page that goes on has more in its query.
+            // The longest that matches: the path of a later page has more in its query.
             let found =
                 answers.iter().filter(|(path, _)| path.split('+').all(|of| text.contains(of)));
             let (code, body) = found.max_by_key(|(path, _)| path.len()).map_or_else(
@@ -133,7 +133,7 @@ async fn without_the_right_it_is_told_once_and_nothing_is_judged() {
     view.at = None;
     assert_eq!(view.refresh(INTERVAL, &client).await, None, "told before");
     assert_eq!(server.asked().len(), 2);
-    // Given meanwhile.
+    // The rights were granted meanwhile.
     server.answer("/api/v1/nodes?", 200, list(&[node("a", json!({}))], ""));
     server.answer("/api/v1/pods?", 200, list(&[], ""));
     view.at = None;

@@ -1,7 +1,7 @@
-//! Metrics as OTLP: the message that a collector takes over gRPC, and over HTTP at `/v1/metrics`.
+//! Metrics as OTLP: the message that a collector accepts over gRPC, and over HTTP at `/v1/metrics`.
 //!
-//! Names are those of Flink's OpenTelemetry reporter. Unlike that of Prometheus, this form knows
-//! counters and quantiles, so they are told as what they are.
+//! Names are those of Flink's OpenTelemetry reporter. Unlike Prometheus' form, this one has counters and quantiles, so
+//! they are sent as such.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsServiceRequest, ExportMetricsServiceResponse,
@@ -21,7 +21,7 @@ use metrics::Identity;
 use metrics::family::{Family, Point, Scope, Value};
 use metrics::histogram::QUANTILES;
 
-/// Values in one body: some hundred kilobytes.
+/// Maximum number of values in one body: a few hundred kilobytes.
 const POINTS_MAX: usize = 1000;
 
 /// The properties that all values share.
@@ -31,11 +31,11 @@ pub(super) struct Source {
     /// `service.name` and `service.version`.
     pub(super) service: String,
     pub(super) version: String,
-    /// When the process began to count, in nanoseconds since the epoch.
+    /// When the process started to count, in nanoseconds since the epoch.
     pub(super) started: u64,
 }
 
-/// The bodies, each of a bounded size, as of `now` in nanoseconds since the epoch.
+/// Returns the bodies, each of a bounded size, as of `now` in nanoseconds since the epoch.
 pub(super) fn bodies<'f>(
     families: &'f [Family],
     source: &'f Source,
@@ -57,7 +57,7 @@ pub(super) fn bodies<'f>(
     })
 }
 
-/// How many values of a body that was taken are refused all the same, and why.
+/// Returns how many values of an accepted body were rejected all the same, and why.
 pub(super) fn refused(answer: &[u8]) -> Option<(i64, String)> {
     let partial = ExportMetricsServiceResponse::decode(answer).ok()?.partial_success?;
     let count = partial.rejected_data_points;
@@ -85,7 +85,7 @@ fn request(metrics: Vec<Metric>, source: &Source) -> ExportMetricsServiceRequest
     }
 }
 
-/// One metric with some of its values.
+/// Returns one metric with some of its values.
 fn metric(family: &Family, points: &[Point], source: &Source, now: u64) -> Metric {
     let rate = if family.is_rate() { ".rate" } else { "" };
     let name = match family.scope {
@@ -110,7 +110,7 @@ fn metric(family: &Family, points: &[Point], source: &Source, now: u64) -> Metri
     Metric { name, data: Some(data), ..Default::default() }
 }
 
-/// A number without a value is left out.
+/// Returns a data point; `None` for a number without a value.
 fn number(point: &Point, source: &Source, now: u64) -> Option<NumberDataPoint> {
     let (number, start) = match point.value {
         Value::Gauge(number) => (number, 0),

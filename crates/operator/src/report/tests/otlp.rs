@@ -1,4 +1,4 @@
-//! Collectors that stand on the other end.
+//! Collectors as the receivers of reports.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::*;
 
 const CLASS: &str = "otel.OpenTelemetryMetricReporterFactory";
 
-/// A server of gRPC that answers every call with `status`, and what it is sent.
+/// Starts a gRPC server that answers every call with `status`. Returns its address and the calls that it gets.
 async fn grpc_server(
     status: &'static str,
     tls: Option<TlsAcceptor>,
@@ -49,7 +49,7 @@ async fn grpc_connection(
     let mut connection = h2::server::handshake(stream).await.unwrap();
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let sender = sender.clone();
-        // The connection goes on only while it is polled.
+        // The connection only makes progress while it is polled.
         tokio::spawn(async move {
             let (parts, mut stream) = request.into_parts();
             let mut body = Vec::new();
@@ -71,7 +71,7 @@ async fn grpc_connection(
     }
 }
 
-/// The message behind the prefix, which says how long it is.
+/// Returns the message after the prefix, which contains its length.
 fn message(body: &[u8], is_compressed: bool) -> Vec<u8> {
     let (prefix, message) = body.split_at(5);
     assert_eq!(prefix[0], u8::from(is_compressed));
@@ -86,7 +86,7 @@ fn unpacked(body: &[u8]) -> Vec<u8> {
     unpacked
 }
 
-/// The service, and the values of a sum and of a gauge.
+/// Returns the service, and the values of a sum and of a gauge.
 fn told(message: &[u8]) -> (String, f64, f64) {
     let request = ExportMetricsServiceRequest::decode(message).unwrap();
     let all = &request.resource_metrics[0];
@@ -123,7 +123,7 @@ async fn a_collector_is_called_over_grpc_where_nothing_else_is_set() {
     let (service, requests, threads) = told(&message(&body, false));
     assert_eq!((service.as_str(), requests), ("flink", 0.0));
     assert!(threads > 0.0);
-    // It goes on, over the same connection.
+    // The reporter continues, over the same connection.
     drop(next(&mut calls).await);
     reporter.abort();
 }
@@ -153,14 +153,14 @@ async fn a_status_behind_the_answer_is_a_failure() {
     let error =
         once(CLASS, &[("exporter.endpoint", &format!("http://{address}"))]).await.unwrap_err();
     assert_eq!(error.to_string(), "it answered with gRPC status 12 no such method");
-    // An answer that has none is not of such a server.
+    // An answer without a gRPC status is not from such a server.
     let (address, _heard) = http_server().await;
     let error =
         once(CLASS, &[("exporter.endpoint", &format!("http://{address}"))]).await.unwrap_err();
     assert!(error.to_string().ends_with("is this a port for gRPC?"), "{error}");
 }
 
-/// A certificate for `localhost` and its authority, as PEM, and a server that shows it.
+/// Returns a certificate for `localhost` and its authority, as PEM, and a server that uses it.
 fn certified() -> (String, TlsAcceptor) {
     let authority_key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(vec![]).unwrap();
@@ -195,7 +195,7 @@ async fn a_collector_behind_tls_is_called_where_its_authority_is_trusted() {
     let (_, body) = next(&mut calls).await;
     reporter.abort();
     assert_eq!(told(&message(&body, false)).0, "flink-kubernetes-operator");
-    // Nobody else vouches for it.
+    // No other authority vouches for it.
     let error = once(CLASS, &[("exporter.endpoint", &endpoint)]).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Gateways and servers that stand on the other end.
+//! Gateways and servers as the receivers of reports.
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UdpSocket;
@@ -9,7 +9,7 @@ const PUSH_GATEWAY: &str = "prometheus.PrometheusPushGatewayReporterFactory";
 const INFLUX_DB: &str = "influxdb.InfluxdbReporterFactory";
 const STATSD: &str = "statsd.StatsDReporterFactory";
 const GRAPHITE: &str = "graphite.GraphiteReporterFactory";
-/// What a name begins with: `StatsD` takes points within a host's name, Graphite does not.
+/// Beginnings of names: `StatsD` allows points within a host's name, Graphite does not.
 const STATSD_SCOPE: &str = "pod.1.k8soperator.ops.op.system.";
 const GRAPHITE_SCOPE: &str = "pod-1.k8soperator.ops.op.system.";
 
@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What follows in the first line that begins so, up to its end or the next word.
+/// Returns what follows `begin` in the first line that begins with it, up to the line's end or the next word.
 fn value<'l>(lines: &'l str, begin: &str) -> &'l str {
     let line = lines.lines().find_map(|line| line.strip_prefix(begin));
     let line = line.unwrap_or_else(|| panic!("no `{begin}` in {lines}"));
@@ -49,7 +49,7 @@ async fn a_push_gateway_has_the_page_until_the_operator_ends() {
     let of_operator = "{host=\"pod_1\",namespace=\"ops\",name=\"op\"} ";
     let count = format!("flink_k8soperator_KubeClient_HttpRequest_Count{of_operator}");
     assert_eq!(value(&body, &count), "0.0");
-    // The next report is of the same group, which goes at the end.
+    // The next report is of the same group, which is deleted at the end.
     assert_eq!(next(&mut heard).await.0, format!("PUT {path}"));
     end.cancel();
     running.await.unwrap().unwrap();
@@ -122,7 +122,7 @@ async fn statsd_is_sent_gauges() {
     assert_ne!(value(&lines, &format!("{STATSD_SCOPE}process_threads:")), "0");
 }
 
-/// What comes in packets, up to the one with `last`.
+/// Returns what arrives in packets, up to the one with `last`.
 async fn received(server: &UdpSocket, last: &str) -> String {
     let (mut lines, mut packet) = (String::new(), [0; 2000]);
     while !lines.contains(last) {
@@ -139,7 +139,7 @@ async fn graphite_is_sent_lines_over_a_connection() {
     let port = server.local_addr().unwrap().port().to_string();
     let options = [("host", "127.0.0.1"), ("port", port.as_str()), ("prefix", "flink")];
     let running = start(GRAPHITE, &options);
-    // A report has a connection of its own.
+    // Each report has its own connection.
     let mut lines = String::new();
     let (mut stream, _) = timeout(PATIENCE, server.accept()).await.unwrap().unwrap();
     timeout(PATIENCE, stream.read_to_string(&mut lines)).await.unwrap().unwrap();
@@ -163,7 +163,7 @@ async fn graphite_takes_packets_as_well() {
 
 #[tokio::test]
 async fn one_that_is_away_is_told_without_secrets() {
-    // Nobody listens on the port of a listener that is gone.
+    // The listener is gone, so its port is closed.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let port = gone.port().to_string();
     let user = [("username", "me"), ("password", "secret")];

@@ -1,4 +1,4 @@
-//! A review as the API server sends it, and what of it is there to judge.
+//! A review as the API server sends it, and the parts of it that are examined.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,12 +9,12 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::{CANARY_LABEL, GROUP};
 use validation::extension::subject;
 
-/// The only version that there is.
+/// The only version that exists.
 pub(super) const API_VERSION: &str = "admission.k8s.io/v1";
 pub(super) const KIND: &str = "AdmissionReview";
-/// Stands for the name that the API server has yet to make up.
+/// Stands for a name that the API server has yet to generate.
 const NAME_TO_COME: &str = "name-to-come";
-/// Most values that a body may hold. Resources as large as etcd keeps them have less; what is all
+/// Maximum number of values in a body. Resources as large as etcd stores them have fewer; a body of nothing but
 /// brackets and commas would take a hundred times its length in memory.
 const VALUES_MAX: usize = 250_000;
 
@@ -76,7 +76,7 @@ pub struct Review(Request);
 
 impl Review {
     /// # Errors
-    /// When the body is no review, or asks nothing.
+    /// If the body is not a review, or asks nothing.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         if values(body) > VALUES_MAX {
             return Err(Malformed::new(format!("it holds more than {VALUES_MAX} values")));
@@ -92,7 +92,7 @@ impl Review {
         Ok(review)
     }
 
-    /// One whose name is yet to come has a stand-in, for whoever expects a name.
+    /// Sets a stand-in for a name that is yet to be generated, for code that expects a name.
     fn name_what_has_none(&mut self) {
         let metadata = self.0.object.get_mut("metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return };
@@ -110,7 +110,7 @@ impl Review {
         self.0.namespace.as_deref().unwrap_or_default()
     }
 
-    /// As it would be stored.
+    /// Returns the object as it would be stored.
     pub(super) fn object(&self) -> &Value {
         &self.0.object
     }
@@ -120,7 +120,7 @@ impl Review {
         Kind::ALL.into_iter().find(|known| group == GROUP && known.as_str() == kind)
     }
 
-    /// The job that a snapshot is taken of.
+    /// Returns the job that a snapshot is taken of.
     pub fn job(&self) -> Option<(JobKind, &str)> {
         self.kind().filter(|kind| *kind == Kind::StateSnapshot)?;
         let reference = &self.0.object["spec"]["jobReference"];
@@ -128,7 +128,7 @@ impl Review {
         Some((kind, reference["name"].as_str().filter(|name| !name.is_empty())?))
     }
 
-    /// True for a change that is not examined: of a status, of a resource that goes or is gone, or
+    /// Returns `true` for a change that is not examined: of a status, of a resource that is being deleted or gone, or
     /// of a canary, which the operator only uses to see that it is alive.
     fn is_exempt(&self) -> bool {
         let Request { sub_resource, operation, object, old_object, .. } = &self.0;
@@ -140,22 +140,23 @@ impl Review {
         is_part || !is_write || goes(object) || goes(old_object) || is_canary
     }
 
-    /// The object as it is stored, which alone has a status for certain; before that, as it is sent.
+    /// Returns the stored object, which alone is certain to have a status; before it is stored, the object that is
+    /// sent.
     pub fn stored(&self) -> &Value {
         if self.0.old_object.is_null() { &self.0.object } else { &self.0.old_object }
     }
 
-    /// True if the spec is the one that is stored, so that no job is about to change.
+    /// Returns `true` if the spec is the stored one, so that no job is about to change.
     fn keeps_spec(&self) -> bool {
         let Request { operation, object, old_object, .. } = &self.0;
         operation == "UPDATE" && object.get("spec") == old_object.get("spec")
     }
 
-    /// Returns the change to examine. Nothing if the change is not examined here, as of a kind that
-    /// is not operated.
+    /// Returns the change to examine; `None` if the change is not examined here, for example because its kind is not
+    /// operated.
     ///
     /// # Errors
-    /// The answer, where the object cannot be read.
+    /// The answer, if the object cannot be read.
     pub fn change(mut self) -> Result<Option<Change>, Answer> {
         if self.is_exempt() || self.keeps_spec() {
             return Ok(None);
@@ -182,8 +183,8 @@ impl Review {
         Ok(Some(Change { namespace: self.0.namespace.unwrap_or_default(), wanted }))
     }
 
-    /// The object that mutators are asked about. A change that leaves the spec as it is is not for
-    /// them: a new mutator would restart jobs that nobody edited.
+    /// Returns the object for mutators. A change that leaves the spec as it is is not for them: a new mutator would
+    /// restart jobs that no one edited.
     pub fn mutable(&self) -> Option<(subject::Kind, &Value)> {
         if self.keeps_spec() {
             return None;
@@ -191,7 +192,7 @@ impl Review {
         Some((self.kind()?.of_extensions()?, self.patchable()?))
     }
 
-    /// The object that a patch is made for.
+    /// Returns the object that a patch is created for.
     pub(super) fn patchable(&self) -> Option<&Value> {
         self.kind().filter(|_| !self.is_exempt())?;
         let object = &self.0.object;
@@ -199,7 +200,7 @@ impl Review {
     }
 }
 
-/// About how many values a text in JSON holds: it is counted before any of them takes memory.
+/// Returns about how many values a JSON text holds, counted before any of them takes memory.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut in_text, mut is_escaped) = (0, false, false);
     for byte in text {
@@ -214,7 +215,7 @@ fn values(text: &[u8]) -> usize {
     count
 }
 
-/// The object without its status, which is not what is handed in.
+/// Returns the object without its status, which is not part of a submission.
 fn typed<T: DeserializeOwned>(mut object: Value) -> Result<T, Answer> {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -225,7 +226,8 @@ fn typed<T: DeserializeOwned>(mut object: Value) -> Result<T, Answer> {
     })
 }
 
-/// A status that cannot be read is the operator's to tell, and no reason to refuse an edit.
+/// Returns the status, or the default: one that cannot be read is the operator's to report, and no reason to reject an
+/// edit.
 fn lenient<T: DeserializeOwned + Default>(status: &Value) -> T {
     T::deserialize(status).unwrap_or_default()
 }

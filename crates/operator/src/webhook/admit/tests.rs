@@ -103,13 +103,13 @@ fn an_object_of_another_form_is_refused_by_field() {
     assert!(answer.violations[0].to_string().contains("many"), "{answer:?}");
 }
 
-/// A resource that a newer rule makes invalid must be able to go, and to be labelled.
+/// A resource that a newer rule makes invalid can still be deleted, and labelled.
 #[test]
 fn what_leaves_the_spec_as_it_is_is_never_refused() {
     let stored = with(deployment(), "/spec/job/parallelism", json!(0));
     let without_finalizer = with(stored.clone(), "/metadata/finalizers", json!([]));
     assert!(review("UPDATE", &without_finalizer, &stored).change().unwrap().is_none());
-    // A status is only a part: its subresource is not asked about at all.
+    // A status has no case: the API server does not call the webhook for its subresource.
     let going = with(deployment(), "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
     let edited = with(going.clone(), "/spec/job/parallelism", json!(0));
     assert!(review("UPDATE", &edited, &going).change().unwrap().is_none());
@@ -165,7 +165,7 @@ fn a_blue_green_deployment_is_judged_as_its_children_are() {
     let paths: Vec<&str> = answer.violations.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(paths, ["spec.transitionMode", "spec.template.spec.job.parallelism"]);
     assert!(answer.warnings[0].contains("no-such-option"), "{:?}", answer.warnings);
-    // Both would start empty.
+    // Both would start without state.
     let mut redeployed = blue_green(&deployment()["spec"]);
     redeployed["spec"]["template"]["spec"]["job"]["savepointRedeployNonce"] = json!(1);
     let mut stored = blue_green(&deployment()["spec"]);
@@ -189,7 +189,7 @@ fn what_another_installation_operates_is_nobodys_to_judge() {
     assert!(here(&["shop"], Some("team=data")).has(&ours));
     assert!(!here(&["shop"], Some("team=ops")).has(&ours));
     assert!(!here(&["shop"], Some("team=data")).has(&created(&deployment())));
-    // The labels that it has from then on count.
+    // The labels after the change decide.
     let given_up = review("UPDATE", &deployment(), ours.object());
     assert!(!here(&["shop"], Some("team=data")).has(&given_up));
     assert!(here(&["shop"], Some("team=data")).has(&created(&snapshot())), "its job says that");
@@ -299,7 +299,7 @@ fn validators_have_their_say() {
     );
 }
 
-/// The object after the answer's patch, as the API server makes it.
+/// Returns the object after the answer's patch, as the API server applies it.
 fn patched(object: &Value, answer: &Answer) -> Value {
     let mut object = object.clone();
     json_patch::patch(&mut object, &answer.patch).unwrap();
@@ -320,7 +320,7 @@ fn a_session_job_is_labelled_once() {
     let last = r#"{"spec":{"deploymentName":"session","job":{}},"resource_metadata":{}}"#;
     let status = json!({"reconciliationStatus": {"lastReconciledSpec": last}});
     let deployed = with(job.clone(), "/status", status);
-    // Who replaces a resource may leave its status out.
+    // A client that replaces a resource may leave out its status.
     let stays = patched(&moved, &mutated(&review("UPDATE", &moved, &deployed), None));
     assert_eq!(stays["metadata"]["labels"]["target.session"], "session", "it was deployed there");
     let nameless = with(job, "/spec/deploymentName", json!("no name!"));
@@ -340,7 +340,7 @@ fn a_label_that_was_taken_away_comes_back_without_any_mutator() {
 
 #[test]
 fn what_mutators_made_becomes_a_patch() {
-    // The API server has yet to make up the name.
+    // The API server has yet to generate the name.
     let mut object = deployment();
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.remove("name");
@@ -384,7 +384,7 @@ fn a_body_that_would_take_much_memory_is_no_review() {
     let dense = with(&format!("[{}0]", "[],".repeat(150_000)));
     let told = Review::parse(dense.as_bytes()).unwrap_err().to_string();
     assert!(told.contains("more than 250000 values"), "{told}");
-    // Commas of a text are none of values.
+    // Commas in a string do not separate values.
     let request = json!({
         "uid": "7", "operation": "CREATE",
         "kind": {"group": "flink.apache.org", "kind": "FlinkDeployment"},

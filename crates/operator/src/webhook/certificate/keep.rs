@@ -1,9 +1,9 @@
-//! Keeps a sound certificate in use: reads it again when it changes, and renews the operator's own.
+//! Keeps a valid certificate in use: reads it again when it changes, and renews the operator's own.
 //!
-//! Replicas share theirs in a Secret. Each writes it only as it was read, and uses what is stored
-//! then, so that of several that renew it at the same time one wins and all use its. A new authority
-//! is trusted for a while before anybody uses what it signed, and who has read an older one does not
-//! have it trusted again.
+//! Replicas share theirs in a Secret. Each writes it only in the version that it read, and uses what is stored then, so
+//! that if several renew it at the same time, one wins and all use its certificate. A new authority is trusted for a
+//! while before anything that it signed is used, and a replica that has read an older one does not have it trusted
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use super::{Fault, Pair, Sound, check, make};
 use clients::cluster::webhooks::{self, Kept, SecretName};
 use clients::cluster::{self, lease};
 
-/// How often the certificate is looked at.
+/// How often the certificate is checked.
 const LOOK: Duration = Duration::from_secs(30);
-/// How soon it is looked at again while there is none to use.
+/// How soon it is checked again while there is none to use.
 const RETRY: Duration = Duration::from_secs(5);
-/// The longest that one look may take.
+/// Maximum duration of one check.
 const LOOK_MAX: Duration = Duration::from_secs(30);
-/// Tries to write the Secret before others, who are then let go first.
+/// Maximum number of attempts to write the Secret, which others may write first.
 const TRIES_MAX: usize = 5;
-/// How long a new authority is trusted before what it signed replaces a certificate that is in use:
-/// each API server has to see it first.
+/// How long a new authority is trusted before what it signed replaces a certificate that is in use: each API server
+/// must see it first.
 const TRUST_SETTLES: SignedDuration = SignedDuration::from_mins(1);
 /// A problem that stays is logged again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_hours(1);
-/// The operator's own certificate is renewed after this part of its life.
+/// The operator's own certificate is renewed after this part of its validity.
 const RENEWED_AFTER: f64 = 2.0 / 3.0;
-/// Somebody else's should have been renewed by now.
+/// A certificate from elsewhere should have been renewed after this part of its validity.
 const LATE_AFTER: f64 = 5.0 / 6.0;
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// The operator makes it and keeps it in this Secret.
+    /// The operator creates it and keeps it in this Secret.
     Own {
         secret: SecretName,
-        /// Name of the two configurations that are to trust it; nothing where people see to that.
+        /// Name of the two configurations that must trust it; `None` if people take care of that.
         configuration: Option<String>,
     },
-    /// Somebody else puts `tls.crt`, `tls.key` and maybe `ca.crt` here, as in a mounted Secret.
+    /// Someone else puts `tls.crt`, `tls.key` and maybe `ca.crt` here, as in a mounted Secret.
     Folder(PathBuf),
 }
 
@@ -75,7 +75,7 @@ pub enum Error {
     Late,
 }
 
-/// Keeps the certificate; it ends with the task that it is in.
+/// Keeps the certificate; ends with its task.
 pub struct Keeper {
     client: Client,
     source: Source,
@@ -88,7 +88,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// For a webhook that is called by all of `names`, and what new connections are made with.
+    /// Creates the keeper of a webhook that is called by all of `names`, and the configuration of new connections.
     pub fn new(
         client: Client,
         source: Source,
@@ -98,7 +98,7 @@ impl Keeper {
         (Self { client, source, names, tls, in_use: None, trusted: None, reported: None }, receiver)
     }
 
-    /// Looks after it for ever.
+    /// Maintains it for ever.
     pub async fn keep(mut self) {
         loop {
             let looked = tokio::time::timeout(LOOK_MAX, self.look(Timestamp::now())).await;
@@ -110,7 +110,7 @@ impl Keeper {
         }
     }
 
-    /// Makes sure of it once.
+    /// Checks it once.
     ///
     /// # Errors
     /// Describes the problem. The certificate that was in use stays in use.
@@ -140,8 +140,8 @@ impl Keeper {
         }
     }
 
-    /// True if callers trust this certificate, or if they can no longer accept the former one.
-    /// Until then the former one stays in use.
+    /// Returns `true` if callers trust this certificate, or if they can no longer accept the former one. Until then the
+    /// former one stays in use.
     fn may_use(&self, pair: &Pair, now: Timestamp) -> bool {
         let Some((_, former)) = &self.in_use else { return true };
         let is_settled = self.trusted.as_ref().is_some_and(|(authority, since)| {
@@ -150,7 +150,7 @@ impl Keeper {
         is_settled || now >= former.ends
     }
 
-    /// The certificate as it is stored, made or renewed where it has to be.
+    /// Returns the stored certificate, which is created or renewed if necessary.
     async fn own(&self, secret: &SecretName, now: Timestamp) -> Result<Pair, Error> {
         let failed = |source| Error::Secret { secret: secret.to_string(), source };
         for _ in 0..TRIES_MAX {
@@ -188,7 +188,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Somebody else's certificate is somebody else's to renew.
+    /// Reports a certificate from elsewhere that is late: only its issuer renews it.
     fn report_if_late(&mut self, now: Timestamp) {
         match (&self.source, &self.in_use) {
             (Source::Folder(folder), Some((_, sound))) if now > sound.after(LATE_AFTER) => {
@@ -213,7 +213,7 @@ impl Keeper {
     }
 }
 
-/// Why a certificate of the operator's own is not the one to use.
+/// Returns why the operator's own certificate must be replaced.
 fn renewal(pair: &Pair, names: &[String], now: Timestamp) -> Option<String> {
     if pair.certificate.is_empty() {
         return Some("there is none yet".to_owned());
@@ -251,7 +251,7 @@ async fn read(folder: &Path) -> Result<Pair, Error> {
     };
     let authority = match get(Kept::AUTHORITY).await {
         Ok(authority) => authority,
-        // Not every issuer says whom to trust.
+        // Not every issuer provides the authority.
         Err((_, source)) if source.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(failed) => return Err(file(failed)),
     };

@@ -61,7 +61,7 @@ fn what_the_api_server_would_have_against_it_is_told() {
     assert_eq!(refused(&none(), &names(), now()), "there is no certificate in PEM in `tls.crt`");
     let keyless = Pair { key: b"a key".to_vec(), ..pair.clone() };
     assert_eq!(refused(&keyless, &names(), now()), "there is no private key in PEM in `tls.key`");
-    // Not every issuer says whom to trust.
+    // Not every issuer provides the authority.
     let alone = Pair { authority: vec![], ..pair };
     assert!(check(&alone, &names(), now()).is_ok());
 }

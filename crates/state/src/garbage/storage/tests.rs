@@ -15,7 +15,7 @@ fn now() -> Timestamp {
     "2026-01-10T00:00:00Z".parse().unwrap()
 }
 
-/// Ten days old, recognized, without references.
+/// Returns a folder that is ten days old, recognized, and has no references.
 fn folder(path: &str) -> Folder {
     Folder {
         path: path.to_owned(),
@@ -46,7 +46,7 @@ fn rules() -> Rules {
     Rules { now: now(), age_min: 7 * DAY, includes_state: true, sole_user_of }
 }
 
-/// `orders` runs job [`KEPT`].
+/// References of an `orders` that runs job [`KEPT`].
 fn references() -> References {
     References {
         names: names_in(&format!("s3://lake/cp/{KEPT}/chk-7 s3://lake/sp/savepoint-000002-b/")),
@@ -105,7 +105,7 @@ fn removed(places: &[Place], references: &References, rules: &Rules) -> Vec<Stri
     findings.into_iter().filter(Finding::is_removable).map(|finding| finding.path).collect()
 }
 
-/// All of it is kept, for this reason.
+/// Asserts that all of it is kept, for this reason.
 #[track_caller]
 fn all_kept(places: &[Place], references: &References, rules: &Rules, reason: &str) {
     let findings = garbage(places, references, rules);
@@ -186,14 +186,14 @@ fn a_partial_view_removes_nothing() {
     all_kept(&with_failed, &references(), &rules(), "`s3://elsewhere/cp` could not be read: 500");
     let hidden = Place { view: View::Hidden("a volume".to_owned()), ..failed };
     let with_hidden = |hidden: &Place| [places(), vec![hidden.clone()]].concat();
-    // What metadata can name stays; ZooKeeper's nodes are named by clusters only.
+    // Everything that metadata can name stays; only clusters name ZooKeeper's nodes.
     let paths = removed(&with_hidden(&hidden), &references(), &rules());
     assert!(!paths.iter().any(|path| path.contains("/sp/") || path.contains("/cp/")), "{paths:?}");
     assert!(paths.contains(&"zookeeper://zk:2181/flink/gone".to_owned()), "{paths:?}");
     let zookeeper = Place { kind: Kind::ZooKeeperNodes, ..hidden.clone() };
     let paths = removed(&with_hidden(&zookeeper), &references(), &rules());
     assert!(!paths.contains(&"s3://lake/ha/gone".to_owned()), "{paths:?}");
-    // That of a cluster which has nothing to do with these places does not count.
+    // The metadata of a cluster that does not use these places does not matter.
     let foreign = Place { users: [cluster("demo")].into(), ..hidden };
     assert_eq!(
         removed(&with_hidden(&foreign), &references(), &rules()),
@@ -203,7 +203,7 @@ fn a_partial_view_removes_nothing() {
 
 #[test]
 fn jobs_that_claim_files_keep_savepoints_and_checkpoints() {
-    // One uses the place; of the other nothing is in view.
+    // One uses the place; of the other, nothing is in view.
     for name in ["orders", "elsewhere"] {
         let claiming = References { claimers: [cluster(name)].into(), ..references() };
         let paths = removed(&places(), &claiming, &rules());
@@ -223,7 +223,7 @@ fn a_session_cluster_keeps_the_checkpoints_of_jobs_that_only_it_knows() {
 #[test]
 fn what_metadata_that_stays_refers_to_stays_and_so_on() {
     let mut places = places();
-    // The job at work uses files of its predecessor, whose savepoint it started from.
+    // The running job uses files of its predecessor, from whose savepoint it started.
     places[1].view = View::Complete(vec![
         naming(&["savepoint-000001-a"], folder(GONE)),
         naming(&[KEPT, GONE], folder(KEPT)),

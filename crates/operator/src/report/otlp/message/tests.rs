@@ -24,7 +24,7 @@ fn point(name: usize, value: Value) -> Point {
     Point { of: Of::Resource(Arc::new(id)), label: None, value }
 }
 
-/// A line for each value: its metric, its kind, its labels and what it says.
+/// Returns a line for each value: its metric, its kind, its labels and its number.
 fn told(body: &[u8]) -> String {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
     let pairs = |pairs: &[KeyValue]| {
@@ -101,7 +101,7 @@ fn a_collector_that_refuses_values_is_heard() {
         ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec()
     };
     assert_eq!(refused(&answer(3)), Some((3, "too old".to_owned())));
-    // A remark about what was taken.
+    // A remark about what was accepted.
     assert_eq!(refused(&answer(0)), None);
     assert_eq!(refused(&[]), None);
     assert_eq!(refused(b"<html>"), None);

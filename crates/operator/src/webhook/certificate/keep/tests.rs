@@ -21,7 +21,7 @@ fn put(folder: &Path, pair: &Pair) {
     std::fs::write(folder.join("tls.key"), &pair.key).unwrap();
 }
 
-/// No request is made.
+/// A client that must not be used.
 fn client() -> Client {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("there is no cluster"))
