@@ -1,4 +1,4 @@
-//! The command tree and the arguments that commands share.
+//! The command tree and the arguments that several commands share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{
 };
 use clients::flink::access::Access;
 
-/// Shown below the commands in `--help`: part of the interface, see `failure`.
+/// Exit codes shown below the commands in `--help`. They are part of the interface; see `failure`.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -141,7 +141,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// True if the command chooses form and level of the log itself, as one that runs for long.
+    /// Returns true for long-running commands, which choose the format and levels of their log themselves.
     pub(super) fn sets_up_logging(&self) -> bool {
         match self {
             Self::Operate(_) => true,
@@ -194,7 +194,7 @@ impl Command {
 }
 
 impl Command {
-    /// The exit code of a plain failure, which `plan` tells from a difference.
+    /// Returns the exit code of a plain failure. `plan` reports a difference with 1, so its failures have another code.
     pub(super) fn failure_code(&self) -> u8 {
         if matches!(self, Self::Plan(_)) { failure::TROUBLE } else { failure::FAILED }
     }
@@ -285,22 +285,22 @@ impl<F: ValueEnum + Send + Sync + 'static> Default for Output<F> {
     }
 }
 
-/// The forms that kubectl users know: `wide` where a command has it, and `name` where it has that.
+/// Output formats that kubectl users know. `WIDE` and `NAME` say whether the command supports `wide` and `name`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format<const WIDE: bool, const NAME: bool> {
-    /// A table with more columns, or more detail
+    /// A table with more columns, or more detail.
     Wide,
-    /// All that there is to tell
+    /// The complete data as JSON or YAML.
     Value(ValueFormat),
-    /// `kind/name`, one per line
+    /// `kind/name`, one per line.
     Name,
 }
 
-/// Of commands that print a table.
+/// Formats of commands that print a table.
 pub type OutputFormat = Format<true, true>;
-/// Of objects, where there is no table.
+/// Formats of commands that print objects but no table.
 pub type ObjectFormat = Format<false, true>;
-/// Of what is no object, and told at length or in short.
+/// Formats of commands that print something other than objects, in brief or with more detail.
 pub type DetailFormat = Format<true, false>;
 
 impl<const WIDE: bool, const NAME: bool> ValueEnum for Format<WIDE, NAME> {
@@ -343,7 +343,7 @@ pub enum DryRunMode {
 }
 
 impl DryRunMode {
-    /// Text that kubectl adds to the line that reports the change.
+    /// Returns the text that kubectl appends to the line that reports the change.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -401,7 +401,7 @@ pub struct FlinkAccess {
     pub flink_access: Access,
 }
 
-/// A duration as kubectl takes it: `30s`, `5m`, `1h30m`, or bare seconds.
+/// Parses a duration as kubectl does: `30s`, `5m`, `1h30m`, or bare seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));

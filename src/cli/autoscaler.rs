@@ -1,4 +1,4 @@
-//! `autoscaler`: what the autoscaler of a job knows, decided and would decide.
+//! `autoscaler`: what the autoscaler of a job knows, has decided, and would decide.
 
 mod backtest;
 mod chart;
@@ -34,7 +34,7 @@ pub struct AutoscalerArgs {
 }
 
 impl AutoscalerArgs {
-    /// True if the command writes a log of its own.
+    /// Returns true if the subcommand runs for long and sets up its own log.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.command, Command::Run(_))
     }

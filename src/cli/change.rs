@@ -1,4 +1,4 @@
-//! Common parts of commands that write one object: how the result is told, and waited for.
+//! Common parts of commands that write one object: reporting the result and waiting for it.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ use super::wait::{self, Goal};
 use api::NO_PREFLIGHT_ANNOTATION;
 use clients::cluster::apply::{self, ObjectId, Writer};
 
-/// The writer for a change that a person makes.
+/// Returns the writer for a change that a person makes.
 pub fn writer(dry_run: DryRunMode) -> Writer<'static> {
     Writer { is_dry_run: dry_run == DryRunMode::Server, ..Writer::CLI }
 }
 
-/// Reports what was written and, where asked to, waits until the operator has carried it out.
+/// Reports what was written and, if requested, waits until the operator has carried it out.
 pub async fn finish(
     connection: &Connection,
     written: Value,
@@ -41,7 +41,7 @@ pub async fn finish(
     wait::until(&connection, &id, &goal, wait.timeout, printer).await
 }
 
-/// Has the operator carry out the generation that was written without a trial.
+/// Annotates the object so that the operator carries out the written generation without preflight.
 async fn leave_untried(
     connection: &Connection,
     written: &Value,
@@ -64,8 +64,8 @@ async fn leave_untried(
     Ok(())
 }
 
-/// Reports a write as kubectl does: `flinkdeployment.flink.apache.org/x suspended`, or the object
-/// in the form that `-o` names.
+/// Reports a write as kubectl does, as in `flinkdeployment.flink.apache.org/x suspended`, or prints the object in the
+/// format of `-o`.
 pub fn report(
     object: &Value,
     verb: &str,
@@ -86,7 +86,7 @@ pub fn report(
     Ok(())
 }
 
-/// Prints objects as documents, as a `List`, or by the names that `name` gives them.
+/// Prints the objects as documents, as a `List`, or by the names that `name` returns.
 pub fn print_all<T: Serialize>(
     objects: &[T],
     format: ObjectFormat,
@@ -108,7 +108,7 @@ pub fn print_all<T: Serialize>(
     }
 }
 
-/// `kind.group/name`, as `-o name` prints it.
+/// Returns `kind.group/name`, as `-o name` prints it.
 pub fn qualified_name(object: &Value) -> String {
     let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let kind = text("/kind").to_lowercase();
@@ -119,7 +119,7 @@ pub fn qualified_name(object: &Value) -> String {
     }
 }
 
-/// Field ownership is noise to a reader, as kubectl found.
+/// Removes field ownership, which is noise to a reader; kubectl hides it too.
 pub fn without_managed_fields(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

@@ -1,8 +1,7 @@
-//! `check`: whether a cluster, and whoever asks, is ready for Flink.
+//! `check`: whether a cluster, and the user, is ready for Flink.
 //!
-//! Each thing is looked at by itself and at the same time as the others, and what cannot be looked at is
-//! told as such: an unknown is never a pass. `--pre` is for before an installation: what `init` and
-//! `operator install` will need.
+//! All checks run concurrently and independently. A check that cannot be made is reported as unknown, never as passed.
+//! `--pre` checks what `init` and `operator install` need before an installation.
 
 mod facts;
 pub(super) mod judge;
@@ -17,7 +16,7 @@ use super::args::{Global, Output};
 use super::failure::Failure;
 use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 
-/// Shown below the flags.
+/// Examples shown below the flags.
 const EXAMPLES: &str = "\
 Exit codes:
   0  all required checks passed
@@ -39,15 +38,15 @@ pub struct CheckArgs {
     output: Output<ValueFormat>,
 }
 
-/// How a check ended.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Result {
     Passed,
-    /// It works without, and a person should know.
+    /// Flink works without it, but the user should know.
     Warning,
     Failed,
-    /// It could not be looked at.
+    /// The check could not be made.
     Unknown,
 }
 
@@ -62,11 +61,11 @@ impl Result {
     }
 }
 
-/// One thing that was checked, as `-o json` shows it.
+/// One check, as `-o json` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Check {
-    /// A stable name.
+    /// Stable name of the check.
     #[serde(rename = "check")]
     name: &'static str,
     result: Result,
@@ -75,7 +74,7 @@ struct Check {
     hint: Option<String>,
 }
 
-/// Looks at everything, prints a table, and fails where something does not hold.
+/// Makes all checks and prints a table. Fails if a check failed.
 pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let CheckArgs { pre, output: Output { output } } = args;
     let connection = global.connect().await?;
@@ -95,7 +94,7 @@ pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow:
     }
 }
 
-/// A line a check, its hint below it. Words have one width, with or without colour.
+/// Formats one line per check, with its hint below it. The results are padded to one width, with or without colour.
 fn table(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
     let mut text = String::new();

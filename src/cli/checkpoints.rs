@@ -1,4 +1,4 @@
-//! `checkpoints`: those that the JobManager remembers of a running job, and how it takes them.
+//! `checkpoints`: the checkpoints that the JobManager remembers of a running job, and how they are configured.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct CheckpointsArgs {
     output: Output,
 }
 
-/// One line.
+/// One checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
@@ -49,13 +49,13 @@ pub(super) struct Line {
     pub(super) duration_milliseconds: Option<i64>,
     pub(super) state_bytes: Option<i64>,
     pub(super) path: Option<String>,
-    /// Its files are gone.
+    /// True if its files are gone.
     pub(super) is_discarded: bool,
-    /// Why it failed.
+    /// Why it failed; `None` unless it did.
     pub(super) error: Option<String>,
 }
 
-/// Asks the JobManager and prints.
+/// Queries the JobManager and prints the answer.
 pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let CheckpointsArgs { name, access, output: Output { output } } = args;
     let connection = global.connect().await?;
@@ -88,7 +88,7 @@ pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> a
     Ok(())
 }
 
-/// What the JobManager remembers; with a patience it is asked once, for so long.
+/// Returns what the JobManager remembers. With `patience`, sends a single request with that deadline.
 pub(super) async fn remembered(
     connection: &Connection,
     present: &Deployment,

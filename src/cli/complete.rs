@@ -1,4 +1,4 @@
-//! Live names for completion: asked of the cluster with a short deadline, silent when that fails.
+//! Live names for completion, read from the cluster with a short deadline. Errors are silent.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -23,12 +23,12 @@ use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use clients::cluster::read::{self, Scope};
 use state::revision;
 
-/// The program as shells call it.
+/// Name of the program as shells call it.
 const PROGRAM: &str = "kubectl-flink";
-/// A person waits for the key press. A local API server answers in a tenth of that; one that is far
-/// away needs a few round trips for the connection alone.
+/// Maximum time for a completion, because a person waits for the key press. A local API server answers in a tenth of
+/// it; a remote one needs a few round trips for the connection alone.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// Names offered at most.
+/// Maximum number of names offered.
 const LIMIT: u32 = 200;
 
 /// Completes names of deployments, session jobs and blue/green deployments in the namespace that the command line names.
@@ -41,7 +41,7 @@ pub fn deployments() -> ArgValueCandidates {
                 names_of::<FlinkSessionJob>(&connection),
                 names_of::<FlinkBlueGreenDeployment>(&connection),
             );
-            // The kinds need not be installed.
+            // The kind may not be installed.
             let jobs = jobs.unwrap_or_default().into_iter();
             let blue_greens = blue_greens.unwrap_or_default().into_iter();
             let jobs = jobs.map(|name| format!("sessionjob/{name}"));
@@ -51,7 +51,7 @@ pub fn deployments() -> ArgValueCandidates {
     })
 }
 
-/// Completes names of the session clusters in the namespace that the command line names.
+/// Completes names of session clusters in the namespace that the command line names.
 pub fn session_clusters() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| {
@@ -65,8 +65,7 @@ pub fn session_clusters() -> ArgValueCandidates {
     })
 }
 
-/// Completes what a job can be restored from: snapshots of the namespace, and revisions of the job
-/// that the command line names.
+/// Completes what a job can be restored from: snapshots in the namespace, and revisions of the job on the command line.
 pub fn restore_points() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| {
@@ -89,7 +88,7 @@ pub fn snapshots() -> ArgValueCandidates {
     })
 }
 
-/// Completes numbers of the revisions of the job that the command line names.
+/// Completes revision numbers of the job on the command line.
 pub fn revisions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |global: Global| numbers_of_revisions(&global).await)
@@ -124,8 +123,8 @@ async fn numbers_of_revisions(global: &Global) -> anyhow::Result<Vec<String>> {
     Ok(list.items.into_iter().filter_map(|item| item.metadata.name).filter_map(number).collect())
 }
 
-/// The name that stands on a command line whose command takes one: the second word that is neither
-/// a flag nor its value, after the program's.
+/// Returns the resource's name on the command line: the second word after the program that is neither a flag nor a
+/// flag's value.
 fn name_of(words: impl IntoIterator<Item = OsString>) -> Option<String> {
     let words = words.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     let mut found = Vec::new();
@@ -165,7 +164,7 @@ pub fn contexts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| candidates(async |global: Global| global.context_names()))
 }
 
-/// Runs one question to its answer or to the deadline; no answer completes nothing.
+/// Runs the query until the deadline. Without an answer there are no candidates.
 fn candidates(
     question: impl AsyncFnOnce(Global) -> anyhow::Result<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
@@ -189,9 +188,9 @@ struct Typed {
     global: Global,
 }
 
-/// The connection flags among the words, whatever else stands there.
+/// Parses the connection flags among the words and ignores everything else.
 fn global_of(words: impl IntoIterator<Item = OsString>) -> Global {
-    // Each flag with its value is tried alone, because unknown words would stop the parser.
+    // Collect each flag with its value, because the parser would stop at unknown words.
     let words = words.into_iter().skip(1).collect::<Vec<_>>();
     let mut kept = vec![OsString::from("kubectl-flink")];
     let mut index = 0;
@@ -213,7 +212,7 @@ fn global_of(words: impl IntoIterator<Item = OsString>) -> Global {
     Typed::try_parse_from(kept).map(|typed| typed.global).unwrap_or_default()
 }
 
-/// Connection flags with a value.
+/// Connection flags that take a value.
 const TAKES_VALUE: [&str; 13] = [
     "-n",
     "--namespace",

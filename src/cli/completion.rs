@@ -1,7 +1,7 @@
-//! `completion`: scripts for shells, and the one that kubectl itself calls.
+//! `completion`: completion scripts for shells, and the one for kubectl.
 //!
-//! kubectl is written with Cobra and expects a plugin's completions in Cobra's form: one
-//! `value<TAB>help` a line, and last a directive.
+//! kubectl is written with Cobra and expects a plugin's completions in Cobra's format: one `value<TAB>help` per line,
+//! then a directive.
 
 mod install;
 
@@ -17,7 +17,7 @@ use super::printer::Printer;
 /// Name of the program when it is run without kubectl.
 const PROGRAM: &str = "kubectl-flink";
 
-/// kubectl runs a program of this name on the PATH to complete `kubectl flink …`.
+/// Script that kubectl runs from the PATH to complete `kubectl flink …`.
 const KUBECTL_SCRIPT: &str = include_str!("../../completions/kubectl_complete-flink");
 
 /// Arguments of `completion`.
@@ -52,10 +52,10 @@ pub struct CompleteArgs {
     words: Vec<OsString>,
 }
 
-/// Cobra's directive for "and no file names", `ShellCompDirectiveNoFileComp`.
+/// Cobra's directive to not complete file names, `ShellCompDirectiveNoFileComp`.
 const NO_FILES: &str = ":4";
 
-/// Prints what could stand in place of the last word.
+/// Prints the candidates for the last word.
 pub async fn complete(args: CompleteArgs, printer: &Printer) -> anyhow::Result<()> {
     let mut words = vec![OsString::from(PROGRAM)];
     words.extend(args.words);
@@ -63,7 +63,7 @@ pub async fn complete(args: CompleteArgs, printer: &Printer) -> anyhow::Result<(
         words.push(OsString::new());
     }
     let last = words.len() - 1;
-    // Live names are asked for in a runtime of their own, which cannot start inside another one.
+    // Completing live names starts a runtime, which cannot be started inside another one.
     let ask = move || clap_complete::engine::complete(&mut Cli::command(), words, last, None);
     let candidates = tokio::task::spawn_blocking(ask).await??;
     for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
@@ -101,11 +101,11 @@ pub fn run(args: CompletionArgs, printer: &Printer) -> anyhow::Result<()> {
     }
 }
 
-/// Set by the scripts of shells, to the shell's name, when they ask for completions.
+/// Variable that the shells' scripts set to the shell's name when they request completions.
 pub(super) const VARIABLE: &str = "KUBECTL_FLINK_COMPLETE";
 
-/// The script for one target. It asks the program each time, so that it never grows old and knows
-/// the names in the cluster.
+/// Returns the script for a target. It runs the program each time, so it never goes stale and knows the names in the
+/// cluster.
 pub fn script(target: Target) -> anyhow::Result<String> {
     let shell: &dyn EnvCompleter = match target {
         Target::Kubectl => return Ok(KUBECTL_SCRIPT.to_owned()),

@@ -1,4 +1,4 @@
-//! `config`: what applies to one job, and which layer each value comes from.
+//! `config`: the configuration in force for one job, and the layer that each value comes from.
 
 use clap::Args;
 

@@ -1,7 +1,7 @@
-//! From kubectl's connection flags to a client, only when a command asks for one.
+//! Turns kubectl's connection flags into a client, once a command needs one.
 //!
-//! Flags are written into the kubeconfig before it is resolved, so that they combine with exec
-//! plugins, certificates and proxies exactly as in kubectl.
+//! The flags are written into the kubeconfig before it is resolved, so that they combine with exec plugins,
+//! certificates and proxies exactly as in kubectl.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,9 +17,9 @@ use super::args::Global;
 use super::failure::Failure;
 use clients::cluster::read::Scope;
 
-/// How long a connection attempt may take before the cluster counts as unreachable.
+/// How long a connection attempt may take before the cluster is considered unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Name of the context, cluster and user made up when flags stand alone.
+/// Name of the generated context, cluster and user when the flags need no kubeconfig.
 const FLAGS: &str = "flags";
 
 /// A client and the namespace that commands work in.
@@ -28,24 +28,24 @@ pub struct Connection {
     pub client: Client,
     /// From `--namespace`, the context, or `default`.
     pub namespace: String,
-    /// How the API server is reached; absent where the client was made by the caller.
+    /// How to reach the API server; `None` if the caller created the client.
     pub config: Option<Config>,
-    /// `host:port` of a JobManager that stands for every cluster's, for tests.
+    /// `host:port` that replaces the JobManager of every cluster, for tests.
     pub rest_address: Option<String>,
-    /// It speaks for somebody else than who runs this process: what the environment has for calls of JobManagers stays out
-    /// of theirs.
+    /// True if the connection acts for someone other than the user of this process. Calls of JobManagers then ignore
+    /// this process's environment.
     pub is_lent: bool,
 }
 
 impl Connection {
-    /// Returns the namespaces that a command with `--all-namespaces`, or without it, is about.
+    /// Returns the namespaces that a command covers, with or without `--all-namespaces`.
     pub fn scope(&self, all_namespaces: bool) -> Scope<'_> {
         if all_namespaces { Scope::AllNamespaces } else { Scope::Namespace(&self.namespace) }
     }
 }
 
 impl Global {
-    /// Connects as the flags and the kubeconfig say. No request is sent yet.
+    /// Connects according to the flags and the kubeconfig. Sends no request yet.
     pub async fn connect(&self) -> anyhow::Result<Connection> {
         if let Some(connection) = &self.connection {
             let mut connection = connection.clone();
@@ -66,7 +66,7 @@ impl Global {
         })
     }
 
-    /// The resolved configuration.
+    /// Resolves the configuration.
     pub async fn config(&self) -> anyhow::Result<Config> {
         let mut config = match self.kubeconfig()? {
             Some(kubeconfig) => self.resolve(kubeconfig).await?,
@@ -82,26 +82,26 @@ impl Global {
         Ok(config)
     }
 
-    /// Name of the context that is used; absent where flags or a service account take its place.
+    /// Returns the name of the context in use; `None` if flags or a service account replace it.
     pub fn context_name(&self) -> Option<String> {
         let current = || self.kubeconfig().ok().flatten()?.current_context;
         self.context.clone().or_else(current).filter(|name| !name.is_empty() && name != FLAGS)
     }
 
-    /// Names of the contexts in the kubeconfig.
+    /// Returns the names of the contexts in the kubeconfig.
     pub fn context_names(&self) -> anyhow::Result<Vec<String>> {
         let contexts = self.kubeconfig()?.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
         Ok(contexts.into_iter().map(|named| named.name).collect())
     }
 
-    /// The kubeconfig, or nothing where the pod's own service account is to be used.
+    /// Returns the kubeconfig; `None` if the pod's service account applies.
     fn kubeconfig(&self) -> anyhow::Result<Option<Kubeconfig>> {
         if let Some(path) = &self.kubeconfig {
             return read(path).map(Some);
         }
         let paths = default_paths();
         let mut merged: Option<Kubeconfig> = None;
-        // Like kubectl: a path in KUBECONFIG that does not exist is passed over.
+        // Like kubectl, skip paths in KUBECONFIG that do not exist.
         for path in paths.iter().filter(|path| path.exists()) {
             let kubeconfig = read(path)?;
             merged = Some(match merged {
@@ -127,7 +127,7 @@ impl Global {
             .into())
     }
 
-    /// Puts the flags into the kubeconfig and resolves the context.
+    /// Applies the flags to the kubeconfig and resolves the context.
     async fn resolve(&self, mut kubeconfig: Kubeconfig) -> anyhow::Result<Config> {
         if kubeconfig.contexts.is_empty() && self.server.is_some() && self.context.is_none() {
             add_empty_context(&mut kubeconfig);
@@ -191,7 +191,7 @@ impl Global {
             .map_err(|error| Failure::new(format!("the kubeconfig cannot be used: {error}")).into())
     }
 
-    /// `--server`, `--certificate-authority`, `--insecure-skip-tls-verify`.
+    /// Applies `--server`, `--certificate-authority` and `--insecure-skip-tls-verify`.
     fn override_cluster(&self, cluster: &mut Cluster) {
         if let Some(server) = &self.server {
             cluster.server = Some(if server.contains("://") {
@@ -211,10 +211,10 @@ impl Global {
         }
     }
 
-    /// `--token`, `--as`, `--as-group`.
+    /// Applies `--token`, `--as` and `--as-group`.
     fn override_user(&self, user: &mut AuthInfo) {
         if let Some(token) = &self.token {
-            // A token on the command line replaces every other way to say who we are.
+            // A token on the command line replaces all other credentials.
             *user = AuthInfo {
                 token: Some(token.clone().into()),
                 impersonate: user.impersonate.take(),
@@ -245,7 +245,7 @@ fn read(path: &Path) -> anyhow::Result<Kubeconfig> {
     })
 }
 
-/// Where kubectl looks: `KUBECONFIG`, else `~/.kube/config`.
+/// Returns the paths that kubectl reads: `KUBECONFIG`, else `~/.kube/config`.
 fn default_paths() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
         Some(value) => {
@@ -255,7 +255,7 @@ fn default_paths() -> Vec<PathBuf> {
     }
 }
 
-/// A context for flags that need no kubeconfig, such as `--server` with `--token`.
+/// Adds a context for flags that need no kubeconfig, such as `--server` with `--token`.
 fn add_empty_context(kubeconfig: &mut Kubeconfig) {
     kubeconfig.clusters.push(NamedCluster {
         name: FLAGS.to_owned(),

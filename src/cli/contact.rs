@@ -1,9 +1,9 @@
-//! Contact with the API server: its loss and its return are each reported once.
+//! Contact with the API server: reports its loss and its return once each.
 //!
-//! Watches make lost connections again by themselves and report each attempt. A person wants to know that
-//! it is lost, and that it is back: a watch says nothing then until the next change. The API server is asked
-//! instead, once the watch has had time for an attempt that did not fail: where watches alone are refused, the
-//! API server answers, and nothing is back.
+//! Watches reconnect by themselves and report each attempt. A person wants to know that the connection is lost and when
+//! it is back, but after reconnecting a watch is silent until the next change. So the API server is queried instead,
+//! once the watch has had time for an attempt that did not fail. If only watches are refused, the API server answers
+//! although nothing is back.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use super::printer::Printer;
 use clients::cluster;
 use clients::cluster::read::WATCH_RETRY_MAX;
 
-/// A watch that has not failed for this long is there, provided that the API server answers: the time to its
-/// next attempt, and for that attempt.
+/// A watch that has not failed for this long is considered connected if the API server answers. It covers the time to
+/// the watch's next attempt and the attempt itself.
 const QUIET: Duration = WATCH_RETRY_MAX.saturating_add(Duration::from_secs(1));
-/// Pause between attempts, at first; each next one is twice as long.
+/// First pause between attempts; each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// No pause is longer: whoever repairs a network watches.
+/// Longest pause between attempts. It is short because someone who repairs a network is watching.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
-/// An answer that takes longer is none.
+/// Deadline for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The state of a connection, as far as it was seen.
+/// State of the connection as last seen.
 #[derive(Debug, Default)]
 pub(super) struct Contact {
     lost: Option<Lost>,
@@ -38,7 +38,7 @@ struct Lost {
 }
 
 impl Contact {
-    /// Notes that a request failed for reasons that pass; whether that is news.
+    /// Records that a request failed with a transient error. Returns true unless the connection was already lost.
     pub(super) fn lose(&mut self, error: &cluster::Error) -> bool {
         let next_question = Instant::now() + QUIET;
         if let Some(lost) = &mut self.lost {
@@ -49,32 +49,32 @@ impl Contact {
         true
     }
 
-    /// Like [`Self::lose`], told on stderr.
+    /// Like [`Self::lose`], but also reports the loss on stderr.
     pub(super) fn lose_aloud(&mut self, error: &cluster::Error, printer: &Printer) {
         if self.lose(error) {
             printer.warning(format_args!("connection lost, retrying: {error}"));
         }
     }
 
-    /// Notes that something came; whether that is news.
+    /// Records that data arrived. Returns true if the connection was lost.
     pub(super) fn regain(&mut self) -> bool {
         self.lost.take().is_some()
     }
 
-    /// Like [`Self::regain`], told on stderr.
+    /// Like [`Self::regain`], but also reports the return on stderr.
     pub(super) fn regain_aloud(&mut self, printer: &Printer) {
         if self.regain() {
             printer.note("reconnected");
         }
     }
 
-    /// Message to show while the connection is lost.
+    /// Returns the message to show while the connection is lost.
     pub(super) fn notice(&self) -> Option<String> {
         self.lost.as_ref().map(|lost| format!("connection lost, retrying: {}", lost.message))
     }
 
-    /// How long to wait before the next attempt of one's own, longer each time; `otherwise` while
-    /// nothing is lost.
+    /// Returns how long the caller should wait before its next attempt, longer each time; `otherwise` unless the
+    /// connection is lost.
     pub(super) fn pause(&mut self, otherwise: Duration) -> Duration {
         let Some(lost) = &mut self.lost else { return otherwise };
         let pause = lost.pause;
@@ -82,8 +82,8 @@ impl Contact {
         pause.max(otherwise)
     }
 
-    /// Ends when a lost connection is there again; never while none is lost. May be dropped and called
-    /// again, which neither shortens a pause nor begins it anew.
+    /// Waits until a lost connection is back; forever if none is lost. Cancel safe: a new call neither shortens nor
+    /// restarts the current pause.
     pub(super) async fn regained(&mut self, client: &Client) {
         loop {
             let Some(lost) = &mut self.lost else { return std::future::pending().await };

@@ -1,4 +1,4 @@
-//! `crds`: prints the definitions of the four kinds, or puts them into the cluster.
+//! `crds`: prints the definitions of the four kinds, or applies them to the cluster.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct CrdsArgs {
     output: Output<ObjectFormat>,
 }
 
-/// Prints or applies.
+/// Prints or applies the definitions.
 pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let CrdsArgs { apply, dry_run: DryRun { dry_run }, timeout, output: Output { output } } = args;
     if apply {
@@ -84,7 +84,7 @@ pub(super) async fn put(
     Ok(())
 }
 
-/// Adds what would help.
+/// Adds a hint to the error.
 fn explain(error: crds::Error) -> anyhow::Error {
     match error {
         crds::Error::WouldDropFields { .. } => Failure::new(error.to_string())
@@ -96,7 +96,7 @@ fn explain(error: crds::Error) -> anyhow::Error {
     }
 }
 
-/// As kubectl names them.
+/// Returns the object's name as kubectl prints it.
 fn object_name(definition: &CustomResourceDefinition) -> String {
     format!(
         "customresourcedefinition.apiextensions.k8s.io/{}",

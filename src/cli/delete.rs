@@ -1,4 +1,4 @@
-//! `delete`: by default the state is saved first, and nothing goes without being said.
+//! `delete`: saves the state first by default, and deletes nothing without saying so.
 
 mod explain;
 
@@ -67,14 +67,14 @@ pub struct DeleteArgs {
     output: Output<ValueFormat>,
 }
 
-/// Outcome of the deletion for the job's state.
+/// What the deletion does to the job's state.
 #[derive(Debug, Eq, PartialEq)]
 enum State {
-    /// A savepoint can be taken of the running job.
+    /// A savepoint of the running job can be taken.
     Save { job_id: String },
-    /// Nothing runs: what there is stays as it is, where the status names it.
+    /// Nothing runs. Existing state stays as it is; `path` is the one that the status names.
     AtRest { path: Option<String> },
-    /// Nothing runs, and HA metadata alone say where the newest state is. They are removed with it.
+    /// Nothing runs, and only HA metadata says where the newest state is. The deletion removes it too.
     InHaMetadata { is_suspended: bool },
     /// There is state that cannot be saved.
     Endangered(Danger),
@@ -99,7 +99,7 @@ impl std::fmt::Display for Danger {
 /// Decides what can be done about the state.
 fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
     let is_suspended = deployment.lifecycle() == Some("SUSPENDED");
-    // Before anything else: a job that is stopped for an upgrade, too, counts as FINISHED.
+    // Must come first: a job that was stopped for an upgrade is FINISHED too.
     if is_stopped_by_ha_metadata(deployment) {
         return State::InHaMetadata { is_suspended };
     }
@@ -118,8 +118,7 @@ fn decide_state(deployment: &Deployment, has_directory: bool) -> State {
     }
 }
 
-/// True if the job was stopped, to be suspended, upgraded or rolled back, with nothing but its HA
-/// metadata.
+/// Returns true if the job was stopped for a suspension, an upgrade or a rollback and only its HA metadata remains.
 fn is_stopped_by_ha_metadata(deployment: &Deployment) -> bool {
     let spec = deployment.last_reconciled_spec().unwrap_or_default();
     let of_job = |field: &str| spec.pointer(field).and_then(Value::as_str);
@@ -127,7 +126,7 @@ fn is_stopped_by_ha_metadata(deployment: &Deployment) -> bool {
     is_stopped && of_job("/job/upgradeMode") == Some("last-state")
 }
 
-/// Saves the state where it can, then deletes.
+/// Saves the state if it can, then deletes.
 pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DeleteArgs {
         name,
@@ -158,7 +157,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         _ if no_savepoint || cluster.is_none() => State::AtRest { path: None },
         state => state,
     };
-    // `--yes` answers whether to delete, not whether to lose state: that has a flag of its own.
+    // `--yes` confirms the deletion, not the loss of state, which has a flag of its own.
     if yes || !printer.terminals().input {
         refuse_loss(&name, &state)?;
     }
@@ -169,12 +168,12 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     let stored = present.stored();
-    // A blue/green deployment has no finalizer: those of its colours clean up.
+    // A blue/green deployment has no finalizer; those of its colours clean up.
     let all = deployment::with_colours(&connection, &stored).await?;
     let mut path = None;
     if let State::AtRest { path: left } = state {
         if let (Some(left), DryRunMode::None) = (&left, dry_run) {
-            // As with a savepoint: it must be known even if the rest fails.
+            // Like the savepoint's path, this must be known even if the rest fails.
             printer.line(left)?;
         }
         path = left;
@@ -199,7 +198,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
                 .caused_by(error)
                 .hint("delete it without a savepoint: --no-savepoint")
             })?;
-        // Printed before anything is deleted: it must be known even if the rest fails.
+        // Printed before anything is deleted, because it must be known even if the rest fails.
         printer.line(&location)?;
         path = Some(location);
     }
@@ -256,7 +255,7 @@ fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {
     }
 }
 
-/// Words the question that a person answers before anything happens.
+/// Phrases the question that a person answers before anything happens.
 fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: &str) -> String {
     let about_state = match state {
         State::Save { .. } => "its job is stopped with a savepoint first".to_owned(),
@@ -273,8 +272,8 @@ fn question(present: &Deployment, state: &State, no_savepoint: bool, namespace: 
     format!("Delete {kind} `{name}` in namespace `{namespace}`? ({about_state})")
 }
 
-/// The deployment whose JobManager can save the job; none for a job whose cluster is gone, which has
-/// nothing to be saved from.
+/// Returns the deployment whose JobManager can save the job; `None` if a session job's cluster is gone, so there is
+/// nothing to save.
 async fn saving_cluster(
     connection: &Connection,
     present: &Deployment,
@@ -285,7 +284,7 @@ async fn saving_cluster(
     match read::get_value(&connection.client, &id).await {
         Ok(found) => Ok(found.map(Deployment)),
         Err(_) if no_savepoint => Ok(None),
-        // It may run there.
+        // The job may be running there.
         Err(error) => Err(Failure::new(format!(
             "`{}` was not deleted, because its session cluster `{name}` cannot be read",
             present.shown_name()
@@ -296,7 +295,7 @@ async fn saving_cluster(
     }
 }
 
-/// True if the job, its cluster, or the defaults of the running cluster say where savepoints go.
+/// Returns true if the job, its cluster, or the defaults of the running cluster set a savepoint directory.
 async fn has_directory(
     connection: &Connection,
     present: &Deployment,
@@ -310,8 +309,8 @@ async fn has_directory(
             && is_directory_configured(connection, cluster, access.flink_access).await)
 }
 
-/// True if the running cluster has a savepoint directory that its spec does not name: the
-/// operator's own configuration may set one. A JobManager that does not answer has none to use.
+/// Returns true if the running cluster has a savepoint directory that its spec does not set, as the operator's own
+/// configuration may. A JobManager that does not answer cannot take a savepoint anyway.
 async fn is_directory_configured(
     connection: &Connection,
     deployment: &Deployment,

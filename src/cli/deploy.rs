@@ -1,4 +1,4 @@
-//! `deploy`: from a manifest, from flags or from a dialogue; checked as a whole before it is sent.
+//! `deploy`: from a manifest, from flags or from a dialogue. Everything is checked before anything is sent.
 
 mod dialogue;
 mod equivalents;
@@ -33,7 +33,7 @@ use validation::extension::mutation::difference;
 use validation::extension::subject::{Kind, Subject};
 use validation::{ValidationInput, Violation, validate};
 
-/// The kind that flags and the dialogue make.
+/// The kind that flags and the dialogue create.
 const KIND: &str = "FlinkDeployment";
 /// The kinds that this command deploys.
 const KINDS: &str = "FlinkDeployment, FlinkSessionJob or FlinkBlueGreenDeployment";
@@ -66,16 +66,16 @@ pub struct DeployArgs {
     change: ChangeFlags,
 }
 
-/// A manifest or a patch that is to be sent for one deployment.
+/// A manifest or patch to send for one deployment.
 pub(super) enum Request {
-    /// A whole manifest, by server-side apply.
+    /// A whole manifest, sent by server-side apply.
     Manifest { manifest: Value, source: Option<Source> },
-    /// Only what the flags say, on top of what is there.
+    /// Only the fields that the flags set, on top of the stored object.
     Patch { name: String, patch: Value },
 }
 
 impl Request {
-    /// Those of a file, each with its place in it.
+    /// Returns the requests of a file, each with its position in it.
     pub(super) fn of_documents(documents: Vec<Document>, file: &str) -> Vec<Self> {
         let of_document = |document: Document| Self::Manifest {
             manifest: document.value.clone(),
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-/// Reads, checks everything, sends, and waits where asked to.
+/// Reads and checks everything, sends it, and waits if requested.
 pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let DeployArgs { filename, flags, operator_config, force_conflicts, untried, change } = args;
     let change = change.or_untried(untried);
@@ -108,7 +108,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
         None => OperatorConfig::default(),
     };
     let extensions = Extensions::online(&operator)?;
-    // Manifests are read before anything is connected: their faults need no cluster to be seen.
+    // Read the manifests before connecting, because their errors need no cluster.
     let manifests = filename.as_deref().map(|file| manifests(file, global)).transpose()?;
     let mut connection = global.connect().await?;
     let requests = match manifests {
@@ -130,7 +130,7 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     send_all(&checked, &connection, force_conflicts, change, printer).await
 }
 
-/// Sends what was checked, and waits where asked to.
+/// Sends the checked requests and waits if requested.
 pub(super) async fn send_all(
     checked: &[Checked],
     connection: &Connection,
@@ -152,11 +152,10 @@ pub(super) async fn send_all(
     Ok(())
 }
 
-/// Configuration and extensions in force where objects are taken in, and where to say what they did.
+/// The configuration, the extensions, and the printer that reports what mutators did.
 pub(super) type Rules<'a> = (&'a OperatorConfig, &'a Extensions, &'a Printer);
 
-/// The requests as they would be sent, and everything that is wrong with any of them, each with the
-/// name or the line to blame.
+/// Returns the requests as they would be sent, and all violations of any of them, each with the name or line at fault.
 pub(super) async fn check_all(
     requests: Vec<Request>,
     connection: &mut Connection,
@@ -175,7 +174,7 @@ pub(super) async fn check_all(
     Ok((checked, violations))
 }
 
-/// The session cluster of a session job.
+/// Returns the session cluster of a session job.
 async fn session_of(
     connection: &Connection,
     id: &ObjectId,
@@ -190,8 +189,7 @@ async fn session_of(
     session_job::cluster(connection, &namespace, name, together).await
 }
 
-/// The manifests after the mutators of the operator's configuration. What flags change is mutated
-/// once it is known what is there.
+/// Applies the configured mutators to the manifests. Patches are mutated later, once the stored object is known.
 async fn mutated(
     requests: Vec<Request>,
     connection: &Connection,
@@ -212,22 +210,22 @@ async fn mutated(
     Ok(mutated)
 }
 
-/// Where a manifest came from, to blame its lines.
+/// Where a manifest came from, to point at its lines.
 pub(super) struct Source {
     file: String,
     document: Document,
 }
 
-/// A request with what is stored under its name now.
+/// A request with the object that is currently stored under its name.
 pub(super) struct Checked {
     pub(super) id: ObjectId,
     request: Request,
     pub(super) present: Option<Deployment>,
-    /// The object as it would be, for `--dry-run=client`.
+    /// The resulting object, for `--dry-run=client`.
     pub(super) wanted: Value,
 }
 
-/// Everything that is wrong with one request, found before anything is sent.
+/// Checks one request and returns all its violations, before anything is sent.
 async fn check(
     mut request: Request,
     connection: &mut Connection,
@@ -300,7 +298,7 @@ async fn check(
     Ok((Checked { id, request, present, wanted }, violations))
 }
 
-/// All violations of a `FlinkDeployment`.
+/// Returns all violations of a `FlinkDeployment`.
 async fn check_deployment(
     connection: &Connection,
     id: &ObjectId,
@@ -325,7 +323,7 @@ async fn check_deployment(
     Ok(violations)
 }
 
-/// All violations of a `FlinkBlueGreenDeployment`.
+/// Returns all violations of a `FlinkBlueGreenDeployment`.
 async fn check_blue_green(
     connection: &Connection,
     id: &ObjectId,
@@ -358,18 +356,18 @@ async fn check_blue_green(
     Ok(violations)
 }
 
-/// Pods of a service account that is not there are never created, and nothing else says why.
+/// Checks that the service account exists: without it Kubernetes creates no pods, and nothing else says why.
 async fn missing_service_account(
     connection: &Connection,
     namespace: &str,
     spec: &FlinkDeploymentSpec,
 ) -> anyhow::Result<Option<Violation>> {
     let Some(name) = spec.service_account.as_deref().filter(|name| !name.trim().is_empty()) else {
-        // That is a violation of its own.
+        // Reported as a violation of its own.
         return Ok(None);
     };
     match read::get::<ServiceAccount>(&connection.client, namespace, name).await {
-        // Who may deploy need not be allowed to look.
+        // A user who may deploy may lack the right to read service accounts.
         Ok(Some(_)) | Err(cluster::Error::Forbidden { .. }) => Ok(None),
         Ok(None) => Ok(Some(Violation {
             path: "spec.serviceAccount".to_owned(),
@@ -382,7 +380,7 @@ async fn missing_service_account(
     }
 }
 
-/// All violations at once, each with the name or the line to blame; nothing was sent.
+/// Returns an error that lists all violations, each with the name or line at fault; nothing was sent.
 pub(super) fn refusal(nothing_done: &str, violations: &[(String, Violation)]) -> Failure {
     let mut message = format!("{nothing_done}:");
     for (place, violation) in violations {
@@ -448,12 +446,12 @@ fn explain(error: cluster::Error, name: &str) -> anyhow::Error {
     }
 }
 
-/// The manifest's own namespace, else that of the connection.
+/// Returns the manifest's own namespace, else the connection's.
 fn namespace_of<'a>(manifest: &'a Value, connection: &'a Connection) -> &'a str {
     manifest.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(&connection.namespace)
 }
 
-/// The manifests in a file; anything but these kinds is refused, because it would be left out.
+/// Reads the manifests in a file. Refuses any other kind, because it would be ignored.
 pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Document>> {
     let documents = manifest::read(file, global.input.as_deref())?;
     for document in &documents {
@@ -491,7 +489,7 @@ pub(super) fn manifests(file: &Path, global: &Global) -> anyhow::Result<Vec<Docu
     Ok(documents)
 }
 
-/// A new deployment from the flags, or a change of one that is there.
+/// Builds a new deployment from the flags, or a change to an existing one.
 async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Request> {
     let name = flags.name()?.to_owned();
     if name.contains('/') {
@@ -510,7 +508,7 @@ async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Re
     }
 }
 
-/// JSON merge patch (RFC 7386), as the API server will do it.
+/// Applies a JSON merge patch (RFC 7386) as the API server does.
 pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

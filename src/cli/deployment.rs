@@ -1,7 +1,7 @@
-//! A `FlinkDeployment`, or a `FlinkSessionJob`, as commands look at it.
+//! A `FlinkDeployment` or `FlinkSessionJob` as commands see it.
 //!
-//! It is read leniently: what another version wrote, or what our types would refuse, must still be
-//! shown and must survive being written back.
+//! It is read leniently: objects that another version wrote, or that our types would reject, must still be shown and
+//! must survive being written back.
 
 use std::borrow::Cow;
 
@@ -26,16 +26,15 @@ use lifecycle::error_document;
 use lifecycle::notes::{PREFLIGHT, Trial};
 use state::revision;
 
-/// Names shown in a hint at most.
+/// Maximum number of names shown in a hint.
 const NAMES_SHOWN: usize = 8;
-/// How much alike a name is to the one that is meant by it: two letters of eight in the wrong order
-/// have 0.97.
+/// Minimum similarity of a name to a suggested one. Two swapped letters out of eight give 0.97.
 const LIKENESS_MIN: f64 = 0.85;
-/// Type that stands before the name of a session job, as `kubectl get` knows it.
+/// Type prefix of a session job's name, as `kubectl get` knows it.
 const SESSION_JOB: &str = "sessionjob";
-/// Type that stands before the name of a blue/green deployment.
+/// Type prefix of a blue/green deployment's name.
 const BLUE_GREEN: &str = "bluegreen";
-/// Where a colour that stands for its blue/green deployment has this one.
+/// Key under which a colour that stands for its blue/green deployment holds that object.
 const PARENT: &str = "blueGreenDeployment";
 
 /// One stored object.
@@ -63,7 +62,7 @@ impl Deployment {
         self.text("/metadata/uid")
     }
 
-    /// The uids of what its other objects may belong to, see [`api::blue_green::uids_of`].
+    /// Returns the uids that may own its other objects; see [`api::blue_green::uids_of`].
     pub fn owner_uids(&self) -> Vec<&str> {
         let parent = self.parent().and_then(|parent| parent["uid"].as_str());
         self.uid().into_iter().chain(parent).collect()
@@ -77,40 +76,40 @@ impl Deployment {
         self.text("/metadata/deletionTimestamp").is_some()
     }
 
-    /// Raised by the API server with every change of the spec.
+    /// Returns the generation, which the API server increments with every change of the spec.
     pub fn generation(&self) -> i64 {
         self.number("/metadata/generation").unwrap_or_default()
     }
 
-    /// The generation that the operator has reconciled.
+    /// Returns the generation that the operator has reconciled.
     pub fn observed_generation(&self) -> Option<i64> {
         let of_condition = || self.condition(SERVING)?.get("observedGeneration")?.as_i64();
         self.number("/status/observedGeneration").or_else(of_condition)
     }
 
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&Value> {
         self.0.pointer("/status/conditions")?.as_array()?.iter().find(|it| it["type"] == kind)
     }
 
-    /// Why the operator does not begin with a changed spec: reason and message.
+    /// Returns reason and message if the operator does not start to roll out a changed spec.
     pub fn upgrade_waits(&self) -> Option<(&str, &str)> {
         let condition = self.condition(UPGRADE_ADMITTED)?;
         Some((condition["reason"].as_str()?, condition["message"].as_str().unwrap_or_default()))
     }
 
-    /// True while pods of their own try a changed spec.
+    /// Returns true while a preflight tries a changed spec in pods of its own.
     pub fn is_tried(&self) -> bool {
         let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
         trial.and_then(Value::as_str).and_then(|it| it.parse().ok()) == Some(Trial::UnderWay)
     }
 
-    /// The reason that the operator gives its error, by a word.
+    /// Returns the one-word reason that the operator gives for its error.
     pub fn error_reason(&self) -> Option<String> {
         error_document::reason_of(self.text("/status/error")?)
     }
 
-    /// How far an upgrade of it is; absent where none is under way and none waits.
+    /// Returns the phase of the upgrade; `None` if no upgrade is under way or waiting.
     pub fn upgrade(&self) -> Option<&'static str> {
         if let Some((reason, _)) = self.upgrade_waits() {
             return Some(if reason == PAUSED { "paused" } else { "waiting" });
@@ -134,17 +133,17 @@ impl Deployment {
         }
     }
 
-    /// True if the operator has reconciled this spec, or at least begun to.
+    /// Returns true if the operator has at least started to reconcile this spec.
     pub fn is_taken_up(&self) -> bool {
         self.observed_generation().is_some_and(|observed| observed >= self.generation())
     }
 
-    /// `STABLE`, `UPGRADING`, …, or `ACTIVE_BLUE`, …; absent before the operator has seen it.
+    /// Returns `STABLE`, `UPGRADING`, …, or `ACTIVE_BLUE`, …; `None` until the operator has seen it.
     pub fn lifecycle(&self) -> Option<&str> {
         self.text("/status/lifecycleState").or_else(|| self.text("/status/blueGreenState"))
     }
 
-    /// `RUNNING`, `FAILED`, …
+    /// Returns `RUNNING`, `FAILED`, …
     pub fn job_state(&self) -> Option<&str> {
         self.text("/status/jobStatus/state")
     }
@@ -153,22 +152,22 @@ impl Deployment {
         self.text("/status/jobStatus/jobId")
     }
 
-    /// `READY`, `DEPLOYING`, …
+    /// Returns `READY`, `DEPLOYING`, …
     pub fn job_manager_status(&self) -> Option<&str> {
         self.text("/status/jobManagerDeploymentStatus")
     }
 
-    /// The spec that was reconciled last, with the operator's metadata.
+    /// Returns the spec that was reconciled last, with the operator's metadata.
     pub fn last_reconciled_spec(&self) -> Option<Value> {
         let document: Value = serde_json::from_str(self.last_reconciled()?).ok()?;
         if let Some(template) = document.pointer("/spec/template/spec") {
             return Some(template.clone());
         }
-        // The oldest form is the spec itself.
+        // In the oldest format the document is the spec itself.
         Some(document.get("spec").cloned().unwrap_or(document))
     }
 
-    /// True if the operator has ever deployed it.
+    /// Returns true if the operator has ever deployed it.
     pub fn was_deployed(&self) -> bool {
         self.last_reconciled().is_some()
     }
@@ -182,63 +181,63 @@ impl Deployment {
         self.of_spec(path)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// A field of the spec of the job, which a blue/green deployment has in its template.
+    /// Returns a field of the job's spec, which is in the template for a blue/green deployment.
     fn of_spec(&self, path: &str) -> Option<&Value> {
         let template = self.0.pointer("/spec/template/spec");
         template.or_else(|| self.0.get("spec"))?.pointer(path)
     }
 
-    /// True if the last stable spec takes the place of the reconciled one.
+    /// Returns true if the last stable spec is replacing the reconciled one.
     pub fn is_rolling_back(&self) -> bool {
         self.text("/status/reconciliationStatus/state") == Some("ROLLING_BACK")
     }
 
-    /// When the last reconciled spec was written.
+    /// Returns when the last reconciled spec was written.
     pub fn reconciled_at(&self) -> Option<Timestamp> {
         let milliseconds = self.number("/status/reconciliationStatus/reconciliationTimestamp")?;
         Timestamp::from_millisecond(milliseconds).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
     }
 
-    /// A job in a session cluster, which is another resource.
+    /// Returns true for a job in a session cluster, which is a resource of its own.
     pub fn is_session_job(&self) -> bool {
         self.text("/kind") == Some("FlinkSessionJob")
     }
 
-    /// The session cluster that a session job runs in, whatever its spec names since it was deployed.
+    /// Returns the session cluster that a session job runs in, even if its spec has since named another.
     pub fn session_cluster(&self) -> Option<Cow<'_, str>> {
         if self.is_session_job() { session_cluster_in(&self.0) } else { None }
     }
 
-    /// Two colours, which are deployments of their own.
+    /// Returns true for a blue/green deployment, whose two colours are deployments of their own.
     pub fn is_blue_green(&self) -> bool {
         self.text("/kind") == Some("FlinkBlueGreenDeployment")
     }
 
-    /// The object that has its spec: itself, or the blue/green deployment that it stands for.
+    /// Returns the object that holds the spec: itself, or the blue/green deployment that it stands for.
     #[must_use]
     pub fn stored(&self) -> Self {
         Self(self.0.get(PARENT).unwrap_or(&self.0).clone())
     }
 
-    /// Where a field of its job's spec is, as `job.parallelism` is at `spec.job.parallelism`.
+    /// Returns the path of a field of the job's spec, such as `spec.job.parallelism` for `job.parallelism`.
     pub fn place_of(&self, field: &str) -> String {
         let template = if self.stands_for_blue_green() { "template.spec." } else { "" };
         format!("spec.{template}{field}")
     }
 
-    /// It is a colour with the spec of its blue/green deployment.
+    /// Returns true for a colour that carries the spec of its blue/green deployment.
     pub fn stands_for_blue_green(&self) -> bool {
         self.0.get(PARENT).is_some()
     }
 
-    /// A deployment without a job is a session cluster.
+    /// Returns true for a session cluster, which is a deployment without a job.
     pub fn is_session(&self) -> bool {
         !self.is_session_job()
             && !self.is_blue_green()
             && self.0.pointer("/spec/job").is_none_or(Value::is_null)
     }
 
-    /// The blue/green deployment that it is a colour of, which says what its spec is.
+    /// Returns the name of the blue/green deployment that it is a colour of, which determines its spec.
     pub fn blue_green_parent(&self) -> Option<&str> {
         self.parent()?["name"].as_str()
     }
@@ -252,7 +251,7 @@ impl Deployment {
         if self.is_session_job() { JobKind::FlinkSessionJob } else { JobKind::FlinkDeployment }
     }
 
-    /// The name that tells it from every other resource: `orders`, `sessionjob/orders` or `bluegreen/orders`.
+    /// Returns the name that is unique among all kinds: `orders`, `sessionjob/orders` or `bluegreen/orders`.
     pub fn shown_name(&self) -> String {
         let stored = self.0.get(PARENT).unwrap_or(&self.0);
         if stored["kind"] == "FlinkBlueGreenDeployment" {
@@ -264,7 +263,7 @@ impl Deployment {
         }
     }
 
-    /// Under which name its revisions are kept.
+    /// Returns the name that its revisions are stored under.
     pub fn history_name(&self) -> String {
         match self.blue_green_parent() {
             Some(parent) => revision::blue_green_history_name(parent),
@@ -273,7 +272,7 @@ impl Deployment {
         }
     }
 
-    /// Where the API server keeps it.
+    /// Returns its identity in the API server.
     pub fn id(&self) -> ObjectId {
         let (namespace, name) = (self.namespace(), self.name());
         if self.is_blue_green() {
@@ -285,17 +284,17 @@ impl Deployment {
         }
     }
 
-    /// True if the operator starts the TaskManagers, not Flink.
+    /// Returns true if the operator starts the TaskManagers rather than Flink.
     pub fn is_standalone(&self) -> bool {
         self.text("/spec/mode") == Some("standalone")
     }
 
-    /// Desired state of the job; `running` when the spec does not say.
+    /// Returns the desired state of the job; `running` if the spec does not set it.
     pub fn desired_state(&self) -> &str {
         self.text_of_spec("/job/state").unwrap_or("running")
     }
 
-    /// `stateless` when the spec does not say.
+    /// Returns the upgrade mode; `stateless` if the spec does not set it.
     pub fn upgrade_mode(&self) -> &str {
         self.text_of_spec("/job/upgradeMode").unwrap_or("stateless")
     }
@@ -312,12 +311,12 @@ impl Deployment {
         self.of_spec("/job/parallelism")?.as_i64()
     }
 
-    /// TaskManagers that the spec asks for, where it does.
+    /// Returns the number of TaskManagers that the spec requests, if it does.
     pub fn stated_task_managers(&self) -> Option<i64> {
         self.number("/spec/taskManager/replicas").filter(|replicas| *replicas > 0)
     }
 
-    /// TaskManagers that the operator counts on.
+    /// Returns the number of TaskManagers that the operator reports.
     pub fn task_managers(&self) -> Option<i64> {
         self.number("/status/taskManager/replicas")
     }
@@ -326,7 +325,7 @@ impl Deployment {
         self.text("/metadata/creationTimestamp")?.parse().ok()
     }
 
-    /// Its labels, by name.
+    /// Iterates over its labels, sorted by name.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let labels = self.0.pointer("/metadata/labels").and_then(Value::as_object);
         let mut labels: Vec<_> = labels
@@ -338,7 +337,7 @@ impl Deployment {
         labels.into_iter()
     }
 
-    /// When the newest savepoint or checkpoint was taken that its status has; it need not have any.
+    /// Returns the time of the newest savepoint or checkpoint in the status, if any.
     pub fn snapshot_at(&self) -> Option<Timestamp> {
         let places = [
             "/status/jobStatus/savepointInfo/lastSavepoint/timeStamp",
@@ -348,12 +347,12 @@ impl Deployment {
         Timestamp::from_millisecond(newest).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
     }
 
-    /// The state that the next start would take.
+    /// Returns the path of the state that the next start would restore.
     pub fn upgrade_savepoint_path(&self) -> Option<&str> {
         self.text("/status/jobStatus/upgradeSavepointPath")
     }
 
-    /// The spec's own Flink configuration, flattened; the operator's defaults are not known here.
+    /// Returns the spec's own Flink configuration, flattened. The operator's defaults are not known here.
     pub fn flink_config(&self) -> FlinkConfig {
         let configuration = self.0.pointer("/spec/flinkConfiguration").and_then(Value::as_object);
         configuration
@@ -361,8 +360,8 @@ impl Deployment {
             .unwrap_or_default()
     }
 
-    /// The configuration of what runs, which was made from the reconciled spec: the present one may
-    /// differ from it.
+    /// Returns the configuration that the running cluster was created with. It comes from the reconciled spec, which
+    /// may differ from the present one.
     pub fn reconciled_config(&self) -> FlinkConfig {
         self.last_reconciled_spec()
             .and_then(|spec| spec.get("flinkConfiguration")?.as_object().cloned())
@@ -372,12 +371,12 @@ impl Deployment {
             )
     }
 
-    /// Where the spec wants savepoints to go.
+    /// Returns the directory that the spec sets for savepoints.
     pub fn savepoint_directory(&self) -> Option<String> {
         self.flink_config().text_of(&options::SAVEPOINT_DIRECTORY).map(str::to_owned)
     }
 
-    /// The last error with its causes, on one line.
+    /// Returns the last error with its causes, on one line.
     pub fn error(&self) -> Option<String> {
         let text = self.text("/status/error")?;
         let Ok(document) = serde_json::from_str::<Value>(text) else {
@@ -395,7 +394,7 @@ impl Deployment {
     }
 }
 
-/// An exception's message, or its class where it has none.
+/// Returns an exception's message, or its class if it has none.
 fn message_of(throwable: &Value) -> Option<String> {
     let field =
         |name| throwable.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
@@ -403,22 +402,22 @@ fn message_of(throwable: &Value) -> Option<String> {
     field("message").or_else(class).map(|text| text.trim().replace('\n', " "))
 }
 
-/// Identity of a deployment in the connection's namespace.
+/// Returns the identity of a deployment in the connection's namespace.
 pub fn id(connection: &Connection, name: &str) -> ObjectId {
     ObjectId::of::<FlinkDeployment>(&connection.namespace, name)
 }
 
-/// Which kinds a name on the command line may mean.
+/// Kinds that a name on the command line may refer to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Meant {
     Deployment,
     SessionJob,
-    /// The colour of it that serves.
+    /// Refers to the serving colour.
     BlueGreen,
     Either,
 }
 
-/// Reads `orders`, `sessionjob/orders`, `flinkdeployment/orders` or `bluegreen/orders`, with kubectl's other spellings.
+/// Parses `orders`, `sessionjob/orders`, `flinkdeployment/orders` or `bluegreen/orders`, and kubectl's other spellings.
 fn meaning(name: &str) -> (Meant, &str) {
     let Some((kind, rest)) = name.split_once('/') else { return (Meant::Either, name) };
     let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
@@ -428,18 +427,18 @@ fn meaning(name: &str) -> (Meant, &str) {
         BLUE_GREEN | "flinkbgdep" | "flinkbluegreendeployment" | "flinkbluegreendeployments" => {
             (Meant::BlueGreen, rest)
         }
-        // No object has such a name: it is not found, and said so.
+        // No object has such a name, so the lookup reports that it does not exist.
         _ => (Meant::Either, name),
     }
 }
 
-/// The name without the kind that may stand before it.
+/// Returns the name without its optional kind prefix.
 pub fn plain(name: &str) -> &str {
     meaning(name).1
 }
 
-/// Reads the deployment or session job; a missing one is a failure that names those that are there. Of a blue/green
-/// deployment it is the colour that serves.
+/// Reads the deployment or session job; for a blue/green deployment, the serving colour. If it is missing, the error
+/// suggests existing names.
 pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let (meant, plain) = meaning(name);
     if meant == Meant::BlueGreen {
@@ -461,7 +460,7 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
             (Meant::Deployment | Meant::BlueGreen, _) => Ok(None),
             (Meant::SessionJob, found) => found.await,
             (Meant::Either, found) => match found.await {
-                // Where the kind is not installed, or not to be read, none of it is meant.
+                // A kind that is not installed or not readable cannot be meant.
                 Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => {
                     Ok(None)
                 }
@@ -481,12 +480,12 @@ pub async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Deploy
     }
 }
 
-/// What stands for a blue/green deployment on the command line.
+/// Returns the name of a blue/green deployment on the command line.
 pub fn blue_green_name(plain: &str) -> String {
     format!("{BLUE_GREEN}/{plain}")
 }
 
-/// The blue/green deployment that the name means, where it means one.
+/// Returns the blue/green deployment that the name refers to; `None` for other kinds.
 pub async fn find_blue_green(
     connection: &Connection,
     name: &str,
@@ -497,7 +496,7 @@ pub async fn find_blue_green(
     }
 }
 
-/// As [`fetch`], of a blue/green deployment that one itself.
+/// Like [`fetch`], but returns a blue/green deployment itself.
 pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     match find_blue_green(connection, name).await? {
         Some(resource) => Ok(resource),
@@ -505,8 +504,8 @@ pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result
     }
 }
 
-/// The colours that there are, that which serves first and one that is being deleted last. What only has the name of a
-/// colour is none.
+/// Returns the existing colours: the serving one first, one that is being deleted last. A deployment that only has the
+/// name of a colour is left out.
 pub async fn colours(
     connection: &Connection,
     resource: &Deployment,
@@ -529,7 +528,7 @@ pub async fn colours(
     Ok(colours)
 }
 
-/// The object, and the colours of a blue/green deployment after it.
+/// Returns the object, followed by its colours if it is a blue/green deployment.
 pub async fn with_colours(
     connection: &Connection,
     stored: &Deployment,
@@ -541,7 +540,7 @@ pub async fn with_colours(
     Ok(all)
 }
 
-/// Itself; of a blue/green deployment the colour that serves, or the other one where there is no such.
+/// Returns the object itself; for a blue/green deployment the serving colour, or the other one if that does not exist.
 pub async fn serving(
     connection: &Connection,
     resource: &Deployment,
@@ -558,7 +557,7 @@ fn no_colour(name: &str, namespace: &str) -> Failure {
     )
 }
 
-/// The blue/green deployment itself.
+/// Reads a blue/green deployment itself.
 pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let namespace = &connection.namespace;
     let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, name);
@@ -570,8 +569,8 @@ pub async fn fetch_blue_green(connection: &Connection, name: &str) -> anyhow::Re
     })
 }
 
-/// As [`fetch`], of what a person may change. Of a blue/green deployment it is the colour that serves, with the spec that
-/// the template gives it; a colour by itself comes and goes as its blue/green deployment needs it.
+/// Like [`fetch`], for an object that the user is about to change. For a blue/green deployment it returns the serving
+/// colour with the template's spec. Refuses a colour by itself, because its blue/green deployment manages it.
 pub async fn fetch_to_change(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let (Meant::BlueGreen, plain) = meaning(name) else {
         let present = fetch(connection, name).await?;
@@ -604,7 +603,7 @@ pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
     .hint(format!("or pass {BLUE_GREEN}/{parent} to commands that change or delete")))
 }
 
-/// The deployment whose JobManager knows the job: itself, or the cluster of a session job.
+/// Returns the deployment whose JobManager runs the job: itself, or the cluster of a session job.
 pub async fn cluster_of(
     connection: &Connection,
     deployment: &Deployment,
@@ -621,10 +620,10 @@ pub async fn cluster_of(
     }
 }
 
-/// The session jobs of the cluster; none where the kind is not installed.
+/// Returns the session jobs of the cluster; none if the kind is not installed.
 ///
 /// # Errors
-/// When they cannot be read, which does not mean that there are none.
+/// If they cannot be read, which does not mean that there are none.
 pub async fn session_jobs_of(
     connection: &Connection,
     cluster: &str,
@@ -636,7 +635,7 @@ pub async fn session_jobs_of(
     Ok(jobs.filter(|job| job.session_cluster().as_deref() == Some(cluster)).collect())
 }
 
-/// Says what there is instead: near names, the same name elsewhere, or all there are.
+/// Returns an error that suggests similar names, the same name in another namespace, or all names in this one.
 pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     let (client, namespace) = (&connection.client, &connection.namespace);
     let (kind, plain) = match meaning(name) {
@@ -645,7 +644,7 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     };
     let failure = Failure::new(format!("no {kind} `{plain}` in namespace `{namespace}`"));
     let scope = Scope::Namespace(namespace);
-    // The hint is a courtesy; without the right to list there is none.
+    // The hint is optional; without the right to list there is none.
     let (deployments, jobs, parents, elsewhere) = tokio::join!(
         read::names::<FlinkDeployment>(client, scope),
         read::names::<FlinkSessionJob>(client, scope),
@@ -653,7 +652,7 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
         read::namespaces_with::<FlinkDeployment>(client, plain),
     );
     let Ok(mut names) = deployments else { return failure };
-    // A parent before its children, whose names begin with its own.
+    // Parents come before their children, whose names start with the parent's.
     names.splice(..0, parents.unwrap_or_default().iter().map(|name| blue_green_name(name)));
     names.extend(jobs.unwrap_or_default().into_iter().map(|job| format!("{SESSION_JOB}/{job}")));
     if let Some(other) = elsewhere.unwrap_or_default().first() {
@@ -674,8 +673,7 @@ pub async fn not_found(connection: &Connection, name: &str) -> Failure {
     failure.hint(format!("{lead} {}{more}{mark}", shown.join(", ")))
 }
 
-/// Names that may be meant by one that there is not: those it begins, else those spelled much alike,
-/// the nearest first.
+/// Returns names that the missing one may refer to: those that it is a prefix of, else similar ones, best match first.
 fn near<'a>(name: &str, names: &'a [String]) -> Vec<&'a str> {
     let plain = |name: &'a String| name.rsplit('/').next().unwrap_or(name);
     let begun = names.iter().filter(|other| !name.is_empty() && plain(other).starts_with(name));

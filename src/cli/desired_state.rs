@@ -1,4 +1,4 @@
-//! `suspend` and `resume`: the desired state of a job.
+//! `suspend` and `resume`: set the desired state of a job.
 
 use clap::Args;
 use serde_json::json;
@@ -46,7 +46,7 @@ pub struct ResumeArgs {
     flags: ChangeFlags,
 }
 
-/// Writes that the job is meant to be stopped; the operator does the rest.
+/// Sets the desired state to suspended; the operator does the rest.
 pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let SuspendArgs { name, flags } = args;
     let connection = global.connect().await?;
@@ -66,7 +66,7 @@ pub async fn suspend(args: SuspendArgs, global: &Global, printer: &Printer) -> a
     edit::send(&connection, &present, &patch, "suspended", flags.change, printer).await
 }
 
-/// Writes that the job is meant to run; the operator does the rest.
+/// Sets the desired state to running; the operator does the rest.
 pub async fn resume(args: ResumeArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ResumeArgs { name, flags } = args;
     let connection = global.connect().await?;
@@ -89,7 +89,7 @@ async fn is_so_already(
     change::finish(connection, present.stored().0, "unchanged", flags, printer).await
 }
 
-/// One that has a job of its own.
+/// Reads a deployment that has a job of its own.
 async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let present = deployment::fetch_to_change(connection, name).await?;
     if present.is_session() {

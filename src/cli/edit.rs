@@ -1,8 +1,8 @@
 //! Common parts of commands that change a few fields of a deployment's spec.
 //!
-//! Such a change is one merge patch. Before it is sent, the spec that would come of it is checked,
-//! and where the job would stop without its state somebody has to agree. The patch carries the
-//! resource version that was judged, so that a change in between is a conflict and not lost.
+//! Such a change is a single merge patch. Before it is sent, the resulting spec is checked, and if the job would stop
+//! without its state, the user must agree. The patch carries the resource version that was checked, so a concurrent
+//! change is a conflict and is not overwritten.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl EditFlags {
     }
 }
 
-/// Checks the patch, asks where state would be lost, sends it, and waits where asked to.
+/// Checks the patch, asks for confirmation if state would be lost, sends it, and waits if requested.
 pub(super) async fn carry_out(
     connection: &Connection,
     present: &Deployment,
@@ -73,7 +73,7 @@ pub(super) async fn carry_out(
     send(connection, present, patch, verb, change, printer).await
 }
 
-/// Sends a patch that was judged, as it was judged, and waits where asked to.
+/// Sends a patch exactly as it was checked, and waits if requested.
 pub(super) async fn send(
     connection: &Connection,
     present: &Deployment,
@@ -100,19 +100,19 @@ pub(super) async fn send(
     change::finish(connection, written, verb, change, printer).await
 }
 
-/// A patch of the spec as one of the object that has it.
+/// Turns a patch of the spec into one of the object that holds the spec.
 pub(super) fn as_stored(present: &Deployment, patch: Value) -> Value {
     if present.stands_for_blue_green() { json!({"spec": {"template": patch}}) } else { patch }
 }
 
-/// The object as it would be.
+/// Returns the object with the patch applied.
 pub(super) fn patched(present: &Deployment, patch: &Value) -> Deployment {
     let mut object = present.0.clone();
     merge(&mut object, patch);
     Deployment(object)
 }
 
-/// Asks whether the state may be lost, unless nothing is about to happen or `--lose-state` says yes.
+/// Asks whether the state may be lost, unless nothing will be changed or `--lose-state` is given.
 pub(super) fn agree_unless(loss: &str, flags: EditFlags, printer: &Printer) -> anyhow::Result<()> {
     let EditFlags { lose_state, change } = flags;
     if change.dry_run.dry_run == DryRunMode::None && !lose_state {
@@ -122,7 +122,7 @@ pub(super) fn agree_unless(loss: &str, flags: EditFlags, printer: &Printer) -> a
     Ok(())
 }
 
-/// Asks; where nobody can be asked, the flag has to say yes.
+/// Asks for confirmation. Without a terminal, the flag is required.
 pub(super) fn agree(loss: &str, flag: &str, printer: &Printer) -> anyhow::Result<()> {
     if !printer.terminals().input {
         return Err(Failure::new(format!("nothing was changed: {loss}"))
@@ -135,18 +135,18 @@ pub(super) fn agree(loss: &str, flag: &str, printer: &Printer) -> anyhow::Result
     Err(Failure::new("nothing was changed").into())
 }
 
-/// A nonce that is neither the present one nor the one that was reconciled last.
+/// Returns a nonce that differs from the present and the last reconciled one.
 pub(super) fn next_nonce(present: &Deployment, path: &str) -> i64 {
     let last = present.last_reconciled_spec();
     let of =
         |spec: Option<&Value>| spec.and_then(|spec| spec.pointer(path)).and_then(Value::as_i64);
     let used = [of(present.0.get("spec")), of(last.as_ref())];
     let greatest = used.into_iter().flatten().max().unwrap_or_default();
-    // Any other number will do; after the greatest one comes one that was used long ago.
+    // Any other number works; after the maximum, start over with a number that was used long ago.
     greatest.checked_add(1).unwrap_or(1)
 }
 
-/// Describes what the change would throw away, in a sentence; nothing where the state is carried over.
+/// Describes in a sentence what the change would throw away; `None` if the state is kept.
 ///
 /// `jobs` are those of a session cluster, or why they are not known.
 fn decide_loss(
@@ -159,7 +159,7 @@ fn decide_loss(
     }
     let name = present.shown_name();
     if present.is_session() {
-        // The metadata that the next one starts from is written by the one that stops.
+        // The old cluster writes the metadata that the new one starts from, so both need high availability.
         let has_metadata = is_high_availability_on(&present.flink_config())
             && is_high_availability_on(&wanted.flink_config());
         if has_metadata || jobs.is_ok_and(<[_]>::is_empty) || saves_jobs(present, wanted) {
@@ -184,15 +184,15 @@ fn decide_loss(
     })
 }
 
-/// True if the operator of the session cluster stops its jobs with their state first. The Java operator does not, and
-/// leaves no note of how it started a cluster.
+/// Returns true if the operator of the session cluster first stops its jobs with their state. The Java operator does
+/// not, and does not record how it started a cluster.
 fn saves_jobs(present: &Deployment, wanted: &Deployment) -> bool {
     let info = present.0.pointer("/status/clusterInfo");
     info.is_some_and(|info| info.get(STARTED_WITH.key).is_some())
         && wanted.flink_config().get(&options::SESSION_UPGRADE_WAIT_FOR_JOBS).unwrap_or(true)
 }
 
-/// Classifies the change by what it takes; a spec that our types refuse may take anything.
+/// Classifies the change. A spec that our types reject may require anything, so it is an upgrade.
 fn class_of(present: &Deployment, wanted: &Deployment) -> ChangeClass {
     let class = if present.is_session_job() {
         let typed = |it: &Deployment| FlinkSessionJobSpec::deserialize(&it.0["spec"]);
@@ -204,8 +204,8 @@ fn class_of(present: &Deployment, wanted: &Deployment) -> ChangeClass {
     class.unwrap_or(ChangeClass::Upgrade)
 }
 
-/// Returns violations of the wanted spec that the present one does not have: the operator's defaults,
-/// which are not known here, may make good what was wrong before.
+/// Returns the violations of the new spec that the present one does not have. The operator's defaults are not known
+/// here and may fix existing violations.
 fn new_violations(present: &Deployment, wanted: &Deployment) -> Vec<Violation> {
     if present.is_session_job() {
         return Vec::new();

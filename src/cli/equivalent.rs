@@ -8,15 +8,15 @@ use clients::cluster::apply::{ObjectId, Writer};
 use config::secret;
 use validation::extension::subject;
 
-/// Beside a command that does not work as it is shown.
+/// Appended to a command that does not work exactly as shown.
 const HIDDEN_NOTE: &str = " (a secret is hidden: fill it in)";
 
-/// A merge patch of an object that is there.
+/// Returns the command for a merge patch of an existing object.
 pub(super) fn patch(present: &Deployment, patch: &Value) -> String {
     merge_patch(&present.id(), patch)
 }
 
-/// A merge patch of what has this identity.
+/// Returns the command for a merge patch of the object with this identity.
 pub(super) fn merge_patch(id: &ObjectId, patch: &Value) -> String {
     let (shown, note) = without_secrets(patch);
     format!(
@@ -28,33 +28,33 @@ pub(super) fn merge_patch(id: &ObjectId, patch: &Value) -> String {
     )
 }
 
-/// A server-side apply of a whole object.
+/// Returns the command for a server-side apply of a whole object.
 pub(super) fn apply(object: &Value, writer: Writer<'_>) -> String {
     let (shown, note) = without_secrets(object);
     let object = quoted(&shown.to_string());
     format!("equivalent: printf %s {object} | kubectl apply {} -f -{note}", flags(writer))
 }
 
-/// A server-side apply of a file, whose objects without a namespace go into this one.
+/// Returns the command for a server-side apply of a file; `namespace` applies to objects without one.
 pub(super) fn apply_file(file: &str, namespace: Option<&str>, writer: Writer<'_>) -> String {
     let file = if file == "stdin" { "-".to_owned() } else { quoted_where_needed(file) };
     let namespace = namespace.map(|it| format!(" -n {it}")).unwrap_or_default();
     format!("equivalent: kubectl apply {}{namespace} -f {file}", flags(writer))
 }
 
-/// The flags that make kubectl write as this program does.
+/// Returns the flags that make kubectl write as this program does.
 pub(super) fn flags(writer: Writer<'_>) -> String {
     let force = if writer.is_forced { " --force-conflicts" } else { "" };
     format!("--server-side --field-manager {}{force}", writer.manager)
 }
 
-/// A spec as it may be shown.
+/// Returns the spec without its secrets.
 pub(super) fn spec_without_secrets(spec: &Value) -> Value {
     let (mut object, _) = without_secrets(&json!({"spec": spec}));
     object["spec"].take()
 }
 
-/// Returns the value as it may be shown, and the note to put beside it.
+/// Returns the value without its secrets, and the note to append to the command.
 fn without_secrets(value: &Value) -> (Value, &'static str) {
     let mut shown = value.clone();
     subject::hide_secrets(&mut shown, None);
@@ -86,7 +86,7 @@ fn hide_options(key: &str, value: &mut Value) {
     }
 }
 
-/// One word of a shell, whatever is in it.
+/// Quotes a text as one shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

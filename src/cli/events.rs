@@ -1,4 +1,4 @@
-//! `events`: what Kubernetes and the operator told about a deployment and what belongs to it.
+//! `events`: what Kubernetes and the operator reported about a deployment and its objects.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use clients::cluster::pods;
 use clients::cluster::read::{self, Scope};
 use config::secret;
 
-/// Below so many columns some are left out.
+/// Terminal width in columns below which some table columns are left out.
 const NARROW: usize = 80;
 
 /// Arguments of `events`.
@@ -43,7 +43,7 @@ pub struct EventsArgs {
     output: Output<ObjectFormat>,
 }
 
-/// One line.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
@@ -82,7 +82,7 @@ pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow
     Ok(())
 }
 
-/// All that is told of it and of what belongs to it, the latest last.
+/// Returns all events of the deployment and its objects, the latest last.
 pub(super) async fn lines(
     connection: &Connection,
     present: &Deployment,
@@ -102,7 +102,7 @@ pub(super) async fn lines(
     Ok(lines)
 }
 
-/// Names of what belongs to the deployment and cannot be told by its name.
+/// Returns kind and name of the deployment's objects that `is_about` cannot recognize by name.
 async fn names_of(connection: &Connection, present: &Deployment) -> BTreeSet<(String, String)> {
     let (client, namespace) = (&connection.client, present.namespace());
     let snapshots =
@@ -125,7 +125,7 @@ async fn names_of(connection: &Connection, present: &Deployment) -> BTreeSet<(St
     pods.chain(snapshots.map(|name| ("FlinkStateSnapshot".to_owned(), name))).collect()
 }
 
-/// True if it is about the deployment or what belongs to it; of a pod that is gone the name tells.
+/// Returns true if the event is about the deployment or one of its objects. Deleted pods are recognized by name.
 fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, String)>) -> bool {
     let object = &event.involved_object;
     let kind = object.kind.clone().unwrap_or_default();
@@ -150,8 +150,8 @@ fn is_about(event: &Event, present: &Deployment, names: &BTreeSet<(String, Strin
     }
 }
 
-/// True if it is what Flink and Kubernetes put after the cluster's name: `-6d4c7b9f8-x2x7k` or
-/// `-taskmanager-1-1`. A longer name of another cluster is not.
+/// Returns true for a suffix that Flink or Kubernetes appends to the cluster's name: `-6d4c7b9f8-x2x7k` or
+/// `-taskmanager-1-1`. The rest of another cluster's longer name does not match.
 fn is_generated(rest: &str) -> bool {
     let Some(rest) = rest.strip_prefix('-') else { return false };
     let is_hash = |part: &str| {
@@ -212,7 +212,7 @@ fn render(lines: &[Line], width: Option<usize>, now: Timestamp) -> String {
     let headers = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
     let rows = lines.iter().map(row).collect();
     match width {
-        // Messages may be cut by the terminal; the columns before them may not.
+        // The terminal may cut messages, but not the columns before them.
         Some(width) if width < NARROW => {
             table::render_within(&headers, rows, &["OBJECT", "TYPE"], NARROW)
         }

@@ -1,7 +1,7 @@
-//! `exec`: a command, or a shell, in a pod of a cluster, as `kubectl exec` runs it.
+//! `exec`: runs a command or a shell in a pod of a cluster, like `kubectl exec`.
 //!
-//! Input, output and exit code are the command's. With a terminal, keys go to it as they are typed,
-//! so that Ctrl-C interrupts the command and not this program.
+//! Input, output and exit code are the command's. On a terminal, keys are passed on as they are typed, so Ctrl-C
+//! interrupts the command and not this program.
 
 use std::io::{self, Read};
 
@@ -22,17 +22,17 @@ use super::{complete, deployment, terminal};
 use clients::cluster::exec::{self, Ending, Request};
 use clients::cluster::pods::{self, Role};
 
-/// Bytes that are read at once.
+/// Size of a read, in bytes.
 const CHUNK_BYTES: usize = 8 * 1024;
-/// Chunks that were typed or piped in and wait to be sent.
+/// Maximum number of input chunks that wait to be sent.
 const CHUNKS_WAITING: usize = 16;
-/// Names shown in a hint at most.
+/// Maximum number of names shown in a hint.
 const NAMES_SHOWN: usize = 8;
-/// Names the container that `kubectl exec` takes, too.
+/// Annotation that names the pod's main container; `kubectl exec` uses it too.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
-/// A shell, the better one where there are two.
+/// Runs `bash` if the container has it, else `sh`.
 const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"];
-/// Offset that shells add to the number of a signal that ended a program.
+/// Offset that shells add to the number of the signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 
 /// Arguments of `exec`.
@@ -71,7 +71,7 @@ pub struct ExecArgs {
     command: Vec<String>,
 }
 
-/// Runs the command to its end.
+/// Runs the command until it ends.
 pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ExecArgs { name, role, pod, container, stdin, tty, command } = args;
     let connection = global.connect().await?;
@@ -122,7 +122,7 @@ pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::
     }
 }
 
-/// The pod that is named, else one that is ready, else one that at least runs.
+/// Returns the named pod; without a name, a ready pod, else a running one.
 fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&'a Pod, Failure> {
     let name = |pod: &'a Pod| pod.metadata.name.as_deref().unwrap_or_default();
     if let Some(wanted) = wanted {
@@ -149,14 +149,14 @@ fn choose<'a>(found: &'a [Pod], wanted: Option<&str>, cluster: &str) -> Result<&
     })
 }
 
-/// Returns the container that the pod says is its main one, else Flink's.
+/// Returns the container that the pod declares as its default, else Flink's.
 fn container_of(pod: &Pod) -> String {
     let annotations = pod.metadata.annotations.as_ref();
     let stated = annotations.and_then(|annotations| annotations.get(DEFAULT_CONTAINER));
     stated.cloned().unwrap_or_else(|| MAIN_CONTAINER.to_owned())
 }
 
-/// Moves bytes until the command has ended and all that it wrote is printed.
+/// Passes data in both directions until the command has ended and all its output is printed.
 async fn attend(mut process: AttachedProcess, printer: &Printer) -> anyhow::Result<Ending> {
     let status = process.take_status();
     let (output, error) = (process.stdout(), process.stderr());
@@ -191,7 +191,7 @@ async fn attend(mut process: AttachedProcess, printer: &Printer) -> anyhow::Resu
         moved = streams => {
             moved?;
         }
-        // The terminal must be given back before the process ends.
+        // The terminal must be restored before the process ends.
         _ = told_to_end.recv() => {
             return Ok(Ending::Exited(by_signal(SignalKind::terminate().as_raw_value())));
         }
@@ -213,7 +213,7 @@ async fn print(
     let Some(mut stream) = stream else { return Ok(()) };
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        // An end without warning is the end of the command; what it meant is in its status.
+        // A broken stream means that the command ended; the status says how.
         match stream.read(&mut chunk).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(length) => write(&chunk[..length])?,
@@ -221,10 +221,10 @@ async fn print(
     }
 }
 
-/// Sends what comes in at stdin, until that or the command ends.
+/// Sends stdin until it or the command ends.
 async fn feed(mut input: impl AsyncWrite + Unpin) {
     let (sender, mut chunks) = mpsc::channel::<Vec<u8>>(CHUNKS_WAITING);
-    // A read cannot be taken back; the process ends without waiting for it.
+    // A blocking read cannot be cancelled; the process exits without waiting for it.
     tokio::task::spawn_blocking(move || {
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut stdin = io::stdin().lock();
@@ -246,7 +246,7 @@ async fn feed(mut input: impl AsyncWrite + Unpin) {
             return;
         }
     }
-    // The command's input ends as ours does; one that has ended already needs no end.
+    // Close the command's input at the end of ours; it may already be closed.
     drop(input.shutdown().await);
 }
 

@@ -1,4 +1,4 @@
-//! Validators and mutators of the operator's configuration, for commands that take objects in.
+//! Validators and mutators from the operator's configuration, for commands that accept objects.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use validation::extension::judge::judge_by_rule;
 use validation::extension::settings::{self, Source, Validator};
 use validation::extension::subject::{Kind, Subject};
 
-/// Additions of an installation to the built-in rules. Validators over HTTP are the operator's to ask.
+/// An installation's additions to the built-in rules. Only the operator calls validators over HTTP.
 pub(super) struct Extensions {
     validators: Vec<Validator>,
     mutators: Vec<Arc<dyn Mutator>>,
 }
 
 impl Extensions {
-    /// All that a command with a cluster can ask.
+    /// Returns everything that a command with a cluster can call.
     pub(super) fn online(operator: &OperatorConfig) -> anyhow::Result<Self> {
         let mutators = mutator::configured(&operator.base).map_err(invalid)?;
         Ok(Self { validators: validators(operator)?, mutators })
     }
 
-    /// Those that need nobody else; says who is left out.
+    /// Returns what works offline, and reports what is left out.
     pub(super) fn offline(operator: &OperatorConfig, printer: &Printer) -> anyhow::Result<Self> {
         let (mutators, left_out) = mutator::offline(&operator.base).map_err(invalid)?;
         for name in left_out {
@@ -38,7 +38,7 @@ impl Extensions {
         Ok(Self { validators: validators(operator)?, mutators })
     }
 
-    /// The object after all mutators; says who changed it.
+    /// Returns the object after all mutators, and reports which of them changed it.
     pub(super) async fn mutate(&self, object: &Value, printer: &Printer) -> anyhow::Result<Value> {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let Some(kind) = object["kind"].as_str().and_then(Kind::parse) else {
@@ -81,7 +81,7 @@ fn validators(operator: &OperatorConfig) -> anyhow::Result<Vec<Validator>> {
     settings::validators(&operator.base).map_err(invalid)
 }
 
-/// Everything that is wrong with plugins, as one error.
+/// Combines all problems of plugins into one error.
 pub(super) fn invalid(problems: Vec<InvalidPlugin>) -> anyhow::Error {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Failure::new(lines.join("\n")).into()

@@ -1,7 +1,7 @@
-//! From an error to what a person reads and to the exit code.
+//! Turns an error into what a person reads and an exit code.
 //!
-//! One `error:` line, the chain of causes below it, and `hint:` lines that say what would help.
-//! The exit codes are part of the interface and stand in `--help`.
+//! Prints one `error:` line, the chain of causes below it, and `hint:` lines with remedies. The exit codes are part of
+//! the interface and listed in `--help`.
 
 use std::error::Error;
 use std::fmt;
@@ -11,21 +11,21 @@ use std::process::ExitCode;
 use super::printer::Printer;
 use clients::cluster;
 
-/// The command could not do what it was asked for.
+/// The command failed.
 pub const FAILED: u8 = 1;
-/// There is a difference, as `diff(1)` reports it.
+/// There is a difference, as in `diff(1)`.
 pub const DIFFERENT: u8 = 1;
-/// A command that compares failed, as `diff(1)` reports it.
+/// A comparing command failed, as in `diff(1)`.
 pub const TROUBLE: u8 = 2;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
-/// A `--timeout` ran out, as `timeout(1)` reports it.
+/// A `--timeout` expired, as in `timeout(1)`.
 pub const TIMED_OUT: u8 = 124;
 
-/// Ctrl-C while waiting, as shells report it.
+/// Ctrl-C while waiting, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// Kind of a failure, which decides the exit code.
+/// Kind of a failure, which determines the exit code.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Kind {
     #[default]
@@ -33,13 +33,13 @@ pub enum Kind {
     Usage,
     TimedOut,
     Interrupted,
-    /// Not a failure: there is a difference, which scripts ask for by the exit code.
+    /// Not a failure: there is a difference, which scripts detect by the exit code.
     Differs,
-    /// A command that was run elsewhere ended with this code and has said why itself.
+    /// A command that ran in a pod exited with this code and has reported why itself.
     Exited(u8),
 }
 
-/// A failure with a message that stands alone, and what would help.
+/// A failure with a self-contained message, and hints.
 #[derive(Debug, Default)]
 pub struct Failure {
     kind: Kind,
@@ -49,32 +49,32 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The command could not do what it was asked to.
+    /// Creates a plain failure.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// The command line asks for something that cannot be.
+    /// Creates a failure for an invalid command line.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, ..Self::new(message) }
     }
 
-    /// The time given ran out.
+    /// Creates a failure for an expired timeout.
     pub fn timed_out(message: impl Into<String>) -> Self {
         Self { kind: Kind::TimedOut, ..Self::new(message) }
     }
 
-    /// The person who waited left.
+    /// Creates a failure for a user who stopped waiting.
     pub fn interrupted(message: impl Into<String>) -> Self {
         Self { kind: Kind::Interrupted, ..Self::new(message) }
     }
 
-    /// There is a difference; it was shown already.
+    /// Creates the result for a difference, which has already been shown.
     pub fn differs() -> Self {
         Self { kind: Kind::Differs, ..Self::new("there are changes") }
     }
 
-    /// A program elsewhere ended with `code`, which becomes that of this one.
+    /// Creates a failure for a program in a pod that exited with `code`; this program exits with it too.
     pub fn exited(code: u8) -> Self {
         Self {
             kind: Kind::Exited(code),
@@ -82,26 +82,26 @@ impl Failure {
         }
     }
 
-    /// Adds a line that says what would help.
+    /// Adds a hint line.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Adds what caused it, shown below the message.
+    /// Adds the cause, shown below the message.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Returns hints on what would help.
+    /// Returns the hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    /// Returns the kind, which decides the exit code.
+    /// Returns the kind, which determines the exit code.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -119,8 +119,8 @@ impl Error for Failure {
     }
 }
 
-/// Prints the error with its causes and hints, and returns its exit code. `failed` is the one of a
-/// plain failure, where the command means something else by 1.
+/// Prints the error with its causes and hints, and returns its exit code. `failed` is the code of a plain failure, for
+/// commands in which 1 has another meaning.
 pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::FAILURE;
@@ -133,7 +133,7 @@ pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode 
     let mut shown = String::new();
     for (depth, cause) in error.chain().enumerate() {
         let text = cause.to_string();
-        // Some libraries repeat the cause in the text of what it caused.
+        // Some libraries repeat the cause in their own message.
         if shown.contains(text.trim()) {
             continue;
         }
@@ -161,7 +161,7 @@ pub fn report(error: &anyhow::Error, failed: u8, printer: &Printer) -> ExitCode 
     }
 }
 
-/// Returns a remedy for an answer of the API server, whichever command met it.
+/// Returns a remedy for an error from the API server, for any command.
 fn cluster_hint(error: &cluster::Error) -> Option<&'static str> {
     match error {
         cluster::Error::KindMissing { .. } => {
@@ -174,7 +174,7 @@ fn cluster_hint(error: &cluster::Error) -> Option<&'static str> {
     }
 }
 
-/// The kind that the outermost [`Failure`] in the chain names.
+/// Returns the kind of the outermost [`Failure`] in the chain.
 pub fn kind_of(error: &anyhow::Error) -> Kind {
     error
         .chain()
@@ -182,7 +182,7 @@ pub fn kind_of(error: &anyhow::Error) -> Kind {
         .map_or(Kind::Failed, Failure::kind)
 }
 
-/// The reader of our output left, as `head` does; there is nobody to tell.
+/// Returns true if the reader of our output has exited, as `head` does. No one is left to report it to.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -1,4 +1,4 @@
-//! `gc`: what former clusters and jobs left behind, shown and removed.
+//! `gc`: shows and removes what former clusters and jobs left behind.
 
 mod storage;
 
@@ -78,16 +78,16 @@ fn place(text: &str) -> Result<String, String> {
     Err("expected a place such as s3://bucket/folder".to_owned())
 }
 
-/// Files and nodes: what was seen, and what of it is garbage.
+/// Files and ZooKeeper nodes: what was found, and which of it is garbage.
 struct Storages {
     seen: Seen,
     rules: decide::Rules,
-    /// Absent: of all namespaces.
+    /// `None` for all namespaces.
     namespace: Option<String>,
     findings: Vec<decide::Finding>,
 }
 
-/// Shows, asks and removes.
+/// Shows what was found, asks, and removes it.
 pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let client = &connection.client;
@@ -117,7 +117,7 @@ pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Re
     Ok(())
 }
 
-/// Files and nodes; nothing where they are not to be judged.
+/// Searches files and ZooKeeper nodes; returns `None` if they are skipped or cannot be evaluated.
 async fn look(
     args: &GcArgs,
     client: &Client,
@@ -141,7 +141,7 @@ async fn look(
     })
     .await;
     drop(progress);
-    // Read after the places, so that whoever names something by now is seen.
+    // Read again after the search, to see what has been referenced in the meantime.
     let Some(known) = read_users(client, printer).await else { return Ok(None) };
     let rules = decide::Rules {
         now,
@@ -158,7 +158,7 @@ async fn look(
     Ok(Some(storages))
 }
 
-/// Reads what all namespaces name: files are not judged without that.
+/// Reads the references of all namespaces; `None` if that fails, because without them no file can be called garbage.
 async fn read_users(client: &Client, printer: &Printer) -> Option<Users> {
     match users(client).await {
         Ok(users) => Some(users),
@@ -178,7 +178,7 @@ impl Storages {
         findings
     }
 
-    /// True if a cluster of the namespace uses the place.
+    /// Returns true if a cluster of the namespace uses the place.
     fn is_in_scope(&self, finding: &decide::Finding) -> bool {
         let Some(namespace) = &self.namespace else { return true };
         self.seen.places.iter().any(|place| {
@@ -191,7 +191,7 @@ impl Storages {
         self.findings.iter().filter(|finding| finding.is_removable())
     }
 
-    /// Removes what is still garbage: somebody may have named something meanwhile.
+    /// Removes what is still garbage: something may have been referenced in the meantime.
     async fn remove(&self, client: &Client, printer: &Printer) -> anyhow::Result<usize> {
         let Some(known) = read_users(client, printer).await else { return Ok(0) };
         let now = self.judge(&known);
@@ -207,7 +207,7 @@ impl Storages {
         Ok(removed)
     }
 
-    /// Places that were not seen, and why.
+    /// Returns the places that could not be searched, and why.
     fn unseen(&self) -> impl Iterator<Item = (&str, &str)> {
         self.seen.places.iter().filter_map(|place| match &place.view {
             View::Hidden(why) | View::Failed(why) => Some((place.uri.as_str(), why.as_str())),
@@ -299,7 +299,7 @@ fn table_of(findings: &[Finding], now: Timestamp) -> String {
     table::render(&headers, findings.iter().map(row).collect())
 }
 
-/// Asks before something is `done` for good; where nobody can be asked, `--yes` has to say so.
+/// Asks before something is irrevocably `done`. Without a terminal, `--yes` is required.
 pub(super) fn agree(question: String, done: &str, printer: &Printer) -> anyhow::Result<()> {
     if !printer.terminals().input {
         let message = format!("nothing was {done}: use --yes or --dry-run");

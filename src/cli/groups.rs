@@ -1,10 +1,10 @@
-//! The commands by purpose, as `--help` and the README list them.
+//! The commands grouped by purpose, as `--help` and the README list them.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 
-/// A title and the commands below it, in the order in which one meets them.
+/// Titles and their commands, in the order in which a user meets them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Try it", &["sandbox", "init", "check"]),
     (
@@ -37,14 +37,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Tools", &["lint", "explain", "render", "completion", "version"]),
 ];
 
-/// The command tree, whose root lists its commands in groups. It parses the same.
+/// Returns the command tree with the root's commands listed in groups. It parses the same.
 pub(super) fn grouped(root: Command) -> Command {
     let (header, literal) = (*root.get_styles().get_header(), *root.get_styles().get_literal());
     let names = root.get_subcommands().map(|it| it.get_name().len());
     let width = names.max().unwrap_or_default();
     let mut listed = String::new();
     for (title, names) in GROUPS {
-        // Nothing but memory can fail.
+        // Writing to a `String` cannot fail.
         let _written = writeln!(listed, "{header}{title}:{header:#}");
         for command in names.iter().filter_map(|name| root.find_subcommand(name)) {
             let (name, about) = (command.get_name(), command.get_about());
@@ -57,7 +57,7 @@ pub(super) fn grouped(root: Command) -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}{{all-args}}{{after-help}}"
     );
     let usage = format!("{} [OPTIONS] <COMMAND>", root.get_bin_name().unwrap_or("kubectl flink"));
-    // Clap would list them once more.
+    // Otherwise clap would list them a second time.
     root.mut_subcommands(|command| command.hide(true)).override_usage(usage).help_template(template)
 }
 

@@ -1,4 +1,4 @@
-//! `history`: the specs that a deployment was reconciled to, and the state each left behind.
+//! `history`: the specs that a deployment was reconciled to, and the state that each left behind.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -30,11 +30,11 @@ pub struct HistoryArgs {
     output: Output,
 }
 
-/// One line of the history.
+/// One entry of the history.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
-    /// Absent for the present spec, which has no revision yet.
+    /// `None` for the present spec, which has no revision yet.
     pub(super) revision: Option<i64>,
     pub(super) reconciled_at: Option<Timestamp>,
     pub(super) restore_point: Option<RestorePoint>,
@@ -72,7 +72,7 @@ pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyho
     Ok(())
 }
 
-/// The revisions of a deployment, the present spec last.
+/// Returns the revisions of a deployment, the present spec last.
 pub(super) async fn entries(
     connection: &Connection,
     present: &Deployment,
@@ -110,7 +110,7 @@ fn from_revision(revision: Revision) -> Entry {
     }
 }
 
-/// True if two specs are the same apart from what the operator itself changes in a stored one.
+/// Returns true if two specs differ only in what the operator itself changes in a stored one.
 fn same_job(one: &Value, other: &Value) -> bool {
     let stripped = |spec: &Value| {
         let mut spec = without_nulls(spec);
@@ -123,17 +123,17 @@ fn same_job(one: &Value, other: &Value) -> bool {
     is_same_spec(&stripped(one), &stripped(other))
 }
 
-/// True if two specs ask for the same; a default that only one of them spells out is no difference.
+/// Returns true if two specs are equivalent. A default that only one of them spells out is no difference.
 pub(super) fn is_same_spec(one: &Value, other: &Value) -> bool {
     let typed = |spec: &Value| serde_json::from_value::<FlinkDeploymentSpec>(spec.clone());
     match (typed(one), typed(other)) {
         (Ok(one), Ok(other)) => diff(&one, &other).changes.is_empty(),
-        // A spec that our types refuse is compared as it stands.
+        // A spec that our types reject is compared literally.
         _ => without_nulls(one) == without_nulls(other),
     }
 }
 
-/// Stored specs spell absent fields as null.
+/// Removes nulls, because stored specs spell absent fields as null.
 pub(super) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -183,7 +183,7 @@ fn row(entry: &Entry, is_wide: bool, now: Timestamp) -> Vec<String> {
     cells
 }
 
-/// `savepoint s3://…`.
+/// Formats a restore point, as in `savepoint s3://…`.
 pub(super) fn restore_point(point: &RestorePoint) -> String {
     match (&point.kind, &point.path) {
         (RestoreKind::None, _) => NONE.to_owned(),

@@ -1,7 +1,7 @@
-//! `init`: what a namespace needs before the first job, said first and done idempotently.
+//! `init`: creates what a namespace needs before its first job. It shows its plan first and is idempotent.
 //!
-//! The rights are those that Flink's native Kubernetes mode uses: a JobManager creates
-//! TaskManager pods and keeps high availability data in `ConfigMaps`.
+//! The rights are those that Flink's native Kubernetes mode needs: a JobManager creates TaskManager pods and keeps high
+//! availability data in `ConfigMaps`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use clients::cluster::namespaces;
 use clients::cluster::read;
 use operator::install::rules;
 
-/// Service account of the jobs, as the examples and the Helm chart of the Java operator name it.
+/// Service account of the jobs, named as in the examples and the Helm chart of the Java operator.
 const SERVICE_ACCOUNT: &str = "flink";
 
 /// Arguments of `init`.
@@ -80,7 +80,7 @@ pub async fn run(args: InitArgs, global: &Global, printer: &Printer) -> anyhow::
     Ok(())
 }
 
-/// The namespace itself is the user's: a typing error must not create one.
+/// Fails if the namespace does not exist. It is not created, because a typo must not create one.
 async fn check_namespace(connection: &Connection) -> anyhow::Result<()> {
     let name = &connection.namespace;
     if namespaces::exists(&connection.client, name).await? {
@@ -116,7 +116,7 @@ async fn show_plan(
     Ok(())
 }
 
-/// Service account, Role and `RoleBinding` of the jobs.
+/// Returns the service account, Role and `RoleBinding` of the jobs.
 fn namespace_objects(namespace: &str, name: &str) -> Vec<Value> {
     let metadata = json!({
         "name": name,

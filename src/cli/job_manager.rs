@@ -1,4 +1,4 @@
-//! A client of a deployment's JobManager, on the way that `--flink-access` names.
+//! Creates clients of a deployment's JobManager, connected as `--flink-access` says.
 
 use clients::flink::access::{Access, Connector, Options, Target};
 use clients::flink::{Client, Deadlines};
@@ -7,7 +7,7 @@ use config::options;
 use super::connection::Connection;
 use super::deployment::Deployment;
 
-/// Makes the client; nothing is sent yet.
+/// Creates the client; sends no request yet.
 pub fn client(
     connection: &Connection,
     deployment: &Deployment,

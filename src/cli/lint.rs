@@ -1,7 +1,6 @@
-//! `lint` and `explain`: what is wrong with manifests, offline, each finding with a code that stays.
+//! `lint` and `explain`: find errors in manifests offline, each with a stable code.
 //!
-//! The rules are those of the operator's own validation, and advice beside them; see
-//! [`validation::rule`].
+//! The rules are those of the operator's own validation, plus advice; see [`validation::rule`].
 
 use std::path::PathBuf;
 
@@ -23,10 +22,10 @@ use validation::session_job::{SessionCluster, SessionJobInput};
 use validation::state_snapshot::StateSnapshotInput;
 use validation::{Finding, ValidationInput};
 
-/// Files that are read at most: more is a directory by mistake.
+/// Maximum number of files; more suggests a wrong directory.
 const FILES_MAX: usize = 1000;
 
-/// Shown below the flags.
+/// Examples shown below the flags.
 const EXAMPLES: &str = "\
 Exit codes:
   0  no finding reaches --failure-threshold
@@ -86,7 +85,7 @@ struct Found {
     code: String,
     severity: Severity,
     file: String,
-    /// From 1; 0 where the text as a whole is meant.
+    /// Starts at 1; 0 for the whole text.
     line: u64,
     column: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +94,7 @@ struct Found {
     message: String,
 }
 
-/// Reads all files, prints what was found, and fails where it reaches the threshold.
+/// Reads all files and prints the findings. Fails if one reaches the threshold.
 pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let LintArgs { filename, failure_threshold, operator_config, output: Output { output } } = args;
     let operator = match operator_config {
@@ -139,7 +138,7 @@ pub fn run(args: LintArgs, global: &Global, printer: &Printer) -> anyhow::Result
     }
 }
 
-/// The files, those of directories in order of their names.
+/// Returns the files; those of a directory are sorted by name.
 fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -177,7 +176,7 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     }
 }
 
-/// Everything to say about one resource, beside the others of the same files.
+/// Returns all findings about one resource, given all resources of the same run.
 fn findings(
     document: &Document,
     all: &[(String, Document)],
@@ -217,7 +216,7 @@ fn findings(
             found
         }
         Resource::StateSnapshot(snapshot) => {
-            // Only the cluster can say whether its job exists.
+            // Only the cluster knows whether the job exists.
             let input = StateSnapshotInput { spec: &snapshot.spec, state: None, has_target: true };
             validation::state_snapshot::find(&input)
         }
@@ -236,7 +235,7 @@ fn findings(
     }
 }
 
-/// The session cluster, where it is in one of the files.
+/// Returns the session cluster's spec if one of the files has it.
 fn cluster(name: &str, all: &[(String, Document)]) -> Option<FlinkDeploymentSpec> {
     let is_it = |document: &&(String, Document)| {
         matches!(document.1.resource, Resource::Deployment(_)) && document.1.resource.name() == name
@@ -328,7 +327,7 @@ impl Explained {
     }
 }
 
-/// Prints what a code means.
+/// Explains the rule with this code.
 pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
     let ExplainArgs { code, output: Output { output: format } } = args;
     let Some(code) = code else {
@@ -356,7 +355,7 @@ pub fn explain(args: ExplainArgs, printer: &Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reference in `docs/lint.md`.
+/// Returns the text of `docs/lint.md`.
 pub fn reference() -> String {
     let mut text = "\
 # Rules of `kubectl flink lint`

@@ -1,7 +1,7 @@
-//! `list`: the deployments, session jobs and blue/green deployments of a namespace or of all.
+//! `list`: the deployments, session jobs and blue/green deployments of one or all namespaces.
 //!
-//! A fleet is read page by page. Of each object only what the table shows is kept, and whole objects
-//! (`-o json`, `-o yaml`) are printed as they come, so that thousands need little time and memory.
+//! They are read page by page. For the table only the shown fields of each object are kept, and whole objects
+//! (`-o json`, `-o yaml`) are printed as they arrive, so that thousands need little time and memory.
 
 mod rows;
 
@@ -79,7 +79,7 @@ pub enum Sort {
     Version,
 }
 
-/// Prints the list, once or over time.
+/// Prints the list once, or follows it.
 pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ListArgs {
         all_namespaces,
@@ -115,7 +115,7 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
     }
 }
 
-/// One line per object.
+/// Returns one row per object.
 pub(super) async fn rows(
     connection: &Connection,
     scope: Scope<'_>,
@@ -147,7 +147,7 @@ async fn rows_of<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
     Ok(written.map(|()| rows))
 }
 
-/// A kind need not be installed, or may be closed to this person.
+/// Returns `None` if the kind is not installed or the user may not read it.
 fn where_there<T>(read: cluster::Result<T>) -> cluster::Result<Option<T>> {
     match read {
         Err(cluster::Error::KindMissing { .. } | cluster::Error::Forbidden { .. }) => Ok(None),
@@ -160,7 +160,7 @@ fn order(rows: &mut [Row], sort: Sort, reverse: bool) {
         let it = &row.0;
         let key = match sort {
             Sort::Name => String::new(),
-            // The newest has the greatest time.
+            // The newest resource has the latest timestamp, so the key is inverted.
             Sort::Age => {
                 let at = it.created_at().map_or(i64::MAX, Timestamp::as_second);
                 format!("{:020}", i64::MAX - at)
@@ -214,7 +214,7 @@ fn print_rows(
     Ok(())
 }
 
-/// A `List` of whole objects, each printed when its page has come.
+/// Prints a `List` of whole objects, each as soon as its page has arrived.
 async fn print_objects(
     connection: &Connection,
     scope: Scope<'_>,
@@ -274,7 +274,7 @@ async fn print_kind<K: Resource<DynamicType = (), Scope = NamespaceResourceScope
     .await
 }
 
-/// Items of a list carry no type of their own; it stands first, as in any object.
+/// Adds the type, which the items of a list lack. It comes first, as in any object.
 fn typed<K: Resource<DynamicType = ()>>(object: Value) -> Value {
     let mut with_type = serde_json::Map::new();
     with_type.insert("apiVersion".to_owned(), K::api_version(&()).into());

@@ -1,4 +1,4 @@
-//! Where diagnostics go: always stderr, never mixed with a command's data.
+//! Logging of diagnostics, always to stderr so that they never mix with a command's data.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ impl From<LogForm> for LogFormat {
     }
 }
 
-/// Levels of the log, which may change at any time.
+/// Levels of the log, which can change at any time.
 #[derive(Clone)]
 pub(super) struct Levels {
     default: &'static str,
-    /// Absent where the environment has the last word.
+    /// `None` if the environment fixes the levels.
     put: Option<Arc<dyn Fn(EnvFilter) + Send + Sync>>,
 }
 
 impl Levels {
-    /// Writes these from now on, beside what is written by default.
+    /// Applies these levels from now on, on top of the default ones.
     pub(super) fn set(&self, levels: &LogLevels) {
         if let Some(put) = &self.put {
             put(EnvFilter::new(format!("{},{}", self.default, levels.directives())));
@@ -49,13 +49,13 @@ impl Levels {
     }
 }
 
-/// For commands that print their own messages: silent unless `KUBECTL_FLINK_LOG` asks.
+/// Sets up logging for commands that print their own messages: silent unless `KUBECTL_FLINK_LOG` is set.
 pub(super) fn for_commands() {
     drop(set_up_with("off", LogFormat::Text, std::io::stderr));
 }
 
-/// Sends events at or above the `default` directives, or those in `KUBECTL_FLINK_LOG`, to `writer`. The
-/// latter stay for ever.
+/// Writes events that pass the `default` directives, or those in `KUBECTL_FLINK_LOG`, to `writer`. The latter cannot be
+/// changed afterwards.
 ///
 /// Called once per process; a second call changes nothing.
 pub(super) fn set_up_with<W>(default: &'static str, format: LogFormat, writer: W) -> Levels
@@ -67,12 +67,12 @@ where
     let filter = of_environment.unwrap_or_else(|| EnvFilter::new(default));
     let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let (subscriber, levels) = subscriber(filter, default, format, is_coloured, writer);
-    // An error means that there is one, and nothing is changed.
+    // An error means that a subscriber is already set; it stays.
     drop(subscriber.try_init());
     if is_fixed { Levels { default, put: None } } else { levels }
 }
 
-/// Returns the subscriber that writes lines, and the way to have it write others.
+/// Returns the subscriber that writes the lines, and the handle that changes its levels.
 fn subscriber<W>(
     filter: EnvFilter,
     default: &'static str,
@@ -88,7 +88,7 @@ where
         .with_writer(writer)
         .with_ansi(is_coloured)
         .with_target(format == LogFormat::Json);
-    // An error means that nobody writes lines any more.
+    // Reloading only fails if the subscriber is gone.
     match format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();

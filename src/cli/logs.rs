@@ -1,4 +1,4 @@
-//! `logs`: of all pods of a deployment, each line marked with its pod.
+//! `logs`: the logs of all pods of a deployment, each line prefixed with its pod.
 
 pub(super) mod level;
 pub(super) mod reading;
@@ -17,11 +17,11 @@ use clients::cluster::pods;
 use level::{Filter, Level};
 use reading::{Line, Message, Readers, Wanted};
 
-/// Pods that are read at the same time; the others are named and left out.
+/// Maximum number of pods read at the same time; the others are named and left out.
 const PODS_MAX: usize = 50;
-/// Lines waiting to be printed; a slow terminal slows the readers down.
+/// Maximum number of lines waiting to be printed. A slow terminal slows the readers down.
 const LINES_WAITING: usize = 1024;
-/// While following, new pods are looked for this often.
+/// Interval at which new pods are looked for while following.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// The container that runs Flink.
 pub(super) const MAIN_CONTAINER: &str = "flink-main-container";
@@ -133,7 +133,7 @@ async fn show(
         readers.finish();
     }
     let mut failed = None;
-    // Not a pause between two lines: a pod that always has something to say would put it off.
+    // An interval rather than a timeout between lines, which a pod that logs all the time would postpone forever.
     let mut looks = tokio::time::interval(look_again);
     loop {
         tokio::select! {
@@ -149,7 +149,7 @@ async fn show(
                 }
             },
             _ = looks.tick(), if args.follow => {
-                // A missed look is made up for by the next one.
+                // If a listing fails, the next one catches up.
                 if let Ok(present) = pods::list(client, namespace, &cluster_id, role).await {
                     readers.start(&present);
                 }
@@ -164,7 +164,7 @@ async fn show(
     }
 }
 
-/// There are no pods: a failure, unless they are waited for.
+/// Reports that there are no pods. It is an error unless following, which waits for them.
 fn say_empty(
     args: &LogsArgs,
     deployment: &Deployment,
@@ -183,7 +183,7 @@ fn say_empty(
     Ok(())
 }
 
-/// The line behind the name of its pod, if it is one of several.
+/// Returns the line, prefixed with its pod's name if there are several pods.
 fn marked(line: &Line, is_prefixed: bool) -> String {
     if !is_prefixed {
         return line.text.clone();

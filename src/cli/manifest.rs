@@ -1,11 +1,12 @@
-//! Manifest files, as `-f` names them.
+//! Manifest files given with `-f`.
 
 use std::path::Path;
 
 use super::failure::Failure;
 use api::manifest::{self, Document, Problem};
 
-/// Reads a manifest strictly; `-` is stdin, or `input` where there is one. All that is wrong with it is told at once.
+/// Reads a manifest strictly and reports all its problems at once. `-` is stdin; `input`, if given, replaces the file's
+/// content.
 pub(super) fn read(file: &Path, input: Option<&str>) -> anyhow::Result<Vec<Document>> {
     let (documents, problems) = match input {
         Some(text) => manifest::read(&shown(file), text),
@@ -18,7 +19,7 @@ pub(super) fn read(file: &Path, input: Option<&str>) -> anyhow::Result<Vec<Docum
     Err(Failure::new(format!("`{}` cannot be used:{}", shown(file), lines.concat())).into())
 }
 
-/// Reads what can be read of a manifest beside what is wrong with it. That there is no such file is an error.
+/// Reads what is valid in a manifest, and the problems of the rest. A missing file is an error.
 pub(super) fn read_what_can_be(file: &Path) -> anyhow::Result<(Vec<Document>, Vec<Problem>)> {
     let shown = shown(file);
     let text = if file.as_os_str() == "-" {
@@ -30,7 +31,7 @@ pub(super) fn read_what_can_be(file: &Path) -> anyhow::Result<(Vec<Document>, Ve
     Ok(manifest::read(&shown, &text))
 }
 
-/// The file as messages name it.
+/// Returns the file's name for messages.
 pub(super) fn shown(file: &Path) -> String {
     if file.as_os_str() == "-" { "stdin".to_owned() } else { file.display().to_string() }
 }

@@ -1,4 +1,4 @@
-//! `operate`: the operator in the foreground.
+//! `operate`: runs the operator in the foreground.
 
 mod dashboard;
 mod election;
@@ -50,15 +50,15 @@ use operator::run::{Operator, Part, Watch, start_part};
 use operator::scaling_rules::ScalingRules;
 use operator::validator;
 
-/// Log levels beside those that the configuration asks for, unless `KUBECTL_FLINK_LOG` says otherwise. The client's
-/// own lines repeat errors that are told with their consequences.
+/// Default log levels, which the configuration extends; `KUBECTL_FLINK_LOG` replaces both. The client's own lines are
+/// off because the operator reports the same errors with their consequences.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
 
-/// How long the API server has to begin an answer, unless `--request-timeout` says otherwise: it
-/// gives up by itself after a minute.
+/// How long the API server may take to begin an answer, unless `--request-timeout` says otherwise. The API server
+/// itself gives up after a minute.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
 
-/// How often `--until-stable` looks at what the watch has seen.
+/// Interval at which `--until-stable` checks what the watches have seen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Run the operator in the foreground, against the current kubeconfig or inside a pod
@@ -117,11 +117,11 @@ pub struct OperateArgs {
     dashboard: DashboardArgs,
 }
 
-/// Runs until Ctrl-C, SIGTERM, or what `--until-stable` waits for.
+/// Runs until Ctrl-C, SIGTERM, or the end of `--until-stable`.
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
     let (live, levels) = speak(&args, &operator.base, printer)?;
-    // Invalid options are told now, and not by a process that has just been elected.
+    // Report invalid options now, not only once this process has been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
     drop(ScalingRules::configured(&operator.base).map_err(invalid)?);
@@ -152,7 +152,7 @@ async fn operate(
     }
     let watch = choice.watch(&operator.base)?;
     let scope = watch.in_words(choice.selector(&operator.base)?.as_deref());
-    // Replicas say the same, whenever each of them has read the configuration.
+    // All replicas must announce the same, no matter when each has read the configuration.
     let operates = if choice.is_dynamic(&operator.base) {
         "the namespaces of its configuration".to_owned()
     } else {
@@ -171,7 +171,7 @@ async fn operate(
     let stops = operator.base.get(&options::STARTUP_STOP_ON_INFORMER_ERROR)?;
     let has_snapshot_resources = preflight(&client, &watch, stops).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
-    // Before the election: whoever leads, every replica answers.
+    // Before the election, because every replica serves the webhook, not only the leader.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
     reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
     let _console = args.dashboard.serve(&connection, reload.live(), choice.clone()).await;
@@ -231,7 +231,7 @@ async fn operate(
             operator.abandon();
             Err(deposed(election, &lost))
         }
-        // Nobody can lose what nobody holds.
+        // Without an election there is no lease to lose.
         (Err(_), None) => Ok(()),
     };
     operator.report_the_rest().await;
@@ -241,7 +241,7 @@ async fn operate(
     end
 }
 
-/// Begins to log as the flags and the configuration say; on a terminal below what is shown live.
+/// Sets up logging according to the flags and the configuration. On a terminal the log is written above the live lines.
 fn speak(
     args: &OperateArgs,
     config: &FlinkConfig,
@@ -258,7 +258,7 @@ fn speak(
     Ok((live, levels))
 }
 
-/// Finishes what is being written, and gives the lease back once nothing more is.
+/// Finishes current writes, and releases the lease once nothing more is written.
 async fn leave(operator: &mut Operator, mut role: Role) -> Result<(), Lost> {
     tracing::info!("shutting down: finishing current writes");
     let is_orderly = tokio::select! {
@@ -266,15 +266,15 @@ async fn leave(operator: &mut Operator, mut role: Role) -> Result<(), Lost> {
         lost = role.lost() => return Err(lost),
         is_orderly = operator.rest() => is_orderly,
     };
-    // A write that was dropped may still arrive: then the lease ends by itself, after it.
+    // A dropped write may still arrive. Then the lease is left to expire, which happens after it.
     if is_orderly {
         role.give_back().await;
     }
     Ok(())
 }
 
-/// As many connections as the system allows: shells often start programs with a limit of 1024, and each
-/// JobManager takes one.
+/// Allows as many open files as the system permits. Shells often start programs with a limit of 1024, and each
+/// JobManager takes a connection.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -284,7 +284,7 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// The client that the operator works with: no request holds a reconcile for ever.
+/// Returns the operator's client, whose requests have a deadline so that none blocks a reconcile forever.
 fn with_deadline(
     connection: &Connection,
     fence: &Fence,
@@ -295,13 +295,13 @@ fn with_deadline(
         anyhow::ensure!(fence.is_open(), "a client of the caller's own cannot be fenced");
         return Ok(connection.client.clone());
     };
-    // `--request-timeout` is about requests; a watch is silent for longer.
+    // Applies to requests only; a watch may be silent for longer.
     let within = config.read_timeout.unwrap_or(REQUEST_DEADLINE);
     deadline::client(config, within, fence, pulse, traffic)
         .context("while preparing the connection")
 }
 
-/// Ends when `--until-stable` has its answer; never without that flag.
+/// Waits until `--until-stable` has its result; forever without that flag.
 async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
     if !args.until_stable {
         return std::future::pending().await;
@@ -326,7 +326,7 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
     }
 }
 
-/// Ends as usual when asked to stop, or with an error where the awaited state did not come.
+/// Returns the result after a request to stop: an error if the awaited state was not reached.
 fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()> {
     if !args.until_stable {
         return Ok(());
@@ -339,18 +339,18 @@ fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()
     Err(Failure::new(format!("stopped before all resources were STABLE or SUSPENDED{left}")).into())
 }
 
-/// A resource as `--until-stable` sees it.
+/// A resource as seen by `--until-stable`.
 struct Seen {
     name: String,
-    /// The status is about the present spec.
+    /// True if the status is about the present spec.
     is_current: bool,
     state: Option<LifecycleState>,
-    /// The job runs or has finished; a session cluster's JobManager is ready.
+    /// True if the job runs or has finished, or the session cluster's JobManager is ready.
     runs: bool,
     error: Option<String>,
 }
 
-/// Every deployment and session job; an error for one that cannot be read.
+/// Returns every deployment and session job; fails if one of them cannot be read.
 fn look(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
     let mut all = Vec::new();
     for resource in operator.resources().iter().filter(|it| !is_canary(&***it)) {
@@ -394,7 +394,7 @@ fn readable<K>(resource: &Result<K, InvalidObject>) -> anyhow::Result<&K> {
     })
 }
 
-/// `None` while something is under way.
+/// Returns the result, or `None` while something is under way.
 fn settled(resources: &[Seen]) -> Option<anyhow::Result<()>> {
     let mut is_settled = true;
     for Seen { name, is_current, state, runs, error } in resources {
@@ -406,7 +406,7 @@ fn settled(resources: &[Seen]) -> Option<anyhow::Result<()>> {
                 return Some(Err(Failure::new(text).into()));
             }
             Some(LifecycleState::Suspended) if *is_current => {}
-            // A rollback to the last stable spec counts as stable before its job runs.
+            // After a rollback to the last stable spec the state is `STABLE` before the job runs.
             Some(LifecycleState::Stable) if *is_current && *runs => {}
             Some(_) | None => is_settled = false,
         }
@@ -435,7 +435,7 @@ fn unsettled(resources: &[Seen]) -> String {
 mod tests {
     use super::*;
 
-    /// As after a rollback, which counts as stable at once.
+    /// The case after a rollback, which is `STABLE` at once.
     #[test]
     fn what_is_stable_and_does_not_run_is_waited_for_and_told() {
         let seen = |is_current, state, runs| {

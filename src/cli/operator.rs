@@ -1,4 +1,4 @@
-//! `operator`: the operator as pods of the cluster.
+//! `operator`: runs the operator as pods in the cluster.
 
 pub(super) mod config;
 mod go_on;
@@ -14,10 +14,10 @@ use super::printer::Printer;
 
 /// Namespace of an installation, unless `-n` names another.
 pub(super) const NAMESPACE: &str = "flink-operator";
-/// Label by which the objects of an installation are found, and who put it there.
+/// Label that identifies the objects of an installation, and its value.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const MANAGER: &str = "kubectl-flink";
-/// The values that an installation was made with, beside the defaults; an upgrade keeps them.
+/// Annotation with the values of an installation that differ from the defaults; an upgrade keeps them.
 const VALUES: &str = "kubectl-flink/values";
 
 /// Arguments of `operator`.
@@ -62,7 +62,7 @@ pub async fn run(args: OperatorArgs, global: &Global, printer: &Printer) -> anyh
     }
 }
 
-/// The namespace of the installation.
+/// Returns the namespace of the installation.
 fn namespace(global: &Global) -> String {
     global.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Reads the operator's configuration files. What they mean is `config`'s.
+//! Reads the operator's configuration files. `config` interprets them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,34 +15,34 @@ use config::reporter::Reporters;
 use config::{FlinkConfig, OperatorConfig};
 use render::logging;
 
-/// The old format, one `key: value` per line.
+/// File name of the old format, with one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";
 const STANDARD_NAME: &str = "config.yaml";
-/// Bytes of one file: all of a ConfigMap may have a mebibyte.
+/// Maximum size of a file in bytes. A whole ConfigMap is limited to one mebibyte.
 const FILE_MAX: u64 = 1 << 20;
-/// Names the directory with the configuration.
+/// Variable that names the directory with the configuration.
 const DIRECTORY: &str = "FLINK_CONF_DIR";
-/// Names a directory that is laid over it, key by key.
+/// Variable that names a directory whose files override it, key by key.
 const OVERRIDES: &str = "CONF_OVERRIDE_DIR";
 
-/// Content of the files, a later one laid over an earlier one.
+/// Content of the files; later ones override earlier ones.
 #[derive(Debug, Default)]
 pub struct Files {
     pub files: Vec<File>,
-    /// Settings that have no effect, for whoever wrote them.
+    /// Warnings about settings that have no effect.
     pub remarks: Vec<String>,
 }
 
-/// One file.
+/// One configuration file.
 #[derive(Debug)]
 pub struct File {
-    /// Its path, for people.
+    /// Its path, as shown to people.
     pub shown: String,
     pub config: FlinkConfig,
 }
 
 impl Files {
-    /// All of them as one.
+    /// Merges all files.
     pub fn merged(&self) -> FlinkConfig {
         let mut merged = FlinkConfig::new();
         for file in &self.files {
@@ -67,8 +67,8 @@ impl Files {
     }
 }
 
-/// The configuration that `--operator-config` names, else the directory `$FLINK_CONF_DIR`; over it
-/// the one of `$CONF_OVERRIDE_DIR`.
+/// Loads the configuration from the path in `--operator-config`, else from the directory `$FLINK_CONF_DIR`, overridden
+/// by the one in `$CONF_OVERRIDE_DIR`.
 pub fn load(path: Option<&Path>, printer: &Printer) -> anyhow::Result<OperatorConfig> {
     let files = read(path)?;
     for remark in &files.remarks {
@@ -81,7 +81,7 @@ pub fn load(path: Option<&Path>, printer: &Printer) -> anyhow::Result<OperatorCo
     Ok(OperatorConfig::new(config))
 }
 
-/// Reads the files that [`load`] reads.
+/// Reads the same files as [`load`].
 pub fn read(path: Option<&Path>) -> anyhow::Result<Files> {
     let mut files = Files::default();
     match path {
@@ -94,7 +94,7 @@ pub fn read(path: Option<&Path>) -> anyhow::Result<Files> {
 }
 
 impl Files {
-    /// Reads the text of one file, wherever it came from.
+    /// Parses the text of one file, from any source.
     pub fn of_text(name: &str, shown: String, text: &str) -> anyhow::Result<Self> {
         let mut files = Self::default();
         files.add_text(name == OLD_NAME, shown, text)?;
@@ -111,8 +111,8 @@ impl Files {
         }
     }
 
-    /// A file, or a directory with one of the two files, of which the old one alone counts where both
-    /// are, and maybe with log configurations.
+    /// Adds a file, or a directory with one of the two files and optionally log configurations. If it has both files,
+    /// only the old one is used.
     ///
     /// A file named `flink-conf.yaml` is read in the old format, any other as standard YAML.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
@@ -133,7 +133,7 @@ impl Files {
         Ok(())
     }
 
-    /// The log configuration of all jobs, wherever its text came from.
+    /// Adds the text of a log configuration for all jobs.
     pub fn add_log_file(&mut self, shown: String, option: &ConfigOption<String>, text: &str) {
         let config = [(option.key(), text)].into_iter().collect();
         self.files.push(File { shown, config });
@@ -164,7 +164,7 @@ impl Files {
     }
 }
 
-/// True of `"text"`, which YAML and the Java operator since 1.16 read as `text`.
+/// Returns true for `"text"`, which YAML and the Java operator since 1.16 read as `text`.
 fn is_quoted(value: &str) -> bool {
     ['"', '\'']
         .iter()

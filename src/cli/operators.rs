@@ -1,4 +1,4 @@
-//! The operators of a cluster, as a command finds them: their Deployments, and the Leases of leaders.
+//! Finds the operators of a cluster: their Deployments and the leaders' Leases.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,10 +10,10 @@ use clients::cluster::lease::OPERATES;
 use clients::cluster::read::{self, Scope};
 use clients::cluster::{self, Error};
 
-/// Labels of installed operators: of ours, and of the Java operator's chart.
+/// Selects installed operators: ours, and those of the Java operator's chart.
 const SELECTOR: &str =
     "app.kubernetes.io/name in (kubectl-flink-operator,flink-kubernetes-operator)";
-/// A leader that has not renewed its Lease for so long does not lead.
+/// Seconds after which a leader that has not renewed its Lease is no longer considered leading.
 const STALE_SECONDS: i64 = 60;
 
 /// One installed operator.
@@ -23,31 +23,31 @@ pub(super) struct Installed {
     pub(super) name: String,
     pub(super) ready: i32,
     pub(super) wanted: i32,
-    /// As its label says, else its image's tag.
+    /// From its label, else its image's tag.
     pub(super) version: Option<String>,
-    /// It is this program, and not the Java operator.
+    /// True for this program, false for the Java operator.
     pub(super) is_ours: bool,
 }
 
-/// One Lease that an operator leads by.
+/// A Lease of an operator's leader election.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Leading {
     /// `namespace/name` of the Lease.
     pub(super) lease: String,
-    /// Empty where nobody leads.
+    /// Empty if there is no leader.
     pub(super) holder: String,
-    /// Since the last renewal.
+    /// Seconds since the last renewal.
     pub(super) age_seconds: Option<i64>,
 }
 
 impl Leading {
-    /// True if somebody holds it now.
+    /// Returns true if an operator currently holds the Lease.
     pub(super) fn is_held(&self) -> bool {
         !self.holder.is_empty() && self.age_seconds.is_some_and(|age| age <= STALE_SECONDS)
     }
 }
 
-/// Operators that are installed as pods, in all namespaces.
+/// Returns the operators installed as pods, in all namespaces.
 pub(super) async fn installed(client: &Client) -> cluster::Result<Vec<Installed>> {
     let all = read::list::<Deployment>(client, Scope::AllNamespaces, Some(SELECTOR)).await?;
     Ok(all.into_iter().map(of_deployment).collect())
@@ -70,20 +70,21 @@ fn of_deployment(deployment: Deployment) -> Installed {
     }
 }
 
-/// The container of this program. Its name, and the labels of its pod, are the installation's.
+/// Returns the container that runs this program. Its name and its pod's labels depend on the installation, so it is
+/// recognized by its arguments.
 pub(super) fn operates(containers: &[Container]) -> Option<&Container> {
     let first = |it: &&Container| it.args.as_ref().and_then(|args| args.first()).cloned();
     containers.iter().find(|it| first(it).is_some_and(|arg| arg == "operate"))
 }
 
-/// The tag of `registry:5000/name:1.2.3@sha256:…`: `1.2.3`.
+/// Returns the tag of an image: `1.2.3` for `registry:5000/name:1.2.3@sha256:…`.
 fn tag(image: &str) -> Option<String> {
     let image = image.split('@').next().unwrap_or(image);
     let name = image.rsplit('/').next().unwrap_or(image);
     name.split_once(':').map(|(_, tag)| tag.to_owned())
 }
 
-/// Leases of our operators, in all namespaces.
+/// Returns the Leases of our operators, in all namespaces.
 pub(super) async fn leading(client: &Client, now: Timestamp) -> cluster::Result<Vec<Leading>> {
     let all = read::list::<Lease>(client, Scope::AllNamespaces, None).await?;
     let ours = all.into_iter().filter(|lease| {
@@ -104,14 +105,14 @@ fn of_lease(lease: Lease, now: Timestamp) -> Leading {
     }
 }
 
-/// State of the operators, as far as one may look. An operator in a terminal without a Lease is not
-/// seen: then nobody knows.
+/// State of the operators as far as the user's rights show it. An operator that runs in a terminal without a Lease is
+/// not detected.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum State {
-    /// Why not.
+    /// Why the state is unknown.
     Unknown(String),
     Alive,
-    /// Why there is none.
+    /// Why there is no operator.
     Gone(String),
 }
 

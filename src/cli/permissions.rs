@@ -1,7 +1,7 @@
-//! Which rights each command needs: the one source of the table in `docs/permissions.md`, of what `check`
-//! asks the API server, and of the Roles that the commands are tried under.
+//! The rights that each command needs. This is the single source of the table in `docs/permissions.md`, of what `check`
+//! asks the API server, and of the Roles that the commands are tested with.
 //!
-//! A right that is not needed only makes an answer fuller: without it the command says what it left out.
+//! An optional right makes the output more complete; without it the command says what it left out.
 
 mod reference;
 mod table;
@@ -13,7 +13,7 @@ use clients::cluster::access::Operation;
 pub use reference::reference;
 pub use table::{OFFLINE, all};
 
-/// One kind of object with the verbs on it.
+/// One kind of object and the verbs on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Grant {
     verbs: &'static [&'static str],
@@ -41,12 +41,12 @@ impl Grant {
         Self { is_cluster_wide: true, ..self }
     }
 
-    /// The command does without, and says so.
+    /// Marks the right as optional: without it the command works and says what is missing.
     const fn if_given(self) -> Self {
         Self { is_needed: false, ..self }
     }
 
-    /// As RBAC names it, such as `pods/log`.
+    /// Returns the resource's name in RBAC, such as `pods/log`.
     fn name(&self) -> String {
         match self.subresource {
             Some(subresource) => format!("{}/{subresource}", self.resource),
@@ -55,17 +55,17 @@ impl Grant {
     }
 }
 
-/// A command and what it needs.
+/// A command and the rights it needs.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// As in `--help`.
+    /// Name of the command in `--help`.
     pub command: &'static str,
     grants: Vec<Grant>,
-    /// Conditions that rights do not express.
+    /// Conditions that rights cannot express.
     pub note: &'static str,
 }
 
-/// One right, with the commands that it is for.
+/// One right, and the commands that need it.
 #[derive(Clone, Debug)]
 pub(super) struct Right {
     pub(super) operation: Operation,
@@ -74,7 +74,7 @@ pub(super) struct Right {
     pub(super) commands: Vec<&'static str>,
 }
 
-/// Rights that working with jobs needs in a namespace.
+/// Returns the rights needed to work with jobs in a namespace.
 pub(super) fn to_use() -> Vec<Right> {
     const USES: [&str; 12] = [
         "deploy",
@@ -93,12 +93,12 @@ pub(super) fn to_use() -> Vec<Right> {
     rights(|needs| USES.contains(&needs.command))
 }
 
-/// Rights that an installation needs.
+/// Returns the rights needed for an installation.
 pub(super) fn to_install() -> Vec<Right> {
     rights(|needs| needs.command == "init")
 }
 
-/// Each right once.
+/// Collects the rights of the matching commands, without duplicates.
 fn rights(is_meant: impl Fn(&Needs) -> bool) -> Vec<Right> {
     let mut rights: Vec<Right> = Vec::new();
     for needs in all().iter().filter(|needs| is_meant(needs)) {
@@ -129,14 +129,14 @@ fn rights(is_meant: impl Fn(&Needs) -> bool) -> Vec<Right> {
     rights
 }
 
-/// What a command needs for one kind of resource, `plural` of ours: the table names those of all kinds that it takes.
+/// Returns what a command needs for one of our kinds, `plural`. The table lists all kinds that the command accepts.
 pub(super) fn to_run(command: &str, plural: &'static str) -> Vec<Operation> {
     let kinds = table::KINDS;
     let needs = all().into_iter().filter(|needs| needs.command == command);
     let grants = needs.flat_map(|needs| needs.grants).filter(|it| it.is_needed);
     let mut operations = Vec::new();
     for Grant { verbs, group, resource, subresource, .. } in grants {
-        // Blue/green deployments are taken as the two others are.
+        // Blue/green deployments need the same verbs as the two other kinds.
         let resource = if kinds.contains(&resource) { plural } else { resource };
         for verb in verbs.iter().copied() {
             let operation = Operation { verb, group, resource, subresource };
@@ -149,8 +149,8 @@ pub(super) fn to_run(command: &str, plural: &'static str) -> Vec<Operation> {
 }
 
 impl Needs {
-    /// Rules of a Role with exactly what the command needs in a namespace, and those of a `ClusterRole`
-    /// with what it needs in the whole cluster. `with_wishes`: with what only makes it fuller, too.
+    /// Returns the rules of a Role and of a `ClusterRole` with exactly what the command needs in a namespace and in the
+    /// whole cluster. `with_wishes` includes optional rights.
     pub fn rules(&self, with_wishes: bool) -> (Vec<Value>, Vec<Value>) {
         let of = |is_cluster_wide: bool| {
             self.grants

@@ -1,8 +1,7 @@
-//! `plan`: what a change would do, before anybody makes it.
+//! `plan`: what a change would do, before it is made.
 //!
-//! The steps are the operator's own decisions, rehearsed on the facts as they are now; see
-//! [`lifecycle::rehearsal`]. Nothing is written: the API server is asked to check a manifest by a
-//! server-side dry run at most.
+//! The steps are the operator's own decisions, rehearsed on the present facts; see [`lifecycle::rehearsal`]. Nothing is
+//! written: at most the API server checks a manifest in a server-side dry run.
 
 mod assess;
 pub(in crate::cli) mod assignment;
@@ -42,7 +41,7 @@ use lifecycle::rehearsal::{Outcome, Scene};
 use operator::context::Context;
 use operator::rehearse;
 
-/// Shown below the flags.
+/// Examples shown below the flags.
 const EXAMPLES: &str = "\
 Exit codes:
   0  nothing would change
@@ -80,7 +79,7 @@ pub struct PlanArgs {
     output: Output<ValueFormat>,
 }
 
-/// Expected effects on one resource. `-o json` shows a list of these.
+/// Expected effects on one resource. `-o json` prints a list of these.
 #[skip_serializing_none]
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,7 +91,7 @@ struct Plan {
     /// `NONE`, `IGNORE`, `SCALE`, `UPGRADE`, `SAVEPOINT_REDEPLOY` or `CREATE`.
     class: &'static str,
     changes: Vec<Field>,
-    /// Steps of the operator, pass after pass, until the new job starts.
+    /// The operator's steps, pass by pass, until the new job starts.
     passes: Vec<Scene>,
     /// Why the operator would go no further.
     halt: Option<String>,
@@ -115,13 +114,13 @@ struct Field {
 }
 
 impl Plan {
-    /// True if something is started at its end.
+    /// Returns true if the change ends with a start.
     fn starts(&self) -> bool {
         let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
         steps.any(|step| matches!(step.step, "create-cluster" | "submit-job" | "create-child"))
     }
 
-    /// True if another colour takes over from one that runs.
+    /// Returns true if another colour takes over from a running one.
     fn switches(&self) -> bool {
         let mut steps = self.passes.iter().flat_map(|pass| &pass.steps);
         !self.is_new && steps.any(|step| step.step == "create-child")
@@ -132,7 +131,7 @@ impl Plan {
     }
 }
 
-/// Reads, rehearses and prints. A difference is told by the exit code too.
+/// Reads, rehearses and prints. The exit code also reports a difference.
 pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let PlanArgs { name, filename, set, operator_config, access, output: Output { output } } = args;
     let operator = match operator_config {
@@ -159,10 +158,10 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
     if plans.iter().all(Plan::is_empty) { Ok(()) } else { Err(Failure::differs().into()) }
 }
 
-/// What the operator would do about an object that is written as it is here, as `plan` prints it.
+/// Returns what the operator would do if the object was written like this, as `plan` prints it.
 ///
 /// # Errors
-/// When it would be refused, and when what it depends on cannot be read.
+/// If it would be refused, or if what it depends on cannot be read.
 pub(super) async fn of_object(
     object: Value,
     connection: &Connection,
@@ -207,7 +206,7 @@ async fn plans(
     Ok(plans)
 }
 
-/// The stored object with the fields set.
+/// Returns the stored object with the fields set.
 fn with(present: &Deployment, set: &[Assignment]) -> Value {
     let mut object = present.0.clone();
     let spec = if present.is_blue_green() { "/spec/template/spec" } else { "/spec" };
@@ -219,7 +218,7 @@ fn with(present: &Deployment, set: &[Assignment]) -> Value {
     object
 }
 
-/// As the operator sees the cluster, without its watches.
+/// Returns the operator's context, without its watches.
 fn context(
     connection: &Connection,
     operator: OperatorConfig,
@@ -275,7 +274,7 @@ async fn plan(
         Some(difference) => difference.class().into_str(),
     };
     let changes = difference.map(|difference| fields(&difference)).unwrap_or_default();
-    // A job at rest is no news.
+    // Report a halt only if the plan does something; for an idle job it is no news.
     let is_waiting = !changes.is_empty() || is_new || !scenes.is_empty();
     Ok(Plan {
         kind: id.kind,
@@ -294,7 +293,7 @@ async fn plan(
     })
 }
 
-/// Quotas that have no room for both colours. Who may not see them is not warned.
+/// Returns warnings about quotas without room for both colours; none if the user may not read quotas.
 async fn room_for_two(connection: &Connection, present: &Deployment) -> Vec<String> {
     let (client, namespace) = (&connection.client, present.namespace());
     let scope = Scope::Namespace(namespace);
@@ -307,7 +306,8 @@ async fn room_for_two(connection: &Connection, present: &Deployment) -> Vec<Stri
     quota::shortages(&quotas.unwrap_or_default(), &serving.unwrap_or_default())
 }
 
-/// The object after server-side apply. Who may not ask for it sees the manifest laid over what there is.
+/// Returns the object after server-side apply. If the user may not do a dry run, merges the manifest into the stored
+/// object.
 async fn applied(
     manifest: &Value,
     present: Option<&Deployment>,
@@ -336,7 +336,7 @@ async fn applied(
     }
 }
 
-/// With status and metadata as they would be: a changed spec has the next generation.
+/// Sets status and metadata as they would be after the write: a changed spec has the next generation.
 fn as_stored(mut wanted: Value, present: Option<&Deployment>) -> Value {
     let Some(present) = present else {
         wanted["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
@@ -350,7 +350,7 @@ fn as_stored(mut wanted: Value, present: Option<&Deployment>) -> Value {
     object
 }
 
-/// From what runs to what is wanted; nothing for what was never deployed.
+/// Returns the difference between the running spec and the new one; `None` if nothing was ever deployed.
 fn difference(wanted: &Value, present: Option<&Deployment>) -> anyhow::Result<Option<SpecDiff>> {
     let Some((present, mut last)) =
         present.and_then(|present| Some((present, present.last_reconciled_spec()?)))
@@ -389,7 +389,7 @@ fn fields(difference: &SpecDiff) -> Vec<Field> {
         .collect()
 }
 
-/// With what the autoscaler decided, which the operator puts into the spec before it looks at it.
+/// Applies the autoscaler's decisions, as the operator does before it compares the spec.
 async fn scaled(wanted: &Value, context: &Context) -> anyhow::Result<Value> {
     const UNKNOWN: &str = "could not read what the autoscaler decided";
     if wanted["kind"] == "FlinkBlueGreenDeployment" {
@@ -425,7 +425,7 @@ async fn rehearsed(wanted: &Value, context: &Context) -> anyhow::Result<Outcome>
     outcome.context("could not determine what the operator would do")
 }
 
-/// The class of a plan in words.
+/// Describes the class of a plan.
 fn class_text(plan: &Plan) -> &'static str {
     match plan.class {
         "CREATE" => "a new resource",
@@ -447,7 +447,7 @@ fn class_text(plan: &Plan) -> &'static str {
     }
 }
 
-/// True if the class drops the state of a job.
+/// Returns true if the class drops the state of a job.
 fn drops_state(class: &str) -> bool {
     class == ChangeClass::SavepointRedeploy.into_str()
 }

@@ -1,7 +1,7 @@
 //! The only place that writes to stdout and stderr.
 //!
-//! Data goes to stdout; notes, warnings, questions and progress go to stderr. Colour and progress
-//! appear on terminals only, and `NO_COLOR` is honoured.
+//! Data goes to stdout; notes, warnings, questions and progress go to stderr. Colour and progress appear on terminals
+//! only, and `NO_COLOR` is honoured.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -16,18 +16,18 @@ use serde::Serialize;
 
 use super::args::Colour;
 
-/// A word that wants attention.
+/// For words that need attention.
 pub const BOLD: Style = Style::new().bold();
-/// Background detail.
+/// For background detail.
 pub const DIM: Style = Style::new().dimmed();
-/// All is well.
+/// For a healthy state.
 pub const GREEN: Style = AnsiColor::Green.on_default();
-/// On the way.
+/// For a transitional state.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
-/// Broken.
+/// For a broken state.
 pub const RED: Style = AnsiColor::Red.on_default();
 
-/// Tell things apart that are equally good, such as pods.
+/// Distinguish things of equal rank, such as pods.
 pub const MARKS: [Style; 6] = [
     AnsiColor::Cyan.on_default(),
     AnsiColor::Magenta.on_default(),
@@ -37,13 +37,12 @@ pub const MARKS: [Style; 6] = [
     AnsiColor::BrightCyan.on_default(),
 ];
 
-/// `text` in `style`; the codes are stripped where the stream is not a terminal.
+/// Formats `text` in `style`. The codes are stripped if the stream is not a terminal.
 pub fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The pieces of a text that [`styled`] has put together, each with its style; nothing else that only a terminal would
-/// understand is left in it.
+/// Splits a text made by [`styled`] into pieces with one style each. All other control sequences are removed.
 pub fn pieces(text: &str) -> Vec<(Style, String)> {
     let styles = [BOLD, DIM, GREEN, YELLOW, RED];
     let mut pieces = Vec::new();
@@ -64,7 +63,7 @@ pub fn pieces(text: &str) -> Vec<(Style, String)> {
             continue;
         };
         add(Style::new(), &part[..at]);
-        // Of a text that is bold and has a colour, the colour counts.
+        // If a text is both bold and coloured, the colour wins.
         let rest = &part[at + length..];
         let second = styles.into_iter().find(|it| rest.starts_with(&it.render().to_string()));
         add(second.unwrap_or(style), rest);
@@ -72,7 +71,7 @@ pub fn pieces(text: &str) -> Vec<(Style, String)> {
     pieces
 }
 
-/// Which of the three streams a person is at.
+/// Which of the three streams are terminals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Terminals {
     pub input: bool,
@@ -80,25 +79,25 @@ pub struct Terminals {
     pub error: bool,
 }
 
-/// Asks a person who is not at the terminal of this process.
+/// Asks a person who is not at this process's terminal.
 pub type Ask = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Writes what commands have to say.
+/// Writes the output of commands.
 pub struct Printer {
     output: Mutex<Box<dyn Write + Send>>,
     error: Mutex<Box<dyn Write + Send>>,
-    /// Both streams again, for bytes that are passed on untouched.
+    /// Both streams again, for bytes that are passed on unchanged.
     bare_output: Mutex<Box<dyn Write + Send>>,
     bare_error: Mutex<Box<dyn Write + Send>>,
     terminals: Terminals,
-    /// Notes, hints and progress are left out.
+    /// Leaves out notes, hints and progress.
     is_quiet: bool,
-    /// Absent where the person is at the terminal.
+    /// `None` if the person is at the terminal.
     ask: Option<Ask>,
 }
 
 impl Printer {
-    /// The streams of this process.
+    /// Creates a printer for the streams of this process.
     pub fn from_environment(colour: Colour, is_quiet: bool) -> Self {
         let (output, error) = match colour {
             Colour::Auto => (AutoStream::choice(&io::stdout()), AutoStream::choice(&io::stderr())),
@@ -120,7 +119,8 @@ impl Printer {
         }
     }
 
-    /// A printer for a person elsewhere: all that is said goes to one place, with its styles. Without `ask` nobody can be asked.
+    /// Creates a printer for a person elsewhere: everything goes to one writer, with its styles. Without `ask` no
+    /// question can be asked.
     pub fn elsewhere(all: impl Write + Send + Clone + 'static, ask: Option<Ask>) -> Self {
         let stream = || Mutex::new(Box::new(all.clone()) as Box<dyn Write + Send>);
         let terminals = Terminals { input: ask.is_some(), ..Terminals::default() };
@@ -135,7 +135,7 @@ impl Printer {
         }
     }
 
-    /// A printer that keeps what it is given, without colours.
+    /// Creates a printer that keeps its output, without colours.
     pub fn in_memory() -> (Self, Transcript) {
         let transcript = Transcript::default();
         let printer = Self {
@@ -150,46 +150,46 @@ impl Printer {
         (printer, transcript)
     }
 
-    /// Which streams are terminals.
+    /// Returns which streams are terminals.
     pub fn terminals(&self) -> Terminals {
         self.terminals
     }
 
-    /// Columns of the terminal that data goes to; absent where it goes elsewhere.
+    /// Returns the width of stdout's terminal in columns; `None` if it is not a terminal.
     pub fn width(&self) -> Option<usize> {
         let columns = || usize::from(dialoguer::console::Term::stdout().size().1);
         self.terminals.output.then(columns).filter(|columns| *columns > 0)
     }
 
-    /// One line of data.
+    /// Prints one line of data.
     pub fn line(&self, text: impl Display) -> io::Result<()> {
         let mut output = lock(&self.output);
         writeln!(output, "{text}")?;
         output.flush()
     }
 
-    /// Data as it is, without a line end of its own.
+    /// Prints data as it is, without adding a line end.
     pub fn raw(&self, text: impl Display) -> io::Result<()> {
         let mut output = lock(&self.output);
         write!(output, "{text}")?;
         output.flush()
     }
 
-    /// Bytes that a program elsewhere wrote to its stdout, as they are: colours and all are its own.
+    /// Passes on a remote program's stdout unchanged, with its own colours.
     pub fn pass_on(&self, bytes: &[u8]) -> io::Result<()> {
         let mut output = lock(&self.bare_output);
         output.write_all(bytes)?;
         output.flush()
     }
 
-    /// Like [`Printer::pass_on`], for its stderr.
+    /// Like [`Printer::pass_on`], for stderr.
     pub fn pass_on_error(&self, bytes: &[u8]) -> io::Result<()> {
         let mut error = lock(&self.bare_error);
         error.write_all(bytes)?;
         error.flush()
     }
 
-    /// A value as JSON or YAML; other formats are the caller's.
+    /// Prints a value as JSON or YAML. The caller handles other formats.
     pub fn value<T: Serialize>(&self, value: &T, format: ValueFormat) -> anyhow::Result<()> {
         match format {
             ValueFormat::Json => self.line(serde_json::to_string_pretty(value)?)?,
@@ -198,36 +198,36 @@ impl Printer {
         Ok(())
     }
 
-    /// A line for the person who watches; no data.
+    /// Prints a line for the person who watches; it is not data.
     pub fn note(&self, text: impl Display) {
         if !self.is_quiet {
             self.to_error(&format!("{text}"));
         }
     }
 
-    /// Something that did not stop the command and should be known.
+    /// Warns about something that did not stop the command.
     pub fn warning(&self, text: impl Display) {
         self.to_error(&format!("{} {text}", styled(YELLOW, "warning:")));
     }
 
-    /// Tells what a person can do next.
+    /// Suggests what to do next.
     pub fn hint(&self, text: impl Display) {
         if !self.is_quiet {
             self.to_error(&format!("{} {text}", styled(DIM, "hint:")));
         }
     }
 
-    /// Why the command failed.
+    /// Prints why the command failed.
     pub(super) fn error(&self, text: impl Display) {
         self.to_error(&format!("{} {text}", styled(RED.bold(), "error:")));
     }
 
-    /// A line to stderr. There is no better place to tell that this failed.
+    /// Writes a line to stderr. If that fails, there is no better place to report it.
     fn to_error(&self, text: &str) {
         drop(writeln!(lock(&self.error), "{text}"));
     }
 
-    /// A line on stderr that follows work under way: redrawn on a terminal, else a line per change.
+    /// Returns a line on stderr that shows progress: redrawn on a terminal, else one line per change.
     pub fn progress(&self) -> Progress<'_> {
         let bar = (self.terminals.error && !self.is_quiet).then(|| {
             let bar = ProgressBar::new_spinner();
@@ -241,8 +241,8 @@ impl Printer {
     pub fn redraw(&self, drawn: &mut Drawn, text: &str) -> io::Result<()> {
         let mut output = lock(&self.output);
         if drawn.lines > 0 {
-            // Up to the first line drawn, and clear from there on. Not through `output`, which drops
-            // such codes with those of colours.
+            // Move up to the first drawn line and clear from there. Not through `output`, which strips these codes
+            // together with colours.
             output.flush()?;
             write!(io::stdout(), "\x1b[{}F\x1b[J", drawn.lines)?;
         }
@@ -254,7 +254,7 @@ impl Printer {
         output.flush()
     }
 
-    /// Fills the screen, line by line from the top. Lines must fit: one that wraps moves the others.
+    /// Fills the screen line by line from the top. The lines must fit, because one that wraps would shift the others.
     pub(super) fn screen(&self, lines: &[String]) -> io::Result<()> {
         let mut output = lock(&self.output);
         output.flush()?;
@@ -271,9 +271,9 @@ impl Printer {
         io::stdout().flush()
     }
 
-    /// Asks a question that is answered by yes or no; anything but yes is no.
+    /// Asks a yes/no question; any other answer is no.
     ///
-    /// The caller makes sure that stdin is a terminal, and offers a flag to everybody else.
+    /// The caller makes sure that stdin is a terminal, and offers a flag for other uses.
     pub fn confirm(&self, question: impl Display) -> io::Result<bool> {
         if let Some(ask) = &self.ask {
             let question = question.to_string();
@@ -292,16 +292,16 @@ impl Printer {
     }
 }
 
-/// How much of the terminal the last drawing takes.
+/// Size of the last drawing on the terminal.
 #[derive(Debug, Default)]
 pub struct Drawn {
     lines: usize,
 }
 
-/// Redraws of the spinner.
+/// Interval between redraws of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// Shows how far work has come; the line goes away with it.
+/// Shows the progress of work. The line disappears when this is dropped.
 pub struct Progress<'a> {
     printer: &'a Printer,
     bar: Option<ProgressBar>,
@@ -309,7 +309,7 @@ pub struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// Where the work is now.
+    /// Sets the current step.
     pub fn set(&self, text: impl Display) {
         let text = text.to_string();
         let mut last = lock(&self.last);
@@ -323,7 +323,7 @@ impl Progress<'_> {
         *last = text;
     }
 
-    /// A line that stays, above the progress.
+    /// Prints a permanent line above the progress.
     pub fn note(&self, text: impl Display) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.printer.note(text)),
@@ -331,7 +331,7 @@ impl Progress<'_> {
         }
     }
 
-    /// A hint that stays, above the progress.
+    /// Prints a permanent hint above the progress.
     pub fn hint(&self, text: impl Display) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.printer.hint(text)),
@@ -357,7 +357,7 @@ pub enum ValueFormat {
     Yaml,
 }
 
-/// Everything that a printer in memory was given.
+/// Everything that an in-memory printer received.
 #[derive(Clone, Default)]
 pub struct Transcript {
     output: Buffer,
@@ -370,7 +370,7 @@ impl Transcript {
         self.output.text()
     }
 
-    /// Returns that text with its styles, see [`pieces`].
+    /// Returns the same text with its styles; see [`pieces`].
     pub fn styled_output(&self) -> String {
         String::from_utf8_lossy(&lock(&self.output.0)).into_owned()
     }
@@ -402,7 +402,7 @@ impl Write for Buffer {
     }
 }
 
-/// A stream stays usable when a thread panicked while it wrote.
+/// Locks a stream, even if a thread panicked while writing to it.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! `promote` and `abort`: what a person decides about a switch of a blue/green deployment.
+//! `promote` and `abort`: a person's decisions about the switch of a blue/green deployment.
 //!
-//! Each is an annotation with the id of what was seen, so that it means this switch and no later one.
+//! Each is an annotation with the id of the observed switch, so that it applies to no later one.
 
 use clap::Args;
 use serde_json::json;
@@ -59,7 +59,7 @@ pub struct AbortArgs {
     target: Target,
 }
 
-/// What a person wants.
+/// A requested decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wish {
     Promote,
@@ -67,13 +67,13 @@ enum Wish {
     Abort,
 }
 
-/// Ends the deletion delay, or tries again what was given up.
+/// Ends the deletion delay, or retries an abandoned switch.
 pub async fn promote(args: PromoteArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let PromoteArgs { target, retry } = args;
     run(target, if retry { Wish::Retry } else { Wish::Promote }, global, printer).await
 }
 
-/// Gives up the switch that is under way.
+/// Abandons the current switch.
 pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     run(args.target, Wish::Abort, global, printer).await
 }
@@ -107,16 +107,16 @@ async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> 
     change::report(&written, verb, dry_run, output, printer)
 }
 
-/// The colour that is to serve instead of the one that does.
+/// Returns the colour that is being started to replace the serving one.
 fn started(resource: &FlinkBlueGreenDeployment) -> Option<Colour> {
     let state = resource.status.as_ref()?.blue_green_state?;
     Colour::ALL.into_iter().find(|colour| colour.transitioning_to() == state)
 }
 
-/// Returns the annotation, its value, and the word for what was done; `uid` is that of the colour that starts.
+/// Returns the annotation, its value, and the word for what was done. `uid` is that of the starting colour.
 ///
 /// # Errors
-/// When nothing is under way that it could be said of.
+/// If no switch is in a state to which the decision applies.
 fn decide(
     resource: &FlinkBlueGreenDeployment,
     uid: Option<&str>,

@@ -1,6 +1,6 @@
-//! Texts made from the command line itself: help, `docs/commands.md`, and man pages for packages.
+//! Texts generated from the command line itself: help, `docs/commands.md`, and man pages for packages.
 //!
-//! Flags that every command takes are described once, at the root. Below it one line says where.
+//! Flags that every command accepts are described once, at the root. The commands below have a line that refers to it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::args::Cli;
 use super::groups::grouped;
 use super::printer::Printer;
 
-/// Columns of the help texts in the reference.
+/// Width of the help texts in the reference, in columns.
 const WIDTH: usize = 100;
-/// Text at the head of the reference.
+/// Heading of the reference.
 const HEAD: &str = "\
 # Commands
 
 Made from the program by `UPDATE_EXPECT=1 cargo test --test it reference`; `kubectl flink COMMAND --help` prints the same.
 ";
 
-/// Stands in the help of every command for the flags that all of them take.
+/// Line in the help of every command that replaces the common flags.
 const ELSEWHERE: &str =
     "Connection and appearance (-n, --context, -q, …): see `kubectl flink --help`";
 
@@ -47,7 +47,7 @@ fn write(file: &Path, text: &[u8]) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("while writing `{}`", file.display()))
 }
 
-/// The command tree as help shows it: it parses the same, and describes shared flags only at its root.
+/// Returns the command tree as help shows it. It parses the same, and describes shared flags only at its root.
 pub fn described() -> Command {
     let root = Cli::command();
     let shared: Vec<Arg> = root
@@ -58,7 +58,7 @@ pub fn described() -> Command {
     root.mut_subcommands(|command| referring(command, &shared))
 }
 
-/// The command with `shared` hidden in it and all below, and a line that says where they are described.
+/// Hides `shared` in the command and everything below, and adds a line that says where the flags are described.
 fn referring(command: Command, shared: &[Arg]) -> Command {
     let (after, after_long) = (command.get_after_help(), command.get_after_long_help());
     let with_line = |text: &clap::builder::StyledStr| {
@@ -76,8 +76,8 @@ fn referring(command: Command, shared: &[Arg]) -> Command {
     command.mut_subcommands(|below| referring(below, shared))
 }
 
-/// Paragraphs in one line each, which is broken where it is shown and not where the source was. What is
-/// indented, and what stands below a colon, stays as it is.
+/// Joins the lines of each paragraph, so that they wrap where they are shown and not as in the source. Indented lines
+/// and text after a colon keep their breaks.
 fn flowing(text: &str) -> String {
     let mut shown: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -95,7 +95,7 @@ fn flowing(text: &str) -> String {
     shown.join("\n")
 }
 
-/// An example of the command that was meant, the one most like the words that were typed.
+/// Returns the example of the intended command that is most similar to the typed words.
 pub(super) fn example(words: &[String]) -> Option<String> {
     let root = Cli::command();
     let mut meant = &root;
@@ -106,14 +106,14 @@ pub(super) fn example(words: &[String]) -> Option<String> {
         let is_typed = |word: &&str| words.iter().any(|typed| typed == word);
         example.split_whitespace().filter(is_typed).count()
     };
-    // Of those as like as each other the first: it is the simplest.
+    // Prefer the first of equally similar examples, which is the simplest.
     examples(meant).into_iter().rev().max_by_key(likeness)
 }
 
-/// The command lines in the examples of a command.
+/// Returns the command lines in the examples of a command.
 fn examples(command: &Command) -> Vec<String> {
     let help = command.get_after_long_help().or(command.get_after_help());
-    // One that goes on in the next line is a single one all the same.
+    // Join command lines that continue on the next line.
     let help = help.map(ToString::to_string).unwrap_or_default().replace("\\\n", " ");
     let lines = help.lines().filter(|line| line.starts_with(' ')).map(str::trim);
     let lines = lines.filter(|line| !line.starts_with('#') && line.contains("kubectl flink "));
@@ -121,9 +121,9 @@ fn examples(command: &Command) -> Vec<String> {
     lines.map(|it| plain(it).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Returns the help with shared flags left to the root's; any other error as it is.
+/// Shortens help to leave shared flags to the root's; returns any other error unchanged.
 ///
-/// The whole tree is made for it, which a command that is run need not wait for.
+/// This builds the whole tree, which commands that run need not wait for.
 pub(super) fn shortened(error: clap::Error) -> clap::Error {
     if !matches!(
         error.kind(),
@@ -137,7 +137,7 @@ pub(super) fn shortened(error: clap::Error) -> clap::Error {
     }
 }
 
-/// File names and texts of the man pages.
+/// Returns file names and texts of the man pages.
 pub fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut root = described().term_width(WIDTH).bin_name("kubectl-flink");
     root.build();
@@ -152,7 +152,7 @@ pub fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// The reference of all commands, in Markdown.
+/// Returns the reference of all commands, in Markdown.
 pub fn markdown() -> String {
     let mut root = described().term_width(WIDTH);
     root.build();
@@ -165,13 +165,13 @@ pub fn markdown() -> String {
         let help = shown.render_long_help().to_string();
         let marks = "#".repeat((depth + 1).min(4));
         let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-        // Nothing but memory can fail.
+        // Writing to a `String` cannot fail.
         let _written = write!(text, "\n{marks} {title}\n\n```text\n{}\n```\n", help.trim_end());
     }
     text
 }
 
-/// The commands that `--help` shows, each with its words, a command before those below it.
+/// Returns the commands that `--help` shows, each with its full name, parents first.
 fn shown(root: &Command) -> Vec<(String, &Command)> {
     fn add<'a>(path: &str, command: &'a Command, found: &mut Vec<(String, &'a Command)>) {
         found.push((path.to_owned(), command));

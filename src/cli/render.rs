@@ -131,7 +131,7 @@ fn resource_id(deployment: &FlinkDeployment, global: &Global) -> anyhow::Result<
     Ok(id)
 }
 
-/// Refuses what the operator would refuse; everything that is wrong with it is said at once.
+/// Refuses what the operator would refuse, with all problems at once.
 fn refuse_invalid(
     id: &ResourceId,
     deployment: &FlinkDeployment,
@@ -161,8 +161,8 @@ fn refuse_invalid(
     .into())
 }
 
-/// The objects of a first deployment. Ids that the API server and the operator would give are
-/// derived from the name, so that the same manifest always prints the same.
+/// Renders the objects of a first deployment. Ids that the API server and the operator would assign are derived from
+/// the name, so that the same manifest always gives the same output.
 fn render(
     id: &ResourceId,
     deployment: &FlinkDeployment,
@@ -174,25 +174,25 @@ fn render(
     let generation = deployment.metadata.generation.unwrap_or(1);
     let config = deploy_config(operator, id, spec, upgrade_mode, generation)?;
     let submission = Submission {
-        // A job id that the user fixes is the one that the operator would use.
+        // The operator uses a job id that the user has fixed.
         job_id: config.find(&options::FIXED_JOB_ID)?.unwrap_or_else(|| placeholder(id, "job")),
         savepoint_path: job
             .and_then(|job| job.initial_savepoint_path.clone())
             .filter(|path| !path.trim().is_empty()),
         job_result_store_id: uuid(&placeholder(id, "run")),
     };
-    // What the operator has where it runs is not known here.
+    // The operator's own Hadoop configuration is not known here.
     let hadoop_conf = None;
     let input = RenderInput { id, spec, config: &config, submission: &submission, hadoop_conf };
     Ok(render_cluster(&input)?.owned_by(&uuid(&placeholder(id, "deployment"))))
 }
 
-/// Digits that stand for one id of the resource.
+/// Returns digits that replace an id of the resource.
 fn placeholder(id: &ResourceId, purpose: &str) -> String {
     digest(&format!("{}/{}/{purpose}", id.namespace, id.name))
 }
 
-/// kubectl's rule: the manifest may leave the namespace open, but not contradict `-n`.
+/// Applies kubectl's rule: the manifest may omit the namespace, but not contradict `-n`.
 fn namespace(stated: Option<&str>, asked: Option<&str>) -> anyhow::Result<String> {
     match (stated, asked) {
         (Some(stated), Some(asked)) if stated != asked => Err(Failure::new(format!(
@@ -204,13 +204,13 @@ fn namespace(stated: Option<&str>, asked: Option<&str>) -> anyhow::Result<String
     }
 }
 
-/// 32 hexadecimal digits.
+/// Returns 32 hexadecimal digits.
 fn digest(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// The digits in the form of a uuid.
+/// Formats the digits as a UUID.
 fn uuid(digits: &str) -> String {
     let mut uuid = String::new();
     for (index, digit) in digits.chars().enumerate() {

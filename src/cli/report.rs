@@ -1,7 +1,7 @@
-//! `report`: everything that helps to find a fault, in one archive that may be handed on.
+//! `report`: everything that helps to find a problem, in one archive that can be shared.
 //!
-//! Secrets are taken out before anything is written. What may not be read, takes too long or is too big
-//! is left out, and the archive says so: a report under few rights is better than none.
+//! Secrets are removed before anything is written. The archive lists what it leaves out because it may not be read,
+//! takes too long or is too big: a report with few rights is better than none.
 
 mod archive;
 mod collect;
@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{complete, deployment, table};
 
-/// Shown below the flags.
+/// Examples shown below the flags.
 const EXAMPLES: &str = "\
 Examples:
   kubectl flink report orders
@@ -49,7 +49,7 @@ pub struct ReportArgs {
     output: Output<ValueFormat>,
 }
 
-/// A report that was written, as `-o json` shows it.
+/// A written report, as `-o json` shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -60,7 +60,7 @@ struct Written {
     left_out: Vec<String>,
 }
 
-/// Collects, redacts and writes.
+/// Collects, redacts and writes the report.
 pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ReportArgs { name, file, log_lines, timeout, access, output: Output { output } } = args;
     let connection = global.connect().await?;
@@ -70,7 +70,7 @@ pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow
         let time = now.strftime("%Y%m%d-%H%M%S");
         PathBuf::from(format!("flink-report-{}-{time}.zip", present.name()))
     });
-    // Made first: minutes of collecting must not end at a file that cannot be written.
+    // Create the file first: collecting takes minutes, and must not end with a file that cannot be written.
     let mut archive = Archive::create(&file).map_err(|error| {
         Failure::new(format!("cannot create `{}`: {error}", file.display()))
             .hint("choose another file with --file")
@@ -89,7 +89,7 @@ pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow
     let (entries, left_out, bytes) = match outcome {
         Ok(written) => written,
         Err(error) => {
-            // Half an archive helps nobody.
+            // An incomplete archive is useless.
             drop(std::fs::remove_file(&file));
             return Err(error).with_context(|| format!("while writing `{}`", file.display()));
         }

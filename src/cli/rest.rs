@@ -1,4 +1,4 @@
-//! `rest`: one request to the REST API of a JobManager, on the way that the other commands go.
+//! `rest`: sends one request to a JobManager's REST API, connected like other commands.
 
 use clap::Args;
 use http::Method;
@@ -50,7 +50,7 @@ fn method(text: &str) -> Result<Method, String> {
     }
 }
 
-/// Makes the request and prints the answer.
+/// Sends the request and prints the answer.
 pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestArgs { name, method, path, data, yes, access, output: Output { output } } = args;
     let data = data.map(|text| body(&text)).transpose()?;
@@ -81,7 +81,8 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
     }
 }
 
-/// True if the request does more than ask. Flink ends jobs by GET below `yarn-cancel` and `yarn-stop`.
+/// Returns true if the request may change something. Flink stops jobs on GET requests below `yarn-cancel` and
+/// `yarn-stop`.
 pub(super) fn changes(method: &Method, path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     method != Method::GET || path.contains('%') || path.split('/').any(|it| it.starts_with("yarn-"))
@@ -94,15 +95,15 @@ fn body(text: &str) -> Result<Value, Failure> {
     })
 }
 
-/// True for a path, with its query, that leads to nothing but Flink's own interface.
+/// Returns true for a path, optionally with a query, that cannot lead outside Flink's API.
 pub(super) fn is_path(path: &str) -> bool {
     path.starts_with('/')
-        // URLs take `\\` for a slash.
+        // URL parsers treat `\\` as a slash.
         && path.chars().all(|c| c.is_ascii_graphic() && c != '\\')
         && !path.split(['/', '?']).any(|part| part == "..")
 }
 
-/// The path with the job's id in it.
+/// Returns the path with the job's id substituted.
 fn resolved(path: &str, job_id: Option<&str>, name: &str) -> Result<String, Failure> {
     if !is_path(path) {
         return Err(Failure::usage(format!("`{path}` is not a path of Flink's REST API"))

@@ -1,4 +1,4 @@
-//! `restart`: stops a job or a session cluster and starts it again, by a new `restartNonce`.
+//! `restart`: stops and starts a job or a session cluster by setting a new `restartNonce`.
 
 use clap::Args;
 use serde_json::json;

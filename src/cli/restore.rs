@@ -1,8 +1,7 @@
-//! `restore`: starts a job again from a state that is named.
+//! `restore`: restarts a job from a given state.
 //!
-//! The state that the job has now is left behind, so everything that is in doubt is asked, each
-//! question with a flag of its own: newer state, a path that cannot be looked into, a snapshot of
-//! another job. What is known to be wrong is refused.
+//! The job's current state is left behind, so every doubt is a question with a flag of its own: newer state, a path
+//! that cannot be checked, a snapshot of another job. Known errors are refused.
 
 mod source;
 
@@ -24,9 +23,9 @@ use config::{FlinkConfig, OperatorConfig};
 use source::Source;
 use state::references::is_checkpoint_of;
 
-/// How long a storage may take to show the savepoint; longer ones are as if out of reach.
+/// How long reading a savepoint's folder may take; slower storage is treated as out of reach.
 const LOOK_MAX: Duration = Duration::from_secs(20);
-/// File that makes a folder a savepoint or a checkpoint.
+/// File that identifies a folder as a savepoint or checkpoint.
 const METADATA: &str = "_metadata";
 
 /// Arguments of `restore`.
@@ -85,11 +84,11 @@ pub struct RestoreFlags {
 enum Look {
     Found,
     Absent,
-    /// Why it cannot be said.
+    /// Why the path could not be checked.
     OutOfReach(String),
 }
 
-/// Finds the state, asks what is to be asked, and writes where the job is to start from.
+/// Finds the state, asks for the necessary confirmations, and sets where the job starts from.
 pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestoreArgs { name, from, flags } = args;
     let connection = global.connect().await?;
@@ -98,7 +97,7 @@ pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyho
     restore(&connection, &present, source, flags, printer).await
 }
 
-/// Restores the job that a snapshot was taken of.
+/// Restores the job that the snapshot was taken of.
 pub(super) async fn snapshot(
     args: SnapshotArgs,
     global: &Global,
@@ -138,7 +137,7 @@ async fn restore(
         .into());
     }
     let Source { path, what, taken_at, of } = source;
-    // Flink takes the file for the directory, too; looking into it needs the directory.
+    // Flink accepts the file instead of the directory, but checking it needs the directory.
     let path = path.strip_suffix("/_metadata").map(str::to_owned).unwrap_or(path);
     if is_on_its_way(present) {
         return Err(Failure::new(format!(
@@ -205,14 +204,14 @@ async fn restore(
     edit::send(connection, present, &wanted, "restored", change, printer).await
 }
 
-/// A savepoint of either colour is one of the blue/green deployment.
+/// A savepoint of either colour belongs to the blue/green deployment.
 fn is_colour_of(name: &str, present: &Deployment) -> bool {
     let stored = present.stored();
     let is_it = |colour: Colour| colour.child_of(stored.name()) == name;
     stored.is_blue_green() && Colour::ALL.into_iter().any(is_it)
 }
 
-/// Tells of newer state that the job loses, as a sentence; nothing where it never ran.
+/// Describes the newer state that the job loses, as a sentence; `None` if it never ran.
 fn left_behind(
     present: &Deployment,
     what: &str,
@@ -230,8 +229,8 @@ fn left_behind(
     ))
 }
 
-/// True if an upgrade, a suspension or a rollback is under way: a restore would come too late for it,
-/// and be taken for done. One that ended in an error waits for a word of its user.
+/// Returns true while an upgrade, a suspension or a rollback is under way. A restore would come too late for it, and
+/// would be considered done. After an error, the operation waits for its user, and a restore is possible.
 fn is_on_its_way(present: &Deployment) -> bool {
     let of_status = |path: &str| present.0.pointer(path).and_then(Value::as_str);
     let is_moving = matches!(
@@ -246,14 +245,14 @@ fn is_on_its_way(present: &Deployment) -> bool {
     is_moving && of_status("/status/error").is_none_or(str::is_empty)
 }
 
-/// True if the path is a checkpoint that the running job took: it need not live until it is needed.
+/// Returns true if the path is a checkpoint of the running job, which may be deleted before it is used.
 fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
     let is_over = matches!(present.job_state(), Some("FINISHED" | "FAILED" | "CANCELED"));
     let is_stopped = present.lifecycle() == Some("SUSPENDED") || is_over;
     !is_stopped && present.job_id().is_some_and(|id| is_checkpoint_of(path, id))
 }
 
-/// Looks for the savepoint as the operator would reach it: with the job's own options.
+/// Checks the path as the operator would, with the job's own options.
 async fn look(present: &Deployment, path: &str) -> Look {
     let own = present.flink_config();
     let operator: FlinkConfig = OperatorConfig::default().base;

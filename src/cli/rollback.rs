@@ -1,7 +1,7 @@
-//! `rollback`: writes an earlier spec again, with everything that keeps the state.
+//! `rollback`: writes an earlier spec again and keeps the state.
 //!
-//! It is an ordinary upgrade to an old spec: the job goes on from its present state, as
-//! `upgradeMode` says. What to write is decided in `state::revision`.
+//! It is an ordinary upgrade to an old spec: the job continues from its present state, as `upgradeMode` says.
+//! `state::revision` decides what to write.
 
 use anstyle::Style;
 use clap::Args;
@@ -21,7 +21,7 @@ use ::state::revision::{self, Autoscaled, Revision};
 use clients::cluster::{Error, apply, autoscaler, revisions};
 use validation::extension::mutation;
 
-/// Lines around a difference.
+/// Lines of context around a difference.
 const CONTEXT_LINES: usize = 2;
 
 /// Arguments of `rollback`.
@@ -83,7 +83,7 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     }
     let written = match dry_run {
         DryRunMode::Client => object,
-        // With the resource version as read, so that nobody's change in between is lost.
+        // Sends the resource version that was read, so that a concurrent change is not overwritten.
         DryRunMode::None | DryRunMode::Server => {
             apply::replace(&connection.client, &object, change::writer(dry_run)).await?
         }
@@ -96,8 +96,8 @@ fn is_session(spec: &Value) -> bool {
     spec.get("job").is_none_or(Value::is_null)
 }
 
-/// Reads what the autoscaler has in force: the operator's defaults may have switched it on. If it
-/// cannot be read it may be anything.
+/// Returns what the autoscaler currently sets; the operator's defaults may have enabled it. If its data cannot be
+/// parsed, it may have set anything.
 async fn autoscaled(
     connection: &Connection,
     present: &Deployment,
@@ -125,7 +125,7 @@ async fn autoscaled(
     })
 }
 
-/// The revision asked for, or the newest one that would change something.
+/// Returns the requested revision, or the newest one that would change something.
 fn choose<'a>(
     name: &str,
     present: &Value,
@@ -165,7 +165,7 @@ fn choose<'a>(
     }
 }
 
-/// Says on stderr what would change.
+/// Prints on stderr what would change.
 fn show(name: &str, present: &Value, target: &Revision, rollback: &Value, printer: &Printer) {
     printer.note(format_args!(
         "`{name}` goes back to revision {}, from {}:",
@@ -174,7 +174,7 @@ fn show(name: &str, present: &Value, target: &Revision, rollback: &Value, printe
     printer.note(difference(present, rollback).trim_end());
 }
 
-/// The two specs as YAML, line by line, fields in the order of the present one; without secrets.
+/// Returns a line diff of the two specs as YAML, with sorted fields and without secrets.
 fn difference(present: &Value, wanted: &Value) -> String {
     let yaml = |spec: &Value| {
         serde_yaml::to_string(&sorted(&equivalent::spec_without_secrets(spec))).unwrap_or_default()
@@ -200,7 +200,7 @@ fn difference(present: &Value, wanted: &Value) -> String {
     if text.is_empty() { "  only secrets, which are not shown".to_owned() } else { text }
 }
 
-/// With keys in one order, so that only real differences show.
+/// Sorts the keys and drops nulls, so that only real differences show.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,8 +1,8 @@
-//! `run`: a jar as a job of a session cluster, without an image of its own.
+//! `run`: runs a jar as a job of a session cluster, without an image of its own.
 //!
-//! The job is a `FlinkSessionJob` like any other, so that the operator upgrades and restarts it: its
-//! jar must be where the operator can fetch it, and one of this machine is put there first, under a
-//! name that changes with its content. `--direct` hands a jar to Flink alone, and says what is lost.
+//! The job is an ordinary `FlinkSessionJob`, which the operator upgrades and restarts. Its jar must be where the
+//! operator can fetch it, so a local one is uploaded first, under a name that depends on its content. `--direct`
+//! submits a jar to Flink only, and warns about what that loses.
 
 use std::path::{Path, PathBuf};
 
@@ -31,11 +31,11 @@ use clients::flink::jars::{RunAnswer, RunRequest};
 use clients::flink::{Deadlines, new_trigger_id};
 use config::OperatorConfig;
 
-/// Largest jar of this machine, which is held in memory on its way.
+/// Maximum size of a local jar in bytes; the upload holds it in memory.
 const JAR_BYTES_MAX: u64 = 1 << 30;
-/// Longest name that is made of a jar's; room is left for what is added to it.
+/// Maximum length of a name derived from a jar's; leaves room for suffixes.
 const NAME_CHARS_MAX: usize = 45;
-/// Bytes of the sum that tells one content of a jar from another.
+/// Number of bytes of the checksum that distinguishes the contents of jars.
 const SUM_BYTES: usize = 6;
 
 /// Arguments of `run`.
@@ -92,11 +92,11 @@ pub struct RunArgs {
     args: Vec<String>,
 }
 
-/// Runs the jar in one of the two ways.
+/// Runs the jar, through the operator or directly.
 pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let is_here = !args.jar.contains("://");
     where_from(&args, is_here)?;
-    // Before anything is connected: a file that is not there needs no cluster to be seen.
+    // Read the jar before connecting, because a missing file needs no cluster to be noticed.
     let here = if is_here { Some(read_jar(Path::new(&args.jar)).await?) } else { None };
     let connection = global.connect().await?;
     let cluster = deployment::fetch(&connection, &args.on).await?;
@@ -115,7 +115,7 @@ pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::R
     }
 }
 
-/// Fails unless whoever runs the jar can get at it.
+/// Fails unless the jar is where the operator, or Flink, can read it.
 fn where_from(args: &RunArgs, is_here: bool) -> Result<(), Failure> {
     match (is_here, args.direct, &args.stage) {
         (true, false, None) => Err(Failure::usage(format!(
@@ -132,9 +132,9 @@ fn where_from(args: &RunArgs, is_here: bool) -> Result<(), Failure> {
     }
 }
 
-/// A jar of this machine.
+/// A local jar.
 struct Jar {
-    /// Of letters that are safe in every URI and file system, with `.jar` at its end.
+    /// Consists of characters that are safe in every URI and file system, and ends in `.jar`.
     file_name: String,
     content: bytes::Bytes,
 }
@@ -148,7 +148,7 @@ async fn read_jar(path: &Path) -> anyhow::Result<Jar> {
     if content.len() as u64 > JAR_BYTES_MAX {
         return Err(Failure::new(format!("`{shown}` is larger than {JAR_BYTES_MAX} bytes")).into());
     }
-    // A jar is a zip archive; anything else Flink would refuse much later.
+    // A jar is a zip archive. Flink would reject anything else much later.
     if !content.starts_with(b"PK") {
         return Err(Failure::new(format!("`{shown}` is not a jar: it is not a zip file")).into());
     }
@@ -159,7 +159,7 @@ async fn read_jar(path: &Path) -> anyhow::Result<Jar> {
 }
 
 impl Jar {
-    /// Its name with a sum of its content: another content is another file, and the same one the same.
+    /// Returns its name with a checksum of the content, so that different contents have different names.
     fn staged_name(&self) -> String {
         let sum = Sha256::digest(&self.content);
         let digits = sum.iter().take(SUM_BYTES).map(|byte| format!("{byte:02x}"));
@@ -168,7 +168,7 @@ impl Jar {
     }
 }
 
-/// As a `FlinkSessionJob`, checked like one of a manifest.
+/// Applies the job as a `FlinkSessionJob`, with the same checks as for a manifest.
 async fn declared(
     args: &RunArgs,
     here: Option<Jar>,
@@ -221,7 +221,7 @@ async fn declared(
     deploy::send_all(&checked, &connection, args.force_conflicts, args.change, printer).await
 }
 
-/// Puts the jar where the operator fetches it.
+/// Uploads the jar to where the operator fetches it.
 async fn put(
     args: &RunArgs,
     jar: Jar,
@@ -243,7 +243,7 @@ async fn put(
     })
 }
 
-/// Lays the flags over what is there: an upgrade to another jar keeps the rest.
+/// Applies the flags on top of the stored object: an upgrade to another jar keeps the rest.
 fn manifest(
     args: &RunArgs,
     name: &str,
@@ -274,7 +274,7 @@ fn manifest(
     })
 }
 
-/// A name for the resource from that of the jar: `target/My_Job-1.4.jar` is `my-job-1-4`.
+/// Derives the resource's name from that of the jar: `target/My_Job-1.4.jar` becomes `my-job-1-4`.
 fn name_of(jar: &str) -> String {
     let end = jar.find(['?', '#']).unwrap_or(jar.len());
     let file = jar[..end].trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -288,7 +288,7 @@ fn name_of(jar: &str) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-/// By Flink alone: uploaded, run, and known to nobody else.
+/// Uploads and runs the jar with Flink only; the operator does not know the job.
 async fn direct(
     args: &RunArgs,
     jar: Jar,
@@ -320,7 +320,7 @@ async fn direct(
         configuration: std::collections::BTreeMap::new(),
     };
     let answer = client.run_jar(&uploaded, version, &request).await;
-    // The job has its own copy; a jar that stays takes room and does no harm.
+    // The job has its own copy; a leftover jar only takes space.
     if let Err(error) = client.delete_jar(&uploaded).await {
         tracing::debug!(%error, "could not delete the uploaded jar");
     }

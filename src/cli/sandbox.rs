@@ -1,4 +1,4 @@
-//! `kubectl flink sandbox`: a real one-node Kubernetes on this machine.
+//! `kubectl flink sandbox`: a real single-node Kubernetes on this machine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -318,12 +318,12 @@ async fn flink_image(args: FlinkImageArgs, printer: &Printer) -> anyhow::Result<
     Ok(())
 }
 
-/// A bar or spinner where a person looks on, else a line for each step.
+/// Returns a bar or spinner on a terminal, else one line per step.
 fn progress<'a>(printer: &Printer, lines: &'a (dyn Fn(&str) + Sync)) -> Progress<'a> {
     if printer.terminals().error { Progress::Terminal } else { Progress::Lines(lines) }
 }
 
-/// Prints `value` where a form for values is wanted; whether it did.
+/// Prints `value` if an output format is set. Returns true if it did.
 fn print_value(
     output: Output<ValueFormat>,
     value: &impl serde::Serialize,
@@ -342,7 +342,7 @@ fn failure(error: Error) -> anyhow::Error {
     };
     let failure = error.hints().into_iter().fold(failure, Failure::hint);
     match error {
-        // The text has what they say already.
+        // The message already contains the text of these errors.
         Error::Missing(_) | Error::Refused(_) => failure.into(),
         other => failure.caused_by(other).into(),
     }

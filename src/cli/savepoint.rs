@@ -1,7 +1,7 @@
-//! `savepoint`: takes one now and prints its path.
+//! `savepoint`: takes a savepoint and prints its path.
 //!
-//! Where an operator takes snapshots it is asked to, by a resource that stays as the record; else
-//! Flink itself is asked.
+//! If an operator handles snapshots, it takes the savepoint, by a resource that remains as the record; otherwise the
+//! request goes to Flink itself.
 
 mod inspect;
 mod resource;
@@ -24,7 +24,7 @@ use clients::flink::savepoints::{SavepointRequest, SavepointStatus, StopRequest}
 use clients::flink::{self, Client, Deadlines, new_trigger_id};
 use resource::{Outcome, Wanted};
 
-/// First pause between two questions after the savepoint; doubled up to [`POLL_MAX`].
+/// First pause between status requests; doubled up to [`POLL_MAX`].
 const POLL_MIN: Duration = Duration::from_millis(100);
 const POLL_MAX: Duration = Duration::from_secs(2);
 
@@ -55,7 +55,7 @@ enum Action {
     Inspect(inspect::InspectArgs),
 }
 
-/// Takes a savepoint, or does what else was asked for.
+/// Takes a savepoint, or runs the subcommand.
 pub async fn dispatch(
     args: SavepointCommand,
     global: &Global,
@@ -73,7 +73,7 @@ pub async fn dispatch(
 #[derive(Args)]
 pub struct SavepointArgs {
     /// The FlinkDeployment, sessionjob/NAME or bluegreen/NAME
-    // Absent beside another command alone.
+    // `None` only if a subcommand is given.
     #[arg(required = true, add = complete::deployments())]
     name: Option<String>,
     /// Directory for the savepoint; default: execution.checkpointing.savepoint-dir of the job
@@ -192,7 +192,7 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
     Ok(())
 }
 
-/// The job's id, where a savepoint of it can be taken.
+/// Returns the job's id if a savepoint of it can be taken.
 pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
     let name = deployment.name();
     if deployment.is_session() {
@@ -211,20 +211,20 @@ pub fn running_job(deployment: &Deployment) -> Result<&str, Failure> {
     }
 }
 
-/// Which savepoint to take.
+/// The savepoint to take.
 pub struct Order {
-    /// Whose job it is, for people.
+    /// Name of the job's resource, for messages.
     pub name: String,
     pub job_id: String,
-    /// Target directory; absent leaves it to the job's configuration.
+    /// Target directory; `None` for the job's configured one.
     pub path: Option<String>,
     pub format: SavepointFormatType,
-    /// Stop the job at the savepoint, so that nothing is processed after it.
+    /// Stops the job with the savepoint, so that nothing is processed after it.
     pub stops_job: bool,
     pub timeout: Duration,
 }
 
-/// Takes the savepoint and returns where it is; `deployment` is the one whose JobManager has the job.
+/// Takes the savepoint and returns its location. `deployment` is the one whose JobManager runs the job.
 pub async fn take(
     connection: &Connection,
     deployment: &Deployment,
@@ -254,7 +254,7 @@ async fn trigger(client: &Client, order: &Order, trigger_id: &str) -> Result<(),
     }
 }
 
-/// Asks until the savepoint is there, has failed, or the time is over.
+/// Polls until the savepoint is complete, has failed, or the timeout expires.
 async fn follow(
     client: &Client,
     name: &str,
@@ -318,12 +318,12 @@ async fn follow(
     }
 }
 
-/// The first line of a Java stack trace says what happened.
+/// Returns the first line of a Java stack trace, which says what happened.
 fn summary<'a>(stack_trace: &'a str, class: &'a str) -> &'a str {
     stack_trace.lines().next().map(str::trim).filter(|line| !line.is_empty()).unwrap_or(class)
 }
 
-/// Adds what would help against Flink's refusals.
+/// Adds a hint to Flink's error.
 fn explain(name: &str, error: flink::Error) -> anyhow::Error {
     let text = error.to_string();
     let failure = Failure::new(format!("the savepoint of `{name}` was not taken")).caused_by(error);

@@ -1,4 +1,4 @@
-//! `scale`: parallelism of a job or of single vertices, and TaskManagers of a standalone cluster.
+//! `scale`: changes the parallelism of a job or of single vertices, or the TaskManagers of a standalone cluster.
 
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use config::options;
 use config::options::autoscaler;
 use config::structure::join_map;
 
-/// Characters of a vertex id.
+/// Number of characters in a vertex id.
 const VERTEX_ID_LENGTH: usize = 32;
 
 /// Arguments of `scale`.
@@ -124,7 +124,7 @@ fn check_task_managers(present: &Deployment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The vertices of the running job; nothing where they cannot be known.
+/// Returns the vertices of the running job; `None` if they cannot be read.
 async fn vertices(
     connection: &Connection,
     present: &Deployment,
@@ -155,7 +155,7 @@ async fn vertices(
     }
 }
 
-/// The id of the vertex that is meant, where it may have so many subtasks.
+/// Returns the id of the given vertex if it may have this many subtasks.
 fn resolve(
     present: &Deployment,
     known: Option<&[Vertex]>,
@@ -191,7 +191,7 @@ fn resolve(
     }
 }
 
-/// The overrides that the spec has, with these.
+/// Adds the overrides to those in the spec.
 fn overrides_patch(present: &Deployment, ids: &[(String, i32)]) -> anyhow::Result<Value> {
     let option = &options::PARALLELISM_OVERRIDES;
     let mut overrides = present.flink_config().find(option)?.unwrap_or_default();

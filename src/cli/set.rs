@@ -1,4 +1,4 @@
-//! `set`: one field of a spec, without an editor and without a manifest.
+//! `set`: changes one field of a spec, without an editor or a manifest.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -82,7 +82,7 @@ struct ArgsArgs {
     flags: EditFlags,
 }
 
-/// One option on the command line; without a value it goes.
+/// One option on the command line; `None` removes it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Setting {
     pub(super) key: String,
@@ -144,8 +144,8 @@ fn refuse_session(present: &Deployment) -> Result<(), Failure> {
     .hint("change its jobs instead; to list them: kubectl flink list"))
 }
 
-/// A merge patch of `spec.flinkConfiguration`. An option stays where the spec has it, flat or
-/// nested: in both forms at once it would be there twice.
+/// Returns a merge patch of `spec.flinkConfiguration`. An option keeps the form it has in the spec, flat or nested;
+/// otherwise it would be there twice.
 pub(super) fn configuration_patch(
     present: &Deployment,
     settings: &[Setting],
@@ -191,7 +191,7 @@ pub(super) fn configuration_patch(
     Ok(patch)
 }
 
-/// True if more options, and not a value, stand under the key.
+/// Returns true if the key holds further options rather than a value.
 fn has_options_below(configuration: &Map<String, Value>, key: &str) -> bool {
     configuration.iter().any(|(name, value)| {
         let Value::Object(inner) = value else { return false };
@@ -200,7 +200,7 @@ fn has_options_below(configuration: &Map<String, Value>, key: &str) -> bool {
     })
 }
 
-/// Every way down the configuration that leads to the option.
+/// Returns every path in the configuration that leads to the option.
 fn places(configuration: &Map<String, Value>, key: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (name, value) in configuration {

@@ -1,11 +1,11 @@
-//! How a command that runs until it is ended hears of it.
+//! Signals that end long-running commands.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Ends on Ctrl-C and on SIGTERM.
+/// Waits for Ctrl-C or SIGTERM.
 pub(super) async fn asked_to_stop() {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
@@ -16,8 +16,7 @@ pub(super) async fn asked_to_stop() {
     }
 }
 
-/// Signals since this was made, for commands that have something to tidy up: a signal that comes while
-/// nobody waits for one is not lost.
+/// Signals received since this was created, for commands that have to clean up. None is lost while no one waits.
 #[derive(Debug)]
 pub(super) struct Signals(watch::Receiver<Heard>);
 
@@ -25,12 +24,12 @@ pub(super) struct Signals(watch::Receiver<Heard>);
 struct Heard {
     /// How often Ctrl-C was pressed.
     interrupts: usize,
-    /// By SIGTERM, or because the terminal went.
+    /// By SIGTERM, or because the terminal was closed.
     is_told_to_leave: bool,
 }
 
 impl Signals {
-    /// Listens from now on, as long as this lives.
+    /// Starts to listen, until this is dropped.
     pub(super) fn listen() -> io::Result<Self> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -50,12 +49,12 @@ impl Signals {
         Ok(Self(heard))
     }
 
-    /// How often Ctrl-C was pressed so far.
+    /// Returns how often Ctrl-C was pressed so far.
     pub(super) fn interrupts(&self) -> usize {
         self.0.borrow().interrupts
     }
 
-    /// Ends when Ctrl-C was pressed more often than so, or when all is to end.
+    /// Waits until Ctrl-C was pressed more than `interrupts` times, or the process must end.
     pub(super) async fn after(&self, interrupts: usize) {
         let came = |heard: &Heard| heard.is_told_to_leave || heard.interrupts > interrupts;
         if self.0.clone().wait_for(came).await.is_err() {

@@ -1,7 +1,7 @@
 //! `snapshots`: the savepoints and checkpoints of jobs, and what still refers to each.
 //!
-//! They are found where the operator looks for them: `FlinkStateSnapshot` resources, the deprecated
-//! history in a job's status, and the last checkpoint that a running job has completed.
+//! They come from the same places that the operator reads: `FlinkStateSnapshot` resources, the deprecated history in a
+//! job's status, and the last checkpoint that a running job has completed.
 
 mod dispose;
 mod gc;
@@ -71,7 +71,7 @@ Examples:
     Gc(gc::GcArgs),
 }
 
-/// Does what is asked for.
+/// Runs the subcommand.
 pub async fn run(args: SnapshotsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let SnapshotsArgs { action, list } = args;
     let Some(action) = action else { return list::run(list, global, printer).await };

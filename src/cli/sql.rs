@@ -1,7 +1,7 @@
-//! `sql`: statements in a session cluster, through a SQL gateway beside it.
+//! `sql`: runs statements in a session cluster, through a SQL gateway next to it.
 //!
-//! The gateway is a pod that is made for the session and goes with it. Queries end with the session;
-//! jobs that write tables go on, and it is said how to see and stop them.
+//! The gateway is a pod that is created for the session and removed with it. Queries end with the session. Jobs that
+//! write tables continue, and the command says how to see and stop them.
 
 mod gateway;
 mod interactive;
@@ -30,13 +30,13 @@ use output::ResultFormat;
 use session::Runner;
 use statements::{Open, Statement};
 
-/// Largest script, which is held in memory.
+/// Maximum size of a script in bytes; it is held in memory.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How the gateway's log names the session.
+/// Name of the session in the gateway's log.
 const SESSION_NAME: &str = "kubectl-flink";
-/// The first Flink version whose gateway says enough about results.
+/// First Flink version whose gateway reports enough about results.
 const VERSION_MIN: FlinkVersion = FlinkVersion::V1_17;
-/// How messages name what comes in.
+/// Name of stdin in messages.
 const INPUT: &str = "<stdin>";
 const NO_DRY_RUN: DryRunMode = DryRunMode::None;
 
@@ -99,7 +99,7 @@ enum Source {
 /// Runs the session to its end.
 pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let dry_run = args.dry_run.dry_run;
-    // Before anything is connected: a script that is not there needs no cluster to be seen.
+    // Read the script before connecting, because a missing file needs no cluster to be noticed.
     let source = if dry_run == NO_DRY_RUN { source(&args, printer).await? } else { Source::Typed };
     let connection = global.connect().await?;
     let cluster = session_cluster(&connection, &args.session_cluster).await?;
@@ -121,7 +121,7 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
             .note(format_args!("no gateway was created and nothing was run{}", dry_run.suffix()));
         return Ok(());
     }
-    // From here on there is something to tidy up.
+    // From here on there is something to clean up.
     let signals = Signals::listen().context("while preparing to be stopped")?;
     let limits = (args.start_timeout, &signals);
     let gateway = gateway::start(&connection, &cluster, &manifests, wish, limits, printer).await?;
@@ -137,7 +137,7 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
     result
 }
 
-/// Opens a session, carries the statements out, and ends it.
+/// Opens a session, runs the statements, and closes it.
 async fn session(
     args: &SqlArgs,
     gateway: &gateway::Gateway,
@@ -171,7 +171,7 @@ async fn session(
     result
 }
 
-/// The cluster, which has to be one that takes jobs.
+/// Returns the cluster if it is one that accepts jobs.
 async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
     let cluster = deployment::fetch(connection, name).await?;
     let shown = cluster.shown_name();
@@ -218,7 +218,7 @@ async fn source(args: &SqlArgs, printer: &Printer) -> anyhow::Result<Source> {
         let name = name.to_owned();
         tokio::task::spawn_blocking(move || read(&name))
     };
-    // Whoever gives up the input gives up the command.
+    // Interrupting the input ends the command.
     let text = read.await.context("while reading the script")??;
     let statements = all_of(name, &text)?;
     if statements.is_empty() {
@@ -227,7 +227,7 @@ async fn source(args: &SqlArgs, printer: &Printer) -> anyhow::Result<Source> {
     Ok(Source::Script { name: name.to_owned(), statements })
 }
 
-/// Those of `-e`, each ended by its own end.
+/// Returns the statements of all `-e` flags; the end of a flag ends its last statement.
 fn typed_as_flags(flags: &[String]) -> anyhow::Result<Source> {
     let mut statements = Vec::new();
     for flag in flags {
@@ -239,7 +239,7 @@ fn typed_as_flags(flags: &[String]) -> anyhow::Result<Source> {
     Ok(Source::Script { name: "-e".to_owned(), statements })
 }
 
-/// The statements of a script, the last with or without its semicolon.
+/// Returns the statements of a script, the last with or without its semicolon.
 fn all_of(name: &str, text: &str) -> Result<Vec<Statement>, Failure> {
     let split = statements::split(text);
     if let Some(Open { what, line }) = split.open {

@@ -1,7 +1,7 @@
 //! `status`: one deployment with all its parts, or a table of many.
 //!
-//! The table asks the API server for the two kinds and nothing else, so that it is as quick as
-//! `kubectl get`. The tree asks everything that it needs at the same time.
+//! The table only reads the resources themselves, so it is as quick as `kubectl get`. The tree makes all its requests
+//! concurrently.
 
 mod advice;
 mod draw;
@@ -28,9 +28,9 @@ use clients::flink::access::Access;
 
 pub(super) use draw::Node;
 
-/// Characters of an error in the table.
+/// Maximum length of an error in the table, in characters.
 const ERROR_WIDTH: usize = 60;
-/// Columns that a narrow terminal goes without, the first one first.
+/// Columns that a narrow terminal leaves out, in this order.
 const DISPENSABLE: [&str; 6] =
     ["UPGRADE MODE", "VERSION", "AGE", "ERROR", "JOB STATUS", "NAMESPACE"];
 
@@ -73,7 +73,7 @@ struct Listing<'a> {
     is_wide: bool,
 }
 
-/// Prints the status, once or over time.
+/// Prints the status once, or follows it.
 pub async fn run(args: StatusArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let StatusArgs { name, all_namespaces, selector, watch, access, output: Output { output } } =
         args;
@@ -129,7 +129,7 @@ async fn show_one(
     Ok(())
 }
 
-/// How trees are drawn.
+/// How to draw trees.
 #[derive(Clone, Copy)]
 struct Layout {
     is_wide: bool,
@@ -137,7 +137,7 @@ struct Layout {
     now: Timestamp,
 }
 
-/// The tree of a deployment, or those of both colours of a blue/green deployment, that which serves first.
+/// Returns the tree of a deployment, or those of both colours of a blue/green deployment, the serving one first.
 async fn view(
     connection: &Connection,
     name: &str,
@@ -158,8 +158,8 @@ async fn view(
     Ok(text)
 }
 
-/// What hangs below a deployment that was read, or below a blue/green deployment: the trees of its colours. Errors and
-/// events are left out.
+/// Returns the nodes below a deployment; for a blue/green deployment, the trees of its colours. Errors and events are
+/// left out.
 pub(super) async fn parts(
     connection: &Connection,
     object: &Deployment,
@@ -180,12 +180,12 @@ pub(super) async fn parts(
     Ok(nodes)
 }
 
-/// A pod as it stands in a tree: name, state and age.
+/// Formats a pod for a tree: name, state and age.
 pub(super) fn pod(pod: &Pod, now: Timestamp) -> String {
     tree::pod_node(pod, false, now).label
 }
 
-/// What is above the colours: which one serves, and what is waited for.
+/// Returns the node above the colours: which one serves, and what the deployment waits for.
 fn blue_green(parent: &Deployment) -> Node {
     let serving = parent.condition(SERVING).and_then(|it| it["message"].as_str());
     let error = parent.error().map(|error| format!("Error: {error}"));
@@ -194,7 +194,7 @@ fn blue_green(parent: &Deployment) -> Node {
     Node::with(label, lines.map(Node::leaf).collect())
 }
 
-/// Follows all deployments that a list covers.
+/// Follows all deployments of a list.
 pub(super) async fn watch_many(
     connection: &Connection,
     scope: Scope<'_>,
@@ -213,15 +213,15 @@ fn watch_is_a_view() -> Failure {
     Failure::usage("--watch does not support -o; leave it out, or use: kubectl get -w -o …")
 }
 
-/// Columns of a list beside those that every list has.
+/// Optional columns of a list.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Columns {
     pub(super) is_wide: bool,
-    /// How far each upgrade is.
+    /// Adds the phase of each upgrade.
     pub(super) has_upgrades: bool,
 }
 
-/// A line each; columns that do not fit into `width` are left out, the least needed first.
+/// Formats one line per deployment. Columns that do not fit into `width` are left out, the least important first.
 pub(super) fn list_table(
     deployments: &[&Deployment],
     scope: Scope<'_>,
@@ -293,7 +293,7 @@ fn row(
     cells
 }
 
-/// The first characters, with a mark where more follow.
+/// Truncates a text and marks that it continues.
 fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them: no lines, three spaces between columns.
+//! Tables as kubectl prints them: no borders, three spaces between columns.
 
 use comfy_table::{Table, presets};
 use dialoguer::console::{measure_text_width, truncate_str};
@@ -7,14 +7,13 @@ use jiff::tz::TimeZone;
 
 /// Spaces between columns.
 const GAP: u16 = 3;
-/// Length that a cut cell keeps at least.
+/// Minimum width of a cell that [`cut`] shortens.
 const CUT_MIN: usize = 20;
 
-/// Stands for a column of a coloured cell while columns are laid out; of private use, so that no name
-/// has it.
+/// Placeholder for one column of a coloured cell during layout. It is from a private use area, so no name contains it.
 const HELD: char = '\u{e000}';
 
-/// A table with capital headers; an empty one has no lines.
+/// Formats a table with the headers; a table without rows is empty.
 pub fn render(headers: &[&str], mut rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
@@ -28,7 +27,8 @@ pub fn render(headers: &[&str], mut rows: Vec<Vec<String>>) -> String {
     put_back(&table.trim_fmt(), coloured)
 }
 
-/// Takes coloured cells out, in the order of reading: the layout would count their codes as columns.
+/// Replaces coloured cells by placeholders and returns them in reading order, because the layout would include their
+/// codes in the width.
 fn hold_coloured(rows: &mut [Vec<String>]) -> Vec<String> {
     let mut coloured = Vec::new();
     for cell in rows.iter_mut().flatten() {
@@ -41,7 +41,7 @@ fn hold_coloured(rows: &mut [Vec<String>]) -> Vec<String> {
     coloured
 }
 
-/// Puts them where they were.
+/// Puts the coloured cells back in place.
 fn put_back(table: &str, coloured: Vec<String>) -> String {
     let mut text = String::with_capacity(table.len());
     let mut rest = table;
@@ -55,8 +55,7 @@ fn put_back(table: &str, coloured: Vec<String>) -> String {
     text
 }
 
-/// The table without what does not fit into `width`: first the columns of `dispensable` go, one after
-/// the other, then the ends of lines.
+/// Formats the table to fit into `width`: leaves out columns of `dispensable` one by one, then truncates lines.
 pub fn render_within(
     headers: &[&str],
     mut rows: Vec<Vec<String>>,
@@ -80,7 +79,7 @@ pub fn render_within(
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Shortens the cells of one column so that the table fits into `width`, to no less than `CUT_MIN` columns.
+/// Shortens the cells of one column so that the table fits into `width`, but not below `CUT_MIN`.
 pub fn cut(headers: &[&str], rows: &mut [Vec<String>], column: usize, width: usize) {
     let too_wide = needed(headers, rows).saturating_sub(width);
     let widest = rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell));
@@ -90,7 +89,7 @@ pub fn cut(headers: &[&str], rows: &mut [Vec<String>], column: usize, width: usi
     }
 }
 
-/// Columns of the terminal that the table takes.
+/// Returns the width that the table needs, in terminal columns.
 fn needed(headers: &[&str], rows: &[Vec<String>]) -> usize {
     let of_column = |index: usize| {
         let cells =
@@ -102,15 +101,15 @@ fn needed(headers: &[&str], rows: &[Vec<String>]) -> usize {
     columns + usize::from(GAP) * headers.len().saturating_sub(1)
 }
 
-/// `—` for a cell without a value would not be readable by `cut` and `awk`; kubectl has this.
+/// Shown in a cell without a value, as in kubectl. `cut` and `awk` cannot easily handle `—`.
 pub const NONE: &str = "<none>";
 
-/// The time of day here: `14:03:59`.
+/// Formats the local time of day: `14:03:59`.
 pub fn clock(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// An age as kubectl shows it: two units while they matter.
+/// Formats an age as kubectl does: two units while both matter.
 pub fn age(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -132,7 +131,7 @@ pub fn age(seconds: i64) -> String {
     }
 }
 
-/// Bytes with a binary unit, for a person.
+/// Formats bytes with a binary unit.
 pub fn bytes(count: i64) -> String {
     let mut value = i32::try_from(count / 1024).map_or(f64::MAX, f64::from);
     if count < 1024 {

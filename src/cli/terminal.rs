@@ -1,28 +1,28 @@
-//! The terminal of this process, passed through to a program elsewhere: each key goes there as it is
-//! typed, and what it means is that program's.
+//! The terminal of this process in raw mode, for a remote program: each key is passed on as it is typed, and the remote
+//! program interprets it.
 //!
-//! However the command ends, the terminal is as it was before: [`Raw`] gives it back when it is
-//! dropped, and [`restore`] where nothing is dropped any more, in a panic that ends the process.
+//! The terminal is restored however the command ends: [`Raw`] does it when it is dropped, and [`restore`] if nothing is
+//! dropped any more, in a panic that aborts the process.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// The terminal's former settings; absent while it is as it was.
+/// The terminal's original settings; `None` while they are unchanged.
 static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// As long as it lives, the terminal at stdin hands on keys without a look at them.
+/// Keeps the terminal at stdin in raw mode until it is dropped.
 #[derive(Debug)]
 pub(super) struct Raw(());
 
 impl Raw {
-    /// Sets the terminal at stdin.
+    /// Switches the terminal at stdin to raw mode.
     pub(super) fn enter() -> io::Result<Self> {
         let former = tcgetattr(io::stdin())?;
         let mut raw = former.clone();
         raw.make_raw();
-        // Kept first: a panic between the two then sets what is set already.
+        // Stored first, so that a panic between the two calls only restores what is already set.
         FORMER.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(former);
         let guard = Self(());
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
@@ -36,23 +36,23 @@ impl Drop for Raw {
     }
 }
 
-/// Remembers how the terminal at stdin is set, for [`restore`], where somebody else changes it.
+/// Stores the settings of the terminal at stdin for [`restore`], if other code will change them.
 pub(super) fn keep() {
     if let Ok(former) = tcgetattr(io::stdin()) {
         FORMER.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(former);
     }
 }
 
-/// Sets the terminal at stdin back, if it was changed.
+/// Restores the terminal at stdin if it was changed.
 pub(super) fn restore() {
     let former = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(former) = former {
-        // A terminal that is gone needs nothing any more.
+        // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &former);
     }
 }
 
-/// Columns and rows of the terminal at stdout.
+/// Returns columns and rows of the terminal at stdout.
 pub(super) fn size() -> Option<(u16, u16)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))

@@ -1,7 +1,7 @@
-//! `top`: what jobs do at the moment.
+//! `top`: what jobs are doing right now.
 //!
-//! On a terminal a screen that is filled again after each sample; elsewhere one table, or JSON. Sampling
-//! runs beside the screen, so that a JobManager that does not answer never holds a key up.
+//! On a terminal it fills the screen again after each sample; elsewhere it prints one table, or JSON. Sampling runs in
+//! a task of its own, so that a JobManager that does not answer never delays a key.
 
 mod sample;
 mod screen;
@@ -30,7 +30,7 @@ use screen::{Key, Screen};
 use view::{Histories, View};
 pub(super) use view::{milliseconds, part, short};
 
-/// Shorter pauses would measure what Flink has not measured again: it gathers metrics every 10 s.
+/// Minimum interval. Flink gathers metrics every 10 s, so a shorter one would read the same values again.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// Arguments of `top`.
@@ -72,10 +72,10 @@ pub struct TopArgs {
     output: Output<ValueFormat>,
 }
 
-/// Which jobs are sampled.
+/// The jobs to sample.
 #[derive(Clone, Debug)]
 struct Wanted {
-    /// Empty: all.
+    /// Empty for all.
     names: Vec<String>,
     is_everywhere: bool,
     selector: Option<String>,
@@ -120,7 +120,7 @@ fn print_once(sample: &Sample, has_namespaces: bool, printer: &Printer) -> anyho
             sample.unmeasured
         ));
     }
-    // One reason for each, which is mostly the same one.
+    // Group the jobs by reason, which is mostly the same one.
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for job in &sample.jobs {
         if let Some(error) = &job.error {
@@ -135,14 +135,14 @@ fn print_once(sample: &Sample, has_namespaces: bool, printer: &Printer) -> anyho
     Ok(())
 }
 
-/// The screen, until a key or a signal ends it. Whatever ends it, the terminal is as it was.
+/// Shows the screen until a key or a signal ends it. The terminal is always restored.
 async fn watch(
     connection: &Connection,
     mut sampler: Sampler,
     interval: Duration,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    // Errors at the start are told without a screen.
+    // The first errors are reported before the screen opens.
     let mut sample = sampler.take().await?;
     let has_namespaces = sampler.is_everywhere();
     let mut histories = Histories::default();
@@ -205,12 +205,12 @@ async fn watch(
     result
 }
 
-/// The error, where it may pass by itself.
+/// Returns the error if it is transient.
 fn passing(error: &anyhow::Error) -> Option<&cluster::Error> {
     error.downcast_ref().filter(|error: &&cluster::Error| error.is_transient())
 }
 
-/// Ends when the process is asked to end; the keyboard's Ctrl-C is a key.
+/// Waits for a signal to end. In the view, Ctrl-C on the keyboard is a key.
 async fn ended() {
     #[cfg(unix)]
     let asked = async {

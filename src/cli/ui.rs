@@ -1,4 +1,4 @@
-//! `ui`: Flink's web interface on a port of this machine.
+//! `ui`: Flink's web interface on a local port.
 
 use anyhow::Context;
 use clap::Args;
@@ -13,9 +13,9 @@ use clients::cluster::pods::{Role, label_selector};
 use clients::cluster::tunnel::{Destination, Tunnel};
 use config::options;
 
-/// Port that is tried first, which is Flink's own.
+/// Port that is tried first: Flink's own.
 const PORT: u16 = 8081;
-/// Troubles that wait to be told; more of them at once say the same.
+/// Maximum number of errors waiting to be reported; further ones at the same time say the same.
 const TROUBLES_WAITING: usize = 16;
 
 /// Arguments of `ui`.
@@ -73,7 +73,7 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
             () = &mut serving => return Ok(()),
             _ = tokio::signal::ctrl_c() => return Ok(()),
             Some(trouble) = troubles.recv() => {
-                // A browser asks again and again.
+                // Report repeated errors once; a browser keeps retrying.
                 let trouble = trouble.to_string();
                 if trouble != last {
                     printer.warning(&trouble);
@@ -98,7 +98,7 @@ async fn open_port(port: Option<u16>) -> anyhow::Result<Tunnel> {
     }
 }
 
-/// Where the interface shows the job.
+/// Returns the interface's page of the job.
 fn page(present: &Deployment) -> String {
     match present.job_id().filter(|_| !present.is_session()) {
         Some(job_id) => format!("#/job/running/{job_id}/overview"),
@@ -106,7 +106,7 @@ fn page(present: &Deployment) -> String {
     }
 }
 
-/// Asks the desktop to show the address.
+/// Asks the desktop to open the URL.
 pub(super) fn show_in_browser(url: &str) -> anyhow::Result<()> {
     let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
         ("open", &[])

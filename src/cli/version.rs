@@ -1,5 +1,5 @@
-//! `version`: of this program, and of what is installed in the cluster; with `--check` also whether they
-//! fit each other.
+//! `version`: the version of this program and of what is installed in the cluster; with `--check` also whether they are
+//! compatible.
 
 mod compare;
 
@@ -26,7 +26,7 @@ const PLURALS: [&str; 4] =
 
 /// Version of this program.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// Columns that a narrow terminal goes without.
+/// Columns that a narrow terminal leaves out.
 const DISPENSABLE: [&str; 2] = ["EXPECTED", "FOUND"];
 
 /// Arguments of `version`.
@@ -59,7 +59,7 @@ struct Versions {
     installed_resources: Option<Vec<String>>,
 }
 
-/// Prints the versions; fails when the cluster was to be asked and did not answer.
+/// Prints the versions. Fails if the cluster was queried and did not answer.
 pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     if args.check {
         return check(args.output, global, printer).await;
@@ -74,7 +74,7 @@ pub async fn run(args: VersionArgs, global: &Global, printer: &Printer) -> anyho
     asked
 }
 
-/// Compares, prints all, and fails where something does not fit.
+/// Compares the versions and prints them all. Fails if something is incompatible.
 async fn check(
     Output { output }: Output<ValueFormat>,
     global: &Global,
@@ -110,7 +110,7 @@ fn print_comparison(compared: &[Compared], printer: &Printer) -> anyhow::Result<
     Ok(())
 }
 
-/// Reads all three at the same time. Only that no API server answers is an error.
+/// Reads all three versions. Fails only if no API server answers.
 async fn observe(connection: &Connection) -> anyhow::Result<Facts> {
     let client = &connection.client;
     let info = client.apiserver_version().await.map_err(cluster::Error::from)?;

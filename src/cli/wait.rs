@@ -1,7 +1,7 @@
-//! Follows a deployment until the operator has carried a change out.
+//! Follows a deployment until the operator has carried out a change.
 //!
-//! [`judge`] decides from one look at the object and is pure; [`until`] watches, shows progress,
-//! says when nobody seems to act, and gives up at the timeout.
+//! [`judge`] decides from one state of the object and is pure. [`until`] watches, shows progress, reports if no
+//! operator seems to act, and gives up at the timeout.
 
 use std::time::Duration;
 
@@ -18,29 +18,29 @@ use clients::cluster;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::read;
 
-/// After this time without a sign of an operator the person is told.
+/// Time without a sign of an operator after which the user is informed.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The goal that a command waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Goal {
-    /// The spec, as it stands in this object, is carried out: `STABLE`, or `SUSPENDED` where it
-    /// wants that. The object is the answer to the write, so what differs from it is newer.
+    /// The spec in this object has been carried out: the state is `STABLE`, or `SUSPENDED` if the spec says so. The
+    /// object is the answer to the write, so anything that differs from it is newer.
     Reconciled { written: Box<Deployment> },
-    /// This incarnation is gone.
+    /// The object with this uid is gone.
     Deleted { uid: Option<String> },
 }
 
-/// Result of one look at the object.
+/// Result of comparing the object with the goal.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     Reached,
-    /// It will not come without another change.
+    /// The goal cannot be reached without another change.
     Failed(String),
     Waiting {
-        /// For the progress line.
+        /// Text for the progress line.
         phase: String,
-        /// An operator has shown itself since the write.
+        /// True if an operator has acted since the write.
         is_taken_up: bool,
     },
 }
@@ -55,7 +55,7 @@ pub fn judge(goal: &Goal, seen: Option<&Deployment>) -> Verdict {
         (Goal::Deleted { .. }, Some(seen)) => {
             let is_taken_up = matches!(seen.lifecycle(), Some("DELETING" | "DELETED"));
             let what = phase(seen);
-            // Such as the jobs that a session cluster waits for.
+            // The error says what the deletion waits for, such as the jobs of a session cluster.
             let phase = match seen.error().filter(|_| is_taken_up) {
                 Some(error) => format!("{what} · {error}"),
                 None => what,
@@ -82,7 +82,7 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     let is_new = seen.resource_version() != written.resource_version();
     let cause = || seen.error().unwrap_or_else(|| "the operator gives no reason".to_owned());
     if !seen.is_taken_up() {
-        // The operator has refused the spec when it says something new without taking it up.
+        // A new error without a new observed generation means that the operator has refused the spec.
         let is_refused = is_new && seen.error().is_some() && seen.error() != written.error();
         return match seen.lifecycle() {
             Some("FAILED") if is_new && !seen.was_deployed() => Verdict::Failed(cause()),
@@ -105,7 +105,7 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     }
 }
 
-/// As the operator tells it by conditions; what is under way has one of its own.
+/// Evaluates the conditions that the operator sets. A switch under way has one of its own.
 fn judge_blue_green(seen: &Deployment) -> Verdict {
     let progressing = seen.condition(PROGRESSING);
     let is_over = progressing.is_some_and(|it| it["status"] == "False");
@@ -119,7 +119,7 @@ fn judge_blue_green(seen: &Deployment) -> Verdict {
     }
 }
 
-/// Going back to the last stable spec makes a deployment `STABLE` at once, before anything runs.
+/// Returns true if something runs. Returning to the last stable spec makes a deployment `STABLE` at once, before that.
 fn runs(seen: &Deployment) -> bool {
     if seen.is_session() {
         return seen.job_manager_status() == Some("READY");
@@ -127,7 +127,7 @@ fn runs(seen: &Deployment) -> bool {
     matches!(seen.job_state(), Some("RUNNING" | "FINISHED"))
 }
 
-/// `UPGRADING · JobManager DEPLOYING · job RECONCILING`.
+/// Formats the state, such as `UPGRADING · JobManager DEPLOYING · job RECONCILING`.
 pub fn phase(seen: &Deployment) -> String {
     let mut parts = Vec::new();
     parts.push(match seen.lifecycle() {
@@ -142,7 +142,7 @@ pub fn phase(seen: &Deployment) -> String {
     parts.join(" · ")
 }
 
-/// Watches the deployment until the goal is reached, cannot be reached, or the time is over.
+/// Watches the deployment until the goal is reached, cannot be reached, or the timeout expires.
 pub async fn until(
     connection: &Connection,
     id: &ObjectId,
@@ -210,9 +210,9 @@ pub async fn until(
     }
 }
 
-/// Advice about a change that nobody has taken up.
+/// Returns advice about a change that no operator has picked up.
 fn untaken(seen: Option<&Deployment>, namespace: &str) -> String {
-    // Only an operator says so of what was never deployed, and then it waits for something else.
+    // Only an operator sets this state on something that was never deployed, so it is waiting for something else.
     let waiting = seen.filter(|seen| !seen.was_deployed() && seen.lifecycle() == Some("CREATED"));
     match waiting.and_then(Deployment::session_cluster) {
         Some(cluster) => format!(
@@ -230,7 +230,7 @@ fn failed(name: &str, cause: &str) -> Failure {
         .hint(format!("for details: kubectl flink status {name}; kubectl flink logs {name}"))
 }
 
-/// Tells what goes on in the cluster when the person who waits has left.
+/// Reports what continues in the cluster after the user has stopped waiting.
 fn interrupted(name: &str, goal: &Goal, seen: Option<&Deployment>) -> Failure {
     let state = seen.map_or_else(String::new, |seen| format!(", which is {}", phase(seen)));
     let what = match goal {

@@ -1,7 +1,7 @@
-//! `why`: the one cause of what is wrong with a deployment, in three sentences.
+//! `why`: the single cause of what is wrong with a deployment, in three sentences.
 //!
-//! Everything that may tell is read at the same time; what cannot be read is passed over and said. The
-//! verdict is a pure function of the facts.
+//! All sources are read concurrently. Sources that cannot be read are skipped and reported. The verdict is a pure
+//! function of the facts.
 
 mod facts;
 mod signs;
@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::printer::{BOLD, DIM, Printer, ValueFormat, styled};
 use clients::flink::access::Access;
 
-/// Shown below the flags.
+/// Examples shown below the flags.
 const EXAMPLES: &str = "\
 Examples:
   kubectl flink why orders
@@ -49,28 +49,28 @@ struct Answer<'a> {
     unread: &'a [String],
 }
 
-/// The answer for others than this command.
+/// The answer for other callers than this command.
 pub(super) struct Told {
     pub(super) weight: Weight,
     pub(super) what: String,
     pub(super) evidence: String,
     pub(super) remedy: String,
-    /// The next command to type.
+    /// The next command to run.
     pub(super) next: String,
     /// What could not be read.
     pub(super) unread: Vec<String>,
 }
 
-/// How a verdict is to be taken.
+/// Severity of a verdict.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Weight {
     Well,
-    /// It is on its way, or rests as somebody wants it.
+    /// Something is under way, or is stopped on purpose.
     Waits,
     Wrong,
 }
 
-/// Reads and judges.
+/// Reads the facts and returns the verdict.
 pub(super) async fn tell(
     connection: &Connection,
     name: &str,
@@ -86,7 +86,7 @@ pub(super) async fn tell(
     Ok(Told { weight, what, evidence, remedy, next, unread })
 }
 
-/// Reads, judges and prints.
+/// Reads the facts and prints the verdict.
 pub async fn run(args: WhyArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let WhyArgs { name, access, output: Output { output } } = args;
     let connection = global.connect().await?;
