@@ -496,7 +496,11 @@ fn what_cannot_be_run_is_refused_without_secrets() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     for (args, code, message) in [
-        (&["--store", "postgres://u:s3cret@127.0.0.1:1/d"] as &[_], 2, "must not contain a password"),
+        (
+            &["--store", "postgres://u:s3cret@127.0.0.1:1/d"] as &[_],
+            2,
+            "must not contain a password",
+        ),
         (&["--flink", "http://u:s3cret@127.0.0.1:1"], 2, "FLINK_REST_CLIENT_HEADERS"),
         (&["--flink", "127.0.0.1:1/"], 2, "twice"),
         (&["--store", "redis://127.0.0.1"], 2, "expected memory, sqlite:PATH"),

@@ -120,10 +120,10 @@ pub struct Rbac {
     pub job_role: Named,
     pub job_role_binding: Named,
     /// Allow the operator to read the nodes of the cluster, which
-    /// `kubernetes.operator.node-notice.snapshot` needs: a ClusterRole, even if namespaces are set.
+    /// `kubernetes.operator.node-notice.snapshot` needs: a `ClusterRole`, even if namespaces are set.
     pub nodes_rule: Creation,
     /// Allow the operator to read the free capacity of the cluster's nodes, which
-    /// `kubernetes.operator.cluster.resource-view.refresh-interval` needs: a ClusterRole to list nodes and
+    /// `kubernetes.operator.cluster.resource-view.refresh-interval` needs: a `ClusterRole` to list nodes and
     /// the pods of all namespaces, even if namespaces are set.
     pub resource_view_rule: Creation,
     /// Allow the operator to create Secrets from keytabs in its own pod, which

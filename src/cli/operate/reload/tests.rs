@@ -97,7 +97,10 @@ async fn what_would_keep_the_operator_from_starting_is_refused() {
     for (text, told) in [
         ("kubernetes.operator.plugins.validators.x.expression: 1 +\n", "plugins.validators.x"),
         ("kubernetes.operator.plugins.listeners.x.url: nowhere\n", "plugins.listeners.x.url"),
-        ("kubernetes.operator.plugins.executors.x.expression: object\n", "unknown variable `object`"),
+        (
+            "kubernetes.operator.plugins.executors.x.expression: object\n",
+            "unknown variable `object`",
+        ),
         (
             "kubernetes.operator.leader-election.enabled: true\n\
              kubernetes.operator.leader-election.lease-duration: 5 s\n",
