@@ -56,7 +56,7 @@ pub(in crate::cli) struct Filter {
     text: String,
     /// The level of the last line that had one.
     present: Option<Level>,
-    /// Whether the last line with a level contained the text.
+    /// Whether the last line contained the text, or continued one that did.
     is_found: bool,
 }
 
