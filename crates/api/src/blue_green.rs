@@ -64,7 +64,7 @@ pub struct FlinkDeploymentTemplate {
 
 /// Label of a child with its colour, which the Java operator knows it by.
 pub const COLOUR_LABEL: &str = "flink/blue-green-deployment-type";
-/// Annotation with the uid of a target that shall serve without the deletion delay.
+/// Annotation with the uid of a target to promote: it then serves without the deletion delay.
 pub const PROMOTE_ANNOTATION: &str = "flink.apache.org/blue-green-promote";
 /// Annotation with the uid of a target to abort, or the trigger id of a savepoint to abort.
 pub const ABORT_ANNOTATION: &str = "flink.apache.org/blue-green-abort";

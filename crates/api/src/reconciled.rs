@@ -230,7 +230,7 @@ pub fn session_cluster_over<'a>(job: &'a Value, stored: &Value) -> Option<Cow<'a
     session_cluster(wanted, last.and_then(Value::as_str))
 }
 
-/// Returns the running spec of a FlinkDeployment.
+/// Returns the running spec of a `FlinkDeployment`.
 ///
 /// # Errors
 /// If a stored spec cannot be read.

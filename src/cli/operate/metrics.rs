@@ -18,7 +18,7 @@ pub(super) struct MetricsArgs {
     metrics_port: Option<u16>,
 }
 
-/// Where metrics go.
+/// The metrics and their reporters.
 pub(super) struct Reporting {
     /// Disabled if nothing reports them.
     pub(super) metrics: Metrics,

@@ -214,7 +214,7 @@ impl Source {
         unread.chain(self.files.remarks.iter().cloned()).chain(wrong).collect()
     }
 
-    /// The options in force, by name.
+    /// Returns the options in force, by name.
     fn options(
         self,
         operator: &OperatorConfig,

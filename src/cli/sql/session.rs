@@ -119,7 +119,7 @@ impl Runner<'_> {
         ending
     }
 
-    /// Fetches page by page, no faster than they are printed.
+    /// Fetches pages one by one, no faster than they are printed.
     async fn show(
         &self,
         operation: &Operation,

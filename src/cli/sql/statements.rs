@@ -6,7 +6,7 @@
 /// One statement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Statement {
-    /// From its first word to its last, without the semicolon; comments in it stay.
+    /// Text from its first word to its last, including comments, without the semicolon.
     pub text: String,
     /// Line of its first word, from 1.
     pub line: usize,

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(Key::Up));
     }
 
-    /// The process aborts without dropping anything, so the panic hook has to restore the terminal.
+    /// The process ends without dropping anything, so the panic hook has to restore the terminal.
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_is_told() {
         if std::env::var_os(CHILD).is_some() {

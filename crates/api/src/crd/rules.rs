@@ -258,7 +258,7 @@ const TEMPLATE: [&str; 2] = ["spec", "template"];
 /// Adds the rules of `kind` to its schema.
 pub(super) fn attach(kind: &str, root: &mut JSONSchemaProps) {
     let own = RULES.iter().filter(|rule| rule.kind == kind).map(|rule| (rule.at.to_vec(), rule));
-    // A rule about the name needs the whole object.
+    // Rules at the root are about the object's own name, and a template has none.
     let of_template = RULES
         .iter()
         .filter(|rule| kind == BLUE_GREEN && rule.kind == DEPLOYMENT && !rule.at.is_empty());
