@@ -64,22 +64,22 @@ pub struct FlinkDeploymentTemplate {
 
 /// Label of a child with its colour, which the Java operator knows it by.
 pub const COLOUR_LABEL: &str = "flink/blue-green-deployment-type";
-/// Annotation with the uid of a target that is to serve without the deletion delay.
+/// Annotation with the uid of a target to promote: it then serves without the deletion delay.
 pub const PROMOTE_ANNOTATION: &str = "flink.apache.org/blue-green-promote";
-/// Annotation with the uid of a target, or the trigger id of a savepoint, that is to be given up.
+/// Annotation with the uid of a target to abort, or the trigger id of a savepoint to abort.
 pub const ABORT_ANNOTATION: &str = "flink.apache.org/blue-green-abort";
-/// Annotation with the time of the condition that says what was given up, which is to be tried again.
+/// Annotation with the time of the condition that reports what was given up, to try it again.
 pub const RETRY_ANNOTATION: &str = "flink.apache.org/blue-green-retry";
 
-/// Condition that tells which child serves.
+/// Condition that reports which child serves.
 pub const SERVING: &str = "Serving";
-/// Condition that tells what is under way, or why it was given up; absent where all is as the spec wants it.
+/// Condition that reports what is in progress, or why it was given up; absent if everything matches the spec.
 pub const PROGRESSING: &str = "Progressing";
-/// Reason of [`PROGRESSING`]: the target was not ready in time, it failed, or somebody asked for it.
+/// Reason of [`PROGRESSING`]: the target was not ready in time, it failed, or a user aborted it.
 pub const ABORTED: &str = "Aborted";
-/// Reason of [`PROGRESSING`]: the child went back to its last stable spec.
+/// Reason of [`PROGRESSING`]: the child was rolled back to its last stable spec.
 pub const ROLLED_BACK: &str = "RolledBack";
-/// Reasons of [`PROGRESSING`] for a spec that is not tried again by itself.
+/// Reasons of [`PROGRESSING`] for a spec that is not retried automatically.
 pub const GIVEN_UP: [&str; 2] = [ABORTED, ROLLED_BACK];
 
 /// One of the two children.
@@ -100,7 +100,7 @@ impl Colour {
         }
     }
 
-    /// The last part of a child's name, and the first one of the host of its own Ingress.
+    /// Returns the last part of a child's name, which is also the first part of the host of its own Ingress.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blue => "blue",
@@ -108,7 +108,7 @@ impl Colour {
         }
     }
 
-    /// Value of [`COLOUR_LABEL`].
+    /// Returns the value of [`COLOUR_LABEL`].
     pub fn label(self) -> &'static str {
         match self {
             Self::Blue => "BLUE",
@@ -116,18 +116,18 @@ impl Colour {
         }
     }
 
-    /// The colour of a child with these labels.
+    /// Returns the colour of a child with these labels.
     pub fn of_label(labels: &BTreeMap<String, String>) -> Option<Self> {
         let label = labels.get(COLOUR_LABEL)?;
         Self::ALL.into_iter().find(|colour| colour.label() == label)
     }
 
-    /// Name of the child of a resource.
+    /// Returns the name of a resource's child of this colour.
     pub fn child_of(self, resource: &str) -> String {
         format!("{resource}-{}", self.name())
     }
 
-    /// The child of this colour serves.
+    /// Returns the state in which the child of this colour serves.
     pub fn active(self) -> BlueGreenState {
         match self {
             Self::Blue => BlueGreenState::ActiveBlue,
@@ -135,7 +135,7 @@ impl Colour {
         }
     }
 
-    /// A savepoint of the child of this colour is taken.
+    /// Returns the state in which a savepoint of the child of this colour is taken.
     pub fn savepointing(self) -> BlueGreenState {
         match self {
             Self::Blue => BlueGreenState::SavepointingBlue,
@@ -143,7 +143,7 @@ impl Colour {
         }
     }
 
-    /// The child of this colour is to serve.
+    /// Returns the state of a transition to the child of this colour.
     pub fn transitioning_to(self) -> BlueGreenState {
         match self {
             Self::Blue => BlueGreenState::TransitioningToBlue,
@@ -152,13 +152,13 @@ impl Colour {
     }
 }
 
-/// The resource that this is a child of.
+/// Returns the owner reference to the blue/green deployment that this is a child of.
 pub fn parent_of(child: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = child.owner_references.iter().flatten();
     owners.find(|owner| owner.kind == "FlinkBlueGreenDeployment")
 }
 
-/// The uids of what a job's other objects may belong to: its own, and that of its blue/green deployment.
+/// Returns the uids that may own a job's other objects: its own, and that of its blue/green deployment.
 pub fn uids_of(job: &ObjectMeta) -> Vec<&str> {
     let parent = parent_of(job).map(|parent| parent.uid.as_str());
     job.uid.as_deref().into_iter().chain(parent).collect()
@@ -179,7 +179,7 @@ pub enum BlueGreenState {
 }
 
 impl BlueGreenState {
-    /// The colour that serves as long as it runs: in a transition, the one before it.
+    /// Returns the colour that serves as long as it runs: in a transition, the one before it.
     pub fn serving(self) -> Colour {
         match self {
             Self::InitializingBlue
@@ -217,29 +217,29 @@ pub struct BlueGreenStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A time in a status; the epoch stands for none.
+/// Parses a time in a status; the epoch stands for none.
 fn time(text: Option<&str>) -> Option<Timestamp> {
     text.and_then(|text| text.parse().ok()).filter(|at| *at != Timestamp::UNIX_EPOCH)
 }
 
 impl BlueGreenStatus {
-    /// When what is under way is given up.
+    /// Returns when the current transition is given up.
     pub fn aborts_at(&self) -> Option<Timestamp> {
         time(self.abort_timestamp.as_deref())
     }
 
-    /// Since when the target is ready.
+    /// Returns since when the target has been ready.
     pub fn ready_since(&self) -> Option<Timestamp> {
         time(self.deployment_ready_timestamp.as_deref())
     }
 
-    /// The template's spec on record.
+    /// Returns the recorded spec of the template.
     pub fn recorded_template(&self) -> Option<FlinkDeploymentSpec> {
         let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
         serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
     }
 
-    /// The target serves whatever comes: it was ready, and there is no time any more at which it is given up.
+    /// Returns whether the target will serve in any case: it was ready, and its abort deadline has been removed.
     pub fn is_decided(&self) -> bool {
         self.ready_since().is_some() && self.aborts_at().is_none()
     }

@@ -1,8 +1,8 @@
-//! The `CustomResourceDefinition`s of the four kinds, made from the Rust types.
+//! The `CustomResourceDefinition`s of the four kinds, generated from the Rust types.
 //!
-//! The schema accepts whatever the Java operator's accepts, so that its resources and ours are the
-//! same resources: nothing is required, defaulted or bounded, and integers have no format. On top
-//! of that come the rules of [`rules`], which refuse at the API server what no operator could run.
+//! The schema accepts whatever the Java operator's schema accepts, so that both operators manage the same resources:
+//! nothing is required, defaulted or bounded, and integers have no format. In addition, the API server applies the
+//! rules of [`rules`], which reject what no operator could run.
 
 pub mod fields;
 mod rules;
@@ -19,11 +19,11 @@ use super::deployment::FlinkDeployment;
 use super::session_job::FlinkSessionJob;
 use super::state_snapshot::FlinkStateSnapshot;
 
-/// The oldest Kubernetes 1.x that leaves unchanged parts of a stored object alone when a rule
-/// refuses them (`CRDValidationRatcheting`, on by default since 1.30).
+/// The oldest minor version of Kubernetes 1.x that accepts unchanged parts of a stored object although a rule rejects
+/// them (`CRDValidationRatcheting`, on by default since 1.30).
 pub const RATCHETING_SINCE_MINOR: u32 = 30;
 
-/// The definitions of all four kinds, always in this order.
+/// Returns the definitions of all four kinds, always in this order.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut definitions = vec![
         FlinkDeployment::crd(),
@@ -43,9 +43,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     definitions
 }
 
-/// Takes every rule out, for an API server older than 1.[`RATCHETING_SINCE_MINOR`]: there a rule
-/// would stop each write to an object that broke it before the rule came, even the removal of its
-/// finalizer.
+/// Removes all rules, for an API server older than 1.[`RATCHETING_SINCE_MINOR`]: there, a rule would reject each write
+/// to an object that violated it before it was added, even the removal of its finalizer.
 pub fn without_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     if let Some(root) = root_mut(&mut definition) {
         rules::detach(root);
@@ -53,12 +52,12 @@ pub fn without_rules(mut definition: CustomResourceDefinition) -> CustomResource
     definition
 }
 
-/// The fields of `definition`, from the kind down.
+/// Returns the fields of `definition`, from the kind down.
 pub fn fields(definition: &CustomResourceDefinition) -> Vec<Field> {
     root(definition).map(|root| fields::list(&definition.spec.names.kind, root)).unwrap_or_default()
 }
 
-/// The root schema of `definition`'s only version.
+/// Returns the root schema of `definition`'s only version.
 pub fn root(definition: &CustomResourceDefinition) -> Option<&JSONSchemaProps> {
     definition.spec.versions.first()?.schema.as_ref()?.open_api_v3_schema.as_ref()
 }

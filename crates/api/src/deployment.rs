@@ -30,7 +30,7 @@ pub enum DeploymentMode {
 #[serde(transparent)]
 pub struct FlinkConfiguration(pub Map<String, Value>);
 
-/// No type at all, as the Java operator's schema has it.
+/// No type at all, as in the Java operator's schema.
 impl JsonSchema for FlinkConfiguration {
     fn schema_name() -> Cow<'static, str> {
         "FlinkConfiguration".into()
@@ -98,8 +98,8 @@ pub struct FlinkDeploymentSpec {
     pub mode: Option<DeploymentMode>,
 }
 
-/// A resource without a spec reads as one with an empty spec: canaries need none, and a list that
-/// holds one must not fail as a whole.
+/// Reads a resource without a spec as one with an empty spec: canaries need none, and a list that contains one must not
+/// fail as a whole.
 impl<'de> Deserialize<'de> for FlinkDeploymentSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Present(FlinkDeploymentSpec);

@@ -1,9 +1,9 @@
-//! Manifests: YAML or JSON text to resources, strictly.
+//! Strict parsing of manifests: YAML or JSON text to resources.
 //!
-//! Fields that the API server would drop without a word (misspelt ones) or refuse without a line
-//! number (those of a wrong type) are told here with file, line and field. The schema that is checked
-//! is the one of the resource definitions, so it cannot differ from what the API server checks; inside
-//! pod templates and Flink configurations unknown fields are kept, as there.
+//! Fields that the API server would silently drop (misspelt ones) or reject without a line number (those of a wrong
+//! type) are reported here with file, line and field. The schema is that of the resource definitions, so the checks
+//! cannot differ from those of the API server; inside pod templates and Flink configurations unknown fields are
+//! preserved, as there.
 
 mod check;
 mod node;
@@ -23,18 +23,18 @@ use super::session_job::FlinkSessionJob;
 use super::state_snapshot::FlinkStateSnapshot;
 use super::{API_VERSION, CANARY_LABEL, GROUP, crd};
 
-/// Making them takes longer than reading a manifest.
+/// The definitions, generated once: generating them takes longer than reading a manifest.
 static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crd::all);
 
 /// Something that is wrong in a manifest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     pub file: String,
-    /// From 1; 0 where the text as a whole is meant.
+    /// Line, from 1; 0 if the problem concerns the whole text.
     pub line: u64,
-    /// From 1; 0 where the text as a whole is meant.
+    /// Column, from 1; 0 if the problem concerns the whole text.
     pub column: u64,
-    /// Such as `spec.job.parallelism`; empty where the text is no YAML.
+    /// Path of the field, such as `spec.job.parallelism`; empty if the text is not YAML.
     pub path: String,
     pub message: String,
 }
@@ -53,14 +53,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A resource that a manifest describes.
+/// A resource described by a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resource {
     Deployment(Box<FlinkDeployment>),
     SessionJob(Box<FlinkSessionJob>),
     StateSnapshot(Box<FlinkStateSnapshot>),
     BlueGreenDeployment(Box<FlinkBlueGreenDeployment>),
-    /// Of another API group; only its form as YAML was checked.
+    /// A resource of another API group; only its YAML syntax was checked.
     Foreign {
         api_version: String,
         kind: String,
@@ -69,7 +69,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Its kind, as in the manifest.
+    /// Returns its kind, as in the manifest.
     pub fn kind(&self) -> &str {
         match self {
             Self::Deployment(_) => "FlinkDeployment",
@@ -80,7 +80,7 @@ impl Resource {
         }
     }
 
-    /// Its name; a manifest of ours without one is not read.
+    /// Returns its name; a Flink resource without one is not read.
     pub fn name(&self) -> String {
         match self {
             Self::Deployment(resource) => resource.name_any(),
@@ -92,13 +92,13 @@ impl Resource {
     }
 }
 
-/// A resource with the text it came from.
+/// A resource, and the text it was read from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub resource: Resource,
-    /// The resource as written, with fields that the types do not know.
+    /// The resource as written, including fields that the types do not know.
     pub value: Value,
-    /// Where each field stands.
+    /// Position of each field.
     places: Vec<Place>,
 }
 
@@ -110,13 +110,14 @@ struct Place {
 }
 
 impl Document {
-    /// True if no job comes of the resource: the operator only changes it to see that it is alive.
+    /// Returns whether the resource is a canary: it starts no job, and the operator changes it only to prove that it is
+    /// alive.
     pub fn is_canary(&self) -> bool {
         let label = self.value["metadata"]["labels"][CANARY_LABEL].as_str();
         super::is_canary(self.resource.kind(), label)
     }
 
-    /// Line and column of the field at `path`, or of the nearest field around it that is there.
+    /// Returns line and column of the field at `path`, or of the nearest enclosing field that is present.
     pub fn locate(&self, path: &str) -> (u64, u64) {
         let around = |place: &&Place| {
             path.strip_prefix(place.path.as_str()).is_some_and(|rest| {
@@ -128,14 +129,15 @@ impl Document {
     }
 }
 
-/// Reads all documents of `text`, foreign ones too, which came from `file`, or returns all that is wrong with them.
+/// Reads all documents of `text`, including those of other API groups, or returns everything that is wrong with them.
+/// `file` is where the text came from.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, Vec<Problem>> {
     let (documents, problems) = read(file, text);
     if problems.is_empty() { Ok(documents) } else { Err(problems) }
 }
 
-/// Reads what can be read of `text`, which came from `file`, and tells all that is wrong with it. A document
-/// with a field that there is not is read without it.
+/// Reads what can be read of `text`, and returns everything that is wrong with it. `file` is where the text came from.
+/// A document with an unknown field is read without that field.
 pub fn read(file: &str, text: &str) -> (Vec<Document>, Vec<Problem>) {
     let roots = match node::read(text) {
         Ok(roots) => roots,
@@ -225,7 +227,7 @@ impl Reader<'_> {
         if has_name {
             match convert(kind, node) {
                 Ok(document) => documents.push(document),
-                // Of what is not sound this was told already.
+                // Problems of an unsound document have already been reported.
                 Err(error) if is_sound => self.blame(node, path, error.to_string()),
                 Err(_) => {}
             }
@@ -233,7 +235,7 @@ impl Reader<'_> {
     }
 }
 
-/// From what the schema accepts to the types, which are a little stricter: numbers have a size.
+/// Converts what the schema accepts to the types, which are slightly stricter: numbers have a size.
 fn convert(kind: &str, node: &Node) -> Result<Document, serde_json::Error> {
     let value = node.to_value();
     let resource = match kind {

@@ -1,4 +1,4 @@
-//! Pod templates: Pod-shaped JSON that keeps every field, known here or not.
+//! Pod templates: Pod-shaped JSON that preserves every field, known here or not.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 #[serde(transparent)]
 pub struct PodTemplate(pub Map<String, Value>);
 
-/// Any object. `super::crd` puts the schema of a Pod in its place, once, where this one would be
-/// derived and rewritten for each of six templates, which takes seconds.
+/// Any object. `super::crd` replaces it with the schema of a Pod, once. Deriving that schema here would repeat the work
+/// for each of six templates, which takes seconds.
 impl JsonSchema for PodTemplate {
     fn schema_name() -> Cow<'static, str> {
         "PodTemplate".into()

@@ -1,8 +1,8 @@
-//! `lastReconciledSpec` and `lastStableSpec`: a spec kept as text inside the status.
+//! `lastReconciledSpec` and `lastStableSpec`: a spec stored as text in the status.
 //!
-//! The text is the Java operator's: every field in its order, nulls included, beside the
-//! `resource_metadata` block. An older form is the bare spec with an `apiVersion`. Whatever cannot
-//! be read is reported as corrupt and never guessed at.
+//! The text is that of the Java operator: every field in its order, including nulls, and the `resource_metadata` block.
+//! An older format is the bare spec with an `apiVersion`. Whatever cannot be read is reported as corrupt and never
+//! guessed at.
 
 use std::borrow::Cow;
 
@@ -17,12 +17,12 @@ use crate::resources::Resource;
 use crate::session_job::{FlinkSessionJob, FlinkSessionJobSpec, SessionJobStatus};
 use crate::status::{ReconciliationState, ReconciliationStatus};
 
-/// How the text of a stored spec begins, in both operators.
+/// Beginning of the text of a stored spec, for both operators.
 const START: &str = r#"{"spec":{"#;
 
-/// A spec that is kept as text inside a status.
+/// A spec that is stored as text in a status.
 pub trait StoredSpec: Clone + DeserializeOwned {
-    /// Every field in the order of the Java operator, absent ones as null.
+    /// Returns every field in the order of the Java operator, absent ones as null.
     fn to_value(&self) -> Value;
 
     fn job(&self) -> Option<&JobSpec>;
@@ -69,11 +69,11 @@ pub type ReconciledSpec = Reconciled<FlinkDeploymentSpec>;
 /// The stored spec of a `FlinkSessionJob`.
 pub type ReconciledJob = Reconciled<FlinkSessionJobSpec>;
 
-/// A spec that was reconciled, with what was noted about it.
+/// A reconciled spec and its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconciled<S> {
     pub spec: S,
-    /// True until a later deployment: lets a failed first one start over. Absent in the old form.
+    /// True until a later deployment, so that a failed first one can start over. `None` in the old format.
     pub first_deployment: Option<bool>,
 }
 
@@ -85,7 +85,7 @@ pub struct CorruptSpec {
 }
 
 impl<S: StoredSpec> Reconciled<S> {
-    /// A spec about to be deployed.
+    /// Creates the stored form of a spec about to be deployed.
     pub fn new(spec: S, first_deployment: bool) -> Self {
         Self { spec, first_deployment: Some(first_deployment) }
     }
@@ -93,7 +93,7 @@ impl<S: StoredSpec> Reconciled<S> {
     /// Reads the text of a status field.
     ///
     /// # Errors
-    /// When the text is no JSON object, or its spec does not have the shape of a spec.
+    /// If the text is not a JSON object, or its spec does not have the shape of a spec.
     pub fn parse(text: &str) -> Result<Self, CorruptSpec> {
         #[derive(Deserialize)]
         #[serde(bound = "S: DeserializeOwned")]
@@ -101,7 +101,7 @@ impl<S: StoredSpec> Reconciled<S> {
             spec: S,
             resource_metadata: Option<Value>,
         }
-        // Each pass reads it: what is as it was written is read without a detour.
+        // This runs in every pass, so a text in the usual format is parsed directly.
         if text.starts_with(START)
             && let Ok(Document { spec, resource_metadata }) = serde_json::from_str(text)
         {
@@ -110,7 +110,7 @@ impl<S: StoredSpec> Reconciled<S> {
         Self::parse_any(text)
     }
 
-    /// Reads a text in whatever form, or tells what is wrong with it.
+    /// Reads a text in any format, or returns what is wrong with it.
     fn parse_any(text: &str) -> Result<Self, CorruptSpec> {
         let corrupt = |reason: String| CorruptSpec { reason };
         let value: Value =
@@ -121,7 +121,7 @@ impl<S: StoredSpec> Reconciled<S> {
         let metadata = document.remove("resource_metadata");
         let (spec, first_deployment) = match (document.remove("spec"), metadata) {
             (Some(spec), metadata) => (spec, metadata.as_ref().and_then(first)),
-            // The old form: the whole document is the spec.
+            // In the old format the whole document is the spec.
             (None, None) if document.contains_key("apiVersion") => {
                 document.remove("apiVersion");
                 (Value::Object(document), None)
@@ -135,22 +135,22 @@ impl<S: StoredSpec> Reconciled<S> {
         Ok(Self { spec, first_deployment })
     }
 
-    /// True if nothing has replaced the first deployment yet.
+    /// Returns whether nothing has replaced the first deployment yet.
     pub fn is_first_deployment(&self) -> bool {
         self.first_deployment.unwrap_or(false)
     }
 
-    /// The desired state that was really reached; a session cluster counts as running.
+    /// Returns the desired state that was actually reached; a session cluster is regarded as running.
     pub fn job_state(&self) -> JobState {
         self.spec.job().map_or(JobState::Running, |job| job.state)
     }
 
-    /// True if both are the same spec, in whatever form they were stored.
+    /// Returns whether both are the same spec, in whatever format they were stored.
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.spec.to_value() == other.spec.to_value()
     }
 
-    /// The text for the status field.
+    /// Returns the text for the status field.
     pub fn to_text(&self) -> String {
         let mut metadata = Map::new();
         metadata.insert("apiVersion".to_owned(), json!(API_VERSION));
@@ -167,7 +167,7 @@ fn first(metadata: &Value) -> Option<bool> {
     metadata.get("firstDeployment").and_then(Value::as_bool)
 }
 
-/// Returns the spec that runs: after a rollback not the last one but the last stable one.
+/// Returns the running spec: after a rollback the last stable one rather than the last one.
 pub fn deployed<'a, S: StoredSpec>(
     status: &ReconciliationStatus,
     last: &'a Reconciled<S>,
@@ -178,16 +178,16 @@ pub fn deployed<'a, S: StoredSpec>(
     stable.map_or(Cow::Borrowed(last), Cow::Owned)
 }
 
-/// The name of the cluster that a session job is in: the one it was deployed to, whatever the user's
-/// spec names since then, as that edit is refused (J3). Before the first deployment, and where the
-/// stored spec cannot be read, the one that is wanted.
+/// Returns the name of a session job's cluster: the one it was deployed to, even if the user's spec names another one
+/// since, as that edit is refused (J3). Before the first deployment, and if the stored spec cannot be read, it is the
+/// desired one.
 pub fn session_cluster<'a>(wanted: Option<&'a str>, last: Option<&str>) -> Option<Cow<'a, str>> {
     let deployed = last.and_then(stored_cluster);
     let name = deployed.map(Cow::Owned).or(wanted.map(Cow::Borrowed));
     name.filter(|name| !name.is_empty())
 }
 
-/// The name in a stored spec, which need not be made for it: this is asked for each event.
+/// Returns the name in a stored spec without parsing the rest of it, as this runs for each event.
 fn stored_cluster(text: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -198,7 +198,7 @@ fn stored_cluster(text: &str) -> Option<String> {
     #[serde(rename_all = "camelCase")]
     struct Document {
         spec: Option<Spec>,
-        /// Of the old form, which is the bare spec.
+        /// Only in the old format, which is the bare spec.
         api_version: Option<IgnoredAny>,
         deployment_name: Option<String>,
     }
@@ -209,7 +209,7 @@ fn stored_cluster(text: &str) -> Option<String> {
     }
 }
 
-/// [`session_cluster`] of a resource with this status.
+/// Returns the [`session_cluster`] of a resource with this status.
 pub fn session_cluster_of<'a>(
     job: &'a FlinkSessionJob,
     status: Option<&SessionJobStatus>,
@@ -218,22 +218,22 @@ pub fn session_cluster_of<'a>(
     session_cluster(job.spec.deployment_name.as_deref(), last)
 }
 
-/// [`session_cluster`] of a resource as it is stored.
+/// Returns the [`session_cluster`] of a stored resource.
 pub fn session_cluster_in(job: &Value) -> Option<Cow<'_, str>> {
     session_cluster_over(job, job)
 }
 
-/// [`session_cluster`] of a resource that is to take the place of the one that is stored.
+/// Returns the [`session_cluster`] of a resource that will replace the stored one.
 pub fn session_cluster_over<'a>(job: &'a Value, stored: &Value) -> Option<Cow<'a, str>> {
     let last = stored.pointer("/status/reconciliationStatus/lastReconciledSpec");
     let wanted = job.pointer("/spec/deploymentName").and_then(Value::as_str);
     session_cluster(wanted, last.and_then(Value::as_str))
 }
 
-/// The spec of what runs of a FlinkDeployment.
+/// Returns the running spec of a `FlinkDeployment`.
 ///
 /// # Errors
-/// A stored spec that cannot be read.
+/// If a stored spec cannot be read.
 pub fn running_spec(deployment: &FlinkDeployment) -> Result<FlinkDeploymentSpec, CorruptSpec> {
     let status = deployment.status.as_ref().map(|status| &status.reconciliation_status);
     let last = status.and_then(|status| status.last_reconciled_spec.as_deref());
@@ -243,7 +243,7 @@ pub fn running_spec(deployment: &FlinkDeployment) -> Result<FlinkDeploymentSpec,
     }
 }
 
-/// The spec with every field in the order of the Java operator, absent ones as null.
+/// Returns the spec with every field in the order of the Java operator, absent ones as null.
 pub fn spec_value(spec: &FlinkDeploymentSpec) -> Value {
     let FlinkDeploymentSpec {
         job,
@@ -283,7 +283,7 @@ pub fn spec_value(spec: &FlinkDeploymentSpec) -> Value {
     })
 }
 
-/// A job with every field in the order of the Java operator, absent ones as null.
+/// Returns a job with every field in the order of the Java operator, absent ones as null.
 pub fn job_value(job: &JobSpec) -> Value {
     let JobSpec {
         jar_uri,
@@ -345,8 +345,8 @@ fn task_manager_value(task_manager: &TaskManagerSpec) -> Value {
     value
 }
 
-/// `resources` is younger than the rest: left out when absent, so that older operators still
-/// find the text that they would have written.
+/// Inserts `resources` only if present: it was added later, and older operators still find the text that they would
+/// have written.
 fn insert_resources<T: serde::Serialize>(value: &mut Value, resources: Option<&T>) {
     if let (Some(resources), Some(object)) = (resources, value.as_object_mut()) {
         object.insert("resources".to_owned(), json!(resources));

@@ -95,7 +95,7 @@ pub enum SnapshotState {
 }
 
 impl SnapshotState {
-    /// True if no other state follows.
+    /// Returns whether no other state follows.
     pub fn is_final(self) -> bool {
         match self {
             Self::TriggerPending | Self::InProgress => false,

@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use super::null_as_default;
 
-/// Stands in `upgradeSavepointPath` for "the path is known to HA metadata only".
+/// Value of `upgradeSavepointPath` meaning that only HA metadata knows the path.
 pub const LAST_STATE_PATH: &str = "KUBERNETES_OPERATOR_LAST_STATE";
 
 /// Flink's job states.
@@ -33,7 +33,7 @@ pub enum JobStatusState {
 }
 
 impl JobStatusState {
-    /// `FAILED`, `CANCELED` and `FINISHED`: the job will not run again by itself.
+    /// Returns whether the job will not run again by itself: `FAILED`, `CANCELED` and `FINISHED`.
     pub fn is_globally_terminal(self) -> bool {
         matches!(self, Self::Failed | Self::Canceled | Self::Finished)
     }

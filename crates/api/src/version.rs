@@ -55,7 +55,7 @@ impl FlinkVersion {
     /// Every version that the CRD accepts, oldest first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The version spelled `text`, such as `v1_20`; also `1.20`, as people type it.
+    /// Parses a version such as `v1_20`; also accepts `1.20`, as people type it.
     pub fn parse(text: &str) -> Option<Self> {
         let wanted = text.trim_start_matches('v').replace('.', "_");
         Self::ALL
@@ -64,7 +64,7 @@ impl FlinkVersion {
             .find(|version| version.into_str().trim_start_matches('v') == wanted)
     }
 
-    /// True if this operator manages such clusters (1.15 and newer).
+    /// Returns whether this operator manages such clusters (1.15 and newer).
     pub fn is_supported(self) -> bool {
         self >= Self::V1_15
     }

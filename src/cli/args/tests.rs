@@ -6,7 +6,7 @@ fn command_tree_is_sound() {
     Cli::command().debug_assert();
 }
 
-/// One with the id of a global argument would take its place: clap hands both the same value.
+/// An argument with the id of a global one would replace it: clap gives both the same value.
 #[test]
 fn no_argument_of_a_command_takes_the_place_of_a_global_one() {
     fn check(command: &clap::Command, global: &[String]) {

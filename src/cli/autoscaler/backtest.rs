@@ -1,4 +1,4 @@
-//! `autoscaler backtest`: measurements of a job are recorded, and replayed under other options.
+//! `autoscaler backtest`: records measurements of a job and replays them with other options.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) struct BacktestArgs {
     access: FlinkAccess,
 }
 
-/// Records, or replays.
+/// Records measurements or replays a recording.
 pub(super) async fn run(
     args: BacktestArgs,
     global: &Global,
@@ -101,7 +101,7 @@ fn replay_file(file: &Path, trial: &TrialFlags, printer: &Printer) -> anyhow::Re
     Ok(())
 }
 
-/// The usual time between two measurements, which the window has to be longer than.
+/// Returns the median time between two measurements, which the metric window must exceed.
 fn interval(record: &Record) -> Duration {
     let times = || record.entries.iter().map(|entry| entry.at);
     let mut spans: Vec<Duration> = times()
@@ -112,7 +112,7 @@ fn interval(record: &Record) -> Duration {
     spans.get(spans.len() / 2).copied().unwrap_or(Duration::from_secs(1))
 }
 
-/// Which options were tried.
+/// Prints the options that were tried.
 pub(super) fn report_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Result<()> {
     for (key, value) in &trial.set {
         printer.line(format_args!("with {key}: {value}"))?;
@@ -120,7 +120,7 @@ pub(super) fn report_set(trial: &TrialFlags, printer: &Printer) -> anyhow::Resul
     Ok(())
 }
 
-/// Decisions, and with `-o wide` all rules that led to them.
+/// Prints the decisions, and with `-o wide` all rules that led to them.
 pub(super) fn report_decisions(
     trial: &TrialFlags,
     trace: &Trace,
@@ -153,7 +153,7 @@ pub(super) fn report_sums(trace: &Trace, ran: &str, printer: &Printer) -> anyhow
     Ok(())
 }
 
-/// Writes the chart, where one is asked for.
+/// Writes the chart if `--svg` requests one.
 pub(super) fn write_svg(trial: &TrialFlags, trace: &Trace, title: &str) -> anyhow::Result<()> {
     let Some(file) = &trial.svg else { return Ok(()) };
     std::fs::write(file, chart::svg(trace, title))

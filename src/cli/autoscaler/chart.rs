@@ -1,4 +1,4 @@
-//! Lag, rates and parallelism over time, for a terminal and as SVG.
+//! Charts of lag, rates and parallelism over time, for a terminal and as SVG.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::trial::{number, time};
 use autoscaler::trace::{Moment, Trace};
 
-/// Columns of a chart in a terminal, one for each span of time.
+/// Columns of a chart in a terminal, each for an equal span of time.
 const COLUMNS: usize = 72;
 /// Lines of one panel in a terminal.
 const ROWS: usize = 5;
-/// Eighths of a line.
+/// Bars by height, in eighths of a line.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 const WIDTH: f64 = 900.0;
@@ -22,17 +22,17 @@ const MARGIN_TOP: f64 = 40.0;
 const GAP: f64 = 40.0;
 const COLOURS: [&str; 2] = ["#2a78d6", "#d6602a"];
 
-/// One figure over time; nothing where it was not measured.
+/// A figure over time, with `None` for moments at which it was not measured.
 struct Series {
     name: &'static str,
     values: Vec<Option<f64>>,
 }
 
-/// Figures of one unit.
+/// Figures that share a unit.
 struct Panel {
     title: &'static str,
     series: Vec<Series>,
-    /// Parallelism stays as it is until it changes.
+    /// Whether values hold until they change, as parallelism does.
     is_stepped: bool,
 }
 
@@ -86,7 +86,7 @@ impl Panel {
     }
 }
 
-/// For a terminal: the first figure of a panel as bars, the second as dots over them.
+/// Returns the chart for a terminal: the first figure of a panel as bars, the second as dots over them.
 pub(super) fn terminal(trace: &Trace) -> String {
     let (Some(first), Some(last)) = (trace.moments.first(), trace.moments.last()) else {
         return String::new();
@@ -120,11 +120,11 @@ pub(super) fn terminal(trace: &Trace) -> String {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _written = writeln!(out, "{text}");
 }
 
-/// Height in eighths of a line; what is more than nothing is seen.
+/// Returns the height of a bar in eighths of a line, at least one for any value above zero.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -152,7 +152,7 @@ fn dot(grid: &mut [Vec<char>], column: usize, eighths: usize) {
     }
 }
 
-/// The highest value in each span of time.
+/// Returns the highest value in each span of time.
 fn columns(trace: &Trace, values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut columns: Vec<Option<f64>> = vec![None; COLUMNS];
     for (moment, value) in trace.moments.iter().zip(values) {
@@ -165,7 +165,7 @@ fn columns(trace: &Trace, values: &[Option<f64>]) -> Vec<Option<f64>> {
     columns
 }
 
-/// Spans between two measurements show the one before them.
+/// Fills gaps between measurements with the value before them.
 fn fill(columns: &mut [Option<f64>]) {
     let last = columns.iter().rposition(Option::is_some).unwrap_or(0);
     let mut before = None;
@@ -187,7 +187,7 @@ fn column(trace: &Trace, at: Timestamp) -> usize {
     (share(trace, at) * (COLUMNS - 1) as f64).round() as usize
 }
 
-/// Where a time is between the first and the last moment.
+/// Returns the position of a time between the first and the last moment, from 0 to 1.
 fn share(trace: &Trace, at: Timestamp) -> f64 {
     let (Some(first), Some(last)) = (trace.moments.first(), trace.moments.last()) else {
         return 0.0;
@@ -199,7 +199,7 @@ fn share(trace: &Trace, at: Timestamp) -> f64 {
     (at.duration_since(first.at).as_secs_f64() / whole).clamp(0.0, 1.0)
 }
 
-/// As SVG, light enough to be read in a diff.
+/// Returns the chart as SVG, simple enough to be reviewed in a diff.
 pub(super) fn svg(trace: &Trace, title: &str) -> String {
     let panels = panels(trace);
     let mut height = MARGIN_TOP;
@@ -262,7 +262,7 @@ fn svg_panel(out: &mut String, trace: &Trace, panel: &Panel, top: f64) {
     }
 }
 
-/// One line for each time without a gap.
+/// Returns one line for each stretch of time without a gap.
 fn lines_of(trace: &Trace, panel: &Panel, series: &Series, max: f64, top: f64) -> Vec<String> {
     let width = WIDTH - MARGIN_RIGHT - MARGIN_LEFT;
     let (mut lines, mut points) = (Vec::new(), String::new());

@@ -1,7 +1,7 @@
-//! `autoscaler explain`: what the autoscaler would decide of a running job now, and by which rule.
+//! `autoscaler explain`: what the autoscaler would decide for a running job now, and by which rule.
 //!
-//! It measures the job once, adds that to the stored samples, and decides as the operator does.
-//! Nothing is written.
+//! It measures the job once, adds the measurement to the stored samples, and decides as the operator does. It writes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ pub(super) struct ExplainArgs {
     output: Output<DetailFormat>,
 }
 
-/// Decisions that would be made; rates are records per second.
+/// The decisions the autoscaler would make; rates are records per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Report {
@@ -76,7 +76,7 @@ pub(in crate::cli) struct Report {
     pub(in crate::cli) is_backlog: bool,
     samples: usize,
     running_since: Timestamp,
-    /// Requests of the pods now, and as recommended.
+    /// Requests of the pods, now and with the recommended parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
     pub(in crate::cli) vertices: Vec<Vertex>,
@@ -88,10 +88,10 @@ pub(in crate::cli) struct Vertex {
     pub(in crate::cli) id: String,
     pub(in crate::cli) parallelism: u32,
     max_parallelism: u32,
-    /// Parallelism that this vertex would get, whether or not the job is scaled now.
+    /// The parallelism recommended for this vertex, whether or not the job is scaled now.
     pub(in crate::cli) recommended: u32,
     is_outside_of_bounds: bool,
-    /// The rule that decided; absent where no decision was due.
+    /// The rule that decided; `None` if no decision was due.
     pub(in crate::cli) rule: Option<String>,
     pub(in crate::cli) number: Option<Number>,
     pub(in crate::cli) rates: BTreeMap<&'static str, Number>,
@@ -105,7 +105,7 @@ struct Rule {
     number: Number,
 }
 
-/// Measures, decides and prints.
+/// Measures the job, decides and prints the result.
 pub(super) async fn run(
     args: ExplainArgs,
     global: &Global,
@@ -129,7 +129,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Measures the job once, and decides as the operator does.
+/// Measures the job once and decides as the operator does.
 pub(in crate::cli) async fn explained(
     connection: &Connection,
     job: &Job,
@@ -276,7 +276,7 @@ fn told(step: &Step) -> Rule {
     Rule { rule: step.rule.to_string(), number: Number(step.number) }
 }
 
-/// By the names under which they are exported.
+/// Returns the rates by the names under which they are exported.
 fn rates(figures: &Figures) -> BTreeMap<&'static str, Number> {
     let average = [Metric::Load, Metric::TrueProcessingRate, Metric::TargetDataRate];
     let current = [
@@ -350,7 +350,7 @@ fn render(report: &Report, is_wide: bool) -> String {
             text.push_str(&vertex.id);
             for step in &vertex.steps {
                 let number = number::shown(step.number.0);
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _written = write!(text, "\n  {:<60} {number}", step.rule);
             }
         }

@@ -1,4 +1,4 @@
-//! `autoscaler history`: what was scaled, when, and by which figures.
+//! `autoscaler history`: what was scaled, when, and based on which figures.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub(super) struct HistoryArgs {
     output: Output<ObjectFormat>,
 }
 
-/// One vertex that was scaled; rates are records per second.
+/// One scaling of a vertex; rates are records per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Entry {
@@ -50,11 +50,11 @@ pub(in crate::cli) struct Entry {
     pub(in crate::cli) true_processing_rate: Number,
     pub(in crate::cli) target_data_rate: Number,
     pub(in crate::cli) expected_processing_rate: Number,
-    /// How long the job took to run again, in seconds; absent where that is not known.
+    /// Time until the job ran again, in seconds; `None` if unknown.
     pub(in crate::cli) restart_seconds: Option<f64>,
 }
 
-/// Reads and prints, oldest first.
+/// Reads the history and prints it, oldest first.
 pub(super) async fn run(
     args: HistoryArgs,
     global: &Global,

@@ -1,11 +1,11 @@
-//! Figures, which may be without a bound, or not known.
+//! Figures that may be infinite or unknown.
 
 use serde::{Serialize, Serializer};
 
 use crate::cli::table::NONE;
 use autoscaler::rate::two_decimals;
 
-/// In JSON a number, `"Infinity"`, or null where it is not known.
+/// A figure; in JSON a number, `"Infinity"`, or null if unknown.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Number(pub(in crate::cli) f64);
 
@@ -21,7 +21,7 @@ impl Serialize for Number {
     }
 }
 
-/// For a person.
+/// Formats a figure for people.
 pub(in crate::cli) fn shown(number: f64) -> String {
     if number.is_nan() {
         NONE.to_owned()

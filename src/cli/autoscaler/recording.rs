@@ -1,4 +1,4 @@
-//! `autoscaler backtest --record`: measures a job for some time and writes down what it finds.
+//! `autoscaler backtest --record`: measures a job for some time and writes the measurements to a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -28,7 +28,7 @@ use config::memory::MemorySize;
 use config::options::{TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
 use config::{FlinkConfig, quantity};
 
-/// Shortest time between two measurements: Flink itself looks at its metrics each ten seconds.
+/// Minimum time between two measurements; Flink itself updates its metrics every ten seconds.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// Flags of a recording.
@@ -64,7 +64,7 @@ impl Job {
         };
         let cluster = deployment::cluster_of(&connection, &resource).await?;
         let client = job_manager::client(&connection, &cluster, access, Deadlines::default())?;
-        // The running cluster has the operator's defaults, too; it does not have the autoscaler's options.
+        // The configuration of the running cluster includes the operator's defaults, but not the autoscaler's options.
         let mut config: FlinkConfig = client.job_manager_config().await?.into_iter().collect();
         config.overlay(&cluster.flink_config());
         config.overlay(&resource.flink_config());
@@ -78,7 +78,7 @@ impl Job {
     }
 }
 
-/// CPUs of a TaskManager, as the resource or the configuration says.
+/// Returns the CPUs of a TaskManager, from the resource or else the configuration.
 fn cpu(cluster: &Deployment, config: &FlinkConfig) -> Option<f64> {
     let configured = config.find(&TASK_MANAGER_CPU).ok().flatten();
     let field = cluster.0.pointer("/spec/taskManager/resource/cpu");
@@ -100,7 +100,7 @@ pub(super) fn measurement(measured: Measured) -> Measurement {
     Measurement { running_since, topology, reading }
 }
 
-/// Records until the time is over, the file is full or somebody interrupts.
+/// Records until the time is over, the file is full or the user interrupts.
 pub(super) async fn run(
     file: &Path,
     name: &str,
@@ -158,7 +158,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// A file with a limit.
+/// A file with a size limit.
 struct Writer {
     output: File,
     bytes: u64,
@@ -166,7 +166,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes the entry, unless there is no room for it.
+    /// Writes the entry if it fits, and returns whether it did.
     fn fits(&mut self, entry: &Entry) -> anyhow::Result<bool> {
         let mut line = entry_line(entry);
         if line.len() > LINE_BYTES_MAX {
@@ -181,7 +181,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// In one call, so that what is cut off is at most a line.
+    /// Writes a line in one call, so that at most one line is cut off.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
         let line = format!("{line}\n");
         self.output.write_all(line.as_bytes()).context("while writing the recording")?;

@@ -1,4 +1,4 @@
-//! `autoscaler history --rescales`: what Flink itself tells of the rescales of a job.
+//! `autoscaler history --rescales`: the rescales of a job that Flink itself reports.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -14,14 +14,14 @@ use crate::cli::table::{self, NONE};
 use clients::flink::Deadlines;
 use clients::flink::rescale::{RESCALE_HISTORY_SIZE, Rescale};
 
-/// One line.
+/// One rescale.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
     id: String,
     started: Option<Timestamp>,
     cause: Option<String>,
-    /// `COMPLETED`, `FAILED` or `IGNORED`; absent while it goes on.
+    /// `COMPLETED`, `FAILED` or `IGNORED`; `None` while it is in progress.
     state: Option<String>,
     reason: Option<String>,
     duration_milliseconds: Option<i64>,
@@ -41,7 +41,7 @@ impl From<Rescale> for Line {
     }
 }
 
-/// Asks the JobManager and prints, newest first.
+/// Asks the JobManager for the rescales and prints them, newest first.
 pub(super) async fn print(
     connection: &Connection,
     resource: &Deployment,

@@ -1,4 +1,4 @@
-//! `autoscaler reset`: has the operator forget what its autoscaler knows of a job.
+//! `autoscaler reset`: makes the operator discard what its autoscaler has stored about a job.
 
 use clap::Args;
 use serde_json::json;
@@ -29,14 +29,14 @@ pub(super) struct ResetArgs {
     flags: ChangeFlags,
 }
 
-/// Says what comes of it, asks, and writes the nonce.
+/// Explains the consequences, asks for confirmation, and writes the nonce.
 pub(super) async fn run(args: ResetArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ResetArgs { name, yes, flags } = args;
     let dry_run = flags.dry_run.dry_run;
     let connection = global.connect().await?;
     let job = stored::fetch(&connection, &name).await?;
     let name = job.resource.shown_name();
-    // One that cannot be read is what a reset is for.
+    // Stored state that cannot be read must not block the reset: it is a reason for one.
     let in_force = job.stored.as_ref().and_then(|stored| stored.as_ref().ok());
     if in_force.is_some_and(|stored| !stored.state.overrides.is_empty()) {
         printer.warning(format_args!("an upgrade returns `{name}` to the parallelism of its spec"));

@@ -1,4 +1,4 @@
-//! `autoscaler run`: the autoscaler by itself, for Flink clusters anywhere.
+//! `autoscaler run`: the autoscaler without the operator, for Flink clusters anywhere.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,21 +28,21 @@ use operator::http::Listener;
 use operator::scaling_rules::ScalingRules;
 use operator::standalone::{self, Cluster, Settings, URL_BYTES_MAX, View};
 
-/// Quiet but for ourselves.
+/// Default log levels: only warnings from other crates.
 const LOG_LEVELS: &str = "warn,kubectl_flink=info";
-/// Clusters of one process.
+/// Maximum number of clusters of one process.
 const CLUSTERS_MAX: usize = 200;
-/// Shortest pause between two turns: Flink itself looks at its metrics each ten seconds.
+/// Minimum pause between two turns; Flink itself updates its metrics every ten seconds.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Most bytes of a file with options, and of one with a password.
+/// Maximum size of a file with options in bytes, and of one with a password.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 const PASSWORD_BYTES_MAX: u64 = 4096;
-/// How long a turn may take beside the pause before it: listing, measuring, storing and scaling.
+/// Maximum duration of a turn, in addition to the pause before it: listing, measuring, storing and scaling.
 const TURN_MAX: Duration = Duration::from_mins(5);
 
-/// Before the options of the Java program itself.
+/// Prefix of the options of the Java standalone autoscaler.
 const JAVA_PREFIX: &str = "autoscaler.standalone.";
-/// Its options, older names included, with what says the same here.
+/// Options of the Java standalone autoscaler, including older names, each with its equivalent here.
 const JAVA_OPTIONS: [(&str, &str); 13] = [
     ("scalingInterval", "use --interval"),
     ("flinkClusterHost", "use --flink"),
@@ -134,11 +134,11 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     let place = place(&args)?;
     let base = base(args.config.as_deref(), printer)?;
     let set: FlinkConfig = args.set.iter().cloned().collect();
-    // Mistakes in the options are told now, and not job by job.
+    // Report mistakes in the options now rather than for each job.
     let mut all = base.clone();
     set_over(&mut all, set.iter());
     let read = settings(&all, args.interval)?;
-    // Rules are those of the file alone: a job's own configuration names no address.
+    // Take the rules from the file alone: a job's own configuration must not name an address.
     let rules = ScalingRules::configured(&base).map_err(invalid)?;
     rules.check(&read).map_err(|undefined| {
         Failure::new(undefined).hint("here the operator's configuration is the file of --config")
@@ -185,7 +185,7 @@ pub(super) async fn run(args: RunArgs, printer: &Printer) -> anyhow::Result<()> 
     }
 }
 
-/// The clusters' URLs as keys are made of them: without a `/` at the end.
+/// Returns the clusters' URLs without a trailing `/`, as they are used in keys.
 fn urls(texts: &[String]) -> anyhow::Result<Vec<String>> {
     let mut urls = BTreeSet::new();
     for text in texts {
@@ -203,7 +203,7 @@ fn urls(texts: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(urls.into_iter().collect())
 }
 
-/// No problem repeats a text that may hold a password.
+/// Checks a cluster's URL; error messages never repeat a text that may hold a password.
 fn url(text: &str) -> Result<String, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&whole).map_err(|error| format!("invalid URL: {error}"))?;
@@ -224,7 +224,7 @@ fn url(text: &str) -> Result<String, String> {
     Ok(url)
 }
 
-/// Where the store is, with the password that it takes.
+/// Returns the location of the store, with its password.
 fn place(args: &RunArgs) -> anyhow::Result<Place> {
     let place = Place::parse(&args.store).map_err(|problem| {
         Failure::usage(format!("--store: {problem}")).hint(format!(
@@ -250,7 +250,7 @@ fn place(args: &RunArgs) -> anyhow::Result<Place> {
     }
 }
 
-/// Reads the configuration in the file, if there is one.
+/// Reads the configuration file, if there is one.
 fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
     let Some(file) = file else { return Ok(FlinkConfig::new()) };
     let text = read_file(file, CONFIG_BYTES_MAX)?;
@@ -263,7 +263,7 @@ fn base(file: Option<&Path>, printer: &Printer) -> anyhow::Result<FlinkConfig> {
     Ok(config)
 }
 
-/// Warnings about options of the Java program, each with the flag to use.
+/// Returns warnings about options of the Java standalone autoscaler, each with the flag to use instead.
 fn java_options(config: &FlinkConfig) -> Vec<String> {
     let told = config.iter().filter_map(|(key, _)| {
         let known = JAVA_OPTIONS.iter().find(|(name, _)| *name == key).map(|(_, instead)| *instead);

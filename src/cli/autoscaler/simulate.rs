@@ -1,4 +1,4 @@
-//! `autoscaler simulate`: what would be decided about a job on paper, in virtual time.
+//! `autoscaler simulate`: what would be decided for a modelled job, in virtual time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use autoscaler::trace::Trace;
 use clients::flink::scaling;
 use config::FlinkConfig;
 
-/// When a simulation begins; every one at the same time, so that two can be compared.
+/// Start time of every simulation, so that any two can be compared.
 const START_SECOND: i64 = 1_767_225_600;
 
 const EXAMPLES: &str = "\
@@ -79,7 +79,7 @@ pub(super) struct SimulateArgs {
     access: FlinkAccess,
 }
 
-/// Simulates, and tells what came of it.
+/// Runs the simulation and prints the result.
 pub(super) async fn run(
     args: SimulateArgs,
     global: &Global,
@@ -140,7 +140,7 @@ fn read(file: &std::path::Path, load: f64) -> anyhow::Result<Model> {
     Ok(model)
 }
 
-/// Measures a job twice and makes a model of it.
+/// Measures a job twice and builds a model of it.
 async fn measured(
     job: Job,
     measure: Duration,
@@ -191,7 +191,7 @@ fn sampled(
     cycle(state, &facts).state
 }
 
-/// Says whether the job comes to rest, and with what parallelism.
+/// Describes whether the job settles, and with what parallelism.
 fn convergence(trace: &Trace, names: &Names) -> String {
     let mut scaled = trace.decisions.iter().filter(|one| one.outcome == Outcome::Scaled);
     let (count, last) = (scaled.clone().count(), scaled.next_back());

@@ -1,4 +1,4 @@
-//! `autoscaler status`: what is in force, and how much is known.
+//! `autoscaler status`: the parallelism in effect and the stored state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,14 +35,14 @@ pub(super) struct StatusArgs {
     output: Output<ObjectFormat>,
 }
 
-/// The known state of an autoscaler; times are those of the operator's clock.
+/// The stored state of an autoscaler; times are those of the operator's clock.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Report {
     name: String,
     job_state: Option<String>,
     lifecycle_state: Option<String>,
-    /// Absent where the resource does not say: then the operator's defaults decide.
+    /// `None` if the resource does not set it, so that the operator's defaults apply.
     is_enabled: Option<bool>,
     config_map: String,
     is_stored: bool,
@@ -52,7 +52,7 @@ pub(in crate::cli) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Cost>,
     pub(in crate::cli) vertices: BTreeMap<String, Vertex>,
-    /// Options that memory tuning set.
+    /// Options set by memory tuning.
     configuration: BTreeMap<String, String>,
     pub(in crate::cli) set_aside: Vec<SetAside>,
 }
@@ -67,10 +67,10 @@ struct Samples {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Vertex {
-    /// As decided.
+    /// The parallelism that was decided.
     pub(in crate::cli) parallelism: Option<u32>,
     last_change: Option<Change>,
-    /// Since when a lower parallelism would do.
+    /// Since when a lower parallelism would suffice.
     pub(in crate::cli) waits_since: Option<Timestamp>,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for SetAside {
     }
 }
 
-/// Reads and prints.
+/// Reads the state and prints it.
 pub(super) async fn run(
     args: StatusArgs,
     global: &Global,
@@ -121,7 +121,7 @@ pub(super) async fn run(
         return Ok(());
     }
     match Settings::read(&job.resource.flink_config()) {
-        // The operator tells it by an event, which is gone after an hour.
+        // The operator reports it in an event only, which expires after an hour.
         Err(error) => printer.warning(format_args!("the job is not scaled: {error}")),
         Ok(settings) => {
             for named in settings.plugins.iter() {
@@ -190,7 +190,7 @@ pub(in crate::cli) fn report(job: &Job, stored: Option<&Stored>) -> Report {
     }
 }
 
-/// Names and values, for a person.
+/// Returns names and values for people.
 pub(in crate::cli) fn facts(report: &Report, now: Timestamp) -> Vec<(&'static str, String)> {
     let ago = |at: Timestamp| format!("{} ago", table::age(now.as_second() - at.as_second()));
     let text = |text: &Option<String>| text.as_deref().unwrap_or(NONE).to_owned();

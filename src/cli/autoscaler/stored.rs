@@ -1,4 +1,4 @@
-//! State that the operator has stored of a job's autoscaler.
+//! Stored state of a job's autoscaler.
 
 use crate::cli::connection::Connection;
 use crate::cli::deployment::{self, Deployment};
@@ -6,12 +6,12 @@ use crate::cli::failure::Failure;
 use ::autoscaler::state::{self, Stored, Unreadable};
 use clients::cluster::autoscaler;
 
-/// A job, with what is stored of it.
+/// A job and the stored state of its autoscaler.
 pub(in crate::cli) struct Job {
     pub(in crate::cli) resource: Deployment,
     /// Name of the ConfigMap.
     pub(super) config_map: String,
-    /// Absent where nothing is stored.
+    /// `None` if nothing is stored.
     pub(in crate::cli) stored: Option<Result<Stored, Unreadable>>,
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn fetch(connection: &Connection, name: &str) -> anyhow::Result
     of(connection, deployment::fetch(connection, name).await?).await
 }
 
-/// Reads what is stored of a job; a session cluster has none.
+/// Reads the stored state of a job; a session cluster has none.
 pub(in crate::cli) async fn of(
     connection: &Connection,
     resource: Deployment,
@@ -54,7 +54,7 @@ pub(in crate::cli) async fn of(
     }
     let config_map = autoscaler::object_name(name);
     let found = autoscaler::find(&connection.client, resource.namespace(), name).await?;
-    // One that belongs to another resource says nothing of this job.
+    // A ConfigMap owned by another resource says nothing about this job.
     let found = found.filter(|found| found.other_owner(&resource.owner_uids()).is_none());
     let stored = found.map(|found| state::read(&found.data));
     Ok(Job { resource, config_map, stored })

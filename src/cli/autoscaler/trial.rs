@@ -1,4 +1,4 @@
-//! How a trial is told: a table of decisions, what kept from others, and the same as JSON.
+//! Output of a trial: tables of decisions, what prevented others, and the same as JSON.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use autoscaler::vertex_scaler::{Rule, Step, VertexDecision};
 /// Display names of vertices, by id.
 pub(super) type Names = BTreeMap<VertexId, String>;
 
-/// Longest name that is shown; Flink chains operators into names of hundreds of letters.
+/// Maximum length of a name shown; Flink chains operators into names of hundreds of characters.
 const NAME_LENGTH_MAX: usize = 40;
 
-/// A trial as JSON: a contract for programs.
+/// A trial as JSON; a stable contract for programs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Trial<'a> {
@@ -29,12 +29,12 @@ pub(super) struct Trial<'a> {
     pub(super) from: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     decisions: Vec<ToldDecision<'a>>,
-    /// Changes of parallelism that the job itself was seen to make.
+    /// Changes of parallelism observed in the job itself.
     changes: Vec<ToldChange<'a>>,
-    /// How many cycles ended in which way.
+    /// Number of cycles by outcome.
     outcomes: BTreeMap<&'static str, usize>,
     subtask_hours: Hours,
-    /// How often a vertex was moved one way and then the other.
+    /// Number of times a vertex was scaled in one direction and then the other.
     reversals: usize,
     moments: Vec<ToldMoment<'a>>,
 }
@@ -51,7 +51,7 @@ struct Hours {
 #[serde(rename_all = "camelCase")]
 struct ToldDecision<'a> {
     at: Timestamp,
-    /// Why it is not carried out, if so.
+    /// Why the decision is not carried out, if so.
     prevented: Option<String>,
     vertices: Vec<ToldVertex<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -182,7 +182,7 @@ pub(super) fn name<'a>(id: &'a VertexId, names: &'a Names) -> &'a str {
     names.get(id).map_or(id.as_str(), String::as_str)
 }
 
-/// Like [`name`], no longer than fits into a table.
+/// Returns the result of [`name`], shortened to fit into a table.
 pub(super) fn short_name(id: &VertexId, names: &Names) -> String {
     let name = name(id, names);
     if name.chars().count() <= NAME_LENGTH_MAX {
@@ -192,7 +192,7 @@ pub(super) fn short_name(id: &VertexId, names: &Names) -> String {
     format!("{start}…")
 }
 
-/// A number for people.
+/// Formats a number for people.
 pub(super) fn number(number: f64) -> String {
     if !number.is_finite() {
         return if number.is_nan() { NONE.to_owned() } else { "unlimited".to_owned() };
@@ -200,7 +200,7 @@ pub(super) fn number(number: f64) -> String {
     if number.abs() >= 1000.0 { format!("{number:.0}") } else { format!("{number:.2}") }
 }
 
-/// Decisions, one line for each vertex that changes.
+/// Formats decisions, one line for each vertex that changes.
 pub(super) fn decisions(trace: &Trace, names: &Names) -> String {
     let mut rows = Vec::new();
     for decision in &trace.decisions {
@@ -231,7 +231,7 @@ fn step(change: &VertexDecision, rule: &Rule) -> Option<f64> {
     change.steps.iter().find(|step| step.rule == *rule).map(|step| step.number)
 }
 
-/// Every rule that was asked, and its number.
+/// Formats every rule that was applied, and its number.
 pub(super) fn steps(trace: &Trace, names: &Names) -> String {
     let mut rows = Vec::new();
     for decision in &trace.decisions {
@@ -245,7 +245,7 @@ pub(super) fn steps(trace: &Trace, names: &Names) -> String {
     table::render(&["TIME", "VERTEX", "RULE", "NUMBER"], rows)
 }
 
-/// Tabulates what each decision costs; nothing where that is not known of any.
+/// Tabulates the cost of each decision; `None` if no cost is known.
 pub(super) fn costs(trace: &Trace) -> Option<String> {
     let rows: Vec<Vec<String>> = trace
         .decisions
@@ -260,12 +260,12 @@ pub(super) fn costs(trace: &Trace) -> Option<String> {
     (!rows.is_empty()).then(|| table::render(&headers, rows))
 }
 
-/// To the second.
+/// Formats a time with a precision of seconds.
 pub(super) fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// How many cycles ended in which way.
+/// Counts cycles by outcome.
 pub(super) fn outcomes(trace: &Trace) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for moment in &trace.moments {
@@ -297,14 +297,14 @@ fn kind(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Like [`outcomes`], in one line.
+/// Formats [`outcomes`] in one line.
 pub(super) fn outcomes_line(trace: &Trace) -> String {
     let parts: Vec<String> =
         outcomes(trace).iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     format!("cycles: {}", parts.join(", "))
 }
 
-/// Compares what the job ran with to what was decided, vertex by vertex.
+/// Compares the parallelism the job ran with to the decided one, vertex by vertex.
 pub(super) fn comparison(trace: &Trace, names: &Names) -> String {
     let (Some(first), Some(last)) = (trace.moments.first(), trace.moments.last()) else {
         return String::new();

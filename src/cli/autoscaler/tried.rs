@@ -1,4 +1,4 @@
-//! Options that are tried out, and what comes with every trial: `--set`, `--svg` and `-o`.
+//! Options to try out, and the flags of every trial: `--set`, `--svg` and `-o`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,9 +21,9 @@ use config::options::{
 };
 use validation::autoscaler_options;
 
-/// Prefix of the autoscaler's options; on the command line it may be left out.
+/// Prefix of the autoscaler's options, optional on the command line.
 const PREFIX: &str = "job.autoscaler.";
-/// Options that say what pods request.
+/// Options that determine the requests of pods.
 const REQUESTS: [&str; 6] = [
     TASK_SLOTS.key(),
     TASK_MANAGER_CPU.key(),
@@ -32,7 +32,7 @@ const REQUESTS: [&str; 6] = [
     JOB_MANAGER_PROCESS_MEMORY.key(),
     JOB_MANAGER_REPLICAS.key(),
 ];
-/// Names that look less like one that there is are not guessed.
+/// Minimum similarity of a known option to be suggested for an unknown one.
 const LIKENESS_MIN: f64 = 0.7;
 
 /// Flags of every trial.
@@ -51,7 +51,7 @@ pub(super) struct TrialFlags {
     pub(super) output: Output<DetailFormat>,
 }
 
-/// `option=value`, with the option's whole name.
+/// Parses `option=value` and completes the option's name.
 pub(super) fn option(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected OPTION=VALUE")?;
     let key = key.trim();
@@ -72,14 +72,14 @@ pub(super) fn option(text: &str) -> Result<(String, String), String> {
 }
 
 impl TrialFlags {
-    /// The options that count: those there are, and over them those that are tried.
+    /// Returns the options in effect: the existing ones, overridden by those to try.
     pub(super) fn config(&self, mut config: FlinkConfig) -> FlinkConfig {
         set_over(&mut config, self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         config
     }
 
-    /// The rules that a job may name. Nobody else is asked in a trial, so that those at an address
-    /// cannot be tried.
+    /// Returns the rules that a job may name. A trial sends no requests to others, so rules behind an address cannot be
+    /// tried.
     pub(super) fn rules(&self, settings: &Settings, printer: &Printer) -> anyhow::Result<Rules> {
         let rules = match &self.operator_config {
             Some(path) => {
@@ -96,7 +96,7 @@ impl TrialFlags {
     }
 }
 
-/// Checks and reads the options of an autoscaler that takes a sample each `interval`.
+/// Checks and reads the options of an autoscaler that takes a sample every `interval`.
 pub(super) fn settings(config: &FlinkConfig, interval: Duration) -> anyhow::Result<Settings> {
     let violations = autoscaler_options(config, interval);
     if !violations.is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn settings(config: &FlinkConfig, interval: Duration) -> anyhow::Resu
     Ok(Settings::read(config)?)
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most `bytes_max` bytes.
 pub(super) fn read_file(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("while reading `{shown}`"))?.len();

@@ -1,5 +1,5 @@
-//! Observation of the facts, all at the same time, within bounds. Nothing is written: a review of rights is
-//! only answered.
+//! Observation of the facts, concurrently and with time limits. Nothing is written: creating an access review only
+//! returns an answer.
 
 use std::time::Duration;
 
@@ -20,44 +20,44 @@ use clients::cluster::apply::OPERATOR_MANAGER;
 use clients::cluster::read::{self, Scope};
 use clients::cluster::{self, crds};
 
-/// Reviews that are asked for at the same time.
+/// Maximum number of concurrent access reviews.
 const REVIEWERS: usize = 16;
-/// Time after which a fact counts as not known.
+/// Time after which a fact is considered unknown.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything that was looked at; an error where it could not be.
+/// All observed facts, with an error for each that could not be read.
 pub(super) struct Facts {
     pub(super) is_pre: bool,
     pub(super) namespace: String,
-    /// `v1.34.2`, with major and minor.
+    /// The version, such as `v1.34.2`, with its major and minor number.
     pub(super) version: (String, u32, u32),
     pub(super) crds: cluster::Result<Vec<Crd>>,
-    /// Rights that the commands need, and whether they are given.
+    /// Rights that the commands need, and whether they are granted.
     pub(super) rights: Vec<(Right, cluster::Result<bool>)>,
     pub(super) operators: cluster::Result<Vec<Installed>>,
     pub(super) leading: cluster::Result<Vec<Leading>>,
     pub(super) handled: cluster::Result<Handled>,
     pub(super) webhooks: cluster::Result<Vec<Webhook>>,
-    /// Names of storage classes, the default one marked.
+    /// Names of storage classes, and whether each is the default.
     pub(super) storage: cluster::Result<Vec<(String, bool)>>,
-    /// The account of jobs that `init` makes is there.
+    /// Whether the service account for jobs that `init` creates exists.
     pub(super) service_account: cluster::Result<bool>,
 }
 
-/// One definition of ours.
+/// One of the project's resource definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Crd {
     pub(super) name: String,
     pub(super) state: crds::Drift,
 }
 
-/// Signs, in the deployments of the namespace, of an operator that is neither installed nor has a Lease.
+/// Signs, in the deployments of the namespace, of an operator that is neither installed nor holds a Lease.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Handled {
     pub(super) deployments: usize,
-    /// Those whose status is about their present spec.
+    /// Number of those whose status is about their current spec.
     pub(super) current: usize,
-    /// Since an operator of this program wrote one of them, if it ever did.
+    /// Seconds since an operator of this program last wrote one of them, if one ever did.
     pub(super) age_seconds: Option<i64>,
 }
 
@@ -65,13 +65,13 @@ pub(super) struct Handled {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Webhook {
     pub(super) name: String,
-    /// `namespace/service` that answers; absent for a URL.
+    /// `namespace/service` of the service that answers; `None` for a URL.
     pub(super) service: Option<String>,
-    /// The API server knows whom to trust.
+    /// Whether the webhook has a CA bundle for the API server to trust.
     pub(super) has_authority: bool,
 }
 
-/// Looks at everything. Only that no API server answers is an error.
+/// Observes everything. Fails only if no API server answers.
 pub(super) async fn observe(connection: &Connection, is_pre: bool) -> anyhow::Result<Facts> {
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let info = client.apiserver_version().await.map_err(cluster::Error::from)?;

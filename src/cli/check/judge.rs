@@ -1,4 +1,4 @@
-//! From what was looked at to what holds. Pure.
+//! Evaluates the observed facts. Pure.
 
 use super::facts::{Crd, Facts, Handled, Webhook};
 use super::{Check, Result};
@@ -8,13 +8,13 @@ use crate::cli::table;
 use clients::cluster;
 use clients::cluster::crds::Drift;
 
-/// The oldest Kubernetes whose API servers take the definitions as they are.
+/// The oldest Kubernetes version whose API servers accept the definitions unchanged.
 pub(in crate::cli) const KUBERNETES_MIN: (u32, u32) = (1, 25);
 
-/// An operator that wrote so lately is taken to be at work.
+/// Maximum time since the last write of an operator that is assumed to be running, in seconds.
 const RECENT_SECONDS: i64 = 300;
 
-/// All checks, in the order in which they build on each other.
+/// Returns all checks, in the order in which they depend on each other.
 pub(super) fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![version(&facts.version), definitions(facts)];
     checks.extend(rights(facts));
@@ -86,7 +86,7 @@ fn definitions(facts: &Facts) -> Check {
     check(NAME, Result::Passed, format!("{} installed, none drifted", crds.len()))
 }
 
-/// One check for what people do with one kind of object, so that a table of them can be read.
+/// Returns one check for each action and kind of object, so that the table of checks stays readable.
 fn rights(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "rights";
     let place = |right: &Right| {
@@ -158,7 +158,7 @@ fn operator(facts: &Facts) -> Check {
     }
 }
 
-/// An operator in a terminal has neither a Deployment nor a Lease. What it wrote tells of it.
+/// Detects an operator running in a terminal: it has neither a Deployment nor a Lease, only what it wrote.
 fn in_foreground(handled: &Handled, namespace: &str) -> Option<Check> {
     const NAME: &str = "operator";
     let Handled { deployments, current, age_seconds } = *handled;
@@ -249,7 +249,7 @@ fn service_account(facts: &Facts) -> Check {
     }
 }
 
-/// Flink keeps its state in object stores: a volume is a matter of taste.
+/// Checks the storage classes. Flink keeps its state in object stores, so volumes are optional.
 fn storage(storage: &cluster::Result<Vec<(String, bool)>>) -> Check {
     const NAME: &str = "storage-class";
     match storage {

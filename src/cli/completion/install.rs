@@ -1,6 +1,6 @@
-//! `completion install`: the scripts where shells and kubectl look for them.
+//! `completion install`: puts the scripts where shells and kubectl look for them.
 //!
-//! A file that is there and not ours is left alone: each of ours names the program in its text.
+//! An existing file of others is left alone: each script of this program contains the program's name.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::{Target, script};
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 
-/// Text that every script of ours has in it, and hardly any other.
+/// Text that every script of this program contains, and hardly any other.
 const MARK: &str = "kubectl-flink";
 
 /// Arguments of `completion install`.
@@ -32,7 +32,7 @@ pub(super) struct InstallArgs {
     force: bool,
 }
 
-/// Writes the scripts and says what is left to do.
+/// Writes the scripts and prints the remaining steps.
 pub(super) fn run(args: InstallArgs, printer: &Printer) -> anyhow::Result<()> {
     let InstallArgs { targets, dry_run, force } = args;
     let home =
@@ -77,7 +77,7 @@ pub(super) fn run(args: InstallArgs, printer: &Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The shell by the name of its program, and kubectl.
+/// Returns the shell by the name of its program, and kubectl.
 fn default_targets(shell: &str) -> Result<Vec<Target>, Failure> {
     let target = match shell.rsplit('/').next().unwrap_or_default() {
         "bash" => Target::Bash,
@@ -93,7 +93,7 @@ fn default_targets(shell: &str) -> Result<Vec<Target>, Failure> {
     Ok(vec![target, Target::Kubectl])
 }
 
-/// Where a script goes, and what a person has to do besides.
+/// Where a script goes, and what the user has to do in addition.
 struct Place {
     file: PathBuf,
     hint: Option<&'static str>,

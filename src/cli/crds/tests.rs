@@ -3,7 +3,7 @@ use expect_test::expect;
 use super::*;
 use crate::cli::failure;
 
-/// What `crds` prints with `output`, without any cluster.
+/// Returns what `crds` prints with `output`, without any cluster.
 async fn printed(
     apply: bool,
     dry_run: DryRunMode,

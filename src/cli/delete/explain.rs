@@ -1,8 +1,7 @@
-//! `delete --explain`: what keeps a resource from going, and what helps. Changes nothing.
+//! `delete --explain`: what blocks the deletion of a resource, and how to resolve it. Changes nothing.
 //!
-//! The step is the operator's own decision, made here on the same facts; [`explain`] puts beside it
-//! what the operator cannot know: whose finalizers there are, whether anybody acts on them, and what
-//! the namespace does.
+//! The step is the operator's own decision, made here from the same facts. [`explain`] adds what the operator cannot
+//! know: who owns the finalizers, whether anyone acts on them, and the state of the namespace.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,11 +29,11 @@ use operator::context::Context;
 use operator::pass;
 use operator::preview::{self, Preview};
 
-/// An operator takes up a deletion within moments; after this long somebody should be told.
+/// An operator starts a deletion within moments; after this long the user is warned that it has not.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
 const BLUE_GREEN_FINALIZER: &str = "flinkbluegreendeployments.flink.apache.org/finalizer";
 
-/// Operations of the operator in the deletion of a deployment or session job, and of a snapshot.
+/// Operations of the operator while it deletes a deployment, session job or snapshot.
 const OPERATIONS: [Operation; 9] = [
     operation("patch", GROUP, "flinkdeployments", None),
     operation("update", GROUP, "flinkdeployments", Some("status")),
@@ -56,12 +55,12 @@ const fn operation(
     Operation { verb, group, resource, subresource }
 }
 
-/// Something that keeps the resource from going.
+/// Something that blocks the deletion.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Blocker {
-    /// A stable word.
+    /// A stable identifier.
     reason: String,
     message: String,
     deadline: Option<Deadline>,
@@ -84,37 +83,37 @@ impl Blocker {
 struct Finalizer {
     name: String,
     owner: &'static str,
-    /// Of the Flink operator.
+    /// Whether it belongs to the Flink operator.
     is_operators: bool,
 }
 
-/// The explanation as it is printed; with `-o json` a contract.
+/// The explanation as printed; with `-o json` a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
     kind: String,
     namespace: String,
     name: String,
-    /// Absent: nobody asked for the deletion yet.
+    /// `None` if the deletion has not been requested yet.
     deletion_requested: Option<Timestamp>,
     is_namespace_terminating: bool,
     finalizers: Vec<Finalizer>,
-    /// An operator has taken up the deletion; absent where that leaves no sign.
+    /// Whether an operator has started the deletion; `None` if that leaves no sign.
     is_taken_up: Option<bool>,
-    /// Where the deletion is, or would begin.
+    /// The current step of the deletion, or the first one if it has not begun.
     step: Option<String>,
     /// Next steps of the operator.
     next: Vec<String>,
     blockers: Vec<Blocker>,
 }
 
-/// All that an explanation is made of.
+/// Everything that an explanation is based on.
 struct Seen {
     resource: Value,
-    /// The operator's next pass; an error where it cannot be found out from here.
+    /// The operator's next pass; an error if it cannot be determined from here.
     preview: Result<Option<Preview>, String>,
     termination: Option<Termination>,
-    /// Operations that are denied to the account that was asked about.
+    /// Operations denied to the account that was asked about.
     denied: Option<Denied>,
     now: Timestamp,
 }
@@ -124,7 +123,7 @@ struct Denied {
     operations: Vec<String>,
 }
 
-/// Looks, explains and prints.
+/// Reads the facts, explains and prints.
 pub(super) async fn run(
     name: &str,
     (access, operator_config): (Access, Option<&Path>),
@@ -132,7 +131,7 @@ pub(super) async fn run(
     Output { output }: Output<ValueFormat>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    // The person looks, and asks about the rights of the account that --as names.
+    // Read as the user, and review the rights of the account that `--as` names.
     let own = Global { impersonate: None, impersonate_groups: Vec::new(), ..global.clone() };
     let (connection, asked_about) = (own.connect().await?, global.connect().await?);
     let resource = resolve(&connection, name).await?;
@@ -161,7 +160,7 @@ pub(super) async fn run(
     }
 }
 
-/// The resource as it is stored, of any of the four kinds.
+/// Returns the stored resource, of any of the four kinds.
 async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
     let (kind, plain) = name.split_once('/').unwrap_or_default();
     let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
@@ -178,7 +177,7 @@ async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
     })
 }
 
-/// The operator's next pass; nothing for a kind that it does not operate.
+/// Previews the operator's next pass; `None` for a kind that the operator does not manage.
 async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Preview>, String> {
     let kind = resource.get("kind").and_then(Value::as_str).unwrap_or_default();
     let unreadable = |error: serde_json::Error| {
@@ -208,8 +207,8 @@ fn tell(error: &pass::Error) -> String {
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Lists what the impersonated account may not do; nothing where nobody is impersonated, as the rights of
-/// the person who asks say nothing about the operator.
+/// Lists what the impersonated account may not do; `None` without impersonation, as the user's own rights say nothing
+/// about the operator.
 async fn denied(
     connection: &Connection,
     account: Option<&str>,
@@ -223,7 +222,7 @@ async fn denied(
     Ok(Some(Denied { account: account.to_owned(), operations }))
 }
 
-/// Puts together what is known. Pure.
+/// Builds the explanation from the facts. Pure.
 fn explain(seen: &Seen) -> Explanation {
     let text = |path: &str| {
         seen.resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -236,7 +235,7 @@ fn explain(seen: &Seen) -> Explanation {
     let is_taken_up = (leaves_sign && deletion_requested.is_some() && is_held)
         .then_some(matches!(lifecycle.as_str(), "DELETING" | "DELETED"));
     let preview = seen.preview.as_ref().ok().and_then(Option::as_ref);
-    // Without its finalizer the operator has no say.
+    // Without its finalizer the operator does not affect the deletion.
     let preview = preview.filter(|_| is_held || deletion_requested.is_none());
     let mut explanation = Explanation {
         kind: text("/kind"),
@@ -301,7 +300,7 @@ fn blockers(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Vec<
     blockers
 }
 
-/// Returns a blocker where the next step could not be found out, and so may be anything.
+/// Returns a blocker if the next step could not be determined and so may be anything.
 fn unread(seen: &Seen, known: &Explanation) -> Option<Blocker> {
     match &seen.preview {
         Ok(Some(_)) => None,
@@ -318,7 +317,7 @@ fn unread(seen: &Seen, known: &Explanation) -> Option<Blocker> {
     }
 }
 
-/// Nobody acts although nothing keeps them from it.
+/// Returns a blocker if no operator acts although nothing prevents it.
 fn silent_operator(seen: &Seen, known: &Explanation, preview: Option<&Preview>) -> Option<Blocker> {
     let waited = seen.now.duration_since(known.deletion_requested?);
     let is_late = waited > jiff::SignedDuration::try_from(OPERATOR_PATIENCE).unwrap_or_default();
@@ -364,7 +363,7 @@ fn finalizers(resource: &Value) -> Vec<Finalizer> {
         .collect()
 }
 
-/// The explanation for a person.
+/// Formats the explanation for people.
 fn shown(explanation: &Explanation, now: Timestamp) -> String {
     let Explanation {
         kind,

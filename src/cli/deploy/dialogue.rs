@@ -1,4 +1,4 @@
-//! Asks for what a deployment needs, on a terminal, and shows the manifest before it is sent.
+//! Prompts for what a deployment needs, and shows the manifest before it is sent.
 
 use anyhow::Context;
 use dialoguer::theme::ColorfulTheme;
@@ -12,19 +12,19 @@ use crate::cli::printer::Printer;
 use api::version::FlinkVersion;
 use clients::cluster::read;
 
-/// Exit code of a program that was ended by Ctrl-C: 128 and the number of SIGINT.
+/// Exit code of a program ended by Ctrl-C: 128 plus the number of SIGINT.
 const INTERRUPTED: i32 = 130;
-/// An example that every Flink image brings along.
+/// An example that every Flink image includes.
 const EXAMPLE_JAR: &str = "local:///opt/flink/examples/streaming/TopSpeedWindowing.jar";
 
-/// Asks until the manifest is complete; nothing when the person does not want it after all.
+/// Prompts until the manifest is complete; `None` if the user declines it in the end.
 pub(super) async fn ask(
     connection: &Connection,
     printer: &Printer,
 ) -> anyhow::Result<Option<Value>> {
     printer.note(format_args!("A new Flink job in namespace `{}`:", connection.namespace));
     leave_the_terminal_in_order();
-    // Prompts block; what needs the cluster is asked between them.
+    // Prompts block, so requests to the cluster are made between them.
     let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")?;
     let name = answered(name).await?;
     if read::get_value(&connection.client, &deployment::id(connection, &name)).await?.is_some() {
@@ -48,11 +48,11 @@ pub(super) async fn ask(
     Ok(is_wanted.then_some(manifest))
 }
 
-/// Ends the program on Ctrl-C, as without this, but with the cursor that a list hides.
+/// Ends the program on Ctrl-C as by default, but first shows the cursor that a list hides.
 fn leave_the_terminal_in_order() {
     tokio::spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // A terminal that is gone needs no cursor.
+            // If the terminal is gone, there is no cursor to show.
             let _shown = dialoguer::console::Term::stderr().show_cursor();
             #[allow(
                 clippy::exit,
@@ -63,7 +63,7 @@ fn leave_the_terminal_in_order() {
     });
 }
 
-/// Returns the answer, unless the question was interrupted: then the program is about to end.
+/// Returns the answer, unless the prompt was interrupted and the program is about to end.
 async fn answered<T>(asked: dialoguer::Result<T>) -> anyhow::Result<T> {
     match asked {
         Err(dialoguer::Error::IO(error)) if error.kind() == std::io::ErrorKind::Interrupted => {
@@ -88,11 +88,11 @@ fn ask_name() -> dialoguer::Result<String> {
         .interact_text()
 }
 
-/// Asks for a URL that all nodes can reach; nobody but the person knows one.
+/// Prompts for a URL that all nodes can reach; only the user knows one.
 fn directory(prompt: &str, default: Option<String>) -> dialoguer::Result<String> {
     let theme = ColorfulTheme::default();
     let mut input = Input::with_theme(&theme)
-        // Short: a prompt of more than one line is not taken back as a whole.
+        // Keep it short: a prompt of more than one line is not cleared completely.
         .with_prompt(format!("{prompt}, reachable from all nodes (s3://bucket/path)"))
         .validate_with(|text: &String| match url::Url::parse(text.trim()) {
             Ok(url) if !url.path().trim_matches('/').is_empty() || url.host().is_some() => Ok(()),

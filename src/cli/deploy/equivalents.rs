@@ -1,4 +1,4 @@
-//! Equivalent kubectl commands, as a dry run of `deploy` shows them.
+//! Equivalent kubectl commands, as shown by a dry run of `deploy`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::cli::connection::Connection;
 use crate::cli::equivalent;
 use clients::cluster::apply::Writer;
 
-/// A line for the file, where it is sent as it stands, else one for each object.
+/// Returns one command for the file if it is sent unchanged, else one for each object.
 pub(super) fn lines(
     checked: &[Checked],
     connection: &Connection,
@@ -20,7 +20,7 @@ pub(super) fn lines(
         if stated().all(|it| it.is_some()) {
             return vec![equivalent::apply_file(&first.file, None, writer)];
         }
-        // kubectl refuses objects of other namespaces than the one it is given.
+        // kubectl refuses objects whose namespace differs from the one on the command line.
         if stated().flatten().all(|it| it == namespace) {
             return vec![equivalent::apply_file(&first.file, Some(namespace), writer)];
         }
@@ -39,7 +39,7 @@ impl Source {
 }
 
 impl Checked {
-    /// Where it comes from, if nothing but its namespace was added to what stands there.
+    /// Returns the source if at most the namespace was added to the written object.
     fn as_written(&self) -> Option<&Source> {
         let Request::Manifest { source: Some(source), .. } = &self.request else { return None };
         let mut written = source.document.value.clone();

@@ -1,4 +1,4 @@
-//! A deployment from flags: a whole new one, or a change of one that is there.
+//! A deployment from flags: a complete new one, or a change to an existing one.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -8,10 +8,10 @@ use crate::cli::failure::Failure;
 use api::API_VERSION;
 use api::version::FlinkVersion;
 
-/// Memory that Flink's own default configuration gives the processes.
+/// Memory of the processes in Flink's default configuration.
 const JOB_MANAGER_MEMORY: &str = "1600Mi";
 const TASK_MANAGER_MEMORY: &str = "1728Mi";
-/// Service account that `init` makes.
+/// Service account that `init` creates.
 const SERVICE_ACCOUNT: &str = "flink";
 
 /// What the flags say; all absent means that there are none.
@@ -72,7 +72,7 @@ pub(in crate::cli) enum Mode {
 }
 
 impl Flags {
-    /// True if no flag was given.
+    /// Returns whether no flag was given.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -83,7 +83,7 @@ impl Flags {
         })
     }
 
-    /// A whole manifest; what a deployment cannot do without and was not given is a usage error.
+    /// Returns a complete manifest; a missing mandatory flag is a usage error.
     pub(super) fn manifest(&self, namespace: &str) -> Result<Value, Failure> {
         let name = self.name()?;
         let Some(image) = self.image.as_deref() else {
@@ -131,7 +131,7 @@ impl Flags {
         Ok(manifest)
     }
 
-    /// Only what the flags say.
+    /// Returns a patch with only what the flags set.
     pub(super) fn patch(&self) -> Value {
         let mut spec = Map::new();
         let mut set = |key: &str, value: Option<Value>| {
@@ -173,7 +173,8 @@ impl Flags {
     }
 }
 
-/// `flink:1.20.1-java17` holds 1.20; only images named flink are trusted to be tagged so.
+/// Returns the Flink version in an image's tag, such as 1.20 for `flink:1.20.1-java17`. Only images named `flink` are
+/// trusted to be tagged this way.
 pub(super) fn version_of_image(image: &str) -> Option<FlinkVersion> {
     let (repository, tag) = image.rsplit_once(':')?;
     if repository.rsplit('/').next() != Some("flink") {
@@ -187,7 +188,7 @@ pub(super) fn version_of_image(image: &str) -> Option<FlinkVersion> {
 pub(in crate::cli) fn flink_version(text: &str) -> Result<FlinkVersion, String> {
     let known =
         || FlinkVersion::ALL.iter().map(FlinkVersion::into_str).collect::<Vec<_>>().join(", ");
-    // `1.20` is what people type.
+    // Also accept `1.20`, which is what people type.
     let spelled = if text.starts_with('v') {
         text.to_owned()
     } else {

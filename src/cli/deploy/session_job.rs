@@ -13,8 +13,8 @@ use config::OperatorConfig;
 use validation::Violation;
 use validation::session_job::{SessionCluster, SessionJobInput, validate};
 
-/// All violations. The cluster is the one that is sent together with the job, else the one that is
-/// there; its rules wait where there is none yet.
+/// Returns all violations. The cluster is the one sent together with the job, else the existing one; without a cluster
+/// its rules are not checked yet.
 pub(super) async fn check(
     connection: &Connection,
     id: &ObjectId,
@@ -40,12 +40,12 @@ pub(super) async fn check(
         last_reconciled: last_reconciled.as_ref(),
         cluster: cluster.as_ref().map(|spec| SessionCluster { name: &name, spec }),
         operator,
-        // Which hosts the operator reaches is not known here.
+        // Which hosts the operator can reach is not known here.
         host: None,
     }))
 }
 
-/// The cluster that is sent together with the job, else the one that is there.
+/// Returns the cluster that is sent together with the job, else the existing one.
 pub(super) async fn cluster(
     connection: &Connection,
     namespace: &str,

@@ -56,7 +56,7 @@ fn a_session_cluster_without_high_availability_takes_its_jobs_along() {
     assert_eq!(of(&cluster(json!({})), &[]), None);
     let available = json!({"high-availability.type": "kubernetes", "high-availability.storageDir": "s3://b/ha"});
     assert_eq!(of(&cluster(available), std::slice::from_ref(&job)), None);
-    // Its operator saves them first.
+    // Its operator saves the jobs' state first.
     let mut ours = cluster(json!({}));
     ours.0["status"]["clusterInfo"] = json!({"HighAvailability": "{}"});
     assert_eq!(of(&ours, std::slice::from_ref(&job)), None);

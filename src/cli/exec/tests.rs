@@ -62,7 +62,7 @@ fn the_container_is_the_one_that_the_pod_names() {
     assert_eq!(container_of(&pods(&[pod])[0]), "flink");
 }
 
-/// What an API server says of a command that has ended.
+/// Returns the status that an API server sends when a command has ended.
 fn status(command: &str) -> Option<Value> {
     match command {
         "true" | "sh" => Some(json!({"status": "Success"})),
@@ -75,7 +75,7 @@ fn status(command: &str) -> Option<Value> {
 
 type Queries = Arc<Mutex<Vec<String>>>;
 
-/// One deployment with its pods, and containers whose commands say `out` and `err`.
+/// Serves one deployment with its pods, and containers whose commands print `out` and `err`.
 async fn answer(State(queries): State<Queries>, mut asked: Asked) -> Response {
     let path = asked.uri().path().to_owned();
     let query = asked.uri().query().unwrap_or_default().to_owned();
@@ -110,7 +110,7 @@ async fn answer(State(queries): State<Queries>, mut asked: Asked) -> Response {
 async fn serve(mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>, query: &str) {
     let command = query.split('&').find_map(|part| part.strip_prefix("command=")).unwrap();
     let mut output = b"\x01out \x1b[1m\xff".to_vec();
-    // More than waits anywhere on the way.
+    // More than all buffers on the way can hold.
     output.resize(200_000, b'x');
     socket.send(Message::binary(output)).await.unwrap();
     socket.send(Message::binary(b"\x02err".to_vec())).await.unwrap();
@@ -123,7 +123,7 @@ async fn serve(mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>, q
     while matches!(socket.next().await, Some(Ok(_))) {}
 }
 
-/// What a command line printed, how it ended, and what the API server was asked for.
+/// Output and result of a command line, and the requests that the API server received.
 struct Ran {
     output: String,
     error: String,

@@ -1,4 +1,4 @@
-//! Files and ZooKeeper nodes that clusters keep outside of Kubernetes: found, looked into and removed.
+//! Files and ZooKeeper nodes that clusters keep outside of Kubernetes: finding, inspecting and removing them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use state::garbage::storage::{
 };
 use state::garbage::{ClusterName, job_ids_in};
 
-/// Folders that are read at the same time.
+/// Number of folders read concurrently.
 const CONCURRENCY: usize = 8;
-/// Configurations that are tried to open one place with.
+/// Maximum number of configurations tried to open a place with.
 const WAYS_MAX: usize = 5;
-/// Times that a folder is looked at in which a job at work replaces files.
+/// Number of attempts to read a folder in which a running job replaces files.
 const TRIES: usize = 3;
-/// The folders in `high-availability.storageDir` that are no cluster's.
+/// The folders in `high-availability.storageDir` that do not belong to a cluster.
 const RESULT_STORES: [&str; 2] = ["job-result-store", "application-result-store"];
 /// First bytes of a savepoint's or checkpoint's `_metadata`.
 const METADATA_BEGINS: [u8; 4] = [0x49, 0x60, 0x67, 0x2d];
@@ -30,7 +30,7 @@ const METADATA: &str = "_metadata";
 /// Prefix of the files that Flink keeps of checkpoints in `high-availability.storageDir`.
 const COMPLETED_CHECKPOINT: &str = "completedCheckpoint";
 
-/// Everything that was seen, and the ways to it.
+/// Everything that was found, and how to reach it.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) places: Vec<Place>,
@@ -38,26 +38,26 @@ pub(super) struct Seen {
 }
 
 enum Way {
-    /// With the files of each folder.
+    /// The storage, and the files of each folder.
     Files(Box<Storage>, BTreeMap<String, Vec<File>>),
-    /// With a configuration that names the ensemble.
+    /// A configuration that names the ensemble.
     ZooKeeper(FlinkConfig),
 }
 
-/// A configuration that names a place: what the operator gives to all, and everything.
+/// A configuration that names a place: the operator's defaults alone, and everything merged.
 struct Configuration {
     operator: FlinkConfig,
     all: FlinkConfig,
 }
 
-/// Who names a place, and how.
+/// The clusters that name a place, and their configurations.
 #[derive(Default)]
 struct Named {
     users: BTreeSet<ClusterName>,
     configurations: Vec<Configuration>,
 }
 
-/// Looks into every place that any cluster is configured with; `tell` hears where the look is.
+/// Inspects every place that any cluster is configured with; `tell` is called with each place before it is read.
 pub(super) async fn look(users: &Users, operator: &OperatorConfig, tell: impl Fn(&str)) -> Seen {
     let mut seen = Seen::default();
     for ((kind, uri), mut named) in places(users, operator) {
@@ -74,10 +74,10 @@ pub(super) async fn look(users: &Users, operator: &OperatorConfig, tell: impl Fn
 }
 
 impl Seen {
-    /// Removes what was found, if it is as it was seen. Says whether it was.
+    /// Removes what was found if it has not changed since, and returns whether it did.
     ///
     /// # Errors
-    /// Files and nodes that were not removed yet are found again by the next look.
+    /// Files and nodes that were not removed yet are found again by the next run.
     pub(super) async fn remove(&self, finding: &Finding) -> anyhow::Result<bool> {
         match self.ways.get(&(finding.kind, finding.place.clone())) {
             Some(Way::Files(storage, files)) => {
@@ -95,11 +95,11 @@ impl Seen {
     }
 }
 
-/// Every place that a configuration of a cluster names.
+/// Returns every place that a cluster's configuration names.
 fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), Named> {
     let mut places: BTreeMap<(Kind, String), Named> = BTreeMap::new();
     for (cluster, user) in &users.users {
-        // Defaults may be those of one version of Flink alone.
+        // Defaults may apply to one version of Flink only.
         let versions = FlinkVersion::ALL.iter().copied().filter(|of| user.mentions(of.into_str()));
         let versions: Vec<_> = std::iter::once(None).chain(versions.map(Some)).collect();
         for own in &user.configurations {
@@ -138,7 +138,7 @@ fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
         places.push((Kind::HaStorage, uri));
     }
     if is_zookeeper_high_availability_on(config) {
-        // One that cannot be asked is told as it is written.
+        // An ensemble that cannot be reached is shown as written.
         let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default().trim();
         let place = Ensemble::from_config(config).map(|ensemble| ensemble.place());
         let place = place.unwrap_or_else(|_| format!("zookeeper://{quorum}"));
@@ -147,7 +147,7 @@ fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
     places
 }
 
-/// Opens the place in the first way that does, and looks at all of it.
+/// Opens the place with the first configuration that works, and inspects all of it.
 async fn look_into(
     kind: Kind,
     uri: &str,
@@ -184,7 +184,7 @@ async fn look_into_zookeeper(config: &FlinkConfig) -> Result<(Vec<Folder>, Way),
         is_recognized: found.is_of_flink,
         has_state: found.has_state,
         is_in_use: found.is_in_use,
-        // The storage of the cluster holds the files that its nodes point to.
+        // The cluster's storage holds the files that its nodes refer to.
         names: [found.name.to_ascii_lowercase()].into(),
         path: found.name,
     });
@@ -217,7 +217,7 @@ async fn look_into_storage(
     Ok((folders, Way::Files(Box::new(storage), files)))
 }
 
-/// Folders that are of the kind by their name.
+/// Returns the folders whose names fit the kind.
 async fn paths(kind: Kind, storage: &Storage) -> Result<Vec<String>, Error> {
     let mut paths = storage.folders("").await?;
     match kind {
@@ -239,7 +239,7 @@ async fn paths(kind: Kind, storage: &Storage) -> Result<Vec<String>, Error> {
     Ok(paths)
 }
 
-/// One folder, with the names in its metadata, and its files.
+/// Returns a folder, with the names in its metadata, and its files.
 async fn look_at(
     kind: Kind,
     storage: &Storage,
@@ -260,7 +260,7 @@ async fn look_at(
         };
         let files = match listed {
             Ok(files) => files,
-            // A folder with too much in it to be judged can refer to others all the same.
+            // A folder with too many files to be evaluated can still refer to others.
             Err(Error::TooMany { .. }) if !is_kept => {
                 is_kept = true;
                 continue;
@@ -273,14 +273,14 @@ async fn look_at(
                 folder.is_recognized &= !is_kept;
                 return Ok((folder, files));
             }
-            // A job at work has replaced a checkpoint meanwhile.
+            // A running job has replaced a checkpoint in the meantime.
             Err(Error::Failed { .. }) if tries < TRIES => tries += 1,
             Err(error) => return Err(error),
         }
     }
 }
 
-/// The files that can be metadata, of a folder that stays.
+/// Returns the files that may be metadata in a folder that is kept.
 async fn metadata_in(kind: Kind, storage: &Storage, path: &str) -> Result<Vec<File>, Error> {
     if kind != Kind::Checkpoints {
         return storage.files_directly_in(path).await;
@@ -294,12 +294,12 @@ async fn metadata_in(kind: Kind, storage: &Storage, path: &str) -> Result<Vec<Fi
     Ok(files)
 }
 
-/// The folder of a cluster can be one in which users keep other things, and many.
+/// Returns whether the folder of a cluster holds more than blobs: users may keep other files in it, and many of them.
 async fn has_more_than_blobs(storage: &Storage, path: &str) -> Result<bool, Error> {
     Ok(storage.folders(path).await?.iter().any(|name| name != "blob"))
 }
 
-/// The names in all metadata of the folder, and whether it begins as Flink's does.
+/// Returns the names in all metadata of the folder, and whether any file starts as Flink's metadata does.
 async fn names_of(
     kind: Kind,
     storage: &Storage,
@@ -350,7 +350,7 @@ fn folder(
         is_recognized,
         has_state: match kind {
             Kind::JobResultStore => false,
-            // Jars and logs alone lead to nothing.
+            // Jars and logs alone are not state.
             Kind::HaStorage => files.iter().any(|file| !below(file).starts_with("blob/")),
             Kind::ZooKeeperNodes | Kind::Checkpoints | Kind::Savepoint => true,
         },
@@ -360,7 +360,7 @@ fn folder(
     }
 }
 
-/// True if Flink writes a file of this path into a folder of the kind.
+/// Returns whether Flink writes a file with this path into a folder of the kind.
 fn is_of_flink(kind: Kind, path: &str) -> bool {
     let (first, is_folder) = path.split_once('/').map_or((path, false), |(first, _)| (first, true));
     match kind {

@@ -1,6 +1,6 @@
-//! Rows of a list: the fields of an object that a table shows, and no more.
+//! Rows of a list: only the fields of an object that a table shows.
 //!
-//! Each is read as whatever it is, so that an object that our types would refuse is shown too.
+//! Each field is read whatever its type is, so that objects that the API types would reject are shown too.
 
 use kube::Resource;
 use serde::de::IgnoredAny;
@@ -10,14 +10,14 @@ use serde_with::skip_serializing_none;
 
 use crate::cli::deployment::Deployment;
 
-/// One object, with only these fields.
+/// An object reduced to these fields.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Row(pub(in crate::cli) Deployment);
 
 impl Row {
     pub(super) fn of<K: Resource<DynamicType = ()>>(slim: Slim) -> Self {
         let mut object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&())});
-        // Values that came as JSON go as JSON.
+        // Values read from JSON always serialize to JSON.
         if let (Some(object), Ok(Value::Object(fields))) =
             (object.as_object_mut(), serde_json::to_value(slim))
         {
@@ -27,7 +27,7 @@ impl Row {
     }
 }
 
-/// The fields of an object; what else it has is passed over while it is read.
+/// The fields of an object to keep; all others are skipped while it is parsed.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(in crate::cli) struct Slim {
@@ -55,10 +55,10 @@ struct Spec {
     image: Leaf,
     flink_version: Leaf,
     deployment_name: Leaf,
-    /// Absent in a session cluster.
+    /// `None` for a session cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<JobSpec>,
-    /// Of a blue/green deployment.
+    /// The template of a blue/green deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Template>,
 }
@@ -111,7 +111,7 @@ struct Reconciliation {
     last_stable_spec: Option<bool>,
 }
 
-/// That there is one, and not the text, which may be long.
+/// Reads only whether the text is present: it may be long.
 fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(deserializer)?.map(|_| true))
 }

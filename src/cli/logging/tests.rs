@@ -16,7 +16,7 @@ impl Page {
         self.0.lock().unwrap().extend_from_slice(bytes);
     }
 
-    /// Everything since the last time.
+    /// Returns everything written since the last call.
     fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
@@ -63,7 +63,7 @@ fn levels_change_while_the_process_runs() {
                 ["quiet", "loud", "of others"].map(|part| text.contains(part))
             };
             assert_eq!(told(), [false, true, false]);
-            // The program's name is what those of its crates begin with.
+            // The targets of the program's crates start with its name.
             tracing::info!(target: "kubectl_flink_clients::flink", "of a crate");
             assert!(page.take().contains("of a crate"));
             change.set(&levels("debug"));

@@ -1,11 +1,11 @@
-//! Which lines of a log are at least as grave as asked for.
+//! Filters log lines by level and text.
 //!
-//! Flink's own layouts name the level among the first words of a line, and JSON layouts in a field.
-//! A line without one, as of a stack trace, goes on with the line before it.
+//! Flink's own layouts name the level among the first words of a line, and JSON layouts in a field. A line without a
+//! level, as in a stack trace, belongs to the line before it.
 
 use clap::ValueEnum;
 
-/// Bytes of a line in which its level is looked for, behind date, time and marks.
+/// Number of bytes of a line in which its level is searched, after date, time and markers.
 const HEAD_BYTES: usize = 96;
 /// Fields of JSON layouts that name the level.
 const FIELDS: [&str; 4] = ["\"level\":\"", "\"log.level\":\"", "\"severity\":\"", "\"level\": \""];
@@ -21,13 +21,13 @@ pub(in crate::cli) enum Level {
 }
 
 impl Level {
-    /// Reads the level that the line states.
+    /// Returns the level that the line states.
     fn of(line: &str) -> Option<Self> {
         if line.trim_start().starts_with('{') {
             let after = FIELDS.iter().find_map(|field| line.split_once(field))?.1;
             return Self::named(after.split('"').next()?.trim());
         }
-        // Continued lines begin with a blank: the words in them are no levels.
+        // Continuation lines start with whitespace; words in them are not levels.
         if line.starts_with([' ', '\t']) {
             return None;
         }
@@ -48,15 +48,15 @@ impl Level {
     }
 }
 
-/// Lets the lines of one pod through that are grave enough and have a text.
+/// Passes the lines of one pod that have at least a given level and contain a given text.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Filter {
     least: Option<Level>,
-    /// In lower case; empty where any line will do.
+    /// In lower case; empty to pass any text.
     text: String,
-    /// The level that lines without one go on with.
+    /// The level of the last line that had one.
     present: Option<Level>,
-    /// Whether the line before had the text.
+    /// Whether the last line contained the text, or continued one that did.
     is_found: bool,
 }
 
@@ -65,30 +65,30 @@ impl Filter {
         Self { least, ..Self::default() }
     }
 
-    /// With only those lines that have the text, in any case, and the stack traces that follow them.
+    /// Also requires lines to contain the text, ignoring case; the stack traces that follow them pass too.
     #[must_use]
     pub(in crate::cli) fn finding(self, text: &str) -> Self {
         Self { text: text.to_lowercase(), ..self }
     }
 
-    /// Whether there are lines that it does not let through.
+    /// Returns whether the filter drops any lines.
     pub(in crate::cli) fn is_strict(&self) -> bool {
         self.least.is_some() || !self.text.is_empty()
     }
 
-    /// True if the line is to be shown.
+    /// Returns whether to show the line.
     pub(in crate::cli) fn lets(&mut self, line: &str) -> bool {
         self.present = Level::of(line).or(self.present);
         if !self.text.is_empty() {
             let goes_on = line.starts_with([' ', '\t']) || line.starts_with("Caused by: ");
             self.is_found = self.is_found && goes_on || line.to_lowercase().contains(&self.text);
         }
-        // Without any level yet, as of a shell before Flink starts, lines are shown.
+        // Show lines before the first level, such as those of a shell before Flink starts.
         let is_grave = self.present.is_none_or(|level| self.least.is_none_or(|it| level >= it));
         is_grave && (self.text.is_empty() || self.is_found)
     }
 
-    /// Level of the line that was judged last, or of the one that it goes on with.
+    /// Returns the level of the last line seen, or of the line it belongs to.
     pub(in crate::cli) fn level(&self) -> Option<Level> {
         self.present
     }

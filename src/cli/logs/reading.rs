@@ -1,4 +1,4 @@
-//! Reads the logs of many pods at the same time, as the command and the console need them.
+//! Reads the logs of many pods concurrently, for the command and the console.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,55 +15,56 @@ use super::level::{Filter, Level};
 use clients::cluster;
 use clients::cluster::logs::{self, LogRequest};
 
-/// What is read of each pod.
+/// What to read of each pod.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Wanted {
     pub(in crate::cli) namespace: String,
     pub(in crate::cli) container: String,
-    /// Stay and wait for more.
+    /// Whether to wait for new lines.
     pub(in crate::cli) is_following: bool,
-    /// Of the containers' run before the present one.
+    /// Whether to read the previous run of the containers.
     pub(in crate::cli) is_previous: bool,
-    /// At most so many of its last lines.
+    /// Maximum number of last lines to read.
     pub(in crate::cli) tail: Option<i64>,
-    /// At most so many of those that the filter has let through before more are waited for. All lines bear their time.
+    /// Maximum number of existing lines to pass on after filtering, before new ones are awaited. If set, all lines
+    /// carry their time.
     pub(in crate::cli) kept: Option<usize>,
     pub(in crate::cli) since: Option<Duration>,
     pub(in crate::cli) filter: Filter,
-    /// Pods that are read at the same time.
+    /// Maximum number of pods read concurrently.
     pub(in crate::cli) pods_max: usize,
 }
 
 /// A line of a log.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Line {
-    /// Counts those who read, so that each may have a colour.
+    /// Number of the reader, so that each can have its own colour.
     pub(in crate::cli) reader: usize,
     pub(in crate::cli) pod: Arc<str>,
-    /// When it was written, where that is asked for.
+    /// When the line was written, if requested.
     pub(in crate::cli) at: Option<Timestamp>,
-    /// Its level, or that of the line which it goes on with.
+    /// The line's level, or that of the line it belongs to.
     pub(in crate::cli) level: Option<Level>,
     pub(in crate::cli) text: String,
 }
 
-/// What readers tell.
+/// A message from a reader.
 pub(in crate::cli) enum Message {
     Line(Line),
-    /// There is no more of it.
+    /// The log has ended.
     End {
         pod: Arc<str>,
         error: Option<cluster::Error>,
     },
 }
 
-/// One task per pod.
+/// Readers of logs, one task per pod.
 pub(in crate::cli) struct Readers {
     client: Client,
     wanted: Wanted,
-    /// Absent where no more are started.
+    /// `None` once no more readers are to be started.
     sender: Option<mpsc::Sender<Message>>,
-    /// Incarnations of the present pods that are, or were, read, and their names: see [`incarnation`].
+    /// Incarnations of the current pods that are being read or were read, with the pods' names: see [`incarnation`].
     seen: HashMap<String, Arc<str>>,
     started: usize,
     tasks: JoinSet<()>,
@@ -79,17 +80,17 @@ impl Readers {
         Self { client, wanted, sender: Some(sender), seen, started: 0, tasks }
     }
 
-    /// Reads those that are not read already and have something to read.
+    /// Starts readers for pods that are not read yet and have something to read.
     pub(in crate::cli) fn start(&mut self, present: &[Pod]) {
         let container = &self.wanted.container;
         let present: Vec<(&Pod, String)> =
             present.iter().filter_map(|pod| Some((pod, incarnation(pod, container)?))).collect();
-        // Those that are gone make room for others.
+        // Pods that are gone make room for others.
         self.seen.retain(|seen, _| present.iter().any(|(_, incarnation)| incarnation == seen));
         while self.tasks.try_join_next().is_some() {}
         let most = self.wanted.pods_max;
         for (pod, incarnation) in present {
-            // The last words of pods that are gone are still being read; there are no more of those than of others.
+            // The last lines of deleted pods are still being read; allow at most as many of those readers as of others.
             let has_room = self.seen.len() < most && self.tasks.len() < 2 * most;
             let is_waiting = self.wanted.is_following && is_pending(pod);
             if !is_waiting && has_room && !self.seen.contains_key(&incarnation) {
@@ -100,12 +101,12 @@ impl Readers {
         }
     }
 
-    /// Starts no more, so that what is told ends with the last of those that read.
+    /// Starts no more readers, so that the channel closes after the last reader ends.
     pub(in crate::cli) fn finish(&mut self) {
         self.sender = None;
     }
 
-    /// Has the next start read this pod once more.
+    /// Makes the next [`Self::start`] read this pod again.
     pub(in crate::cli) fn forget(&mut self, pod: &str) {
         self.seen.retain(|_, name| **name != *pod);
     }
@@ -118,7 +119,7 @@ impl Readers {
         self.tasks.spawn(async move {
             let mut reading = Reading { reader, pod, filter: wanted.filter.clone(), sender };
             let error = reading.all(&client, &wanted).await.err();
-            // The other end is gone only when all is over.
+            // The receiver is dropped only when everything is over.
             drop(reading.sender.send(Message::End { pod: reading.pod, error }).await);
         });
     }
@@ -128,7 +129,7 @@ pub(in crate::cli) fn is_pending(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending")
 }
 
-/// One run of the container: another one has a log of its own, in the same pod or the next.
+/// Identifies one run of the container; each run has a log of its own, in the same pod or in its successor.
 fn incarnation(pod: &Pod, container: &str) -> Option<String> {
     let uid = pod.metadata.uid.as_deref()?;
     let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
@@ -138,12 +139,12 @@ fn incarnation(pod: &Pod, container: &str) -> Option<String> {
     Some(format!("{uid} {}", id.unwrap_or_default()))
 }
 
-/// The API server takes whole seconds, and no less than one.
+/// Rounds down to whole seconds, at least one, as the API server requires.
 fn whole_seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX).max(1)
 }
 
-/// The log of one pod, while it is read.
+/// The log of one pod while it is read.
 struct Reading {
     reader: usize,
     pod: Arc<str>,
@@ -165,7 +166,7 @@ impl Reading {
             is_timed: wanted.kept.is_some(),
         };
         let Some(kept) = wanted.kept else { return self.pour(client, &request, None).await };
-        // Nobody could tell in one stream where what was there before ends.
+        // A single stream would not show where the existing lines end.
         let before = LogRequest { is_following: false, ..request.clone() };
         let last = self.tail(client, &before, kept).await?;
         if !wanted.is_following {
@@ -175,7 +176,7 @@ impl Reading {
         self.pour(client, &more, last).await
     }
 
-    /// Sends the last lines, and says when the newest one was written.
+    /// Sends the last lines, and returns the time of the newest one.
     async fn tail(
         &mut self,
         client: &Client,
@@ -203,7 +204,7 @@ impl Reading {
         Ok(last)
     }
 
-    /// Sends lines as they come, but for those that were written before.
+    /// Sends new lines as they arrive, except those written before.
     async fn pour(
         &mut self,
         client: &Client,
@@ -231,7 +232,7 @@ impl Reading {
     }
 }
 
-/// The time at the beginning of a line, and the rest. What the kubelet itself says has none.
+/// Splits a line into its time and the rest. The kubelet's own messages have no time.
 fn timed(line: String) -> (Option<Timestamp>, String) {
     let (time, rest) = line.split_once(' ').unwrap_or((&line, ""));
     match time.parse() {

@@ -39,7 +39,7 @@ fn pod(name: &str, container_id: &str) -> Value {
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
-/// A log that never pauses for as long as two looks are apart.
+/// Returns a log that never pauses for as long as the pause between two looks.
 fn endless_log() -> Answer {
     let lines = stream::unfold(0, |number| async move {
         tokio::time::sleep(LOOK / 10).await;
@@ -54,7 +54,7 @@ fn list(pods: Vec<Value>) -> Answer {
     Response::new(UnsyncBoxBody::new(StreamBody::new(body)))
 }
 
-/// What is printed until `end`, where the nth look at the pods sees `pods(n)`.
+/// Returns what is printed until `end`, if the nth look at the pods finds `pods(n)`.
 async fn follow(end: &str, pods: fn(usize) -> Vec<Value>) -> String {
     let looks = Arc::new(AtomicUsize::new(0));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -79,7 +79,7 @@ async fn follow(end: &str, pods: fn(usize) -> Vec<Value>) -> String {
         while !transcript.output().contains(end) {
             tokio::time::sleep(LOOK).await;
         }
-        // What comes too often comes now.
+        // Anything printed too often is printed by now.
         tokio::time::sleep(2 * LOOK).await;
     };
     tokio::select! {

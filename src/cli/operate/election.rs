@@ -1,4 +1,4 @@
-//! Leader election of `operate`: whether it waits to be elected, and by which Lease.
+//! Leader election of `operate`: whether to wait for leadership, and by which Lease.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -31,7 +31,7 @@ pub(super) struct ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// The election to take part in; nothing without leader election.
+    /// Returns the election to take part in; `None` without leader election.
     pub(super) fn settings(
         &self,
         config: &FlinkConfig,
@@ -66,7 +66,7 @@ impl ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// Into how many shards the namespaces are divided; none where one leads.
+    /// Returns the number of shards the namespaces are divided into; 0 if a single process leads.
     pub(super) fn shards(&self, config: &FlinkConfig) -> anyhow::Result<u16> {
         let configured = config.get(&options::SHARDING_SHARDS)?;
         let shards = self.shards.map_or(configured, i32::from);
@@ -80,7 +80,8 @@ impl ElectionArgs {
         }
     }
 
-    /// How the work is shared; nothing where one leads. Who has to see all of it has no part.
+    /// Returns how the work is shared; `None` if a single process leads. A process that must see all resources cannot
+    /// share the work.
     pub(super) fn sharding(
         &self,
         config: &FlinkConfig,
@@ -99,14 +100,14 @@ impl ElectionArgs {
 
 /// Role of this process in the election.
 pub(super) enum Role {
-    /// There is none.
+    /// There is no election.
     Alone,
     Leader(Leadership),
     Sharing(Box<Sharding>),
 }
 
 impl Role {
-    /// Ends when another one may lead; never without leader election.
+    /// Waits until this process has lost its leadership; without leader election, forever.
     pub(super) async fn lost(&mut self) -> Lost {
         match self {
             Self::Alone => std::future::pending().await,
@@ -115,7 +116,7 @@ impl Role {
         }
     }
 
-    /// Has the operator work on its part, where several share the work; ends as [`Role::lost`] does.
+    /// Runs the operator on this process's share of the work if several share it; returns like [`Role::lost`].
     pub(super) async fn drive(&mut self, operator: &Operator) -> Lost {
         match self {
             Self::Sharing(sharding) => sharding.drive(operator).await,
@@ -123,7 +124,7 @@ impl Role {
         }
     }
 
-    /// Gives back what is held, after the last write.
+    /// Releases the Leases, after the last write.
     pub(super) async fn give_back(self) {
         match self {
             Self::Alone => {}
@@ -133,7 +134,7 @@ impl Role {
     }
 }
 
-/// Returns the fence that keeps this process from writing until it may.
+/// Returns the fence that prevents this process from writing before it may.
 pub(super) fn fence_of(
     election: Option<&Settings>,
     sharding: Option<&sharding::Settings>,
@@ -145,7 +146,7 @@ pub(super) fn fence_of(
     }
 }
 
-/// Waits until this process leads, or may share the work.
+/// Waits until this process leads or may share the work.
 pub(super) async fn take_part(
     client: kube::Client,
     election: &Settings,
@@ -160,8 +161,8 @@ pub(super) async fn take_part(
     }
 }
 
-/// Fails where a right is missing that the election needs, or, where several share all namespaces, the
-/// right to list these: better now than by never leading.
+/// Fails if a permission is missing that the election needs or, if several processes share all namespaces, the
+/// permission to list namespaces: failing now is better than never leading.
 pub(super) async fn check_rights(
     client: &kube::Client,
     settings: &Settings,
@@ -192,8 +193,7 @@ pub(super) async fn check_rights(
         .into())
 }
 
-/// The error that tells of the end of the leadership. A new process starts clean, without what this
-/// one believes to know.
+/// Returns the error for lost leadership. The operator must be restarted, because its in-memory state may be outdated.
 pub(super) fn deposed(settings: &Settings, lost: &Lost) -> anyhow::Error {
     let Settings { namespace, name, .. } = settings;
     Failure::new(format!("lost the Lease `{namespace}/{name}`: {lost}"))

@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use operator::context::Progress;
 
-/// More lines than this would push the log off the screen.
+/// Maximum number of lines; more would push the log off the screen.
 const LINES_MAX: usize = 20;
 
 /// Lines at the bottom of the terminal.
@@ -24,12 +24,12 @@ impl Live {
         Self { lines: Arc::new(MultiProgress::new()) }
     }
 
-    /// A writer for log lines that leaves the live lines in place.
+    /// Returns a writer for log lines that keeps the live lines in place.
     pub(super) fn log_writer(&self) -> LogWriter {
         LogWriter { lines: Arc::clone(&self.lines) }
     }
 
-    /// Redraws a resource's line with each decision, until the operator is gone.
+    /// Redraws a resource's line with each decision, until the operator has stopped.
     pub(super) async fn follow(self, mut decisions: Receiver<Progress>) {
         let mut bars: BTreeMap<(&str, String, String), ProgressBar> = BTreeMap::new();
         loop {
@@ -54,7 +54,7 @@ impl Live {
     }
 
     pub(super) fn clear(&self) {
-        // A terminal that is gone needs no clearing.
+        // If the terminal is gone, there is nothing to clear.
         let _cleared = self.lines.clear();
     }
 }
@@ -71,7 +71,7 @@ fn describe(progress: &Progress) -> String {
     format!("{namespace}/{name}  {state}  {because}")
 }
 
-/// Writes whole log lines above the live ones.
+/// Writes complete log lines above the live ones.
 pub(super) struct LogWriter {
     lines: Arc<MultiProgress>,
 }

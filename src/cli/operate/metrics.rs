@@ -1,4 +1,4 @@
-//! Which metrics are counted, and who gets them.
+//! Which metrics are collected, and where they are reported.
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,13 @@ pub(super) struct MetricsArgs {
     metrics_port: Option<u16>,
 }
 
-/// Where metrics go.
+/// The metrics and their reporters.
 pub(super) struct Reporting {
-    /// Off where nobody gets them.
+    /// Disabled if nothing reports them.
     pub(super) metrics: Metrics,
     prometheus: Vec<Prometheus>,
     push: Vec<Push>,
-    /// Those that tell by themselves, and what ends them.
+    /// Tasks of reporters that push, and the token that ends them.
     tasks: TaskTracker,
     end: CancellationToken,
 }
@@ -40,7 +40,7 @@ impl Reporting {
             }
         }
         if let Some(port) = args.metrics_port {
-            // The form stays the one that is configured.
+            // Keep the configured format.
             let configured: Prometheus = prometheus.drain(..).next().unwrap_or_default();
             prometheus.push(Prometheus { ports: vec![port], ..configured });
         }
@@ -50,8 +50,7 @@ impl Reporting {
         Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, push, tasks, end })
     }
 
-    /// Answers scrapes and tells others from now on. Where no port is free, or a reporter cannot
-    /// start, the operator works all the same.
+    /// Starts to answer scrapes and to push. The operator works even if no port is free or a reporter cannot start.
     pub(super) async fn serve(&self) {
         for settings in self.push.clone() {
             let (metrics, end) = (self.metrics.clone(), self.end.clone());
@@ -72,7 +71,7 @@ impl Reporting {
         }
     }
 
-    /// Lets those that tell by themselves come to their end, which takes some seconds at most.
+    /// Waits until the pushing reporters have ended, which takes a few seconds at most.
     pub(super) async fn end(&self) {
         self.end.cancel();
         self.tasks.close();
@@ -80,7 +79,7 @@ impl Reporting {
     }
 }
 
-/// The first port that is free.
+/// Opens the first free port.
 async fn open(ports: &[u16]) -> Result<Listener, String> {
     let mut last = "no port is configured".to_owned();
     for port in ports {
@@ -92,7 +91,7 @@ async fn open(ports: &[u16]) -> Result<Listener, String> {
     Err(last)
 }
 
-/// As the Java operator names itself.
+/// Returns the identity that the Java operator would report.
 fn identity() -> Identity {
     let variable = |name: &str, default: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());

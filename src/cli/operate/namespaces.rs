@@ -1,5 +1,5 @@
-//! Which namespaces and labels are operated, and who says so: the command line and the environment,
-//! else the operator's configuration, else the namespace that commands work in.
+//! Which namespaces and labels are operated, and what decides it: the command line and the environment, else the
+//! operator's configuration, else the namespace that commands work in.
 
 use super::super::args::Global;
 use super::super::connection::Connection;
@@ -12,14 +12,14 @@ use config::{FlinkConfig, options};
 use operator::run::Watch;
 use operator::webhook::admit::Jurisdiction;
 
-/// Who says what is operated.
+/// The sources that decide what is operated.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// Namespaces that the command line or the environment names, and by what.
+    /// Namespaces from the command line or the environment, and the name of that source.
     told: Option<(Watch, &'static str)>,
-    /// Where nobody says anything.
+    /// The namespace to operate if nothing else names one.
     own: String,
-    /// Labels that the command line asks for.
+    /// Label selector from the command line.
     selector: Option<String>,
 }
 
@@ -59,12 +59,12 @@ impl Choice {
         }
     }
 
-    /// True if another configuration may say otherwise while the operator works.
+    /// Returns whether a changed configuration can change the namespaces while the operator runs.
     pub(super) fn is_dynamic(&self, config: &FlinkConfig) -> bool {
         self.told.is_none() && config.get(&options::DYNAMIC_NAMESPACES_ENABLED) == Ok(true)
     }
 
-    /// Says that the configuration names other namespaces in vain.
+    /// Returns a remark if the configuration names other namespaces without effect.
     pub(super) fn remark(&self, config: &FlinkConfig) -> Option<String> {
         let (told, by) = self.told.as_ref()?;
         let key = options::WATCHED_NAMESPACES.key();
@@ -73,7 +73,7 @@ impl Choice {
         is_vain.then(|| format!("`{key}` has no effect: {by} sets the namespaces"))
     }
 
-    /// Labels of the resources that are operated; absent: all are.
+    /// Returns the label selector of the operated resources; `None` for all.
     pub(super) fn selector(&self, config: &FlinkConfig) -> anyhow::Result<Option<String>> {
         let configured = config.find(&options::LABEL_SELECTOR)?;
         let selector = self.selector.clone().or(configured);
@@ -84,7 +84,7 @@ impl Choice {
         Ok(Some(selector))
     }
 
-    /// Returns the scope of the reviews that are judged with this configuration.
+    /// Returns which resources the webhook reviews with this configuration.
     pub(super) fn jurisdiction(&self, config: &FlinkConfig) -> anyhow::Result<Jurisdiction> {
         let selector = self.selector(config)?;
         let selector = selector.as_deref().map(LabelSelector::parse).transpose()?;

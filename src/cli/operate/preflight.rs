@@ -10,8 +10,8 @@ use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::{self, Error};
 use operator::run::Watch;
 
-/// Checks that deployments can be listed; says whether snapshots are resources here. Objects that
-/// cannot be read are no reason to leave the others alone, and a namespace is none unless `stops`.
+/// Checks that deployments can be listed, and returns whether snapshots are stored as resources. Objects that cannot be
+/// parsed do not fail the check, nor do namespaces that cannot be read unless `stops` is set.
 pub(super) async fn preflight(
     client: &kube::Client,
     watch: &Watch,
@@ -42,9 +42,9 @@ pub(super) async fn preflight(
     let scope = readable.or(scopes.first()).and_then(Option::as_deref);
     match probe::<FlinkStateSnapshot>(client, scope).await {
         Ok(()) => Ok(true),
-        // Where the kind is not installed, rights on it are missing as well.
+        // Without the kind, permissions for it are usually missing as well.
         Err(Error::KindMissing { .. } | Error::Forbidden { .. }) => Ok(false),
-        // Nobody knows: snapshots kept in another way would be the wrong guess.
+        // Fail rather than guess where snapshots are recorded.
         Err(error) => Err(error).context("while looking for FlinkStateSnapshot resources"),
     }
 }

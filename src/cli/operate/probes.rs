@@ -4,8 +4,8 @@ use config::{FlinkConfig, options};
 use operator::health::Health;
 use operator::http::Listener;
 
-/// Answers probes from now on, in a pod or where the configuration says so: a program in somebody's
-/// terminal opens no port unasked. Where the port is taken the operator works, and its probes fail.
+/// Starts to answer probes in a pod, or if the configuration enables them: a program in a terminal opens no port
+/// unasked. If the port is taken, the operator works, but its probes fail.
 pub(super) async fn serve(config: &FlinkConfig, health: &Health) -> anyhow::Result<()> {
     let is_enabled = config.get(&options::HEALTH_PROBE_ENABLED)?;
     let port = config.get(&options::HEALTH_PROBE_PORT)?;

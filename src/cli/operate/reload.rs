@@ -1,5 +1,4 @@
-//! Follows the operator's configuration files while it works: what they say comes into force as a
-//! whole, or not at all.
+//! Follows the operator's configuration files while it runs. A change is applied as a whole or not at all.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -24,49 +23,48 @@ use operator::scaling_rules::ScalingRules;
 use operator::webhook::{ReviewRules, Webhook};
 use operator::{listener, mutator, validator};
 
-/// The shortest pause between two looks, whatever the configuration says.
+/// Minimum pause between two reads, whatever the configuration says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Files that have changed are read again after this time: one that is being written would be
-/// taken for one that says less.
+/// Pause before changed files are read again: a file that is still being written may be incomplete.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Times that they are waited for; files that change all the time are looked at later.
+/// Maximum number of repeated reads; files that keep changing are read again later.
 const SETTLE_MAX: usize = 10;
-/// Keys that one line names.
+/// Maximum number of keys in one log line.
 const KEYS_TOLD_MAX: usize = 20;
-/// Longest text about what is wrong.
+/// Maximum size of a problem's text, in bytes.
 const PROBLEM_MAX: usize = 2000;
 
 /// Content of the files: a configuration with remarks, or why there is none.
 type Seen = Result<(FlinkConfig, Vec<String>), String>;
 
-/// News that a look at the files brings.
+/// Result of reading the files.
 #[derive(Debug, PartialEq)]
 enum News {
-    /// Nothing that was not told.
+    /// Nothing to report.
     None,
-    /// Another configuration.
+    /// A different configuration.
     Changed { config: FlinkConfig, remarks: Vec<String> },
-    /// They say something that cannot come into force.
+    /// The files hold a configuration that cannot be applied.
     Refused(String),
-    /// They say again what is in force.
+    /// The files match the configuration in force again.
     Mended,
 }
 
-/// The files, and what is known of them.
+/// The configuration files and the configuration in force.
 pub(super) struct Reload {
     path: Option<PathBuf>,
-    /// Absent: they are read once.
+    /// `None` if the files are read only once.
     interval: Option<Duration>,
     choice: Choice,
-    /// Namespaces operated from the start; absent while another one leads.
+    /// Namespaces operated since the start; `None` while another process leads.
     watched: Option<Watch>,
     at_start: FlinkConfig,
     in_force: FlinkConfig,
-    /// The reason last told why the files cannot come into force.
+    /// The last reported reason why the files cannot be applied.
     refused: Option<String>,
-    /// Keys that were told to wait for a restart.
+    /// Keys reported to take effect only after a restart.
     waiting: Vec<String>,
-    /// The configuration in force, for the operator and, whoever leads, for reviews.
+    /// The configuration in force, for the operator and, even without leadership, for reviews.
     live: Arc<Live>,
     metrics: Metrics,
     levels: Option<Levels>,
@@ -74,7 +72,7 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Of the configuration that was read from there.
+    /// Creates a reload of the configuration read from `path`.
     pub(super) fn new(
         path: Option<PathBuf>,
         config: &FlinkConfig,
@@ -99,7 +97,7 @@ impl Reload {
         })
     }
 
-    /// Has the log written as the files say.
+    /// Makes log levels follow the files.
     #[must_use]
     pub(super) fn speaking(mut self, levels: Levels) -> Self {
         self.levels = Some(levels);
@@ -111,12 +109,12 @@ impl Reload {
         Arc::clone(&self.live)
     }
 
-    /// Lets reviews be judged by what the files say as well.
+    /// Makes the webhook's reviews follow the files.
     pub(super) fn tell(&mut self, webhook: Option<Arc<Webhook>>) {
         self.webhook = webhook;
     }
 
-    /// Looks again and again while another one leads; ends never.
+    /// Reads the files periodically while another process leads; never returns.
     pub(super) async fn stand_by(&mut self) -> Infallible {
         let Some(interval) = self.interval else { return std::future::pending().await };
         loop {
@@ -125,7 +123,7 @@ impl Reload {
         }
     }
 
-    /// Reads the files again, for one that has waited for long before its start.
+    /// Reads the files again for a process that has waited long before its start.
     pub(super) async fn newest(&mut self, config: OperatorConfig) -> OperatorConfig {
         if self.interval.is_none() {
             return config;
@@ -134,7 +132,7 @@ impl Reload {
         OperatorConfig::new(self.in_force.clone())
     }
 
-    /// No work has begun yet with what was read before: what it is done with is made anew.
+    /// Applies a change before the work has begun: everything built from the old configuration is built again.
     async fn catch_up(&mut self) {
         let news = self.look().await;
         if !self.take(news) {
@@ -143,7 +141,7 @@ impl Reload {
         if let Some(webhook) = &self.webhook {
             match self.rules() {
                 Ok(rules) => webhook.set_rules(rules),
-                // A configuration with which this fails did not come into force.
+                // A configuration for which this fails was not applied.
                 Err(error) => {
                     tracing::error!(
                         error = in_short(&error),
@@ -164,7 +162,7 @@ impl Reload {
         ))
     }
 
-    /// Tells the news, and puts another configuration in force: then answers `true`.
+    /// Reports the news; returns `true` after applying a different configuration.
     fn take(&mut self, news: News) -> bool {
         match news {
             News::None => {}
@@ -192,7 +190,7 @@ impl Reload {
         false
     }
 
-    /// Settles the namespaces to operate from the start, which is now.
+    /// Fixes the namespaces to operate from now on, the start of the work.
     pub(super) fn watch(&mut self) -> Result<Watch, InvalidValue> {
         let watch = self.choice.watch(&self.in_force)?;
         self.watched = Some(watch.clone());
@@ -200,7 +198,7 @@ impl Reload {
         Ok(watch)
     }
 
-    /// Looks again and again; ends never.
+    /// Reads the files periodically; never returns.
     pub(super) async fn follow(&mut self, operator: &Operator) -> Infallible {
         let Some(interval) = self.interval else { return std::future::pending().await };
         loop {
@@ -213,12 +211,12 @@ impl Reload {
         }
     }
 
-    /// Operates the namespaces that the configuration names now, where that is asked for.
+    /// Operates the namespaces that the configuration names now, if it allows them to change.
     async fn move_to(&mut self, operator: &Operator) {
         if let Some(remark) = self.choice.remark(&self.in_force) {
             tracing::warn!("{remark}");
         }
-        // A configuration that names none did not come into force.
+        // A configuration without valid namespaces was not applied.
         let Ok(wanted) = self.choice.watch(&self.in_force) else { return };
         if !self.choice.is_dynamic(&self.in_force) || self.watched.as_ref() == Some(&wanted) {
             return;
@@ -263,7 +261,7 @@ impl Reload {
         News::Refused(why)
     }
 
-    /// Reads the files until two reads agree; nothing while they go on changing.
+    /// Reads the files until two reads agree; `None` while they keep changing.
     async fn settled(&self, mut read: impl AsyncFnMut() -> Seen) -> Option<Seen> {
         let mut seen = read().await;
         if seen.as_ref().is_ok_and(|(config, _)| *config == self.in_force) {
@@ -280,7 +278,7 @@ impl Reload {
         None
     }
 
-    /// Once for each set of options that wait.
+    /// Reports the options that wait, once for each set of them.
     fn report_waiting(&mut self) {
         let waits = if self.watched.is_some() { waits_for_restart } else { waits_in_stand_by };
         let keys = waits(&self.at_start, &self.in_force);
@@ -299,7 +297,7 @@ impl Reload {
     }
 }
 
-/// Without holding up others, wherever the files are.
+/// Reads the files without blocking others, wherever they are.
 async fn read(path: Option<PathBuf>) -> Seen {
     let read = tokio::task::spawn_blocking(move || operator_config::read(path.as_deref()));
     match read.await {
@@ -309,15 +307,15 @@ async fn read(path: Option<PathBuf>) -> Seen {
     }
 }
 
-/// The chain of causes in one line. Of a text with an excerpt of the file, which may hold a secret,
-/// the first line says what and where.
+/// Returns the chain of causes in one line. If a cause includes an excerpt of the file, which may hold a secret, only
+/// its first line is kept: it says what is wrong and where.
 fn in_short(error: &anyhow::Error) -> String {
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
     error.chain().map(|cause| first(cause.to_string())).collect::<Vec<_>>().join(": ")
 }
 
-/// Everything that keeps a configuration from coming into force: also what would keep the operator
-/// from being started with it.
+/// Returns everything that prevents a configuration from being applied, including what would prevent the operator from
+/// starting with it.
 fn problems(config: &FlinkConfig) -> Vec<String> {
     let mut all: Vec<String> = wrong_values(config).iter().map(ToString::to_string).collect();
     let mut note = |invalid: Option<Vec<InvalidPlugin>>| {
@@ -357,7 +355,7 @@ fn report_refused(why: &str) {
     );
 }
 
-/// Some of the keys, never their values.
+/// Returns some of the keys, never their values.
 fn named(keys: &[String]) -> String {
     let shown = keys.iter().take(KEYS_TOLD_MAX).cloned().collect::<Vec<_>>().join(", ");
     match keys.len().saturating_sub(KEYS_TOLD_MAX) {

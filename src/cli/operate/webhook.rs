@@ -1,4 +1,4 @@
-//! The admission webhook of `operate`: from flags to a port that answers.
+//! The admission webhook of `operate`: from flags to a listening port.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) struct WebhookArgs {
 }
 
 impl WebhookArgs {
-    /// By what it is called and where its certificate is from; nothing without a port.
+    /// Returns the port, the names the webhook is called by, and the source of its certificate; `None` without a port.
     fn settings(&self, namespace: &str) -> anyhow::Result<Option<(u16, Vec<String>, Source)>> {
         let Some(port) = self.webhook_port else { return Ok(None) };
         let service = self.webhook_service.iter().map(|name| format!("{name}.{namespace}.svc"));
@@ -78,7 +78,7 @@ impl WebhookArgs {
         Ok(Some((port, names, source)))
     }
 
-    /// Answers from now on, whoever leads: every replica judges by the same rules.
+    /// Starts to answer reviews, regardless of which process leads: every replica applies the same rules.
     pub(super) async fn serve(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! `operator config`: the options in force, and where each comes from.
+//! `operator config`: the options in force, and the source of each.
 
 use std::path::PathBuf;
 
@@ -32,9 +32,9 @@ use config::{FlinkConfig, OperatorConfig, options};
 use operator::install::objects::CONFIG_MAP;
 use render::logging;
 
-/// Files of the ConfigMap; the first one alone counts where both are.
+/// Files of the ConfigMap; if both exist, only the first one is used.
 const FILES: [&str; 2] = ["flink-conf.yaml", "config.yaml"];
-/// Environment variable that tells the operator's pods their namespaces, beside their files.
+/// Environment variable that names the namespaces of the operator's pods, in addition to their files.
 const NAMESPACES_VARIABLE: &str = "WATCH_NAMESPACES";
 const ALL_NAMESPACES: [&str; 2] = ["--all-namespaces", "-A"];
 
@@ -81,7 +81,7 @@ pub(in crate::cli) struct Shown {
     set_only: bool,
 }
 
-/// One line.
+/// One option in the output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -94,23 +94,23 @@ struct Line {
     counts: Option<&'static str>,
 }
 
-/// Layers that were found of an installation or its files.
+/// Layers found in an installation or its files.
 #[derive(Default)]
 struct Source {
     files: Files,
-    /// Beside the files: the environment and the command line.
+    /// Layers in addition to the files: the environment and the command line.
     beside: Vec<Layer>,
     /// Why the operator's own configuration could not be read.
     unread: Option<String>,
 }
 
-/// Options that apply to one resource, and what is odd about the operator's configuration.
+/// Options that apply to one resource, and remarks about the operator's configuration.
 pub(in crate::cli) struct InForce {
     pub(in crate::cli) options: Vec<Effective>,
     pub(in crate::cli) remarks: Vec<String>,
 }
 
-/// Finds the layers, and prints what is in force.
+/// Reads the layers and prints the options in force.
 pub(super) async fn run(
     args: ConfigArgs,
     global: &Global,
@@ -121,7 +121,7 @@ pub(super) async fn run(
     show(name.as_deref(), flink_version, shown, output, global, (printer, is_of_installation)).await
 }
 
-/// Prints what applies to one resource. Who may not see the operator's own options sees the others.
+/// Prints what applies to one resource. A user who may not read the operator's own options sees only the others.
 pub(in crate::cli) async fn of_resource(
     name: &str,
     shown: Shown,
@@ -174,7 +174,8 @@ async fn show(
     print(found, output, printer)
 }
 
-/// Reads what applies to one resource. Who may not see the operator's own options sees the others, with a remark.
+/// Reads what applies to one resource. A user who may not read the operator's own options gets only the others, with a
+/// remark.
 pub(in crate::cli) async fn in_force(
     connection: &Connection,
     operator_namespace: &str,
@@ -189,7 +190,7 @@ pub(in crate::cli) async fn in_force(
     Ok(InForce { options: source.options(&operator, namespace, version, Some(resource)), remarks })
 }
 
-/// Reads the operator's own options, or why they cannot be read.
+/// Reads the operator's own options, or the reason why they cannot be read.
 pub(in crate::cli) async fn operator(
     client: &Client,
     namespace: &str,
@@ -203,7 +204,7 @@ impl Source {
         OperatorConfig::new(self.files.merged())
     }
 
-    /// Tells what is odd about it, or could not be read.
+    /// Returns remarks about the configuration, including whether it could not be read.
     fn remarks(&self, operator: &OperatorConfig) -> Vec<String> {
         let unread = self
             .unread
@@ -213,7 +214,7 @@ impl Source {
         unread.chain(self.files.remarks.iter().cloned()).chain(wrong).collect()
     }
 
-    /// The options in force, by name.
+    /// Returns the options in force, by name.
     fn options(
         self,
         operator: &OperatorConfig,
@@ -265,14 +266,14 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
     Ok(Source { files, beside: beside.unwrap_or_default(), unread: None })
 }
 
-/// As [`installed`]; who may not read it gets the reason instead.
+/// Like [`installed`], but returns the reason if the user may not read it.
 async fn installed_if_seen(client: &Client, namespace: &str) -> Source {
     installed(client, namespace)
         .await
         .unwrap_or_else(|error| Source { unread: Some(format!("{error:#}")), ..Source::default() })
 }
 
-/// Reads the options in an operator's Deployment: a flag wins over the environment.
+/// Reads the options in an operator's Deployment; a flag takes precedence over the environment.
 fn beside(operator: &Workload, container: &Container) -> Vec<Layer> {
     let mut variables = container.env.iter().flatten();
     let variable = variables.find(|variable| variable.name == NAMESPACES_VARIABLE);
@@ -295,13 +296,13 @@ fn namespaces(name: String, names: &str) -> Layer {
     Layer { name, config: [(options::WATCHED_NAMESPACES.key(), names)].into_iter().collect() }
 }
 
-/// A resource with what it says itself.
+/// A resource and its own options.
 struct Resource {
-    /// Of its cluster.
+    /// Version of its cluster.
     version: Option<FlinkVersion>,
     layers: Vec<Layer>,
     found: Deployment,
-    /// Of a session job.
+    /// The cluster of a session job.
     cluster: Option<Deployment>,
 }
 
@@ -316,8 +317,8 @@ async fn resource(connection: &Connection, found: Deployment) -> anyhow::Result<
     Ok(Resource { version: version(&cluster), layers, found, cluster: Some(cluster) })
 }
 
-/// The options that other fields of the spec decide, such as memory and parallelism, where they are
-/// not what the layers say. Nothing where a spec cannot be read: what is wrong is told elsewhere.
+/// Returns the options that other fields of the spec determine, such as memory and parallelism, if they differ from the
+/// layers. `None` if a spec cannot be read, which is reported elsewhere.
 fn following(
     operator: &OperatorConfig,
     layers: &[Layer],
@@ -378,7 +379,7 @@ fn line(effective: Effective) -> Line {
     Line { option, value, from, set_as, counts: effect.map(Effect::as_str) }
 }
 
-/// Of a terminal `width` columns wide, values are cut to fit.
+/// Formats the options; values are truncated to fit a terminal `width` columns wide.
 fn render(lines: &[Line], is_wide: bool, width: Option<usize>) -> String {
     let mut headers = vec!["OPTION", "VALUE", "FROM"];
     if is_wide {

@@ -1,4 +1,4 @@
-//! `operator continue`: upgrades that were paused go on.
+//! `operator continue`: continues paused upgrades.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use api::CONTINUE_UPGRADES_ANNOTATION;
 use clients::cluster::{apply, read};
 use lifecycle::conditions::PAUSED;
 
-/// How often it is looked whether the operator has heard.
+/// Pause between checks whether the operator has reacted.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Arguments of `operator continue`.
@@ -43,7 +43,7 @@ pub(super) struct ContinueArgs {
     dry_run: DryRun,
 }
 
-/// Tells the operator, and waits until it has heard.
+/// Annotates a waiting resource of each namespace, and waits until the operator has reacted.
 pub(super) async fn run(
     args: ContinueArgs,
     global: &Global,

@@ -1,4 +1,4 @@
-//! `operator image`: an image that holds this program and nothing else.
+//! `operator image`: an image that contains only this program.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -59,7 +59,7 @@ pub(super) fn run(args: ImageArgs, printer: &Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A dynamically linked program finds no libraries in an image of its own.
+/// Rejects a dynamically linked program, as the image contains no libraries.
 fn check(program: &[u8]) -> anyhow::Result<()> {
     use object::read::elf::{ElfFile64, ProgramHeader as _};
     let file: ElfFile64<'_> = ElfFile64::parse(program)
@@ -80,8 +80,8 @@ fn check(program: &[u8]) -> anyhow::Result<()> {
 /// Certificate authorities for artifact stores and endpoints outside the cluster.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// The archive: a layer with the program and the certificate authorities of this machine, and what
-/// describes it. Times and owners are constants, so that the same program makes the same image.
+/// Writes the archive: a layer with the program and the certificate authorities of this machine, and its metadata.
+/// Times and owners are constants, so that the same program results in the same image.
 fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
     let mut layer = tar::Builder::new(Vec::new());
     append(&mut layer, PROGRAM, program, 0o755)?;
@@ -89,7 +89,7 @@ fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
         append(&mut layer, AUTHORITIES, &authorities, 0o644)?;
     }
     let layer = layer.into_inner()?;
-    // The digest is of what is in the layer: whoever loads it sees that it is compressed.
+    // The digest is that of the uncompressed layer; tools that load it detect the compression.
     let digest = hex(&Sha256::digest(&layer));
     let mut compressed = GzEncoder::new(Vec::new(), Compression::best());
     compressed.write_all(&layer)?;

@@ -1,7 +1,7 @@
 //! `operator install` and `operator upgrade`.
 //!
-//! An object that belongs to somebody else is never taken over: the jobs' own account and
-//! rights are left as they are, and everything else is refused by name.
+//! An object of another owner is never taken over: the account and rights of the jobs are left unchanged, and anything
+//! else is refused by name.
 
 mod changes;
 mod from_java;
@@ -32,7 +32,7 @@ pub(super) use changes::{is_of_jobs, manager};
 use values::{ValueArgs, typed};
 use waiting::until_available;
 
-/// How long the API server has to serve the definitions.
+/// How long to wait for the API server to serve the definitions.
 const DEFINITIONS: Duration = Duration::from_mins(1);
 
 /// Arguments of `operator install`.
@@ -123,7 +123,7 @@ struct How {
     output: Output<ObjectFormat>,
 }
 
-/// Installs what is not there yet, and brings up to date what is.
+/// Installs what is missing and updates what exists.
 pub(super) async fn install(
     args: InstallArgs,
     global: &Global,
@@ -143,7 +143,7 @@ pub(super) async fn install(
     Box::pin(put(given, &how, global, printer)).await
 }
 
-/// Brings an installation to this version.
+/// Upgrades an installation to this version.
 pub(super) async fn upgrade(
     args: UpgradeArgs,
     global: &Global,
@@ -166,7 +166,7 @@ pub(super) async fn upgrade(
     Box::pin(put(given, &how, global, printer)).await
 }
 
-/// The operator's Deployment of an earlier `operator install`.
+/// Returns the operator's Deployment of an earlier `operator install`.
 pub(super) async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Deployment> {
     let selector = format!("{MANAGED_BY}={MANAGER}");
     let found =
@@ -180,7 +180,7 @@ pub(super) async fn installed(client: &Client, namespace: &str) -> anyhow::Resul
     })
 }
 
-/// The values that an installation was made with, beside the defaults.
+/// Returns the values an installation was made with, without the defaults.
 pub(super) fn values_of(installed: &Deployment) -> Result<Map<String, Value>, Failure> {
     let text = installed.annotations().get(VALUES).map(String::as_str).unwrap_or_default();
     serde_json::from_str(text).map_err(|error| {
@@ -236,7 +236,7 @@ async fn put(
     if is_asking && !printer.confirm("Continue?")? {
         return Err(Failure::new("nothing was changed").into());
     }
-    // First: a webhook that nobody answers any more would be in the way of what follows.
+    // Delete these first: a webhook that no longer answers would block what follows.
     if *dry_run == DryRunMode::None {
         for object in &superfluous {
             let deletion = Deletion::with(Propagation::Foreground);
@@ -256,7 +256,7 @@ async fn put(
     }
     let writer = Writer { is_forced: true, ..change::writer(*dry_run) };
     for Change { object, kind } in &changes {
-        // In a namespace that is not there yet the API server cannot check anything.
+        // The API server cannot check objects in a namespace that does not exist yet.
         let is_shown =
             *dry_run == DryRunMode::Client || (*dry_run == DryRunMode::Server && !has_namespace);
         if *kind != Kind::Foreign {
@@ -281,7 +281,7 @@ async fn put(
     Ok(())
 }
 
-/// Returns the objects of the release to apply, with the values that it was made from.
+/// Returns the objects of the release to apply, and the values it was made from.
 pub(super) fn objects(given: &Map<String, Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let values = typed(given)?;
     let release = Release {

@@ -1,8 +1,8 @@
-//! `operator install --check` and `operator upgrade --check`: what the operator would do first about
-//! each resource that is there. Changes nothing.
+//! `operator install --check` and `operator upgrade --check`: what the operator would do first about each existing
+//! resource. Changes nothing.
 //!
-//! The decisions are the operator's own, with the configuration that the installation would have. Only
-//! what depends on which snapshots there are is left out: those by schedule, and the end of old ones.
+//! The decisions are the operator's own, with the configuration that the installation would have. Only what depends on
+//! existing snapshots is left out: periodic snapshots, and the cleanup of old ones.
 
 use anyhow::Context as _;
 use futures::{StreamExt, stream};
@@ -33,16 +33,16 @@ use operator::install::values::Values;
 use operator::pass;
 use operator::preview::{self, Preview};
 
-/// Resources that are looked at at the same time.
+/// Maximum number of resources evaluated concurrently.
 const LOOKERS: usize = 16;
 
-/// Findings, as `-o json` shows them.
+/// The findings, as `-o json` shows them.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// Resources that were looked at.
+    /// Number of resources that were evaluated.
     resources: usize,
-    /// Those that would not be left as they are, or that could not be decided about.
+    /// Resources that would not be left unchanged, or that could not be evaluated.
     findings: Vec<Finding>,
 }
 
@@ -52,14 +52,14 @@ struct Finding {
     kind: String,
     namespace: String,
     name: String,
-    /// Names of steps, in order; none where the status alone would tell something new.
+    /// Names of steps, in order; empty if only the status would change.
     steps: Vec<String>,
     because: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// Looks at everything in the namespaces of the installation. An error when anything would be done.
+/// Evaluates everything in the namespaces of the installation. Fails if the operator would change anything.
 pub(super) async fn run(
     values: &Values,
     connection: &Connection,
@@ -93,7 +93,7 @@ pub(super) async fn run(
     }
 }
 
-/// The operator's configuration, as its ConfigMap would hold it.
+/// Returns the operator's configuration, as its ConfigMap would hold it.
 pub(super) fn files(values: &Values) -> anyhow::Result<Files> {
     let (file, text) = values.default_configuration.file();
     Files::of_text(file, format!("value `defaultConfiguration.{file}`"), text)
@@ -107,7 +107,7 @@ fn configuration(values: &Values, printer: &Printer) -> anyhow::Result<OperatorC
     Ok(OperatorConfig::new(files.merged()))
 }
 
-/// Those that the installation would watch; none for the whole cluster.
+/// Returns the namespaces that the installation would watch; empty for the whole cluster.
 fn namespaces(values: &Values, operator: &OperatorConfig) -> anyhow::Result<Vec<String>> {
     if !values.watch_namespaces.is_empty() {
         return Ok(values.watch_namespaces.clone());
@@ -118,8 +118,8 @@ fn namespaces(values: &Values, operator: &OperatorConfig) -> anyhow::Result<Vec<
     })
 }
 
-/// All that the operator would look at, as it is stored. Whose snapshot it is, its job says: the
-/// labels of the snapshot itself do not count.
+/// Returns all stored resources that the operator would look at. Snapshots are not filtered by label: they belong to
+/// the operator of their job, whatever their own labels are.
 async fn resources(
     client: &kube::Client,
     namespaces: &[String],
@@ -136,7 +136,7 @@ async fn resources(
         all.extend(of_kind::<FlinkStateSnapshot>(client, scope, None).await?);
         all.extend(of_kind::<FlinkBlueGreenDeployment>(client, scope, selector).await?);
     }
-    // Canaries are redeployed for ever, which is what they are for.
+    // Canaries are redeployed all the time, which is their purpose.
     all.retain(|resource| {
         let label = resource["metadata"]["labels"][CANARY_LABEL].as_str();
         !is_canary(resource["kind"].as_str().unwrap_or_default(), label)
@@ -155,7 +155,7 @@ where
     or_none::<K, _>(client, list_values::<K>(client, scope, selector).await).await
 }
 
-/// Finds what the next pass would do, unless it leaves everything as it is.
+/// Returns what the next pass would do; `None` if it leaves everything unchanged.
 async fn look(resource: Value, context: &Context) -> Option<Finding> {
     let text =
         |path: &str| resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -206,7 +206,7 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
     })
 }
 
-/// The next pass over a resource, or why there is none.
+/// Returns the next pass over a resource, or why there is none.
 async fn ahead<K, F>(resource: Value, look: impl FnOnce(K) -> F) -> Result<Preview, String>
 where
     K: DeserializeOwned,
@@ -221,7 +221,7 @@ where
 
 type News = (Vec<String>, String, Option<String>);
 
-/// Returns the steps, reason and error of a pass, if there is anything to tell. Pure.
+/// Returns the steps, reason and error of a pass, or `None` if there is nothing to report. Pure.
 fn finding(preview: Result<Preview, String>) -> Option<News> {
     match preview {
         Ok(Preview { steps, error: None, .. }) if steps.is_empty() => None,

@@ -1,4 +1,4 @@
-//! `operator uninstall`: the operator goes, jobs and what they need stay.
+//! `operator uninstall`: removes the operator, and keeps jobs and what they need.
 
 use clap::Args;
 
@@ -30,7 +30,7 @@ pub(super) struct UninstallArgs {
     dry_run: DryRun,
 }
 
-/// Removes the objects of an installation, the last made first.
+/// Removes the objects of an installation, the last created first.
 pub(super) async fn run(
     args: UninstallArgs,
     global: &Global,
@@ -70,14 +70,14 @@ pub(super) async fn run(
     warn_of_what_stays(&client, printer).await
 }
 
-/// Resources with a finalizer cannot be deleted while nobody operates them.
+/// Warns that resources with a finalizer cannot be deleted while no operator runs.
 async fn warn_of_what_stays(client: &kube::Client, printer: &Printer) -> anyhow::Result<()> {
     let scope = read::Scope::AllNamespaces;
     let counts = (
         read::list::<FlinkDeployment>(client, scope, None).await.map(|it| it.len()),
         read::list::<FlinkSessionJob>(client, scope, None).await.map(|it| it.len()),
     );
-    // Only a courtesy: who may not list them learns nothing.
+    // Only a courtesy: skip the warning if the user may not list them.
     let (Ok(deployments), Ok(jobs)) = counts else { return Ok(()) };
     if deployments + jobs > 0 {
         printer.warning(format_args!(

@@ -1,4 +1,4 @@
-//! `docs/permissions.md`, made from the table and from the rights that an installation gives.
+//! `docs/permissions.md`, generated from the table and from the rules that an installation grants.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Grant, OFFLINE, all};
 use api::GROUP;
 use operator::install::rules;
 
-/// The table in `docs/permissions.md`.
+/// Returns the text of `docs/permissions.md`.
 pub fn reference() -> String {
     let mut text = "\
 # Permissions of the commands
@@ -45,7 +45,7 @@ API server about all of them.
     text + &operator()
 }
 
-/// The part about the operator, whose rights `operator install` gives as they are here.
+/// Returns the part about the operator, with the same rules that `operator install` grants.
 fn operator() -> String {
     let webhook = "NAME-webhook";
     let rows = [
@@ -94,7 +94,7 @@ are too large for the proxy. To install the operator you need all permissions th
     text
 }
 
-/// A rule of a Role, such as `leases (coordination.k8s.io): get, list`.
+/// Formats a rule of a Role, such as `leases (coordination.k8s.io): get, list`.
 fn rule(rule: &Value) -> String {
     let list = |key: &str| -> Vec<&str> {
         rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
@@ -110,7 +110,7 @@ fn rule(rule: &Value) -> String {
     format!("{}{named}{group}: {}", list("resources").join(", "), list("verbs").join(", "))
 }
 
-/// `get, list` flinkdeployments · …; verbs of one kind together.
+/// Formats grants, such as `get, list` flinkdeployments · …, with the verbs of one kind together.
 fn cell<'a>(grants: impl Iterator<Item = &'a Grant>) -> String {
     let mut verbs: BTreeMap<(bool, String), Vec<&str>> = BTreeMap::new();
     for grant in grants {

@@ -1,4 +1,4 @@
-//! The table: every command with the rights that it needs.
+//! The table of all commands and the permissions they need.
 
 use super::{Grant, Needs, grant};
 use api::GROUP;
@@ -9,15 +9,15 @@ const BLUE_GREENS: &str = "flinkbluegreendeployments";
 const SNAPSHOTS: &str = "flinkstatesnapshots";
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-/// Kinds that a name on the command line may mean.
+/// Kinds that a name on the command line can refer to.
 pub(super) const KINDS: [&str; 3] = [DEPLOYMENTS, SESSION_JOBS, BLUE_GREENS];
 
-/// A name on the command line is looked for among both kinds.
+/// A name on the command line is looked up among both kinds.
 const NAMED: [Grant; 2] =
     [grant(&["get"], GROUP, DEPLOYMENTS), grant(&["get"], GROUP, SESSION_JOBS)];
-/// Those there are are named where one is not found.
+/// Existing deployments are listed in the error if one is not found.
 const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
-/// The right to ask the JobManager, through the API server.
+/// The permission to query the JobManager through the API server.
 const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
 const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
 const REVISIONS: Grant = grant(&["list"], "apps", "controllerrevisions");
@@ -25,7 +25,7 @@ const PODS: Grant = grant(&["list"], "", "pods");
 const EVENTS: Grant = grant(&["list"], "", "events");
 const PATCH: [Grant; 2] =
     [grant(&["patch"], GROUP, DEPLOYMENTS), grant(&["patch"], GROUP, SESSION_JOBS)];
-/// What is under way with a blue/green deployment, and a person's word on it.
+/// Permissions to see the transition of a blue/green deployment and to decide about it.
 const SWITCH: [Grant; 2] =
     [grant(&["get", "patch"], GROUP, BLUE_GREENS), grant(&["get"], GROUP, DEPLOYMENTS)];
 
@@ -33,7 +33,7 @@ fn needs(command: &'static str, grants: &[&[Grant]], note: &'static str) -> Need
     Needs { command, grants: grants.concat(), note }
 }
 
-/// Every command that asks a cluster anything, in the order of `--help`.
+/// Returns every command that uses a cluster, in the order of `--help`.
 #[allow(clippy::too_many_lines, reason = "a table")]
 pub fn all() -> Vec<Needs> {
     let roles = "rbac.authorization.k8s.io";
@@ -390,5 +390,5 @@ pub fn all() -> Vec<Needs> {
     ]
 }
 
-/// Commands that ask no cluster.
+/// Commands that use no cluster.
 pub const OFFLINE: [&str; 5] = ["lint", "explain", "render", "sandbox", "completion"];

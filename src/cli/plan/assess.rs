@@ -1,5 +1,5 @@
-//! From what is known to what a person asks of a change: which state, how old, how long it takes.
-//! Pure: the clock is an argument.
+//! Derives from the facts what a user wants to know about a change: which state, how old, how long it takes. Pure: the
+//! clock is an argument.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -14,7 +14,7 @@ use clients::flink::jobs::JobDetails;
 use lifecycle::rehearsal::{Outcome, PLANNED_SAVEPOINT};
 use state::restore_point::RestorePoint;
 
-/// Longer than this is no downtime of an upgrade, but of something else.
+/// Maximum plausible downtime of an upgrade, in seconds; a longer one has another cause.
 const DOWNTIME_MAX_SECONDS: i64 = 3600;
 
 /// The state that the new job would start from.
@@ -25,32 +25,32 @@ pub(super) struct Restore {
     /// `savepoint`, `checkpoint`, `last-state` or `none`.
     pub(super) kind: &'static str,
     pub(super) path: Option<String>,
-    /// It will be taken when the job is stopped.
+    /// Whether it is a savepoint to be taken when the job is stopped.
     pub(super) is_planned: bool,
-    /// Absent where nobody knows.
+    /// `None` if unknown.
     pub(super) age_seconds: Option<i64>,
 }
 
-/// Input that would be read a second time.
+/// Input that would be read again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Replay {
     pub(super) seconds: i64,
-    /// By the average rate of the sources since the job started.
+    /// Estimated from the average rate of the sources since the job started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) records: Option<i64>,
 }
 
-/// How long the job would stand still.
+/// How long the job would not run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Downtime {
     pub(super) seconds: i64,
-    /// When it took so long.
+    /// When that duration was measured.
     pub(super) measured_at: Timestamp,
 }
 
-/// The restore point of what was rehearsed.
+/// Returns the restore point of the rehearsed change.
 pub(super) fn restore(outcome: &Outcome, facts: &Facts, now: Timestamp) -> Option<Restore> {
     let age = |at: Timestamp| (now.as_second() - at.as_second()).max(0);
     Some(match outcome.restore.as_ref()? {
@@ -81,7 +81,7 @@ pub(super) fn restore(outcome: &Outcome, facts: &Facts, now: Timestamp) -> Optio
     })
 }
 
-/// Path and time of the newest state that the running job knows.
+/// Returns path and time of the newest state that the running job knows.
 fn latest(facts: &Facts) -> Option<(String, Option<Timestamp>)> {
     let Checkpoints::Statistics(statistics) = facts.checkpoints.as_ref()? else { return None };
     let LastState::At(point) = statistics.last_state() else { return None };
@@ -97,8 +97,8 @@ fn taken_at(path: &str, facts: &Facts) -> Option<Timestamp> {
     of_job.or_else(of_revision)
 }
 
-/// Work after the restore point of a job that runs. Nothing where it takes its savepoint along, and
-/// where there is no state to be behind.
+/// Returns the work of a running job after its restore point. `None` if the job takes a savepoint when it stops, or if
+/// there is no state to restore.
 pub(super) fn replay(
     outcome: &Outcome,
     restore: Option<&Restore>,
@@ -117,7 +117,7 @@ pub(super) fn replay(
     Some(Replay { seconds, records })
 }
 
-/// Records per second that the sources gave on average since the job started.
+/// Returns the average number of records per second that the sources emitted since the job started.
 #[allow(clippy::cast_precision_loss, reason = "an average needs no single record")]
 fn source_rate(details: &JobDetails, now: Timestamp) -> Option<f64> {
     let started = details.start_time?;
@@ -133,8 +133,8 @@ fn source_rate(details: &JobDetails, now: Timestamp) -> Option<f64> {
     (seconds >= 1.0 && records > 0).then(|| records as f64 / seconds)
 }
 
-/// How long the last stop and start took: from the event of the stop to the one of the job that runs,
-/// else from the revision that the stop left to the start of the job.
+/// Returns how long the last stop and start took: from the event of the stop to that of the running job, else from the
+/// revision created by the stop to the start of the job.
 pub(super) fn downtime(
     events: &[Event],
     revisions: &[Superseded],
@@ -186,7 +186,7 @@ mod tests {
         Checkpoints::Statistics(Box::new(serde_json::from_value(body).unwrap()))
     }
 
-    /// A source of 1,000 records in the ten minutes since it started.
+    /// A job that has read 1,000 records in the ten minutes since it started.
     fn job() -> JobDetails {
         serde_json::from_value(json!({
             "jid": "j", "state": "RUNNING", "start-time": at("2026-01-01T00:00:00Z").as_millisecond(),
@@ -258,7 +258,7 @@ mod tests {
             downtime(events, revisions, started).map(|downtime| downtime.seconds)
         };
         assert_eq!(seconds(&events, &[], None), Some(42));
-        // The event of a start before the stop measures nothing.
+        // The event of a start before the stop must not be used.
         let revisions = [Superseded { at: at("2026-01-01T00:00:00Z"), path: None }];
         assert_eq!(seconds(&events[..1], &revisions, Some(at("2026-01-01T00:00:50Z"))), Some(50));
         assert_eq!(seconds(&[], &revisions, Some(at("2026-01-03T00:00:00Z"))), None);

@@ -1,14 +1,14 @@
-//! `--set path=value`: one field of a spec, as Helm's users know it.
+//! `--set path=value`: one field of a spec, in Helm's notation.
 
 use serde_json::{Map, Value};
 
-/// Under which every key of its own is one name, dots and all.
+/// The field below which the rest of a path is a single key, including dots.
 const CONFIGURATION: &str = "flinkConfiguration";
 
-/// One field and what it is to be; null takes it away.
+/// A field and its new value; null removes the field.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Assignment {
-    /// From `spec` on.
+    /// Path below `spec`.
     path: Vec<Part>,
     value: Value,
 }
@@ -19,12 +19,12 @@ enum Part {
     Index(usize),
 }
 
-/// Longest array that an index may ask for.
+/// Maximum array index.
 const INDEX_MAX: usize = 1000;
 
-/// Reads `job.parallelism=4`, `spec.job.args[0]=x` or `flinkConfiguration.state.backend.type=rocksdb`.
+/// Parses `job.parallelism=4`, `spec.job.args[0]=x` or `flinkConfiguration.state.backend.type=rocksdb`.
 ///
-/// A value that is JSON is taken as such, anything else as text; an option of Flink's is text always.
+/// A value that is valid JSON is used as such, anything else as text; the value of a Flink option is always text.
 pub(in crate::cli) fn parse(text: &str) -> Result<Assignment, String> {
     let (path, value) = text.split_once('=').ok_or("expected PATH=VALUE")?;
     let path = path.trim().trim_start_matches('.');
@@ -70,7 +70,7 @@ fn parts(path: &str) -> Result<Vec<Part>, String> {
 }
 
 impl Assignment {
-    /// Puts it into a spec, with the objects on the way there.
+    /// Sets the field in a spec and creates the objects on the way to it.
     pub(in crate::cli) fn put(&self, spec: &mut Value) {
         put(&self.path, &self.value, spec);
     }

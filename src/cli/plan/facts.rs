@@ -1,7 +1,7 @@
-//! Facts that a plan is made of, read at the same time; nothing is written.
+//! Facts that a plan is based on, read concurrently; nothing is written.
 //!
-//! History, events and statistics say what to expect. None of them is needed: what cannot be read is
-//! left out of the plan, and said.
+//! History, events and statistics show what to expect. None of them is required: what cannot be read is left out of the
+//! plan and reported.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use clients::flink::jobs::JobDetails;
 use clients::flink::{self, Deadlines};
 use state::revision;
 
-/// A person waits: what the JobManager does not say in this time is left out.
+/// How long to wait for the JobManager, as a user is waiting; what it does not answer in time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Facts about the resource that is there.
+/// Facts about the existing resource.
 #[derive(Default)]
 pub(super) struct Facts {
-    /// Those about the resource.
+    /// Events about the resource.
     pub(super) events: Vec<Event>,
-    /// When each revision was written, and where it says to start from; oldest first.
+    /// When each revision was written, and the path it starts from; oldest first.
     pub(super) revisions: Vec<Superseded>,
     pub(super) details: Option<JobDetails>,
     pub(super) checkpoints: Option<Checkpoints>,
@@ -36,14 +36,14 @@ pub(super) struct Facts {
     pub(super) unread: Vec<String>,
 }
 
-/// A revision: the end of a spec.
+/// A revision, which marks the end of a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Superseded {
     pub(super) at: Timestamp,
     pub(super) path: Option<String>,
 }
 
-/// Reads what there is about `present`.
+/// Reads the facts about `present`.
 pub(super) async fn observe(
     connection: &Connection,
     present: &Deployment,
@@ -60,7 +60,7 @@ pub(super) async fn observe(
     );
     let mut facts = Facts::default();
     match events {
-        // A namesake that was deleted has left some, too.
+        // Events of a deleted resource with the same name are still listed.
         Ok(events) => {
             facts.events = events.into_iter().filter(|it| is_about(it, present)).collect();
         }
@@ -98,7 +98,7 @@ fn superseded(revision: ControllerRevision) -> Option<Superseded> {
 
 type OfJob = (Result<JobDetails, flink::Error>, Result<Checkpoints, flink::Error>);
 
-/// Nothing where there is no job to ask about.
+/// Returns `None` if there is no job to ask about.
 async fn observe_flink(
     connection: &Connection,
     present: &Deployment,
@@ -116,7 +116,7 @@ async fn observe_flink(
     Ok(Some((details, checkpoints)))
 }
 
-/// An event that names no incarnation may be of this one.
+/// Returns whether the event is about this resource; an event without a uid may be.
 fn is_about(event: &Event, present: &Deployment) -> bool {
     let of = event.involved_object.uid.as_deref();
     of.is_none_or(|of| present.uid().is_none_or(|uid| uid == of))

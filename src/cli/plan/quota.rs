@@ -1,4 +1,4 @@
-//! Whether the quotas of a namespace have room for another colour beside the one that serves. Pure.
+//! Whether the quotas of a namespace have room for a second colour beside the active one. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use config::quantity;
 
-/// A sentence for each quota that leaves less than the pods of the colour that serves have.
+/// Returns a sentence for each quota whose free amount is less than what the pods of the active colour use.
 pub(super) fn shortages(quotas: &[ResourceQuota], serving: &[Pod]) -> Vec<String> {
     let of = |quantities: &Option<BTreeMap<String, Quantity>>, key: &str| {
         quantities.as_ref().and_then(|all| quantity::parse(&all.get(key)?.0))
     };
     let mut shortages = Vec::new();
     for quota in quotas {
-        // One with scopes is of some pods, which need not be these.
+        // A quota with scopes covers only some pods, which may not be these.
         let scopes = quota.spec.as_ref().map(|spec| (&spec.scopes, &spec.scope_selector));
         let is_of_all = scopes.is_none_or(|(scopes, selector)| {
             selector.is_none() && scopes.as_ref().is_none_or(Vec::is_empty)
@@ -37,7 +37,7 @@ pub(super) fn shortages(quotas: &[ResourceQuota], serving: &[Pod]) -> Vec<String
     shortages
 }
 
-/// What these pods take of what a quota counts; nothing of what has no meaning for pods.
+/// Returns how much of a quota's resource these pods use; 0 if the resource does not apply to pods.
 fn needed(pods: &[Pod], key: &str) -> f64 {
     let (is_limit, resource) = match key.split_once('.') {
         Some(("requests", resource)) => (false, resource),
@@ -60,7 +60,7 @@ fn needed(pods: &[Pod], key: &str) -> f64 {
     pods.iter().map(of_pod).sum()
 }
 
-/// Bytes in MiB, anything smaller as it is.
+/// Formats amounts from 1 MiB up as MiB, smaller ones unchanged.
 fn shown(amount: f64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     if amount >= MIB { format!("{:.0}Mi", amount / MIB) } else { format!("{amount}") }

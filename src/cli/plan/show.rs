@@ -1,4 +1,4 @@
-//! A plan as people read it, and what to be warned of. Pure.
+//! Formats a plan for people, and returns its warnings. Pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use clients::flink::checkpoints::Checkpoints;
 use lifecycle::rehearsal::Outcome;
 use state::restore_point::RestorePoint;
 
-/// Characters of a value shown.
+/// Maximum number of characters of a value shown.
 const VALUE_WIDTH: usize = 120;
 
-/// Facts that a person should know before the change is made.
+/// Returns the warnings to show before the change is made.
 pub(super) fn warnings(
     present: Option<&Deployment>,
     wanted: &Value,
@@ -65,7 +65,7 @@ pub(super) fn warnings(
     warnings
 }
 
-/// The whole plan.
+/// Formats the whole plan.
 pub(super) fn plan(plan: &Plan, now: Timestamp) -> String {
     let mut lines = vec![format!(
         "{} {} {}",
@@ -116,7 +116,7 @@ fn headline(plan: &Plan) -> String {
     format!("{}: {}", styled(style, plan.class), class_text(plan))
 }
 
-/// Restore point, replay and downtime, a line each.
+/// Returns a line each for restore point, replay and downtime.
 fn expectation(plan: &Plan, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(restore) = &plan.restore {

@@ -1,4 +1,4 @@
-//! The archive: files in the order in which they come, within bounds.
+//! The archive: files in the order in which they are added, with size limits.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,9 +10,9 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::redact;
 
-/// Bytes of one file; a longer one keeps its end, which tells what happened last.
+/// Maximum size of one file in bytes; a longer one keeps its end, which shows what happened last.
 const ENTRY_BYTES_MAX: usize = 5 << 20;
-/// Bytes of all files together.
+/// Maximum size of all files together, in bytes.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
 /// Contents of a finished archive: names of the files, what was left out, and its size.
@@ -27,7 +27,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Makes the file, which must not be there: nobody's report is written over. Others may not read it.
+    /// Creates the file with access for its owner only. Fails if it exists, so that no report is overwritten.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         options.write(true).read(true).create_new(true);
@@ -63,12 +63,12 @@ impl Archive {
         Ok(())
     }
 
-    /// Notes what is not in it.
+    /// Notes that something is not included.
     pub(super) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.push(redact::plain::text(&what.into()));
     }
 
-    /// Adds the list of what was left out, and ends it.
+    /// Adds the list of what was left out, and closes the archive.
     pub(super) fn finish(mut self, now: Timestamp) -> anyhow::Result<Written> {
         let version = env!("CARGO_PKG_VERSION");
         let mut text = format!("Created by kubectl-flink {version} at {now}.\n");
@@ -84,7 +84,7 @@ impl Archive {
     }
 }
 
-/// The last bytes, from the beginning of a line on.
+/// Returns the last bytes of a text, starting at the beginning of a line.
 fn end_of(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;

@@ -1,4 +1,4 @@
-//! Parts of a report, one after the other: objects, events, logs, and what Flink says.
+//! Parts of a report, collected one after the other: objects, events, logs, and answers of Flink.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,13 +23,13 @@ use clients::flink::Deadlines;
 use clients::flink::access::Access;
 use state::revision;
 
-/// Pods whose logs are read at most.
+/// Maximum number of pods whose logs are read.
 const PODS_MAX: usize = 50;
-/// Bytes of one log.
+/// Maximum size of one log, in bytes.
 const LOG_BYTES_MAX: u32 = 4 << 20;
-/// One request to Flink.
+/// Deadline of one request to Flink.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Paths that a JobManager is asked for, about the cluster.
+/// Paths to request from a JobManager about the cluster.
 const OF_CLUSTER: [&str; 6] = [
     "config",
     "overview",
@@ -38,7 +38,7 @@ const OF_CLUSTER: [&str; 6] = [
     "jobs/overview",
     "taskmanagers",
 ];
-/// And about the job.
+/// Paths to request about the job.
 const OF_JOB: [&str; 6] =
     ["", "config", "exceptions?maxExceptions=50", "checkpoints", "checkpoints/config", "plan"];
 
@@ -52,7 +52,7 @@ pub(super) struct Collecting<'a> {
 }
 
 impl Collecting<'_> {
-    /// Puts everything into the archive. Only a write that fails is an error.
+    /// Writes everything into the archive. Fails only if a write fails.
     pub(super) async fn into_archive(
         self,
         archive: &mut Archive,
@@ -100,7 +100,7 @@ impl Collecting<'_> {
         self.flink(archive, &cluster).await
     }
 
-    /// The answer, or why there is none by the time that is given.
+    /// Returns the answer, or why there is none within the time limit.
     async fn timely<T, E: std::fmt::Display>(
         &self,
         work: impl Future<Output = Result<T, E>>,
@@ -152,7 +152,7 @@ impl Collecting<'_> {
 
     async fn logs(&self, archive: &mut Archive, cluster: &Deployment) -> anyhow::Result<()> {
         let (client, namespace) = (&self.connection.client, cluster.namespace());
-        // Problems with the list of pods are told with the objects already.
+        // A failure to list pods has already been reported with the objects.
         let listed = self.timely(pods::list(client, namespace, cluster.name(), None)).await;
         let Ok(pods) = listed else { return Ok(()) };
         if pods.len() > PODS_MAX {
@@ -215,7 +215,7 @@ impl Collecting<'_> {
                 Err(error) => {
                     archive.leave_out(format!("Flink's /{path}: {error}"));
                     if path == "config" {
-                        // One that does not answer this answers nothing.
+                        // If this request is not answered, the others will not be either.
                         return Ok(());
                     }
                 }
@@ -225,7 +225,7 @@ impl Collecting<'_> {
     }
 }
 
-/// An event on a line, as `kubectl get events` has them.
+/// Formats an event as one line, like `kubectl get events`.
 fn line(event: &Event) -> String {
     let about = &event.involved_object;
     let mut line = String::new();

@@ -1,5 +1,5 @@
-//! Takes secrets out of what goes into an archive: by the keys they stand under, also in documents that
-//! are written into a text, and by what looks like one in any text.
+//! Removes secrets from what goes into an archive: by key, also in documents embedded in a text, and by what looks like
+//! a secret in any text.
 
 pub(super) mod plain;
 
@@ -9,28 +9,28 @@ use config::secret::{HIDDEN, is_secret, shown};
 use render::files::HADOOP_CONF_FILES;
 use validation::extension::subject::hide_secrets;
 
-/// Values in a Flink configuration of the REST API, and environment variables, stand beside their key.
+/// Fields that hold the key of a value beside it: in a Flink configuration of the REST API, and in environment
+/// variables.
 const NAMES: [&str; 2] = ["name", "key"];
-/// The arguments of a job in the configuration of its JobManager. Which of them are secrets only the
-/// job knows.
+/// The arguments of a job in the configuration of its JobManager. Only the job knows which of them are secrets.
 const ARGUMENTS: &str = "program-args";
-/// Flink's configuration whose keys are nested.
+/// Flink's configuration file with nested keys.
 const NESTED_CONFIGURATION: &str = "config.yaml";
-/// Flink's configuration that looks like YAML and is none.
+/// Flink's old configuration file, which looks like YAML but is not.
 const FLAT_CONFIGURATION: &str = "flink-conf.yaml";
-/// Bytes of a text that is read as a document; a longer one is left out.
+/// Maximum size of a text to be parsed as a document, in bytes; a longer one is left out.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// Characters from which on one word is rather bytes in base64 than a name.
+/// Minimum number of characters of a single word that is taken for base64 rather than a name.
 const BASE64_MIN: usize = 40;
-/// Nodes that YAML aliases may stand for.
+/// Maximum number of nodes that YAML aliases may expand to.
 const REPLAYED_MAX: usize = 10_000;
 
-/// The object without secrets and without what only the API server reads.
+/// Returns the object without secrets and without fields that only the API server reads.
 pub(super) fn object(mut value: Value) -> Value {
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            // A whole manifest, as it was before.
+            // It contains a whole earlier manifest.
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         }
     }
@@ -39,12 +39,12 @@ pub(super) fn object(mut value: Value) -> Value {
     {
         let files = value.get_mut(field).and_then(Value::as_object_mut);
         for (name, file) in files.into_iter().flatten() {
-            // In Hadoop's files a value is not beside its key.
+            // In Hadoop's files the value is not next to its key.
             leave_out_bytes(file, shows && !HADOOP_CONF_FILES.contains(&name.as_str()));
         }
     }
     let mut documents = Documents::default();
-    // Items of a list do not say their kind; of those in a report only a ConfigMap has texts here.
+    // Items of a list have no kind; of the lists in a report, only those of ConfigMaps have texts in `data`.
     let files = value.get_mut("data").and_then(Value::as_object_mut);
     for (name, file) in files.into_iter().flatten() {
         documents.set_aside_file(name, file);
@@ -53,8 +53,8 @@ pub(super) fn object(mut value: Value) -> Value {
     value
 }
 
-/// Leaves out what nobody can look through for secrets: bytes that are written as text, as in
-/// `binaryData` and in what Flink keeps for high availability; and all where nothing `shows`.
+/// Leaves out what cannot be searched for secrets: bytes encoded as text, as in `binaryData` and in Flink's
+/// high-availability data, and everything unless `shows` is set.
 fn leave_out_bytes(file: &mut Value, shows: bool) {
     let Value::String(text) = file else { return };
     if !shows || is_base64(text) {
@@ -62,7 +62,7 @@ fn leave_out_bytes(file: &mut Value, shows: bool) {
     }
 }
 
-/// True if the text is bytes in base64, as far as one can tell. An id in hexadecimal is none.
+/// Returns whether the text is probably base64. A hexadecimal id is not.
 fn is_base64(text: &str) -> bool {
     let text = text.trim_end();
     let is_of_it = |letter: char| plain::is_of_base64(letter) || letter.is_ascii_whitespace();
@@ -71,8 +71,8 @@ fn is_base64(text: &str) -> bool {
         && !text.chars().all(|letter| letter.is_ascii_hexdigit())
 }
 
-/// Hides what is secret. Keys of options are those on the way, joined: elsewhere a key with `secret`
-/// on the way is about a Secret.
+/// Hides secrets. With `has_options`, keys are option names joined along the path; otherwise `secret` in an outer key
+/// means that the value is about a Secret.
 fn hide(value: &mut Value, has_options: bool, mut documents: Documents) {
     documents.set_aside(value);
     hide_secrets(value, has_options.then_some(""));
@@ -80,13 +80,13 @@ fn hide(value: &mut Value, has_options: bool, mut documents: Documents) {
     documents.put_back(value);
 }
 
-/// Texts that are documents, without their secrets. What looks for secrets in texts does not know
-/// about documents and would cut them in the middle, so that they are put aside meanwhile.
+/// Embedded documents with their secrets removed. They are set aside meanwhile, because the search for secrets in texts
+/// does not parse documents and would cut them in the middle.
 #[derive(Default)]
 struct Documents(Vec<String>);
 
 impl Documents {
-    /// Puts aside JSON, wherever it stands.
+    /// Sets aside JSON texts, wherever they are.
     fn set_aside(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -100,7 +100,7 @@ impl Documents {
         }
     }
 
-    /// Puts aside a file of a ConfigMap.
+    /// Sets aside a file of a ConfigMap.
     fn set_aside_file(&mut self, name: &str, file: &mut Value) {
         let Value::String(text) = file else { return };
         let document = json_document(text)
@@ -129,7 +129,7 @@ impl Documents {
     }
 }
 
-/// A JSON object or array in a text, without its secrets.
+/// Returns a text that is a JSON object or array, without its secrets.
 fn json_document(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
@@ -141,7 +141,7 @@ fn json_document(text: &str) -> Option<String> {
     Some(redacted(text, parsed, false, |value| serde_json::to_string(value).ok()))
 }
 
-/// A YAML mapping or list in a text, without its secrets.
+/// Returns a text that is a YAML mapping or list, without its secrets.
 fn yaml_document(name: &str, text: &str) -> Option<String> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return Some(too_long(text));
@@ -155,7 +155,7 @@ fn yaml_document(name: &str, text: &str) -> Option<String> {
     };
     let parsed: Value = match serde_yaml::from_str_with_options(text, options) {
         Ok(parsed) => parsed,
-        // A line of it does not show under which key it stands.
+        // A single line of it does not show which key it belongs to.
         Err(_) if name == NESTED_CONFIGURATION => {
             return Some("(left out: not valid YAML, and may contain secrets)".to_owned());
         }
@@ -164,7 +164,7 @@ fn yaml_document(name: &str, text: &str) -> Option<String> {
     if !parsed.is_object() && !parsed.is_array() {
         return None;
     }
-    // A folded text would part what belongs together.
+    // Folding would split text that belongs together.
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     let write = |value: &Value| serde_yaml::to_string_with_options(value, options).ok();
     Some(redacted(text, parsed, name == NESTED_CONFIGURATION, write))
@@ -174,7 +174,7 @@ fn too_long(text: &str) -> String {
     format!("(left out: {} bytes are too many to search for secrets)", text.len())
 }
 
-/// The text as it was where it has no secret, else written anew.
+/// Returns the original text if it has no secret, else the document serialized again.
 fn redacted(
     text: &str,
     parsed: Value,
@@ -184,14 +184,13 @@ fn redacted(
     let mut hidden = parsed.clone();
     hide(&mut hidden, has_options, Documents::default());
     if hidden == parsed {
-        // Comments are not in what was parsed.
+        // Comments are lost in parsing, so search the original text.
         return plain::text(text);
     }
     write(&hidden).unwrap_or_else(|| HIDDEN.to_owned())
 }
 
-/// A file that is no document, line by line: Flink's old configuration, properties, and YAML that
-/// cannot be read.
+/// Redacts line by line a file that is not a document: Flink's old configuration, properties, and invalid YAML.
 fn lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut named = None;
@@ -250,7 +249,7 @@ fn redact(value: &mut Value, key: Option<&str>, has_options: bool) {
     }
 }
 
-/// Returns the part of a text under this key that may be seen.
+/// Returns the text under this key with everything hidden that may not be shown.
 fn under(key: Option<&str>, text: &str) -> String {
     match key {
         Some(key) if is_reference(key) => text.to_owned(),
@@ -265,7 +264,7 @@ fn is_hidden(key: &str) -> bool {
     (is_secret(key) || key.ends_with(ARGUMENTS)) && !is_reference(key)
 }
 
-/// Names of Secrets and of accounts are no secrets, and lead to what is wrong.
+/// Returns whether the key refers to a Secret or an account by name, which is not secret and helps to find the problem.
 fn is_reference(key: &str) -> bool {
     matches!(key, "secretName" | "automountServiceAccountToken" | "tokenExpirationSeconds")
 }
@@ -277,7 +276,7 @@ mod tests {
     use super::plain::text;
     use super::*;
 
-    /// In base64, too.
+    /// Also bytes in base64.
     #[test]
     fn bytes_are_left_out() {
         let bytes = "aHVudGVyMiBodW50ZXIyIGh1bnRlcjIgaHVudGVyMiBodW50ZXIyCg==";
@@ -342,7 +341,7 @@ mod tests {
 
     #[test]
     fn secrets_are_taken_out_of_json_in_texts() {
-        // Text after the first `=` must be looked at as well.
+        // Text after the first `=` must be searched as well.
         let spec = json!({"spec": {
             "flinkConfiguration": {"s3.secret-key": "hunter2", "env.java.opts.all": "-Da=b"},
             "job": {"args": ["--token", "hunter2", "--topic", "orders"]},
@@ -369,7 +368,7 @@ mod tests {
             json!({"pod-template.yaml": template}),
             &["orders", "s3-credentials", "DB_PASSWORD"],
         );
-        // As it cannot be read as YAML.
+        // As the file is not valid YAML.
         let broken = format!("{template}  : [\n");
         check_files(json!({"pod-template.yaml": broken}), &["orders", "DB_PASSWORD"]);
         check_files(

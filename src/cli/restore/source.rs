@@ -11,7 +11,7 @@ use clients::cluster::{read, revisions};
 use lifecycle::error_document::message_of;
 use state::revision::{RestoreKind, Revision};
 
-/// Says that a snapshot is meant, whatever its name looks like.
+/// Prefixes that mark a snapshot, whatever its name looks like.
 const SNAPSHOT: [&str; 4] =
     ["snapshot/", "flinksnp/", "flinkstatesnapshot/", "flinkstatesnapshot.flink.apache.org/"];
 
@@ -19,14 +19,14 @@ const SNAPSHOT: [&str; 4] =
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Source {
     pub(super) path: String,
-    /// For people.
+    /// Description for people.
     pub(super) what: String,
     pub(super) taken_at: Option<Timestamp>,
-    /// Whose state it is, where that is known.
+    /// The resource whose state it is, if known.
     pub(super) of: Option<String>,
 }
 
-/// A source, as the form of its name tells.
+/// The kind of source, derived from the form of its name.
 #[derive(Debug, Eq, PartialEq)]
 enum Meant<'a> {
     Path(&'a str),
@@ -44,7 +44,7 @@ fn meant(from: &str) -> Meant<'_> {
     if from.contains('/') || from.contains(':') { Meant::Path(from) } else { Meant::Snapshot(from) }
 }
 
-/// Finds the state.
+/// Finds the state to start from.
 pub(super) async fn find(
     connection: &Connection,
     present: &Deployment,
@@ -66,7 +66,7 @@ pub(super) async fn find(
     }
 }
 
-/// The state that a snapshot is.
+/// Returns the state of a snapshot.
 pub(super) async fn snapshot(connection: &Connection, name: &str) -> anyhow::Result<Source> {
     let namespace = &connection.namespace;
     let found = read::get::<FlinkStateSnapshot>(&connection.client, namespace, name).await?;
@@ -93,7 +93,7 @@ fn of_revision(present: &Deployment, all: &[Revision], number: i64) -> Result<So
                 point.kind.into_str(),
                 storage::shown(path)
             ),
-            // The time on record is when the spec began, not when it left its state.
+            // The recorded time is when the spec took effect, not when its state was written.
             taken_at: None,
             of: Some(name),
         }),

@@ -1,4 +1,4 @@
-//! `savepoint inspect`: what the metadata of a savepoint or checkpoint says, without Flink.
+//! `savepoint inspect`: what the metadata of a savepoint or checkpoint contains, read without Flink.
 
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,9 @@ use config::{FlinkConfig, OperatorConfig};
 use state::garbage::snapshots::job_of;
 use state::metadata::{self, Metadata, Operator, ParseError};
 
-/// The file that makes a folder a savepoint or a checkpoint.
+/// Name of the metadata file of a savepoint or checkpoint.
 const METADATA: &str = "_metadata";
-/// Folders that are shown; `-o json` has more.
+/// Maximum number of folders shown; `-o json` shows all.
 const FOLDERS_SHOWN: usize = 10;
 
 /// Arguments of `savepoint inspect`.
@@ -51,15 +51,15 @@ pub(super) struct InspectArgs {
     output: Output<DetailFormat>,
 }
 
-/// Where the metadata is.
+/// Location of the metadata.
 enum Place {
-    /// The file on this machine, which has no need of a cluster.
+    /// A file on this machine, which requires no cluster.
     Here(PathBuf),
-    /// The folder in a store.
+    /// A folder in a store.
     Stored(String),
 }
 
-/// Reads and prints.
+/// Reads the metadata and prints it.
 pub(super) async fn run(
     args: InspectArgs,
     global: &Global,
@@ -80,7 +80,7 @@ pub(super) async fn run(
         let connection = global.connect().await?;
         let (path, taken_of) = of_snapshot(&connection, &source).await?;
         let of = match job.or(taken_of) {
-            // A job that is gone leaves its snapshots: then there is only what this machine has.
+            // Snapshots remain after their job is deleted; then only the credentials of this machine are available.
             Some(name) => deployment::fetch(&connection, &name).await.ok(),
             None => None,
         };
@@ -122,7 +122,7 @@ pub(super) async fn run(
     Ok(printer.line(render(&told, &shown, &folder, is_wide))?)
 }
 
-/// Where a snapshot is, and whose it is.
+/// Returns the path of a snapshot and the job it belongs to.
 async fn of_snapshot(
     connection: &Connection,
     name: &str,
@@ -153,7 +153,7 @@ fn is_local(path: &str) -> bool {
     path.starts_with("file:") || !path.contains(':')
 }
 
-/// Failure for a file that a pod has written to a file system of its own: it is not here.
+/// Returns the failure for a file in the file system of a pod, which cannot be read from here.
 fn only_in_pods(path: &str, of: Option<&Deployment>) -> Failure {
     let shown = storage::shown(path);
     let file = format!("{}/{METADATA}", local(path).display());
@@ -163,7 +163,7 @@ fn only_in_pods(path: &str, of: Option<&Deployment>) -> Failure {
         .hint(format!("and then: kubectl flink savepoint inspect ./{METADATA}"))
 }
 
-/// The path of a `file:` URI, or the path that it is.
+/// Returns the path of a `file:` URI, or the given path.
 fn local(path: &str) -> PathBuf {
     match path.strip_prefix("file:") {
         Some(rest) => PathBuf::from(format!("/{}", rest.trim_start_matches('/'))),
@@ -223,7 +223,7 @@ fn shown_use(its: metadata::Use) -> String {
     format!("{}, {} {noun}", bytes(its.bytes), its.references)
 }
 
-/// Renders the snapshot, its files, and its operators for people.
+/// Formats the snapshot, its files and its operators for people.
 fn render(told: &Metadata, shown: &str, folder: &str, is_wide: bool) -> String {
     let kind = told.kind.map_or("savepoint or checkpoint", metadata::Kind::as_str);
     let mut lines = vec![

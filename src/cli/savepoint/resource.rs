@@ -1,6 +1,5 @@
-//! A snapshot by way of a `FlinkStateSnapshot`: the operator takes it, retries it, and knows it
-//! afterwards. Whether an operator is there shows by what it does: one that nobody takes up is taken
-//! back, untouched.
+//! Takes a snapshot through a `FlinkStateSnapshot`: the operator takes it, retries it, and keeps a record of it.
+//! Whether an operator is running shows only in its actions: a resource that none picks up is deleted again.
 
 use std::time::Duration;
 
@@ -21,14 +20,14 @@ use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
 use clients::cluster::{self, read};
 use lifecycle::error_document::message_of;
 
-/// An operator marks a snapshot within moments of its creation.
+/// Time within which an operator marks a new snapshot.
 const TAKEN_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Which snapshot to take.
+/// The snapshot to take.
 pub(super) struct Wanted {
-    /// Absent: a checkpoint.
+    /// `None` for a checkpoint.
     pub(super) savepoint: Option<SavepointFormatType>,
-    /// Target directory; absent: the job's own.
+    /// Target directory; `None` for the job's own.
     pub(super) path: Option<String>,
     pub(super) is_disposed_on_delete: bool,
     pub(super) timeout: Duration,
@@ -36,13 +35,13 @@ pub(super) struct Wanted {
 
 /// Outcome of the request for a snapshot.
 pub(super) enum Outcome {
-    /// By the resource with this name.
+    /// Taken through the resource of this name.
     Taken { name: String, path: String },
-    /// No operator takes snapshots here, for this reason; nothing is left behind.
+    /// No operator takes snapshots here, for this reason; the resource was deleted again.
     NobodyThere(String),
 }
 
-/// Progress that one look at the resource shows.
+/// State of the resource.
 #[derive(Debug, Eq, PartialEq)]
 enum Stand {
     Untouched,
@@ -51,7 +50,7 @@ enum Stand {
     Failed(String),
 }
 
-/// Creates the resource, waits for an operator and for the end.
+/// Creates the resource, and waits until an operator picks it up and completes it.
 pub(super) async fn take(
     connection: &Connection,
     job: &Deployment,
@@ -125,7 +124,7 @@ fn timed_out(name: &str, timeout: Duration) -> Failure {
     .hint("the operator continues with it; see: kubectl flink snapshots")
 }
 
-/// Deletes the resource as it was seen; one that an operator has touched since stays.
+/// Deletes the resource if no operator has changed it since it was read.
 async fn take_back(connection: &Connection, id: &ObjectId, seen: &Value) -> anyhow::Result<bool> {
     let text = |path: &str| seen.pointer(path).and_then(Value::as_str);
     let deletion = Deletion {
@@ -175,7 +174,7 @@ fn resource(job: &Deployment, wanted: &Wanted, now: Timestamp) -> FlinkStateSnap
             already_exists: None,
         }),
         checkpoint: wanted.savepoint.is_none().then_some(CheckpointSpec {}),
-        // The person who waits decides whether to try again.
+        // The user is waiting and decides whether to try again.
         backoff_limit: Some(0),
     };
     let name = format!("{}-{kind}-manual-{}", job.name(), now.as_millisecond());

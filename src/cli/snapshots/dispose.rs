@@ -1,7 +1,7 @@
-//! `snapshots dispose`: a snapshot goes together with its savepoint, if nothing refers to it.
+//! `snapshots dispose`: deletes a snapshot together with its savepoint, if nothing refers to it.
 //!
-//! The operator disposes of the savepoint, and looks for references itself before it does; here they
-//! are looked for first, so that nothing is begun that would only lose the record of the savepoint.
+//! The operator disposes of the savepoint, and checks for references itself before it does. They are checked here
+//! first, because a refused disposal would only lose the record of the savepoint.
 
 use clap::Args;
 use kube::Client;
@@ -65,7 +65,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Deletes the resource as it was judged; `with_savepoint`, after marking that its savepoint goes too.
+/// Deletes the resource in the evaluated version; `with_savepoint` first marks its savepoint for disposal.
 pub(super) async fn delete(
     client: &Client,
     resource: &FlinkStateSnapshot,
@@ -79,7 +79,7 @@ pub(super) async fn delete(
     let mut version = resource.metadata.resource_version.clone();
     let mut is_marked = false;
     if savepoint.is_some_and(|it| it.dispose_on_delete == Some(false)) {
-        // As it was judged: a snapshot that changed since is a conflict.
+        // Change only the evaluated version: a snapshot that has changed since causes a conflict.
         let change = json!({"metadata": {"resourceVersion": version},
             "spec": {"savepoint": {"disposeOnDelete": true}}});
         if dry_run != DryRunMode::Client {
@@ -119,7 +119,7 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// The path of a savepoint that may go, or why it may not.
+/// Returns the path of a savepoint that may be deleted, or why it may not.
 fn judge(inventory: &Inventory, resource: &FlinkStateSnapshot) -> Result<String, Failure> {
     let name = resource.metadata.name.as_deref().unwrap_or_default();
     let refused = |why: String| {

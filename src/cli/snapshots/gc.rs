@@ -1,4 +1,4 @@
-//! `snapshots gc`: snapshots that nothing refers to any more, shown and deleted.
+//! `snapshots gc`: shows and deletes snapshots that nothing refers to.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ pub(super) struct GcArgs {
     output: Output<ObjectFormat>,
 }
 
-/// Shows, asks and deletes.
+/// Shows what can be deleted, asks, and deletes it.
 pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let connection = global.connect().await?;
     let client = &connection.client;
@@ -82,7 +82,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
         None => (None, None),
         Some(given) => match deployment::fetch(&connection, given).await {
             Ok(job) => (Some(job.shown_name()), None),
-            // It may be gone, and its snapshots still there.
+            // The job may be deleted while its snapshots remain.
             Err(error) => (Some(given.clone()), Some(error)),
         },
     };
@@ -100,7 +100,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
         let question = format!("Delete {going} of these, savepoints included?");
         gc::agree(question, "deleted", printer)?;
     }
-    // Somebody may have named one meanwhile.
+    // Another reference may have been added in the meantime.
     let now = look(client, scope, name, &rules, None).await?;
     let mut deleted = 0_usize;
     for (finding, _) in found.iter().filter(|(finding, _)| finding.is_removable) {
@@ -161,7 +161,7 @@ fn judge(inventory: &Inventory, rules: &Rules) -> Vec<Finding> {
         let config = FlinkConfig::flatten(&deployment.spec.flink_configuration);
         if claims(&config) {
             let name = deployment.metadata.name.clone().unwrap_or_default();
-            // Its session jobs restore as it does.
+            // Session jobs of the cluster inherit this configuration.
             let jobs = inventory
                 .session_jobs
                 .iter()

@@ -1,4 +1,4 @@
-//! Findings of `snapshots`: the snapshots that are on record, and who could still start from each.
+//! Facts for `snapshots`: the recorded snapshots, and what could still start from each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,9 +35,9 @@ pub(super) enum Source {
 pub(super) struct Snapshot {
     pub(super) source: Source,
     pub(super) namespace: String,
-    /// Of the resource.
+    /// Name of the resource.
     pub(super) name: Option<String>,
-    /// As `orders` or `sessionjob/orders`.
+    /// Name of the job, such as `orders` or `sessionjob/orders`.
     pub(super) job: Option<String>,
     /// `SAVEPOINT` or `CHECKPOINT`.
     pub(super) kind: &'static str,
@@ -46,26 +46,26 @@ pub(super) struct Snapshot {
     pub(super) state: &'static str,
     pub(super) created: Option<Timestamp>,
     pub(super) path: Option<String>,
-    /// The savepoint goes with its resource; absent where there is none to go.
+    /// Whether the savepoint is deleted with its resource; `None` if there is none to delete.
     pub(super) is_disposed_on_delete: Option<bool>,
-    /// Absent where not everything could be read that might refer to it.
+    /// `None` if not everything that might refer to it could be read.
     pub(super) referred_to_by: Option<Vec<String>>,
-    /// Why it failed.
+    /// Why the snapshot failed.
     pub(super) error: Option<String>,
 }
 
-/// Content of the lists of a namespace.
+/// The lists of a namespace.
 pub(super) struct Inventory {
     pub(super) namespace: String,
     pub(super) snapshots: Vec<FlinkStateSnapshot>,
     pub(super) deployments: Vec<FlinkDeployment>,
     pub(super) session_jobs: Vec<FlinkSessionJob>,
-    /// Or why they cannot be read.
+    /// The revisions, or why they cannot be read.
     pub(super) revisions: Result<Vec<(String, Revision)>, String>,
 }
 
 impl Inventory {
-    /// Everything in it that can refer to a savepoint.
+    /// Returns everything in the namespace that can refer to a savepoint.
     pub(super) fn referrers<'a>(&'a self, revisions: &'a [(String, Revision)]) -> Referrers<'a> {
         Referrers {
             namespace: &self.namespace,
@@ -78,7 +78,7 @@ impl Inventory {
     }
 }
 
-/// One per namespace that has anything, by name.
+/// Returns an inventory for each namespace that has anything, ordered by name.
 pub(super) async fn inventories(
     client: &Client,
     scope: Scope<'_>,
@@ -117,7 +117,7 @@ pub(super) fn by_namespace<K: Resource>(objects: Vec<K>) -> BTreeMap<String, Vec
     found
 }
 
-/// The snapshots of a job, or of all, oldest first.
+/// Returns the snapshots of one job, or of all, oldest first.
 pub(super) fn collect(inventory: &Inventory, of: Option<&str>) -> Vec<Snapshot> {
     let is_meant = |job: Option<&str>| of.is_none_or(|of| Some(of) == job);
     let revisions = inventory.revisions.as_ref().ok();
@@ -172,7 +172,7 @@ pub(super) fn of_resource(
     }
 }
 
-/// Who refers to the path beside the snapshot itself; a snapshot without one is referred to by none.
+/// Returns what refers to the path, except the snapshot itself; empty for a snapshot without a path.
 fn references(
     path: Option<&str>,
     except: Option<&str>,
@@ -184,7 +184,7 @@ fn references(
     }
 }
 
-/// The savepoints of a job's status that are no resources.
+/// Returns the savepoints in a job's status that have no resource.
 fn of_status(
     job: &str,
     status: &JobStatus,

@@ -1,4 +1,4 @@
-//! `snapshots list`, which `snapshots` alone is too.
+//! `snapshots list`, the default of `snapshots`.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub(super) struct ListArgs {
 }
 
 impl ListArgs {
-    /// True if anything was said about the list.
+    /// Returns whether any argument was given.
     pub(super) fn is_given(&self) -> bool {
         let Self { name, all_namespaces, access, output } = self;
         name.is_some()
@@ -43,7 +43,7 @@ impl ListArgs {
     }
 }
 
-/// Collects and prints.
+/// Collects the snapshots and prints them.
 pub(super) async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ListArgs { name, all_namespaces, access, output: Output { output } } = args;
     let connection = global.connect().await?;
@@ -104,7 +104,7 @@ fn print(
     Ok(())
 }
 
-/// The last checkpoint of a running job, which is Flink's to keep and to delete.
+/// Returns the last checkpoint of a running job, which Flink manages and deletes.
 async fn last_checkpoint(
     connection: &Connection,
     job: &Deployment,

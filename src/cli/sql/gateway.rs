@@ -1,8 +1,8 @@
-//! The pod of the gateway that a session goes through: made, waited for, and removed.
+//! The pod of the gateway that a session uses: creating it, waiting for it, and removing it.
 //!
-//! A pod and no Deployment: it has an end of its own, so that a program that was killed leaves nothing that
-//! runs for ever, and it is not started again with sessions that are lost. One that is kept is named by
-//! what it is made of, and serves every session that wants the same.
+//! It is a pod rather than a Deployment. It has a deadline of its own, so that a killed program leaves nothing running
+//! forever, and it is not restarted, as its sessions would be lost. A gateway that is kept is named after its contents,
+//! and serves every session with the same requirements.
 
 mod sight;
 
@@ -34,19 +34,19 @@ use render::names;
 use render::sql_gateway::{GATEWAY_CONTAINER, GatewayInput, gateway_pod, gateway_selector};
 use sight::{Sight, is_over, judge};
 
-/// Tells the pod of one session from those of others.
+/// Label that identifies the pod of a session.
 const SESSION_LABEL: &str = "flink.apache.org/sql-gateway";
-/// Digits that do so.
+/// Number of digits of the label's value.
 const ID_CHARS: usize = 8;
-/// How long a call to the gateway may take, in which it may load a catalog.
+/// Deadline of a request to the gateway, during which it may load a catalog.
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
-/// How long the end may take.
+/// Deadline of the removal.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
-/// Of a gateway that did not start.
+/// Limits for the log of a gateway that did not start: lines and bytes read, and lines shown.
 const LOG_LINES: i64 = 30;
 const LOG_BYTES_MAX: u32 = 64 * 1024;
 const LOG_LINES_SHOWN: usize = 5;
-/// Messages of an image without a gateway.
+/// Log messages of an image without a gateway.
 const NO_GATEWAY: [&str; 3] = [
     "load main class org.apache.flink.table.gateway.SqlGateway",
     "sql gateway jar not found",
@@ -57,7 +57,7 @@ const NO_GATEWAY: [&str; 3] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
     pub(super) image: Option<&'a str>,
-    /// Others may use it, and it stays behind.
+    /// Whether other sessions may use it and it is kept.
     pub(super) is_kept: bool,
     pub(super) lifetime: Duration,
 }
@@ -67,18 +67,18 @@ pub(super) struct Wish<'a> {
 pub(super) struct Gateway {
     pub(super) client: Client,
     pub(super) pod: ObjectId,
-    /// It goes with the session.
+    /// Whether it is removed with the session.
     pub(super) is_own: bool,
 }
 
-/// The pods that would do: the one of this session, and the one that every session may use.
+/// The pods that meet the requirements: one for this session alone, and one for every session.
 #[derive(Clone, Debug)]
 pub(super) struct Manifests {
     pub(super) own: Value,
     kept: Value,
 }
 
-/// Makes the manifests from what runs.
+/// Builds the manifests from the running JobManager.
 pub(super) async fn manifests(
     connection: &Connection,
     cluster: &Deployment,
@@ -127,13 +127,13 @@ fn named(pod: &Value, cluster: &str, id: &str, lifetime: Duration) -> Value {
 }
 
 impl Manifests {
-    /// The one that would be made.
+    /// Returns the manifest of the pod to create.
     pub(super) fn wished(&self, wish: Wish<'_>) -> &Value {
         if wish.is_kept { &self.kept } else { &self.own }
     }
 }
 
-/// Takes the gateway that is there and fits, else makes one; a gateway that does not start is removed.
+/// Uses a suitable existing gateway, else creates one; a gateway that does not start is removed.
 pub(super) async fn start(
     connection: &Connection,
     cluster: &Deployment,
@@ -150,7 +150,7 @@ pub(super) async fn start(
         progress.set(format_args!("{}: creating the SQL gateway", cluster.name()));
         match apply::create(&connection.client, manifest, change::writer(super::NO_DRY_RUN)).await {
             Ok(_) => {}
-            // Somebody else made the one that is kept meanwhile.
+            // Another session has created the shared gateway in the meantime.
             Err(cluster::Error::AlreadyExists { .. }) if wish.is_kept => {}
             Err(error) => return Err(refused(error, cluster)),
         }
@@ -179,7 +179,7 @@ pub(super) async fn start(
     }
 }
 
-/// Removes gateways of the cluster that have ended; whether the one that is kept is there.
+/// Removes the cluster's gateways that have ended, and returns whether the shared one is running.
 async fn tidy_up(
     connection: &Connection,
     cluster: &Deployment,
@@ -197,7 +197,7 @@ async fn tidy_up(
         let uid = pod["metadata"]["uid"].as_str();
         let deletion = Deletion { uid, ..Deletion::with(Propagation::Background) };
         let id = ObjectId::in_manifest(pod)?;
-        // A pod that stays is found the next time.
+        // A pod that is not deleted now is found the next time.
         if let Err(error) = apply::delete(&connection.client, &id, deletion).await {
             tracing::debug!(%error, pod = id.name, "could not delete a gateway that has ended");
         }
@@ -205,7 +205,7 @@ async fn tidy_up(
     Ok(is_there)
 }
 
-/// A client of the gateway in the pod.
+/// Returns a client of the gateway in the pod.
 fn client(connection: &Connection, manifest: &Value) -> anyhow::Result<Client> {
     let deadlines = Deadlines { request: REQUEST_DEADLINE, ..Deadlines::default() };
     if let Some(address) = &connection.rest_address {
@@ -222,7 +222,7 @@ fn client(connection: &Connection, manifest: &Value) -> anyhow::Result<Client> {
     Ok(Connector::new(&options, connection.config.as_ref())?.pod_client(&to, deadlines)?)
 }
 
-/// Ends when the gateway is ready; how far it is, is told meanwhile.
+/// Waits until the gateway is ready, and reports its progress.
 async fn wait(
     connection: &Connection,
     gateway: &Gateway,
@@ -248,7 +248,7 @@ async fn wait(
         };
         let pod = match seen {
             Ok(Some(pod)) => pod,
-            // The watch may begin before the pod is in what it lists.
+            // The watch may start before its list includes the pod.
             Ok(None) => continue,
             Err(error) if error.is_transient() => {
                 last = error.to_string();
@@ -270,7 +270,7 @@ async fn wait(
     }
 }
 
-/// Why no gateway came up, with what it said last.
+/// Returns why the gateway did not start, with the last lines of its log.
 async fn not_started(
     connection: &Connection,
     gateway: &Gateway,
@@ -285,7 +285,7 @@ async fn not_started(
         tail_lines: Some(LOG_LINES),
         ..LogRequest::default()
     };
-    // A container that never ran has no log; without the right to read it there is none either.
+    // Without a log the reason has to suffice: the container may never have run, or the user may not read it.
     let log = logs::text(&connection.client, &request, LOG_BYTES_MAX).await.unwrap_or_default();
     let image = pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default();
     if NO_GATEWAY.iter().any(|sign| log.contains(sign)) {
@@ -303,7 +303,7 @@ async fn not_started(
     failure.caused_by(anyhow::Error::msg(format!("its last output:\n{said}")))
 }
 
-/// The API server takes no such pod.
+/// Explains why the API server rejects the pod.
 fn refused(error: cluster::Error, cluster: &Deployment) -> anyhow::Error {
     let is_ours = matches!(
         error,
@@ -320,7 +320,7 @@ fn refused(error: cluster::Error, cluster: &Deployment) -> anyhow::Error {
         .into()
 }
 
-/// Removes a gateway that was made for this session; one that stays ends by its own limit.
+/// Removes a gateway that was created for this session. If that fails, it ends at its own deadline.
 pub(super) async fn remove(connection: &Connection, gateway: &Gateway, printer: &Printer) {
     if !gateway.is_own {
         return;

@@ -1,5 +1,5 @@
-//! A person at the prompt: lines are edited, a statement ends with its semicolon, and what was typed is
-//! kept for the next time, unless it has a secret in it.
+//! The interactive prompt: lines can be edited, a semicolon ends a statement, and the history is kept for later
+//! sessions unless it has a secret in it.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -19,14 +19,14 @@ use crate::cli::printer::Printer;
 use crate::cli::terminal;
 use config::secret;
 
-/// The gateway ends a session that it does not hear of.
+/// Pause between heartbeats; the gateway closes a session that is idle.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// Statements that are kept.
+/// Maximum number of statements in the history.
 const HISTORY_MAX: usize = 1000;
-/// One that is longer is not kept.
+/// Maximum size of a statement in the history, in bytes.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 const PROMPT: &str = "sql> ";
-/// In front of further lines of a statement.
+/// Prompt of the further lines of a statement.
 const PROMPT_MORE: &str = "  -> ";
 const HELP: &str = "\
 A statement ends with a semicolon and may span several lines. Ctrl-C stops the running one, or clears what is typed.
@@ -37,7 +37,7 @@ A statement ends with a semicolon and may span several lines. Ctrl-C stops the r
 
 type Lines = Editor<(), FileHistory>;
 
-/// Meaning of a line that is no SQL.
+/// Meaning of a line that is not SQL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Word {
     Quit,
@@ -45,7 +45,7 @@ enum Word {
 }
 
 impl Word {
-    /// Words stand alone, with or without a semicolon.
+    /// Returns the word if it is the whole line, with or without a semicolon.
     fn of(line: &str) -> Option<Self> {
         let word = line.trim().trim_end_matches(';').trim_end();
         match word.to_ascii_lowercase().as_str() {
@@ -56,11 +56,11 @@ impl Word {
     }
 }
 
-/// Reads and carries out statements until the person leaves.
+/// Reads and executes statements until the user leaves.
 pub(super) async fn run(runner: Runner<'_>) -> anyhow::Result<()> {
     terminal::keep();
     let result = converse(runner).await;
-    // Who is told to leave does not wait for the line that is being read.
+    // If the program is told to stop, a thread may still be reading a line.
     terminal::restore();
     result
 }
@@ -114,7 +114,7 @@ async fn converse(runner: Runner<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the statements behind it are to follow.
+/// Executes a statement, and returns whether to continue with the statements after it.
 async fn carry_out(
     runner: &Runner<'_>,
     statement: &Statement,
@@ -124,7 +124,7 @@ async fn carry_out(
     match Box::pin(runner.statement(statement, place)).await {
         Ok(Ending::Done) => Ok(true),
         Ok(Ending::Interrupted) => {
-            // Who is told to leave has heard so where the next line is waited for.
+            // If the program is told to stop, the prompt for the next line notices it.
             runner.printer.note("stopped");
             Ok(false)
         }
@@ -136,7 +136,7 @@ async fn carry_out(
     }
 }
 
-/// Reads a line, and meanwhile tells the gateway that somebody is there; none when told to leave.
+/// Reads a line while keeping the session alive; `None` if the program is told to stop.
 async fn line(
     mut lines: Lines,
     prompt: &'static str,
@@ -154,7 +154,7 @@ async fn line(
             read = &mut reading => return read.map(Some).context("while reading a line"),
             () = runner.signals.after(before) => return Ok(None),
             _ = beats.tick() => {
-                // The next statement tells of a gateway that is gone.
+                // If the gateway is gone, the next statement reports it.
                 if let Err(error) = runner.session.heartbeat().await {
                     tracing::debug!(%error, "no heartbeat");
                 }
@@ -176,7 +176,7 @@ fn editor(file: Option<&Path>, printer: &Printer) -> anyhow::Result<Lines> {
     Ok(lines)
 }
 
-/// Keeps what was typed, for this session; and in the file, where it has no secret.
+/// Adds the input to the history of this session and to the file, unless it has a secret or is too long.
 fn remember(lines: &mut Lines, typed: &str, file: Option<&Path>) {
     if typed.len() > KEPT_BYTES_MAX || has_secret(typed) {
         return;
@@ -190,7 +190,7 @@ fn remember(lines: &mut Lines, typed: &str, file: Option<&Path>) {
     }
 }
 
-/// Nobody else may read what somebody asks a database.
+/// Appends to the history file, which only its owner may read.
 fn append(lines: &mut Lines, file: &Path) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -200,7 +200,7 @@ fn append(lines: &mut Lines, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True if a statement gives a value to an option, or a user, that is a secret.
+/// Returns whether a statement sets an option, or a user's attribute, that is a secret.
 fn has_secret(statement: &str) -> bool {
     let lower = statement.to_lowercase();
     let words = lower.split(|letter: char| !letter.is_alphanumeric() && !".-_".contains(letter));
@@ -209,7 +209,7 @@ fn has_secret(statement: &str) -> bool {
         || lower.contains("identified by")
 }
 
-/// `$XDG_STATE_HOME/kubectl-flink/sql-history`; none for who has no home.
+/// Returns `$XDG_STATE_HOME/kubectl-flink/sql-history`, or its default; `None` without a home directory.
 fn history_file() -> Option<PathBuf> {
     let stated = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let base = stated

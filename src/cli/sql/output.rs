@@ -1,4 +1,4 @@
-//! Rows as they come: a table, JSON or CSV. Nothing is kept but the widths of columns.
+//! Writes rows as they arrive, as a table, JSON or CSV. Only the widths of columns are kept.
 
 use std::fmt::Write;
 
@@ -10,15 +10,15 @@ use clients::flink::sql_gateway::{Column, Page, Row, RowFormat};
 
 /// Spaces between columns of a table, as in the other tables.
 const GAP: usize = 3;
-/// No column is made wider than this; a wider value moves those behind it in its line.
+/// Maximum width of a column; a wider value shifts those after it in its line.
 const WIDTH_MAX: usize = 48;
-/// Columns of times are this wide from the start, so that later rows stand below the first ones.
+/// Initial width of columns with times, so that later rows align with the first ones.
 const TIME_WIDTH: usize = 23;
-/// Columns of numbers are this wide from the start.
+/// Initial width of columns with numbers.
 const NUMBER_WIDTH: usize = 8;
-/// Heads the column that says what a row does to the result before it.
+/// Header of the column that shows how a row changes the result.
 const CHANGE: &str = "op";
-/// Stands for a value that there is not, as Flink's own client shows it.
+/// Text for null, as in Flink's own client.
 const NULL: &str = "<NULL>";
 
 /// The forms of a result.
@@ -34,7 +34,7 @@ pub(super) enum ResultFormat {
 }
 
 impl ResultFormat {
-    /// How values are asked for.
+    /// Returns the format in which to request values.
     pub(super) fn of_rows(self) -> RowFormat {
         match self {
             Self::Table | Self::Csv => RowFormat::PlainText,
@@ -49,9 +49,9 @@ pub(super) struct Writer {
     format: ResultFormat,
     /// Number of the statement, from 1.
     statement: usize,
-    /// Widths of the columns of a table; absent before the first page.
+    /// Widths of the columns of a table; `None` before the first page.
     widths: Option<Vec<usize>>,
-    /// Each row says what it does.
+    /// Whether each row shows how it changes the result.
     has_changes: bool,
     count: u64,
 }
@@ -61,13 +61,13 @@ impl Writer {
         Self { format, statement, widths: None, has_changes: false, count: 0 }
     }
 
-    /// Rows that were written.
+    /// Returns the number of rows written.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Writes the rows of a page, the names of its columns first where it is the first one.
-    /// `is_stream`: rows of queries change those before them.
+    /// Writes the rows of a page, after the column names if it is the first one. `is_stream` means that rows of a query
+    /// can change earlier ones.
     pub(super) fn page(
         &mut self,
         page: &Page,
@@ -76,7 +76,7 @@ impl Writer {
     ) -> anyhow::Result<()> {
         let mut text = String::new();
         if self.widths.is_none() {
-            // The first pages of a query are empty: what its columns hold is not known yet.
+            // The first pages of a query are empty, so the widths of its columns are not known yet.
             if page.rows.is_empty() && page.next.is_some() {
                 return Ok(());
             }
@@ -89,7 +89,7 @@ impl Writer {
         }
         self.count += page.rows.len() as u64;
         match self.format {
-            // Data is passed on as it is, whatever a terminal would make of it.
+            // Data is written unchanged, even if it contains control characters.
             ResultFormat::Csv | ResultFormat::Json => printer.pass_on(text.as_bytes())?,
             ResultFormat::Table => printer.raw(text)?,
         }
@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// `{"statement":1,"op":"+I","row":{…}}`, or the job that a statement started.
+    /// Returns `{"statement":1,"op":"+I","row":{…}}`, or the job that a statement started.
     fn object(&self, page: &Page, row: &Row) -> Value {
         match &page.job_id {
             Some(job_id) if !page.is_query => {
@@ -163,7 +163,7 @@ impl Writer {
     }
 }
 
-/// Widths from the rows that are there when the first one is written, and from the types.
+/// Returns the widths of columns, from the rows of the first page and the columns' types.
 fn widths(page: &Page, has_changes: bool) -> Vec<usize> {
     let of_column = |(index, column): (usize, &Column)| {
         let cells = page.rows.iter().filter_map(|row| row.fields.get(index));
@@ -175,7 +175,7 @@ fn widths(page: &Page, has_changes: bool) -> Vec<usize> {
         } else {
             0
         };
-        // A result that is complete needs no room for later rows.
+        // A complete result needs no room for later rows.
         let usual = if page.next.is_some() && page.is_query { usual } else { 0 };
         let name = measure_text_width(&on_one_line(&column.name));
         cells.max().unwrap_or_default().min(WIDTH_MAX).max(usual).max(name)
@@ -191,7 +191,7 @@ fn is_number(column: &Column) -> bool {
     )
 }
 
-/// The text of a value; `null` for one that there is not.
+/// Returns the text of a value, with `null` for a missing one.
 fn plain(field: &Value, null: &str) -> String {
     match field {
         Value::Null => null.to_owned(),
@@ -200,7 +200,7 @@ fn plain(field: &Value, null: &str) -> String {
     }
 }
 
-/// Without what would break the line, or speak to the terminal.
+/// Removes what would break the line or control the terminal.
 fn on_one_line(cell: &str) -> String {
     if !cell.chars().any(char::is_control) {
         return cell.to_owned();
@@ -215,14 +215,14 @@ fn on_one_line(cell: &str) -> String {
     })
 }
 
-/// A line by RFC 4180, with a plain line end.
+/// Appends a line as in RFC 4180, but ended by `\n` only.
 fn csv_line(cells: &[String], text: &mut String) {
     for (index, cell) in cells.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
         if cell.contains([',', '"', '\n', '\r']) {
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             let _written = write!(text, "\"{}\"", cell.replace('"', "\"\""));
         } else {
             text.push_str(cell);

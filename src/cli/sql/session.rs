@@ -1,4 +1,4 @@
-//! Statements of a script, or of a person, in one session of the gateway.
+//! Executes the statements of a script or of a user in one session of the gateway.
 
 use std::time::Duration;
 
@@ -14,42 +14,42 @@ use clients::flink::sql_gateway::cause::{self, Cause};
 use clients::flink::sql_gateway::{Fetched, Operation, Page, Session, is_session_lost};
 use config::secret;
 
-/// First pause before a result is asked for again; each next one is twice as long.
+/// First pause before a result is fetched again; each further one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-/// No pause is longer: rows of a stream are seen about when they come.
+/// Maximum pause, so that rows of a stream are shown soon after they arrive.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long cancelling a statement, or ending a session, may take.
+/// Deadline for cancelling a statement or closing a session.
 const ENDING: Duration = Duration::from_secs(10);
-/// Characters of a statement that a message shows.
+/// Maximum number of characters of a statement in a message.
 const SHOWN_CHARS: usize = 60;
 
-/// How statements are carried out and shown.
+/// How to execute and show statements.
 #[derive(Clone, Copy)]
 pub(super) struct Runner<'a> {
     pub(super) session: &'a Session,
     /// Name of the session cluster.
     pub(super) cluster: &'a str,
     pub(super) format: ResultFormat,
-    /// How long one statement may take; for ever where nothing is said, as a query of a stream does.
+    /// Timeout of one statement; `None` for unlimited, as for a streaming query.
     pub(super) timeout: Option<Duration>,
-    /// Errors are shown whole.
+    /// Whether to show errors in full.
     pub(super) is_verbose: bool,
     pub(super) signals: &'a Signals,
     pub(super) printer: &'a Printer,
 }
 
-/// How a statement came to its end.
+/// How a statement ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ending {
     Done,
-    /// Somebody asked for it; the statement is cancelled.
+    /// The user interrupted it, and it was cancelled.
     Interrupted,
 }
 
-/// Where a statement stands, for messages.
+/// Position of a statement, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// Name of the script; absent for what a person types.
+    /// Name of the script; `None` for interactive input.
     pub(super) script: Option<&'a str>,
     /// Number of the statement, from 1, and of all.
     pub(super) number: usize,
@@ -57,7 +57,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Runner<'_> {
-    /// Carries out all statements of a script, up to the first that fails.
+    /// Executes the statements of a script, up to the first that fails.
     pub(super) async fn script(&self, name: &str, statements: &[Statement]) -> anyhow::Result<()> {
         let of = statements.len();
         for (index, statement) in statements.iter().enumerate() {
@@ -86,13 +86,13 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Carries out one statement and shows its result as it comes.
+    /// Executes one statement and shows its result as it arrives.
     pub(super) async fn statement(
         &self,
         statement: &Statement,
         place: Place<'_>,
     ) -> anyhow::Result<Ending> {
-        // Of a script nothing more is carried out; a person at the prompt means what is under way.
+        // An interrupt at any time ends a script; at the prompt it only ends the running statement.
         let before = if place.script.is_some() { 0 } else { self.signals.interrupts() };
         let progress = self.printer.progress();
         progress.set(label(statement, place, "running"));
@@ -119,7 +119,7 @@ impl Runner<'_> {
         ending
     }
 
-    /// Fetches page by page, no faster than they are printed.
+    /// Fetches pages one by one, no faster than they are printed.
     async fn show(
         &self,
         operation: &Operation,
@@ -143,7 +143,7 @@ impl Runner<'_> {
                     continue;
                 }
             };
-            // Rows and a line that is redrawn would be in each other's way.
+            // Rows would collide with the progress line, which is redrawn.
             drop(progress.take());
             if page.is_plain_success {
                 self.printer.note(label(statement, place, "done"));
@@ -171,12 +171,12 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Looks at the first page: whether rows change those before them. Tells of a job that goes on.
+    /// Evaluates the first page: returns whether rows change earlier ones, and reports a job that continues to run.
     async fn begin(&self, page: &Page) -> bool {
         if !page.is_query && page.job_id.is_none() {
             return false;
         }
-        // Without an answer what is told is more, not less.
+        // Without an answer, report too much rather than too little.
         let options = self.session.options().await.unwrap_or_default();
         let is = |key: &str, value: &str| {
             options.get(key).is_some_and(|stated| stated.eq_ignore_ascii_case(value))
@@ -189,7 +189,7 @@ impl Runner<'_> {
         !is("execution.runtime-mode", "batch")
     }
 
-    /// A job that writes goes on when the session ends, which nobody should find out by accident.
+    /// Reports a job that writes, because it continues after the session ends and the user should know.
     fn report_job(&self, job_id: &str) {
         let Self { cluster, printer, .. } = self;
         printer.note(format_args!(
@@ -201,7 +201,7 @@ impl Runner<'_> {
         ));
     }
 
-    /// Ends something that may fail without harm, as the gateway ends what nobody asks for.
+    /// Ends an operation. A failure does no harm, as the gateway ends unused operations itself.
     pub(super) async fn leave(
         &self,
         what: &str,
@@ -253,7 +253,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns a hint against causes that people meet first.
+/// Returns a hint for the most common causes.
 fn hint(message: &str) -> Option<&'static str> {
     let is_missing = message.contains("Could not find any factory for identifier")
         || message.contains("ClassNotFoundException");
@@ -268,7 +268,7 @@ fn hint(message: &str) -> Option<&'static str> {
         .then_some("the session cluster has too few free slots; see: kubectl flink status")
 }
 
-/// `orders.sql:14`, or what a person typed.
+/// Returns the position of a statement, such as `orders.sql:14`, or the text typed at the prompt.
 fn position_in(
     statement: &Statement,
     place: Place<'_>,
@@ -282,7 +282,7 @@ fn position_in(
     }
 }
 
-/// `orders.sql:14: statement 2 of 5 done`.
+/// Returns a label such as `orders.sql:14: statement 2 of 5 done`.
 fn label(statement: &Statement, place: Place<'_>, state: &str) -> String {
     match place.script {
         Some(script) => {
@@ -293,7 +293,7 @@ fn label(statement: &Statement, place: Place<'_>, state: &str) -> String {
     }
 }
 
-/// The beginning of a statement, without secrets.
+/// Returns the beginning of a statement, without secrets.
 fn shown(statement: &Statement) -> String {
     let text = secret::hide_in(&statement.text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,32 +1,32 @@
-//! Splits a script of SQL into statements. Pure.
+//! Splits an SQL script into statements. Pure.
 //!
-//! A semicolon ends a statement where it stands for itself: not in a text, a quoted name or a comment, and
-//! not within `STATEMENT SET BEGIN … END`, which is one statement. What a statement means is for Flink.
+//! A semicolon ends a statement unless it is in a string, a quoted name, a comment or within
+//! `STATEMENT SET BEGIN … END`, which is one statement. Flink interprets the statements.
 
 /// One statement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Statement {
-    /// From its first word to its last, without the semicolon; comments in it stay.
+    /// Text from its first word to its last, including comments, without the semicolon.
     pub text: String,
     /// Line of its first word, from 1.
     pub line: usize,
 }
 
-/// A script, and what is left of it.
+/// The statements of a script, and what follows the last one.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Split {
     pub statements: Vec<Statement>,
-    /// Text behind the last semicolon, if it is more than blanks and comments.
+    /// Text after the last semicolon, if it is more than whitespace and comments.
     pub rest: Option<Statement>,
-    /// Text, name or comment that is open at the end of the script.
+    /// String, name or comment that is not closed at the end of the script.
     pub open: Option<Open>,
 }
 
-/// A text, a name or a comment that does not end.
+/// An unclosed string, name or comment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open {
     pub what: &'static str,
-    /// Line that it begins in.
+    /// Line in which it starts.
     pub line: usize,
 }
 
@@ -35,25 +35,25 @@ pub struct Open {
 enum Token<'a> {
     Word(&'a str),
     Semicolon,
-    /// A text, a quoted name, a sign.
+    /// A string, a quoted name or a punctuation character.
     Other,
-    /// Nothing that counts.
+    /// Whitespace or a comment.
     Blank,
 }
 
-/// The words that open a set of statements, which is one statement up to its `END`.
+/// The words that open a statement set, which is one statement up to its `END`.
 const OPENING: [&str; 3] = ["STATEMENT", "SET", "BEGIN"];
 
-/// Where a statement is in its course, as far as semicolons in it are concerned.
+/// State of the parser within a statement, as far as semicolons are concerned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Course {
-    /// In no set; so many words of [`OPENING`] were read last.
+    /// Outside of a set, with the number of words of [`OPENING`] that were read last.
     Plain(usize),
     /// Within `BEGIN … END`.
     Set {
-        /// `CASE`s without their `END`.
+        /// Number of `CASE`s without their `END`.
         cases: usize,
-        /// The set was closed by the last word.
+        /// Whether the last word closed the set.
         has_ended: bool,
     },
 }
@@ -80,7 +80,7 @@ impl Course {
         };
     }
 
-    /// Something that is no word stands between words.
+    /// Records that something other than a word was read.
     fn interrupt(&mut self) {
         *self = match *self {
             Self::Plain(_) => Self::Plain(0),
@@ -100,7 +100,7 @@ impl Course {
 pub fn split(script: &str) -> Split {
     let mut split = Split::default();
     let mut course = Course::Plain(0);
-    // Where the statement begins and ends as far as it was read.
+    // Start and end of the current statement, as far as it was read.
     let mut span: Option<(usize, usize)> = None;
     let mut lines = Lines { script, at: 0, line: 1 };
     let mut at = 0;
@@ -139,7 +139,7 @@ fn statement(script: &str, start: usize, end: usize, lines: &mut Lines) -> State
     Statement { text, line: lines.of(start) }
 }
 
-/// Numbers of lines, for places that are asked for in about their order.
+/// Counts lines, for positions queried in roughly ascending order.
 struct Lines<'a> {
     script: &'a str,
     at: usize,
@@ -158,11 +158,11 @@ impl Lines<'_> {
     }
 }
 
-/// The first token of `text`, which is not empty, its length, and what it leaves open.
+/// Returns the first token of `text`, which must not be empty, its length, and what it leaves open.
 fn token(text: &str) -> (Token<'_>, usize, Option<&'static str>) {
     let first = text.chars().next().unwrap_or(' ');
     let quoted = |quote: char, what: &'static str| {
-        // Two quotes within are one: the text goes on behind them, which reads as another text.
+        // Two quotes escape one: the string continues after them, and is read as another string.
         let inside = text.get(1..).unwrap_or_default();
         match inside.find(quote) {
             Some(end) => (Token::Other, end + 2, None),

@@ -1,4 +1,4 @@
-//! Last events of a deployment, and what its autoscaler would do if it were let.
+//! Last events of a deployment, and what its autoscaler would do if scaling were enabled.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -16,14 +16,14 @@ use clients::flink::jobs::Vertex;
 use config::options::autoscaler::{ENABLED, SCALING_ENABLED};
 use config::secret;
 
-/// Events shown, the latest first; `events` shows all.
+/// Maximum number of events shown, the latest first; `events` shows all.
 const EVENTS_SHOWN: usize = 4;
-/// Characters of a message; exceptions go on for pages.
+/// Maximum number of characters of a message; exceptions can be pages long.
 const MESSAGE_LENGTH_MAX: usize = 200;
 
 type Told = cluster::Result<Vec<Event>>;
 
-/// The last events; a kind that may not be read says so.
+/// Shows the last events, or the reason why they cannot be read.
 pub(super) fn events_node(events: &Told, is_advised: bool, now: Timestamp) -> Option<Node> {
     let events = match events {
         Ok(events) => events,
@@ -57,8 +57,8 @@ fn event_node(event: &Event, now: Timestamp) -> Node {
     Node::leaf(format!("{reason} {message} {}", styled(DIM, when.join(", "))))
 }
 
-/// Shows the last advice of the autoscaler, where it is not let do it, and why it is advice.
-/// Nothing of a job that is scaled, or has no autoscaler.
+/// Shows the last advice of an autoscaler that only advises, and why it does. `None` for a job that is scaled or has no
+/// autoscaler.
 pub(super) fn node(
     deployment: &Deployment,
     events: &Told,

@@ -2,10 +2,10 @@
 
 use dialoguer::console::measure_text_width;
 
-/// Columns that a line keeps for its text, however deep it stands.
+/// Minimum number of columns for the text of a line, however deep it is.
 const ROOM_MIN: usize = 12;
 
-/// One line and what hangs below it.
+/// A line and its children.
 pub(in crate::cli) struct Node {
     pub(in crate::cli) label: String,
     pub(in crate::cli) children: Vec<Self>,
@@ -20,8 +20,8 @@ impl Node {
         Self { label: label.into(), children }
     }
 
-    /// The tree, each line ended. Lines that are longer than `width` go on below, between words; a
-    /// word that is longer than a line stays whole, so that paths can be copied.
+    /// Draws the tree, with each line ended. Lines longer than `width` are wrapped between words; a word longer than a
+    /// line is not broken, so that paths can be copied.
     pub(super) fn drawn(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         self.draw("", "", width, &mut text);
@@ -51,7 +51,7 @@ impl Node {
     }
 }
 
-/// The lines that a text takes, with room for the first and for the others; codes of colours take none.
+/// Splits a text into lines, given the room in the first line and in the others; colour codes take no room.
 fn broken(text: &str, rooms: Option<(usize, usize)>) -> Vec<String> {
     let Some((first, others)) = rooms.filter(|(first, _)| measure_text_width(text) > *first) else {
         return vec![text.to_owned()];

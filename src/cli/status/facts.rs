@@ -1,4 +1,4 @@
-//! Reads everything that the tree shows, all at the same time.
+//! Reads everything that the tree shows, concurrently.
 //!
 //! A part that cannot be read is a fact as well: the tree shows the reason in its place.
 
@@ -23,28 +23,28 @@ use clients::flink::jobs::{JobDetails, JobsOverview};
 use clients::flink::{self, Deadlines};
 use config::options::autoscaler::ENABLED;
 
-/// A person waits: what the JobManager does not say in this time is shown as missing.
+/// How long to wait for the JobManager, as a user is waiting; what it does not answer in time is shown as missing.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// All that is known of one deployment.
+/// Everything known about one deployment.
 pub(super) struct Facts {
     pub(super) deployment: Deployment,
     pub(super) pods: cluster::Result<Vec<Pod>>,
-    /// Those that refer to it, newest first.
+    /// Snapshots that refer to it, newest first.
     pub(super) snapshots: cluster::Result<Vec<Value>>,
-    /// Of a session job: its cluster, or why there is none.
+    /// The cluster of a session job, or why there is none.
     pub(super) session_cluster: Option<Result<Deployment, String>>,
-    /// Of a session cluster: the session jobs that name it.
+    /// The session jobs that name a session cluster.
     pub(super) session_jobs: Vec<Deployment>,
-    /// Absent where there is no JobManager to ask.
+    /// `None` if there is no JobManager to ask.
     pub(super) flink: Option<FlinkFacts>,
-    /// About the deployment itself, oldest first.
+    /// Events about the deployment itself, oldest first.
     pub(super) events: cluster::Result<Vec<Event>>,
-    /// Until when its autoscaler, being new to it, only advises.
+    /// Until when the autoscaler only advises because the job is new to it.
     pub(super) advised_until: Option<Timestamp>,
 }
 
-/// Facts around a deployment that have to be asked for by what it says.
+/// Facts related to a deployment that depend on its content.
 struct Around {
     session_cluster: Option<Result<Deployment, String>>,
     session_jobs: Vec<Deployment>,
@@ -54,9 +54,9 @@ struct Around {
 /// Answers of the JobManager.
 pub(super) struct FlinkFacts {
     pub(super) task_managers: Result<TaskManagers, flink::Error>,
-    /// The facts of the job; absent in a session cluster.
+    /// The facts about the job; `None` for a session cluster.
     pub(super) job: Option<JobFacts>,
-    /// All jobs that run in a session cluster; absent elsewhere, and where they could not be read.
+    /// All jobs that run in a session cluster; `None` for others, or if they could not be read.
     pub(super) overview: Option<JobsOverview>,
 }
 
@@ -67,19 +67,19 @@ pub(super) struct JobFacts {
     pub(super) exceptions: Result<JobExceptions, flink::Error>,
 }
 
-/// Reads the deployment, and with it in hand everything else.
+/// Reads the deployment, and everything that depends on it.
 pub(super) async fn observe(
     connection: &Connection,
     name: &str,
     access: Access,
 ) -> anyhow::Result<Facts> {
-    // What goes by name need not wait for the deployment.
+    // Reads that need only the name do not wait for the deployment.
     let by_name = by_name(connection, deployment::plain(name));
     let (deployment, by_name) = tokio::join!(deployment::fetch(connection, name), by_name);
     complete(connection, deployment?, by_name, access).await
 }
 
-/// As [`observe`], of a deployment that was read.
+/// Like [`observe`], for a deployment that has already been read.
 pub(super) async fn observe_present(
     connection: &Connection,
     deployment: Deployment,
@@ -122,7 +122,7 @@ async fn complete(
         advised_until(connection, &deployment),
     );
     let Around { session_cluster, session_jobs, flink } = around?;
-    // The pods of a session job are its cluster's, which has a tree of its own.
+    // The pods of a session job are those of its cluster, which has a tree of its own.
     let pods = if deployment.is_session_job() { Ok(Vec::new()) } else { pods };
     Ok(Facts {
         deployment,
@@ -171,8 +171,8 @@ async fn around_session_job(
     Ok(Around { session_cluster: Some(cluster), session_jobs: Vec::new(), flink })
 }
 
-/// Only where the spec turns the autoscaler on is asked what it has stored. Without the right to read it
-/// nothing is known.
+/// Returns until when the autoscaler only advises. Its stored state is read only if the spec enables it; `None` if it
+/// may not be read.
 async fn advised_until(connection: &Connection, deployment: &Deployment) -> Option<Timestamp> {
     if !deployment.flink_config().get(&ENABLED).unwrap_or_default() {
         return None;
@@ -206,7 +206,7 @@ async fn observe_flink(
     Ok(FlinkFacts { task_managers, job, overview: None })
 }
 
-/// The snapshots of this job, newest first.
+/// Returns the snapshots of this job, newest first.
 pub(in crate::cli) fn of_job(snapshots: Vec<Value>, job: &Deployment) -> Vec<Value> {
     let (kind, name) = (job.id().kind, job.name());
     let text =

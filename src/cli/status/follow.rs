@@ -1,4 +1,4 @@
-//! `status --watch`: a view that is redrawn on a terminal, or one line per change elsewhere.
+//! `status --watch`: a view that is redrawn on a terminal, else one line per change.
 //!
 //! A lost connection does not end it: see [`Contact`].
 
@@ -24,7 +24,7 @@ use clients::cluster;
 use clients::cluster::read::{self, Seen};
 use clients::flink::access::Access;
 
-/// Pause between two drawings: Flink tells nothing by itself.
+/// Pause between two redraws; Flink does not notify about changes.
 const REDRAW: Duration = Duration::from_secs(2);
 
 /// Follows one deployment until it is gone.
@@ -49,7 +49,7 @@ pub(super) async fn one(
                 contact.regain();
                 shown = text;
             }
-            // The last view stays: it is better than nothing, and the line below says so.
+            // Keep the last view: it is better than nothing, and the footer reports the error.
             Err(error) => match passing(&error) {
                 Some(error) => {
                     contact.lose(error);
@@ -62,12 +62,12 @@ pub(super) async fn one(
     }
 }
 
-/// The error, where it may pass by itself.
+/// Returns the error if it is transient.
 fn passing(error: &anyhow::Error) -> Option<&cluster::Error> {
     error.downcast_ref().filter(|error: &&cluster::Error| error.is_transient())
 }
 
-/// The last line of a view.
+/// Returns the last line of a view.
 fn footer(contact: &Contact, now: Timestamp) -> String {
     match contact.notice() {
         Some(notice) => styled(YELLOW, notice),
@@ -75,7 +75,7 @@ fn footer(contact: &Contact, now: Timestamp) -> String {
     }
 }
 
-/// One line whenever what it says has changed.
+/// Prints a line whenever its content has changed.
 async fn one_by_lines(
     connection: &Connection,
     name: &str,
@@ -133,7 +133,7 @@ fn print_change(
     Ok(())
 }
 
-/// Follows all deployments of a listing; ends only with the process.
+/// Follows all deployments of a listing; never returns unless it fails.
 pub(super) async fn many(
     connection: &Connection,
     listing: Listing<'_>,
@@ -141,7 +141,7 @@ pub(super) async fn many(
 ) -> anyhow::Result<()> {
     let (client, scope, selector) = (&connection.client, listing.scope, listing.selector);
     let mut watch = Box::pin(read::watch_values::<FlinkDeployment>(client, scope, selector));
-    // A kind that is not installed has no events, and must not be asked for again and again.
+    // A kind that is not installed has no events, and must not be listed again and again.
     let mut others = SelectAll::new();
     if read::list_values::<FlinkSessionJob>(client, scope, selector).await.is_ok() {
         others.push(read::watch_values::<FlinkSessionJob>(client, scope, selector).boxed());
@@ -166,11 +166,11 @@ pub(super) async fn many(
             }
             seen = watch.next() => seen,
             seen = others.next(), if !others.is_empty() => match seen {
-                // The deployments say when all is known.
+                // The deployments' own watch determines when everything is known.
                 Some(Ok(Seen::Complete | Seen::Restart)) => continue,
                 seen => seen,
             },
-            // Ages grow although nothing changes.
+            // Ages grow even without changes.
             () = tokio::time::sleep(REDRAW), if is_terminal && is_complete => {
                 draw(&deployments, listing, &contact, &mut drawn, printer)?;
                 continue;
@@ -253,7 +253,7 @@ fn terminal_width() -> usize {
     usize::from(Term::stdout().size().1)
 }
 
-/// Cuts the text to the terminal: a line that wraps, or one above the top, could not be redrawn.
+/// Truncates the text to the terminal: a wrapped line, or one above the top, could not be redrawn.
 fn fit(text: &str) -> String {
     let (height, width) = Term::stdout().size();
     let (height, width) = (usize::from(height), usize::from(width));

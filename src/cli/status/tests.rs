@@ -18,7 +18,7 @@ fn from<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A job that runs and is stable.
+/// A running, stable job.
 fn deployment() -> Deployment {
     Deployment(json!({
         "metadata": {"name": "wordcount", "namespace": "team", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -342,7 +342,7 @@ fn last_events_are_told_the_latest_first_and_without_secrets() {
     assert!(shown.contains("Events unavailable: "), "{shown}");
 }
 
-/// A job whose autoscaler is on.
+/// A job with an enabled autoscaler.
 fn scaled(options: &[(&str, &str)]) -> Deployment {
     let mut deployment = deployment();
     let mut configuration = json!({"job.autoscaler.enabled": "true"});
@@ -353,7 +353,7 @@ fn scaled(options: &[(&str, &str)]) -> Deployment {
     deployment
 }
 
-/// As the operator writes it.
+/// An event as the operator writes it.
 fn report() -> Event {
     let message = "Scaling execution disabled by config job.autoscaler.scaling.enabled:false, recommended parallelism change:\
         { Vertex ID v | Parallelism 2 -> 4 | Processing capacity 10.00 -> 20.00 | Target data rate 15.00}\

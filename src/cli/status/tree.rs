@@ -1,4 +1,4 @@
-//! Draws the facts of one deployment as a tree. Pure: the same facts give the same text.
+//! Draws the facts about one deployment as a tree. Pure: the same facts give the same text.
 
 use anstyle::Style;
 use jiff::Timestamp;
@@ -16,14 +16,14 @@ use clients::cluster::pods::Role;
 use clients::flink::checkpoints::{Checkpoint, Checkpoints};
 use clients::flink::jobs::{JobDetails, JobOverview, JobState, JobsOverview, TaskCounts, Vertex};
 
-/// Snapshots shown; the others are counted.
+/// Maximum number of snapshots shown; the others are counted.
 const SNAPSHOTS_SHOWN: usize = 5;
-/// Session jobs of a cluster shown; the others are counted.
+/// Maximum number of session jobs of a cluster shown; the others are counted.
 const JOBS_SHOWN: usize = 20;
-/// Pods of one role shown; the others are counted.
+/// Maximum number of pods of one role shown; the others are counted.
 const PODS_SHOWN: usize = 10;
 
-/// The tree, each line ended; in a terminal of `width` columns lines are broken between words.
+/// Draws the tree, with each line ended; in a terminal of `width` columns, lines are wrapped between words.
 pub(super) fn render(facts: &Facts, is_wide: bool, width: Option<usize>, now: Timestamp) -> String {
     let Facts { deployment, events, .. } = facts;
     let Parts { mut nodes, is_advised } = parts(facts, is_wide, now);
@@ -34,10 +34,10 @@ pub(super) fn render(facts: &Facts, is_wide: bool, width: Option<usize>, now: Ti
     Node::with(headline(deployment, now), nodes).drawn(width)
 }
 
-/// What hangs below the headline, but for the error and the events.
+/// The nodes below the headline, without the error and the events.
 pub(super) struct Parts {
     pub(super) nodes: Vec<Node>,
-    /// The advice of an autoscaler is among them.
+    /// Whether they include the advice of an autoscaler.
     is_advised: bool,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn headline(deployment: &Deployment, now: Timestamp) -> String {
     )
 }
 
-/// Says when the operator has not taken the present spec up.
+/// Returns a node if the operator has not picked up the current spec.
 fn reconciliation(deployment: &Deployment) -> Option<Node> {
     if deployment.is_taken_up() {
         return None;
@@ -176,7 +176,7 @@ pub(super) fn pod_node(pod: &Pod, is_wide: bool, now: Timestamp) -> Node {
     Node::leaf(format!("{name} {} {}", coloured(phase), styled(DIM, about.join(", "))))
 }
 
-/// The cluster that a session job runs in.
+/// Shows the cluster that a session job runs in.
 fn cluster_node(cluster: &Result<Deployment, String>) -> Node {
     match cluster {
         Ok(cluster) => {
@@ -191,7 +191,7 @@ fn cluster_node(cluster: &Result<Deployment, String>) -> Node {
     }
 }
 
-/// The session jobs of a cluster, one line each, and jobs that run in it without a resource.
+/// Shows the session jobs of a cluster, one line each, and jobs that run in it without a resource.
 fn session_jobs_node(
     jobs: &[Deployment],
     running: Option<&JobsOverview>,
@@ -240,14 +240,14 @@ fn session_job_node(job: &Deployment, running: Option<&JobsOverview>, now: Times
     Node::with(format!("{} {state}{about}{tasks}", job.name()), children)
 }
 
-/// `, 4/4 tasks, for 9m`.
+/// Formats tasks and age, such as `, 4/4 tasks, for 9m`.
 fn tasks(job: &JobOverview, now: Timestamp) -> String {
     let TaskCounts { total, running, finished, .. } = job.tasks;
     let since = job.start_time.map(|at| format!(", for {}", since(at / 1000, now)));
     format!(", {}/{total} tasks{}", running + finished, since.unwrap_or_default())
 }
 
-/// The state that the next start takes, where it is known already.
+/// Shows the state that the next start uses, if it is already known.
 fn next_start(job: &Deployment) -> Option<Node> {
     job.upgrade_savepoint_path().map(|path| match path {
         LAST_STATE_PATH => Node::leaf("next start from its last checkpoint"),
@@ -255,12 +255,12 @@ fn next_start(job: &Deployment) -> Option<Node> {
     })
 }
 
-/// True if an application has come to its end, and with it most of its cluster.
+/// Returns whether an application has ended, and with it most of its cluster.
 fn is_over(state: &str) -> bool {
     matches!(state, "FINISHED" | "FAILED" | "CANCELED")
 }
 
-/// ` 2 registered, 1 of 4 slots free`.
+/// Formats slots, such as ` 2 registered, 1 of 4 slots free`.
 fn slots(flink: Option<&FlinkFacts>, is_over: bool) -> String {
     let Some(flink) = flink else { return String::new() };
     match &flink.task_managers {
@@ -270,7 +270,7 @@ fn slots(flink: Option<&FlinkFacts>, is_over: bool) -> String {
             let free: u32 = all.iter().map(|one| one.free_slots).sum();
             format!(" {} registered, {free} of {slots} slots free", all.len())
         }
-        // Flink lets them go, and says so by an error.
+        // Flink has released the TaskManagers, and answers with an error.
         Err(_) if is_over => " released, the job has ended".to_owned(),
         Err(error) => format!(" {}", styled(YELLOW, error)),
     }
@@ -361,7 +361,7 @@ fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
         Ok(Checkpoints::Disabled) => {
             return Some(Node::leaf(format!("Checkpoints {}", styled(YELLOW, "are disabled"))));
         }
-        // The job's own line says that the JobManager does not answer.
+        // The job's own line reports that the JobManager does not answer.
         Err(_) => return None,
     };
     let mut children = Vec::new();
@@ -375,7 +375,7 @@ fn checkpoint_node(job: &JobFacts, now: Timestamp) -> Option<Node> {
     }
     if let Some(restored) = statistics.latest.restored.as_ref() {
         let path = restored.external_path.as_deref().unwrap_or("at an unknown path");
-        // Flink calls whatever a job was told to start from a savepoint.
+        // Flink reports whatever a job was started from as a savepoint.
         let is_checkpoint = path.rsplit('/').next().is_some_and(|last| last.starts_with("chk-"));
         let is_savepoint = restored.is_savepoint && !is_checkpoint;
         let kind = if is_savepoint { "savepoint" } else { "checkpoint" };
@@ -440,7 +440,7 @@ pub(super) fn since(second: i64, now: Timestamp) -> String {
     age(now.as_second() - second)
 }
 
-/// Good is green, on the way is yellow, broken is red; the word itself says it without colour.
+/// Colours a state: green for good, yellow for in progress, red for broken. The word itself says it without colour.
 pub(super) fn coloured(state: &str) -> String {
     let style = match state {
         "STABLE" | "READY" | "RUNNING" | "Running" | "COMPLETED" | "FINISHED" => GREEN,

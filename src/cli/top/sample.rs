@@ -1,6 +1,7 @@
-//! Asks JobManagers what their jobs do at the moment.
+//! Asks JobManagers for the current figures of their jobs.
 //!
-//! Of at most [`JOBS_AT_ONCE`] jobs at the same time, each with a few requests under way. What could not be read of a job is a fact of that job alone.
+//! At most [`JOBS_AT_ONCE`] jobs are asked about concurrently, each with a few requests. What could not be read of a
+//! job is a fact like any other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,18 +19,18 @@ use clients::flink::access::Access;
 use clients::flink::checkpoints::Checkpoints;
 use clients::flink::jobs::{JobDetails, Vertex};
 
-/// Jobs that are asked about at the same time.
+/// Number of jobs that are asked about concurrently.
 const JOBS_AT_ONCE: usize = 4;
-/// Running jobs that are measured; of others the state is shown.
+/// Maximum number of running jobs measured; of others only the state is shown.
 pub(super) const MEASURED_MAX: usize = 60;
-/// Durations of checkpoints that are kept, as many as Flink tells by default.
+/// Number of checkpoint durations kept, as many as Flink reports by default.
 const CHECKPOINTS_MAX: usize = 10;
 
 /// All jobs at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub(super) jobs: Vec<Job>,
-    /// Jobs that run and were too many.
+    /// Number of running jobs beyond the maximum.
     pub(super) unmeasured: usize,
 }
 
@@ -38,20 +39,20 @@ pub(super) struct Sample {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Job {
     pub(super) namespace: String,
-    /// `orders`, or `sessionjob/orders`.
+    /// Name of the job, such as `orders` or `sessionjob/orders`.
     pub(super) name: String,
     pub(super) lifecycle_state: Option<String>,
-    /// Of the job.
+    /// State of the job, as opposed to the resource.
     #[serde(rename = "jobState")]
     pub(super) state: Option<String>,
     #[serde(flatten)]
     pub(super) figures: Figures,
-    /// Why there are no figures of a job that runs.
+    /// Why there are no figures of a running job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
 
-/// Measurements of a job; absent where Flink has no number.
+/// Measurements of a job; `None` if Flink has no number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Figures {
@@ -59,19 +60,19 @@ pub(in crate::cli) struct Figures {
     pub(in crate::cli) records_in_per_second: Option<f64>,
     /// Records per second that the sinks take.
     pub(super) records_out_per_second: Option<f64>,
-    /// Records that wait in the sources.
+    /// Records waiting in the sources.
     pub(in crate::cli) lag: Option<f64>,
-    /// Part of its time that the busiest subtask works, from 0 to 1.
+    /// Share of time that the busiest subtask works, from 0 to 1.
     pub(in crate::cli) busy: Option<f64>,
-    /// Part of its time that the worst subtask waits for others, from 0 to 1.
+    /// Share of time that the most backpressured subtask waits, from 0 to 1.
     pub(in crate::cli) backpressure: Option<f64>,
-    /// Of the last completed checkpoints, in milliseconds, the newest last.
+    /// Durations of the last completed checkpoints in milliseconds, newest last.
     pub(in crate::cli) checkpoint_milliseconds: Vec<i64>,
-    /// Since the job was started on this JobManager.
+    /// Number of failed checkpoints since the job was started on this JobManager.
     pub(super) failed_checkpoints: Option<u64>,
 }
 
-/// Takes samples, and keeps from one to the next what does not change.
+/// Takes samples, and keeps what does not change between them.
 pub(super) struct Sampler {
     connection: Connection,
     wanted: Wanted,
@@ -84,7 +85,7 @@ impl Sampler {
         Self { connection, wanted, access, known: BTreeMap::new() }
     }
 
-    /// True if jobs of more than one namespace may come.
+    /// Returns whether jobs of more than one namespace may be listed.
     pub(super) fn is_everywhere(&self) -> bool {
         self.wanted.is_everywhere
     }
@@ -92,7 +93,7 @@ impl Sampler {
     /// Lists the jobs and measures those that run.
     ///
     /// # Errors
-    /// When they cannot be listed, or one that was named is not there.
+    /// If they cannot be listed, or one that was named does not exist.
     pub(super) async fn take(&mut self) -> anyhow::Result<Sample> {
         let present = self.present().await?;
         let mut jobs: Vec<Job> = present.iter().map(job_of).collect();
@@ -105,7 +106,7 @@ impl Sampler {
             (all, left)
         };
         let (connection, access, known) = (&self.connection, self.access, &self.known);
-        // Owned, so that whoever awaits this may be moved to another thread.
+        // Owned, so that the future is `Send`.
         let asked: Vec<(usize, Deployment, Option<Known>)> = to_measure
             .into_iter()
             .map(|(index, it)| (index, it.clone(), known.get(&key(it)).cloned()))
@@ -118,7 +119,7 @@ impl Sampler {
             .buffer_unordered(JOBS_AT_ONCE)
             .collect()
             .await;
-        // Only what was measured now is kept, so that it is never more than are measured.
+        // Keep only what was measured now, which limits its size.
         self.known.clear();
         for (index, of, result) in measured {
             let Some(job) = jobs.get_mut(index) else { continue };
@@ -133,7 +134,7 @@ impl Sampler {
         Ok(Sample { jobs, unmeasured: left })
     }
 
-    /// Lists wanted jobs that exist, by namespace and name; session clusters have none of their own.
+    /// Lists the requested jobs that exist, by namespace and name. Session clusters have no job of their own.
     async fn present(&self) -> anyhow::Result<Vec<Deployment>> {
         let Wanted { names, is_everywhere, selector } = &self.wanted;
         let mut present = Vec::new();
@@ -142,7 +143,7 @@ impl Sampler {
             let scope =
                 if *is_everywhere { Scope::AllNamespaces } else { Scope::Namespace(namespace) };
             let rows = list::rows(&self.connection, scope, selector.as_deref()).await?;
-            // The job of a blue/green deployment is that of a colour.
+            // The job of a blue/green deployment is that of one of its colours.
             let has_job = |it: &Deployment| !it.is_session() && !it.is_blue_green();
             present.extend(rows.into_iter().map(|row| row.0).filter(has_job));
         } else {
@@ -181,7 +182,7 @@ fn job_of(of: &Deployment) -> Job {
     }
 }
 
-/// The figures of one job, and what to keep of it; an error is one line for a person.
+/// Returns the figures of one job, and what to keep for the next sample; an error is one line for people.
 async fn measure(
     connection: &Connection,
     access: Access,
@@ -198,14 +199,14 @@ async fn measure(
     ask(known).await.map_err(|error| error.to_string())
 }
 
-/// Makes a client for the JobManager that runs the job.
+/// Creates a client for the JobManager that runs the job.
 async fn meet(
     connection: &Connection,
     access: Access,
     job: &Deployment,
     job_id: &str,
 ) -> anyhow::Result<Known> {
-    // A row of a list has not got the options that say where the JobManager listens.
+    // A row of a list lacks the options that determine where the JobManager listens.
     let mut home = connection.clone();
     home.namespace = job.namespace().to_owned();
     let whole = deployment::fetch(&home, &qualified(job)).await?;
@@ -213,12 +214,12 @@ async fn meet(
     Known::new(&home, &cluster, job_id, access)
 }
 
-/// A name that means one kind only.
+/// Returns a name that identifies the kind as well.
 fn qualified(job: &Deployment) -> String {
     if job.is_session_job() { job.shown_name() } else { format!("flinkdeployment/{}", job.name()) }
 }
 
-/// The figures of a job, and what is known of it for the next time.
+/// Returns the figures of a job, and what to keep for the next sample.
 pub(in crate::cli) async fn ask(mut known: Known) -> Result<(Figures, Known), flink::Error> {
     let job = known.job().await?;
     let asked = known.clone();
@@ -235,7 +236,7 @@ pub(in crate::cli) async fn ask(mut known: Known) -> Result<(Figures, Known), fl
     Ok((figures, known))
 }
 
-/// From vertices to the job: sources say what comes in, sinks what goes out, and the worst is told.
+/// Aggregates vertices to the job: input of the sources, output of the sinks, and the worst of all others.
 fn figures(job: &JobDetails, by_vertex: &BTreeMap<String, Reading>) -> Figures {
     let nodes = &job.plan.nodes;
     let read: BTreeSet<&str> =
@@ -250,7 +251,7 @@ fn figures(job: &JobDetails, by_vertex: &BTreeMap<String, Reading>) -> Figures {
     };
     Figures {
         records_in_per_second: total(sources().map(comes_in)),
-        // A source that is chained to its sink is one vertex: what it reads goes out.
+        // A source chained to its sink is one vertex, whose input is also its output.
         records_out_per_second: total(sinks().map(|vertex| {
             let reading = of(vertex);
             if has_input(&vertex.id) { reading.task_in } else { comes_in(reading) }

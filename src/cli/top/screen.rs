@@ -1,7 +1,7 @@
-//! The terminal while `top` has it: another screen, and keys one by one.
+//! The terminal while `top` uses it: alternate screen, and keys read one by one.
 //!
-//! It is given back when the screen is closed or dropped, and before a panic is told, which ends the
-//! process without anything being dropped.
+//! It is restored when the screen is closed or dropped, and before a panic is reported, which ends the process without
+//! dropping anything.
 
 use std::io::{self, Write};
 use std::sync::Once;
@@ -16,18 +16,18 @@ use crossterm::terminal::{
 use crossterm::{execute, queue};
 use tokio::sync::mpsc;
 
-/// How long the thread that reads keys may outlive the screen.
+/// Maximum time by which the thread that reads keys outlives the screen.
 const POLL: Duration = Duration::from_millis(200);
-/// Keys that wait to be handled; more are dropped, as of a key that is held down.
+/// Maximum number of keys waiting to be handled; more are dropped, such as those of a key that is held down.
 const KEYS_MAX: usize = 16;
-/// Columns and rows of a terminal that does not say.
+/// Columns and rows of a terminal that does not report its size.
 const SIZE: (u16, u16) = (80, 24);
 
-/// The terminal is not as it was.
+/// Whether the terminal needs to be restored.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// Request of the person at the terminal.
+/// Request of the user at the terminal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     Quit,
@@ -37,13 +37,13 @@ pub(super) enum Key {
     Resized,
 }
 
-/// The terminal; dropped, it is as it was.
+/// The terminal in use; dropping it restores the terminal.
 pub(super) struct Screen {
     keys: mpsc::Receiver<Key>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to the alternate screen.
     pub(super) fn open() -> io::Result<Self> {
         HOOK.call_once(|| {
             let told = std::panic::take_hook();
@@ -54,7 +54,7 @@ impl Screen {
         });
         IS_OPEN.store(true, Ordering::SeqCst);
         let (to_screen, keys) = mpsc::channel(KEYS_MAX);
-        // Dropped on an early return, which undoes what was done.
+        // Dropped on an early return, which restores the terminal.
         let screen = Self { keys };
         terminal::enable_raw_mode()?;
         let mut output = io::stdout();
@@ -64,18 +64,18 @@ impl Screen {
         Ok(screen)
     }
 
-    /// The next key; none when the terminal is gone.
+    /// Returns the next key; `None` if the terminal is gone.
     pub(super) async fn key(&mut self) -> Option<Key> {
         self.keys.recv().await
     }
 
-    /// Columns and rows.
+    /// Returns columns and rows.
     pub(super) fn size() -> (usize, usize) {
         let (columns, rows) = terminal::size().unwrap_or(SIZE);
         (usize::from(columns.max(1)), usize::from(rows.max(1)))
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     pub(super) fn close(self) {
         drop(self);
     }
@@ -87,16 +87,16 @@ impl Drop for Screen {
     }
 }
 
-/// Makes the terminal what it was, once.
+/// Restores the terminal, once.
 fn restore() {
     if IS_OPEN.swap(false, Ordering::SeqCst) {
-        // A terminal that is gone needs nothing.
+        // If the terminal is gone, there is nothing to restore.
         drop(execute!(io::stdout(), EnableLineWrap, Show, LeaveAlternateScreen));
         drop(terminal::disable_raw_mode());
     }
 }
 
-/// Reads keys until nobody wants them.
+/// Reads keys until the screen is dropped.
 fn read(to_screen: &mpsc::Sender<Key>) {
     while !to_screen.is_closed() {
         let event = match event::poll(POLL) {
@@ -106,7 +106,7 @@ fn read(to_screen: &mpsc::Sender<Key>) {
         };
         let Ok(event) = event else { return };
         if let Some(key) = meaning(&event) {
-            // One that finds no place is dropped.
+            // Without room the key is dropped.
             let _sent = to_screen.try_send(key);
         }
     }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(Key::Up));
     }
 
-    /// The process ends without dropping anything, so it is the hook that gives the terminal back.
+    /// The process ends without dropping anything, so the panic hook has to restore the terminal.
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_is_told() {
         if std::env::var_os(CHILD).is_some() {
@@ -181,13 +181,13 @@ mod tests {
             .stderr(hand())
             .spawn()
             .unwrap();
-        // The output is read meanwhile, or the program would wait for room.
+        // Read the output concurrently, or the program would block on a full buffer.
         let mut seen = File::from(person);
         let (to_us, shown) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut all = Vec::new();
             let mut part = [0; 4096];
-            // Reading fails when no program has the terminal any more.
+            // Reading fails once no program has the terminal open.
             while let Ok(length @ 1..) = seen.read(&mut part) {
                 all.extend_from_slice(&part[..length]);
             }

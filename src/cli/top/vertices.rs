@@ -1,6 +1,6 @@
-//! What the vertices of one job do at the moment, as its JobManager measures them.
+//! Current figures of a job's vertices, as its JobManager measures them.
 //!
-//! At most [`AT_ONCE`] requests are under way, each with a deadline and without repetition: who asks does so again soon.
+//! At most [`AT_ONCE`] requests run concurrently, each with a deadline and without retries: the caller asks again soon.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use clients::flink::jobs::JobDetails;
 use clients::flink::metrics::AggregatedMetric;
 use clients::flink::{self, Client, Deadlines};
 
-/// Vertices of one job that are asked about at the same time.
+/// Number of vertices of one job that are asked about concurrently.
 const AT_ONCE: usize = 2;
-/// Vertices of a job that are measured; the figures of a larger one would be old when the last comes.
+/// Maximum number of vertices measured; the figures of a larger job would be outdated by the time the last one arrives.
 pub(in crate::cli) const VERTICES_MAX: usize = 60;
-/// Metrics that are asked for in one request; they have to fit into its line.
+/// Maximum number of metrics in one request, whose URL has a limited length.
 const METRICS_MAX: usize = 60;
-/// Answers of a JobManager that take longer are left out.
+/// Deadline of a request to a JobManager.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A job that is measured again and again, with what does not change meanwhile.
+/// A job that is measured repeatedly, with what does not change in between.
 #[derive(Clone)]
 pub(in crate::cli) struct Known {
     client: Client,
     job_id: String,
-    /// Metrics to ask for, by vertex.
+    /// Metrics to request, by vertex.
     metrics: BTreeMap<String, Vec<Metric>>,
 }
 
@@ -48,8 +48,8 @@ enum Figure {
 type Metric = (String, Figure);
 
 impl Figure {
-    /// A vertex that begins with a source has the records it reads as a metric of that operator: as a
-    /// task it reads none.
+    /// Returns the quantity of a metric. A vertex that starts with a source has the records it reads as a metric of the
+    /// source operator: the task itself reads none.
     fn of(name: &str) -> Option<Self> {
         match name {
             "numRecordsInPerSecond" => Some(Self::TaskIn),
@@ -66,7 +66,7 @@ impl Figure {
 }
 
 impl Known {
-    /// A job of the cluster's JobManager; nothing is asked yet.
+    /// Creates a client for a job of the cluster's JobManager, without sending a request.
     pub(in crate::cli) fn new(
         connection: &Connection,
         cluster: &Deployment,
@@ -83,7 +83,7 @@ impl Known {
         &self.job_id
     }
 
-    /// The job, with the states of its vertices and how they are connected.
+    /// Returns the job, with the states of its vertices and how they are connected.
     pub(in crate::cli) async fn job(&self) -> Result<JobDetails, flink::Error> {
         self.client.job(&self.job_id).await
     }
@@ -92,7 +92,7 @@ impl Known {
         self.client.checkpoints(&self.job_id).await
     }
 
-    /// Measures the vertices that run. Names that were read are known the next time, whatever becomes of this one.
+    /// Measures the running vertices. Metric names that were read are kept, even if this measurement fails.
     pub(in crate::cli) async fn measure(
         &mut self,
         job: &JobDetails,
@@ -102,7 +102,7 @@ impl Known {
         let vertices = job.vertices.iter().filter(|it| it.status == "RUNNING").take(VERTICES_MAX);
         let ids: Vec<String> = vertices.map(|vertex| vertex.id.clone()).collect();
         metrics.retain(|id, metrics| ids.contains(id) && !metrics.is_empty());
-        // Metrics of a source come and go with its partitions; names are asked for once all the same.
+        // Metrics of a source change with its partitions; their names are read only once anyway.
         let wanted: Vec<_> = ids.into_iter().map(|id| (metrics.get(&id).cloned(), id)).collect();
         let mut measured = stream::iter(wanted)
             .map(|(metrics, id)| async move {
@@ -129,24 +129,24 @@ impl Known {
     }
 }
 
-/// The metrics to ask for, of all that a vertex has.
+/// Returns which of a vertex's metrics to request.
 fn chosen(names: Vec<String>) -> Vec<Metric> {
     let all = names.into_iter().filter_map(|name| Figure::of(&name).map(|figure| (name, figure)));
     all.take(METRICS_MAX).collect()
 }
 
-/// Measurements of one vertex; absent where Flink has no number. Rates are those of all subtasks together.
+/// Measurements of one vertex; `None` if Flink has no number. Rates are the sum over all subtasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::cli) struct Reading {
     pub(in crate::cli) task_in: Option<f64>,
     pub(in crate::cli) task_out: Option<f64>,
-    /// What a source reads, which is nothing to its task.
+    /// Records that a source reads, which its task does not count as input.
     pub(in crate::cli) source_in: Option<f64>,
-    /// Records that wait in a source.
+    /// Records waiting in a source.
     pub(in crate::cli) pending: Option<f64>,
-    /// Part of its time that the busiest subtask works, from 0 to 1.
+    /// Share of time that the busiest subtask works, from 0 to 1.
     pub(in crate::cli) busy: Option<f64>,
-    /// Part of its time that the worst subtask waits for others, from 0 to 1.
+    /// Share of time that the most backpressured subtask waits, from 0 to 1.
     pub(in crate::cli) backpressure: Option<f64>,
 }
 
@@ -174,7 +174,7 @@ fn part(milliseconds: f64) -> f64 {
     (milliseconds / 1000.0).clamp(0.0, 1.0)
 }
 
-/// The sum of the numbers that there are, if there are any.
+/// Returns the sum of the known numbers, if there are any.
 pub(super) fn total(numbers: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     numbers.flatten().reduce(|one, other| one + other)
 }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     impl Reading {
-        /// Of metrics with these values, twice as much of all subtasks together.
+        /// Returns the reading of metrics with these values, where sums are twice as high.
         pub(in crate::cli::top) fn sample(values: &[(&str, f64)]) -> Self {
             let metric = |(id, value): &(&str, f64)| AggregatedMetric {
                 id: (*id).to_owned(),

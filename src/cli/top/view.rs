@@ -9,13 +9,13 @@ use super::sample::{Figures, Job, Sample};
 use crate::cli::printer::{BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::cli::table::{self, NONE};
 
-/// Samples of a job that are kept for its line.
+/// Number of samples of a job kept for its trend.
 const HISTORY_MAX: usize = 16;
-/// From low to high.
+/// Bars by height.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Part of its time that a subtask waits from which on it is a trouble.
+/// Share of time a subtask waits above which it is highlighted.
 const PRESSED: f64 = 0.5;
-/// Columns that a narrow terminal goes without, the first one first.
+/// Columns that are left out on a narrow terminal, in this order.
 const DISPENSABLE: [&str; 8] =
     ["TREND", "CHECKPOINTS", "OUT/S", "BUSY", "NAMESPACE", "STATE", "BACKPRESSURE", "LAG"];
 
@@ -24,7 +24,7 @@ const DISPENSABLE: [&str; 8] =
 pub(super) enum Order {
     #[default]
     Name,
-    /// The most first, as all below.
+    /// Highest first, like all below.
     In,
     Lag,
     Backpressure,
@@ -59,12 +59,12 @@ impl Order {
     }
 }
 
-/// Records per second of the last samples, by job.
+/// Records per second in the last samples, by job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histories(BTreeMap<(String, String), VecDeque<Option<f64>>>);
 
 impl Histories {
-    /// Adds a sample; jobs that are gone are forgotten.
+    /// Adds a sample; jobs that are gone are removed.
     pub(super) fn add(&mut self, sample: &Sample) {
         let mut before = std::mem::take(&mut self.0);
         for job in &sample.jobs {
@@ -93,7 +93,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// All jobs in a table; columns that do not fit are left out, the least needed first.
+    /// Returns a table of all jobs; columns that do not fit are left out, the least important first.
     pub(super) fn table(&self, width: Option<usize>) -> String {
         let has_trend = self.histories.0.values().any(|history| history.len() > 1);
         let mut headers = Vec::new();
@@ -145,7 +145,7 @@ impl View<'_> {
         cells
     }
 
-    /// The lines of a screen, as many as there are rows at most; `first` is kept within the jobs.
+    /// Returns the lines of a screen, at most as many as there are rows; `first` is limited to the number of jobs.
     pub(super) fn screen(
         &self,
         columns: usize,
@@ -168,7 +168,7 @@ impl View<'_> {
         let mut table = text.lines();
         lines.extend(table.next().map(str::to_owned));
         let body = table.collect::<Vec<_>>();
-        // Head, headers and foot stand always.
+        // Header, column titles and footer are always shown.
         let room = rows.saturating_sub(3).max(1);
         *first = (*first).min(body.len().saturating_sub(room));
         lines.extend(body.iter().skip(*first).take(room).map(|line| (*line).to_owned()));
@@ -183,7 +183,7 @@ impl View<'_> {
     }
 }
 
-/// Shows the state of the job, and where the resource differs from that.
+/// Formats the state of the job, and that of the resource if it differs.
 fn state(job: &Job) -> String {
     let of_job = job.state.as_deref().unwrap_or("not started");
     let style = match of_job {
@@ -196,7 +196,7 @@ fn state(job: &Job) -> String {
     format!("{}{}", styled(style, of_job), of_resource.unwrap_or_default())
 }
 
-/// `▂▃▅ 12 ms`, and how many failed.
+/// Formats checkpoint durations, such as `▂▃▅ 12 ms`, and the number of failures.
 fn checkpoints(figures: &Figures) -> String {
     let durations = &figures.checkpoint_milliseconds;
     let mut text = match durations.last() {
@@ -212,7 +212,7 @@ fn checkpoints(figures: &Figures) -> String {
     text
 }
 
-/// Milliseconds, for a chart: more than a day of them is as high as a day.
+/// Converts milliseconds for a chart, limited to a day.
 fn real(milliseconds: i64) -> f64 {
     f64::from(i32::try_from(milliseconds.clamp(0, 86_400_000)).unwrap_or_default())
 }
@@ -225,14 +225,14 @@ pub(in crate::cli) fn milliseconds(count: i64) -> String {
     }
 }
 
-/// A character a number, between nothing and the greatest; a gap where there is none.
+/// Draws one character per number, from 0 to the maximum, and a gap for a missing one.
 pub(super) fn sparkline(numbers: &[Option<f64>]) -> String {
     let most = numbers.iter().flatten().copied().fold(0.0_f64, f64::max);
     let level = |number: f64| {
         if most <= 0.0 || number <= 0.0 {
             return LEVELS[0];
         }
-        // The first level is for nothing: what is little is told from it.
+        // The lowest level is for 0, so that small values can be distinguished from it.
         let place = LEVELS.iter().enumerate().skip(1).find(|(index, _)| {
             let top = f64::from(u8::try_from(*index).unwrap_or(u8::MAX)) / 7.0;
             number / most <= top
@@ -242,12 +242,12 @@ pub(super) fn sparkline(numbers: &[Option<f64>]) -> String {
     numbers.iter().map(|number| number.map_or(' ', level)).collect()
 }
 
-/// `42%`.
+/// Formats a share, such as `42%`.
 pub(in crate::cli) fn part(part: Option<f64>) -> String {
     part.map_or_else(|| NONE.to_owned(), |part| format!("{:.0}%", part * 100.0))
 }
 
-/// `1.2k`, `3.4M`.
+/// Formats a number, such as `1.2k` or `3.4M`.
 pub(in crate::cli) fn short(number: f64) -> String {
     match number.abs() {
         size if size < 10.0 => format!("{number:.1}"),

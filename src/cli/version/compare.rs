@@ -9,31 +9,31 @@ use api::{GROUP, VERSION};
 use clients::cluster;
 use clients::cluster::crds::Drift;
 
-/// Facts from the cluster; an error where they could not be read.
+/// Facts from the cluster; an error for each that could not be read.
 pub(super) struct Facts {
-    /// `v1.34.2`, with major and minor.
+    /// The version, such as `v1.34.2`, with its major and minor number.
     pub(super) kubernetes: (String, u32, u32),
     pub(super) definitions: cluster::Result<Vec<Definition>>,
     pub(super) operators: cluster::Result<Vec<Installed>>,
 }
 
-/// One of our kinds.
+/// The definition of one of the project's kinds.
 pub(super) struct Definition {
-    /// Such as `flinkdeployments.flink.apache.org`.
+    /// Name, such as `flinkdeployments.flink.apache.org`.
     pub(super) name: String,
     /// Versions of the kind that the API server serves.
     pub(super) served: Vec<String>,
     pub(super) drift: Drift,
 }
 
-/// One thing that has a version, as `-o json` shows it.
+/// Something that has a version, as `-o json` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Compared {
     pub(super) component: String,
-    /// Absent where there is none, or where it could not be read.
+    /// `None` if it does not exist or could not be read.
     pub(super) found: Option<String>,
-    /// A value that would fit this program.
+    /// A version that would fit this program.
     pub(super) expected: String,
     pub(super) result: Result,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ impl Compared {
     }
 }
 
-/// A line for each thing, in the order in which they build on each other.
+/// Returns a line for each component, in the order in which they depend on each other.
 pub(super) fn compare(program: &str, facts: &Facts) -> Vec<Compared> {
     let mut compared = vec![kubernetes(&facts.kubernetes)];
     match &facts.definitions {

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A deployment written as generation 2, before the operator has looked at it.
+/// A deployment written as generation 2, before the operator has seen it.
 fn written() -> Deployment {
     Deployment(json!({
         "metadata": {"name": "x", "generation": 2, "resourceVersion": "10", "uid": "u"},

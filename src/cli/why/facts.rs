@@ -1,4 +1,4 @@
-//! Reads all that may tell a cause, at the same time, each with a bound.
+//! Reads everything that may reveal a cause, concurrently and with limits.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use clients::flink::access::Access;
 use clients::flink::failures::ExecutionResult;
 use clients::flink::{self, Client, Deadlines};
 
-/// A person waits: what the JobManager does not say in this time it does not say.
+/// How long to wait for the JobManager, as a user is waiting.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Lines of a log that are read; a stack trace of Flink's is seldom longer.
+/// Number of log lines read; a stack trace of Flink is seldom longer.
 const LOG_LINES: i64 = 200;
 const LOG_BYTES: u32 = 256 * 1024;
-/// Containers whose logs are read, of the pods that fare worst.
+/// Maximum number of containers whose logs are read, of the least healthy pods.
 const LOGS_MAX: usize = 4;
-/// Exceptions asked for.
+/// Maximum number of exceptions requested.
 const EXCEPTIONS_MAX: u32 = 10;
 
-/// The facts, and what could not be read.
+/// Returns the facts, and what could not be read.
 pub(super) async fn observe(
     connection: &Connection,
     name: &str,
@@ -49,7 +49,7 @@ pub(super) async fn observe(
         }
     };
     let is_cluster_unread = cluster.is_err();
-    // Its absence is a cause; that it cannot be read is none.
+    // A missing cluster is a cause; one that cannot be read is not.
     let cluster = cluster.unwrap_or_else(|error| {
         unread.push(format!("the session cluster: {error}"));
         None
@@ -108,17 +108,17 @@ pub(super) async fn observe(
     Ok((facts, unread))
 }
 
-/// The colour that something is to become of: the one that starts, where there is one, else the one that serves.
+/// Returns the colour to diagnose: the starting one in a transition, else the active one.
 async fn awaited(connection: &Connection, parent: &Deployment) -> anyhow::Result<Deployment> {
     let colours = deployment::colours(connection, parent).await?;
     let is_switching = parent.lifecycle().is_some_and(|it| it.starts_with("TRANSITIONING"));
     let awaited =
         if is_switching { colours.into_iter().last() } else { colours.into_iter().next() };
-    // Without one there is nothing to look at but what the operator says.
+    // Without any colour only the operator's status is left to examine.
     Ok(awaited.unwrap_or_else(|| parent.clone()))
 }
 
-/// The logs of containers that do not run well, or why one cannot be read.
+/// Returns the logs of unhealthy containers, or why one cannot be read.
 async fn last_words(
     connection: &Connection,
     pods: &[Pod],
@@ -153,7 +153,7 @@ async fn last_words(
     join_all(requests).await
 }
 
-/// True if it has ended in a way that its log may explain.
+/// Returns whether the container has ended in a way that its log may explain.
 fn has_ended(container: &ContainerStatus) -> bool {
     let states = [container.state.as_ref(), container.last_state.as_ref()];
     states
@@ -178,13 +178,13 @@ impl Asked {
         Self { rest, exceptions: vec![], failure: None, checkpoints: None, unread: vec![] }
     }
 
-    /// The answer; an error is noted.
+    /// Returns the answer; an error is noted.
     fn noted<T>(&mut self, what: &str, answer: Result<T, flink::Error>) -> Option<T> {
         answer.map_err(|error| self.unread.push(format!("{what}: {error}"))).ok()
     }
 }
 
-/// Nothing where there is no JobManager to ask.
+/// Asks the JobManager; `None` if there is none to ask.
 async fn ask(
     connection: &Connection,
     resource: &Deployment,
@@ -219,7 +219,7 @@ async fn ask(
     Some(asked)
 }
 
-/// The stack trace of a job that has failed.
+/// Returns the stack trace of a failed job.
 async fn failure(client: &Client, job_id: &str) -> Result<Option<String>, flink::Error> {
     Ok(match client.execution_result(job_id).await? {
         ExecutionResult::Completed { failure, .. } => failure.map(|failure| failure.stack_trace),

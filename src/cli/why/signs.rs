@@ -1,21 +1,21 @@
 //! Signs of a cause in the texts of Flink, the JVM and Kubernetes. Pure.
 //!
-//! Each sign is a piece of a message that only this cause writes; the messages are those of Flink 1.15
-//! to 2.1, kubelet and the API server.
+//! Each sign is a part of a message that only this cause produces; the messages are those of Flink 1.15 to 2.1, kubelet
+//! and the API server.
 
 use super::verdict::Cause;
 
-/// A cause that a text names, with the line that does.
+/// A cause found in a text, with the line that shows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Sign {
     pub(super) cause: Cause,
     pub(super) line: String,
 }
 
-/// Characters of a line that is quoted.
+/// Maximum number of characters of a quoted line.
 const LINE_CHARS_MAX: usize = 240;
 
-/// In the order in which they count: a failure to load a class, say, also fails the checkpoint.
+/// Signs in order of precedence: a failure to load a class, for example, also fails the checkpoint.
 const SIGNS: &[(&str, Cause)] = &[
     ("OutOfMemoryError: Metaspace", Cause::OutOfMetaspace),
     ("metaspace out-of-memory error has occurred", Cause::OutOfMetaspace),
@@ -52,8 +52,8 @@ const SIGNS: &[(&str, Cause)] = &[
     ("Connection unexpectedly closed by remote task manager", Cause::TaskManagerLost),
 ];
 
-/// The first sign in the order of [`SIGNS`], in the last line of the text that has it: what was told
-/// last is what ended it.
+/// Returns the first sign in the order of [`SIGNS`], with the last line of the text that has it: the last message
+/// explains the end.
 pub(super) fn of_text(text: &str) -> Option<Sign> {
     let found = |(piece, cause): &(&str, Cause)| {
         let line = text.lines().rev().find(|line| line.contains(piece))?;
@@ -82,7 +82,7 @@ pub(super) fn of_refused_pod(message: &str) -> Option<Sign> {
     Some(Sign { cause, line: quoted(message) })
 }
 
-/// One line, not too long, without secrets.
+/// Returns the text as one line of limited length, without secrets.
 pub(super) fn quoted(line: &str) -> String {
     let line = line.trim().trim_start_matches("Caused by: ");
     let line = config::secret::hide_in(&line.replace('\n', " "));

@@ -1,7 +1,7 @@
-//! From facts to the one cause that explains the others. Pure: the same facts give the same verdict.
+//! Derives from the facts the one cause that explains the others. Pure: the same facts give the same verdict.
 //!
-//! Problems that keep the operator or Kubernetes from even starting come first, then what pods say
-//! of their end, then what Flink says of the job: each hides what comes after it.
+//! Problems that prevent the operator or Kubernetes from starting anything come first, then what pods report about
+//! their end, then what Flink reports about the job: each hides those after it.
 
 mod words;
 
@@ -23,16 +23,17 @@ use lifecycle::application::preflight::PREFLIGHT_FAILED;
 use lifecycle::crash::cause_of_exit;
 use lifecycle::error_document::refusals::{Refusal, refusal};
 
-/// An operator takes a new generation up within seconds.
+/// Time within which an operator picks up a new generation, in seconds.
 const TAKE_UP_SECONDS: i64 = 60;
-/// A JobManager that is starting answers after this long at the latest.
+/// Maximum time until a starting JobManager answers, in seconds.
 const START_SECONDS: i64 = 180;
-/// A controller whose pods are refused tries again, and says so, after 1000 seconds at the latest.
+/// Maximum age of the last refusal of pods, in seconds: their controller retries, and reports it, after 1000 seconds at
+/// the latest.
 const REFUSED_SECONDS: i64 = 1_100;
-/// An exception so long ago says nothing of a job that runs.
+/// Maximum age of an exception that is relevant for a running job, in seconds.
 const RECENT_SECONDS: i64 = 600;
 
-/// Why a deployment is not as it should be.
+/// Why a deployment is not in its desired state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Cause {
@@ -84,7 +85,7 @@ pub(super) enum Rest {
     Silent(String),
 }
 
-/// The last lines of a container that does not run well.
+/// The last log lines of an unhealthy container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LastWords {
     pub(super) pod: String,
@@ -92,31 +93,31 @@ pub(super) struct LastWords {
     pub(super) text: String,
 }
 
-/// All that a verdict may look at.
+/// Everything that a verdict is based on.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) now: Timestamp,
     pub(super) resource: Deployment,
     /// The blue/green deployment that was asked about, of which the resource is a colour.
     pub(super) parent: Option<Deployment>,
-    /// Of a session job: its cluster, where there is one.
+    /// The cluster of a session job, if it exists.
     pub(super) cluster: Option<Deployment>,
-    /// Nobody knows if there is one: it could not be read.
+    /// Whether the cluster could not be read, so that it may or may not exist.
     pub(super) is_cluster_unread: bool,
     pub(super) pods: Vec<Pod>,
-    /// About the resource, its Deployments, ReplicaSets and pods; oldest first.
+    /// Events about the resource, its Deployments, ReplicaSets and pods; oldest first.
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LastWords>,
     pub(super) rest: Rest,
-    /// Newest first.
+    /// Exceptions of the job, newest first.
     pub(super) exceptions: Vec<JobException>,
-    /// Why the job failed, by its result.
+    /// Why the job failed, according to its result.
     pub(super) failure: Option<String>,
     pub(super) checkpoints: Option<Checkpoints>,
     pub(super) operator: operators::State,
 }
 
-/// The answer: one cause in three sentences, and what to type next.
+/// The answer: one cause in three sentences, and the next command to run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Verdict {
@@ -125,9 +126,9 @@ pub(super) struct Verdict {
     pub(super) what: String,
     /// Quotation or fact that shows it.
     pub(super) evidence: String,
-    /// Change that mends it.
+    /// Change that fixes it.
     pub(super) remedy: String,
-    /// The next command to type.
+    /// The next command to run.
     pub(super) next: String,
 }
 
@@ -155,7 +156,7 @@ impl Found {
     }
 }
 
-/// The cause that explains what there is to see.
+/// Returns the cause that explains what is observed.
 pub(super) fn verdict(facts: &Facts) -> Verdict {
     let parent = facts.parent.as_ref();
     let parent = parent.map(|parent| Facts { resource: parent.clone(), ..facts.clone() });
@@ -188,13 +189,13 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
     }
 }
 
-/// What a blue/green deployment says is under way, or was given up.
+/// Returns the progress condition of a blue/green deployment, and its message.
 fn progress(parent: &Facts) -> Option<(&Value, String)> {
     let condition = parent.resource.condition(PROGRESSING)?;
     Some((condition, signs::quoted(condition["message"].as_str().unwrap_or_default())))
 }
 
-/// A change that stays undone until somebody does something about it.
+/// Finds a change that was given up and needs a manual decision.
 fn given_up(parent: &Facts) -> Option<Found> {
     let (condition, told) =
         progress(parent).filter(|(condition, _)| condition["status"] == "False")?;
@@ -221,7 +222,7 @@ fn operator_gone(facts: &Facts) -> Option<Found> {
     }
     match &facts.operator {
         operators::State::Gone(why) => Some(Found::new(Cause::OperatorNotRunning, why.clone())),
-        // Nobody could look, but nobody has touched the resource either.
+        // It is unknown whether an operator runs, but none has processed the resource either.
         operators::State::Unknown(_) if resource.observed_generation().is_none() => {
             Some(Found::new(
                 Cause::OperatorNotRunning,
@@ -232,18 +233,18 @@ fn operator_gone(facts: &Facts) -> Option<Found> {
     }
 }
 
-/// When somebody other than the operator last wrote to it, else when it was made.
+/// Returns when anyone but the operator last changed the resource, else when it was created.
 fn edited_at(resource: &Deployment) -> Option<Timestamp> {
     let managers = resource.0.pointer("/metadata/managedFields").and_then(Value::as_array);
     let edits = managers.into_iter().flatten().filter(|entry| {
-        // Whoever writes the status is an operator, under whatever name.
+        // Only operators write the status, under whatever manager name.
         entry["manager"] != OPERATOR_MANAGER && entry["subresource"] != "status"
     });
     let times = edits.filter_map(|entry| entry["time"].as_str()?.parse().ok());
     times.max().or_else(|| resource.created_at())
 }
 
-/// An error of validation, which says itself what would be right.
+/// Finds a validation error; its message says what would be valid.
 fn invalid(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
     let is_validation = facts.resource.error_reason().as_deref() == Some("ValidationError")
@@ -254,7 +255,7 @@ fn invalid(facts: &Facts) -> Option<Found> {
     is_validation.then(|| Found::new(Cause::InvalidSpec, signs::quoted(&error)))
 }
 
-/// A spec that was tried and would not start. What runs is as it was.
+/// Finds a spec that failed its trial start. The running job is unchanged.
 fn not_passed(facts: &Facts) -> Option<Found> {
     if facts.resource.error_reason().as_deref() != Some(PREFLIGHT_FAILED) {
         return None;
@@ -262,7 +263,7 @@ fn not_passed(facts: &Facts) -> Option<Found> {
     Some(Found::new(Cause::PreflightFailed, signs::quoted(&facts.resource.error()?)))
 }
 
-/// A changed spec that is not begun with. What runs is as it was.
+/// Finds a changed spec whose upgrade waits. The running job is unchanged.
 fn upgrade_waits(facts: &Facts) -> Option<Found> {
     let (_, message) = facts.resource.upgrade_waits()?;
     Some(Found::new(Cause::UpgradeWaits, signs::quoted(message)))
@@ -285,10 +286,10 @@ fn session_cluster(facts: &Facts) -> Option<Found> {
     })
 }
 
-/// Pods that were never created: their controller says why.
+/// Finds pods that could not be created, as reported by their controller.
 fn refused_pods(facts: &Facts) -> Option<Found> {
     let has_pod = |role| facts.pods.iter().any(|pod| Role::of(pod) == Some(role));
-    // With a JobManager an old refusal is of what is there by now.
+    // Once there is a JobManager, an old refusal may be about a pod that exists by now.
     let window = if has_pod(Role::JobManager) { RECENT_SECONDS } else { REFUSED_SECONDS };
     let of_events = facts.events.iter().rev().filter(|event| {
         event.reason.as_deref() == Some("FailedCreate")
@@ -303,7 +304,7 @@ fn refused_pods(facts: &Facts) -> Option<Found> {
     messages.chain(of_error).find_map(signs::of_refused_pod).map(Found::of)
 }
 
-/// Finds the problem that keeps a pod from running, or ended it.
+/// Finds a problem that prevents a pod from running, or ended it.
 fn bad_pods(facts: &Facts) -> Option<Found> {
     let bad = |look: fn(&Pod, &Facts) -> Option<Found>| {
         facts
@@ -362,7 +363,7 @@ fn container(pod: &Pod, facts: &Facts) -> Option<Found> {
     })
 }
 
-/// Why a container ends again and again: its log, else its message, else a number.
+/// Returns why a container keeps crashing: from its log, else its message, else its exit code.
 fn crash(
     pod: &Pod,
     container: &ContainerStatus,
@@ -404,7 +405,7 @@ fn unschedulable(pod: &Pod, _facts: &Facts) -> Option<Found> {
     Some(Found::new(Cause::Unschedulable, signs::quoted(message)))
 }
 
-/// The operator would not go on without a person.
+/// Finds a reason for which the operator waits for a manual decision.
 fn refusal_of_operator(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
     let cause = match refusal(&error)? {
@@ -426,7 +427,7 @@ fn suspended(facts: &Facts) -> Option<Found> {
     Some(Found::new(Cause::Suspended, by))
 }
 
-/// The field manager that owns the desired state, and since when.
+/// Returns the field manager that owns the desired state, and since when.
 fn who_set_state(object: &Value) -> Option<(String, String)> {
     let managers = object.pointer("/metadata/managedFields")?.as_array()?;
     let owner = managers
@@ -436,11 +437,11 @@ fn who_set_state(object: &Value) -> Option<(String, String)> {
     Some((owner["manager"].as_str()?.to_owned(), owner["time"].as_str()?.to_owned()))
 }
 
-/// Finds a cause in what Flink says of the job.
+/// Finds a cause in what Flink reports about the job.
 fn job(facts: &Facts) -> Option<Found> {
     let state = facts.resource.job_state().unwrap_or_default();
     if matches!(state, "FINISHED" | "CANCELED") {
-        // It ended well, whatever it got over before.
+        // It ended well, whatever exceptions it recovered from.
         return None;
     }
     let is_running = state == "RUNNING";
@@ -464,14 +465,14 @@ fn job(facts: &Facts) -> Option<Found> {
     None
 }
 
-/// The innermost cause of a stack trace, else its first line.
+/// Returns the innermost cause of a stack trace, else its first line.
 fn innermost(trace: &str) -> Option<String> {
     let lines = || trace.lines().filter(|line| !line.trim().is_empty());
     let caused = lines().rfind(|line| line.trim_start().starts_with("Caused by: "));
     caused.or_else(|| lines().next()).map(signs::quoted)
 }
 
-/// The newest checkpoint failed, and none has completed since.
+/// Finds a failed checkpoint that no completed one has followed.
 fn failing_checkpoints(facts: &Facts) -> Option<Found> {
     let Some(Checkpoints::Statistics(statistics)) = &facts.checkpoints else { return None };
     let failed = statistics.latest.failed.as_ref()?;
@@ -524,7 +525,7 @@ fn healthy(facts: &Facts) -> Found {
     Found::new(Cause::Healthy, format!("lifecycle {lifecycle}, job {job}"))
 }
 
-/// Seconds since then.
+/// Returns the seconds since a time.
 fn age(at: Option<Timestamp>, now: Timestamp) -> Option<i64> {
     at.map(|at| now.as_second() - at.as_second())
 }

@@ -1,4 +1,4 @@
-//! A schema as a list of fields, which is what compatibility is about.
+//! A schema as a list of fields, which is what compatibility depends on.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 /// One field of a definition's schema.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Field {
-    /// From the kind on: `.name` for a field, `[]` for items, `{}` for the values of a map.
+    /// Path, starting with the kind: `.name` for a field, `[]` for items, `{}` for the values of a map.
     pub path: String,
     /// `string`, `object`, …, `int-or-string`, or `any`.
     pub kind: String,
-    /// The allowed values, where they are listed.
+    /// The allowed values, if they are enumerated.
     pub values: Vec<String>,
-    /// Fields below it that have no name here are kept.
+    /// Whether unknown fields below it are preserved.
     pub is_open: bool,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// The fields of `schema` and below, which stands at `path`.
+/// Lists the fields of `schema`, which is at `path`, and those below it.
 pub(super) fn list(path: &str, schema: &JSONSchemaProps) -> Vec<Field> {
     let mut fields = vec![Field {
         path: path.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn list(path: &str, schema: &JSONSchemaProps) -> Vec<Field> {
     fields
 }
 
-/// The type that `schema` asks for.
+/// Returns the type that `schema` requires.
 pub(crate) fn kind(schema: &JSONSchemaProps) -> &str {
     if schema.x_kubernetes_int_or_string == Some(true) {
         return "int-or-string";
@@ -61,7 +61,7 @@ pub(crate) fn kind(schema: &JSONSchemaProps) -> &str {
     schema.type_.as_deref().unwrap_or("any")
 }
 
-/// The values that `schema` allows, where it lists them.
+/// Returns the values that `schema` allows, if it enumerates them.
 pub(crate) fn values(schema: &JSONSchemaProps) -> Vec<String> {
     schema
         .enum_

@@ -1,23 +1,21 @@
-//! CEL rules: what can be refused knowing only the object at hand.
+//! CEL rules: what can be rejected by looking at the object alone.
 //!
-//! Two laws bound them.
+//! They obey two laws.
 //!
-//! 1. *Refuse only what is refused anyway.* A rule stands here only if validation refuses the
-//!    object whatever the operator's configuration says (rules D…, J…, S… of `validation`),
-//!    so no resource that the Java operator would run is turned away. Canary resources are never
-//!    validated, and a rule cannot see their label. They need no spec, so nothing is asked of a spec
-//!    that describes neither image, job nor process.
-//! 2. *Never hold a stored object fast.* Resources were stored before these rules came, by a
-//!    cluster without a webhook or with an older operator. Their status must stay writable and
-//!    their finalizer removable. Since Kubernetes 1.30 a rule is not asked again on an update where
-//!    the value it stands on did not change, and a change of status or metadata leaves `spec` and
-//!    all below it unchanged: so every rule stands on `spec` or deeper, as deep as it can. The name
-//!    alone is only seen from the root, which changes with every write; that rule asks for
-//!    creation only. On older servers [`super::without_rules`] is applied instead.
+//! 1. *Reject only what is rejected anyway.* There is a rule only if validation rejects the object whatever the
+//!    operator's configuration says (rules D…, J…, S… of `validation`), so that no resource is rejected that the Java
+//!    operator would run. Canary resources are never validated, and a rule cannot see their label. They need no spec,
+//!    so a spec that describes neither image, job nor process need not meet any requirement.
+//! 2. *Never lock a stored object.* Resources may have been stored before these rules existed, by a cluster without a
+//!    webhook or with an older operator. Their status must stay writable and their finalizer removable. Since
+//!    Kubernetes 1.30 an update skips a rule if the value it is attached to has not changed, and a change of status or
+//!    metadata leaves `spec` and everything below it unchanged. Every rule is therefore attached to `spec` or deeper,
+//!    as deep as possible. Only the root, which changes with every write, can see the name; that rule applies to
+//!    creation only. On older servers [`super::without_rules`] is used instead.
 //!
-//! A check that needs the last reconciled spec (a switch of mode, the path of a savepoint redeploy)
-//! is not here, even as a transition rule: before the first deployment such a change is allowed,
-//! and a rule on `spec` cannot see whether there was one.
+//! A check that needs the last reconciled spec (a switch of mode, the path of a savepoint redeploy) is not here, not
+//! even as a transition rule: before the first deployment such a change is allowed, and a rule on `spec` cannot see
+//! whether there was one.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, ValidationRule,
@@ -25,13 +23,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::schema::{each_child, schema_at};
 
-/// A rule and where it stands.
+/// A rule and where it is attached.
 struct Rule {
     kind: &'static str,
-    /// Field below the root of the object.
+    /// Field below the root of the object that the rule is attached to.
     at: &'static [&'static str],
     cel: &'static str,
-    /// Only creation is checked; `oldSelf` is then an optional.
+    /// Whether the rule applies to creation only; `oldSelf` is then an optional.
     on_create: bool,
     /// The field to blame, below `at`.
     blame: Option<&'static str>,
@@ -147,7 +145,7 @@ const RULES: &[Rule] = &[
         "self.matches('^[a-z]([-a-z0-9]{0,43}[a-z0-9])?$')",
         NAME_MESSAGE,
     ),
-    // J1, for no name at all
+    // J1, for a missing name
     Rule {
         blame: Some(".deploymentName"),
         ..rule(
@@ -254,13 +252,13 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Where a blue/green deployment has the spec of a deployment.
+/// Path of a deployment's spec within a blue/green deployment.
 const TEMPLATE: [&str; 2] = ["spec", "template"];
 
-/// Puts the rules of `kind` into its schema.
+/// Adds the rules of `kind` to its schema.
 pub(super) fn attach(kind: &str, root: &mut JSONSchemaProps) {
     let own = RULES.iter().filter(|rule| rule.kind == kind).map(|rule| (rule.at.to_vec(), rule));
-    // A name is that of the whole object.
+    // Rules at the root are about the object's own name, and a template has none.
     let of_template = RULES
         .iter()
         .filter(|rule| kind == BLUE_GREEN && rule.kind == DEPLOYMENT && !rule.at.is_empty());
@@ -279,7 +277,7 @@ pub(super) fn attach(kind: &str, root: &mut JSONSchemaProps) {
     }
 }
 
-/// Takes all rules out again.
+/// Removes all rules.
 pub(super) fn detach(schema: &mut JSONSchemaProps) {
     schema.x_kubernetes_validations = None;
     each_child(schema, &mut detach);

@@ -1,4 +1,4 @@
-//! From the schemas that the types derive to the schema that is published.
+//! Converts the schemas that the types derive to the published schema.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -7,10 +7,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Keeps of a schema what the Java operator's schema says too (names, types, enums, quantities,
-/// kept unknown fields) and descriptions, all the way down. Everything else a derived schema
-/// carries would refuse or change objects that the Java operator takes: `required`, `default`,
-/// `format`, bounds, and list types, whose keys would have to be required.
+/// Keeps only what the Java operator's schema contains too (names, types, enums, quantities, preserved unknown fields),
+/// and descriptions, at every level. Everything else in a derived schema would reject or change objects that the Java
+/// operator accepts: `required`, `default`, `format`, bounds, and list types, whose keys would have to be required.
 pub(super) fn relax(schema: &mut JSONSchemaProps) {
     let old = std::mem::take(schema);
     let int_or_string = old.x_kubernetes_int_or_string == Some(true);
@@ -29,8 +28,8 @@ pub(super) fn relax(schema: &mut JSONSchemaProps) {
     each_child(schema, &mut relax);
 }
 
-/// Gives every pod template the schema of a Pod. Only one of them describes its fields: the others
-/// have the same, and with three descriptions a definition would outgrow what etcd stores.
+/// Gives every pod template the schema of a Pod. Only one of them describes its fields: the others have the same
+/// fields, and with three descriptions a definition would exceed what etcd stores.
 pub(super) fn fill_in_pod_templates(root: &mut JSONSchemaProps, pod: &JSONSchemaProps) {
     let mut undescribed = pod.clone();
     undescribe(&mut undescribed);
@@ -46,8 +45,8 @@ pub(super) fn fill_in_pod_templates(root: &mut JSONSchemaProps, pod: &JSONSchema
     }
 }
 
-/// The schema of a Pod, open at every level: `kubectl explain` teaches each field and a wrong type
-/// is refused, while a field that a newer Kubernetes brings is kept rather than pruned.
+/// Returns the schema of a Pod, open at every level: `kubectl explain` describes each field and a wrong type is
+/// rejected, while a field added by a newer Kubernetes is preserved rather than pruned.
 pub(super) fn pod() -> JSONSchemaProps {
     let generator = SchemaSettings::openapi3()
         .with(|settings| {
@@ -62,7 +61,7 @@ pub(super) fn pod() -> JSONSchemaProps {
     pod
 }
 
-/// Marks every object that is not a map.
+/// Marks every object that is not a map to preserve unknown fields.
 fn keep_unknown_fields(schema: &mut JSONSchemaProps) {
     if schema.type_.as_deref() == Some("object") && schema.additional_properties.is_none() {
         schema.x_kubernetes_preserve_unknown_fields = Some(true);
@@ -70,7 +69,7 @@ fn keep_unknown_fields(schema: &mut JSONSchemaProps) {
     each_child(schema, &mut keep_unknown_fields);
 }
 
-/// The schema of the field at `path` below `schema`.
+/// Returns the schema of the field at `path` below `schema`.
 pub(super) fn schema_at<'a>(
     schema: &'a mut JSONSchemaProps,
     path: &[&str],

@@ -8,13 +8,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::schema::each_child;
 use super::{all, fields, root_mut, without_rules};
 
-/// Of the fields below a pod template, and where the other templates are.
+/// Returns whether the field is below one of the pod templates.
 fn is_in_pod_template(path: &str) -> bool {
     path.contains(".podTemplate.")
 }
 
-/// A changed line here is a change of what the API server accepts or keeps: nothing may go, no type
-/// may change and no value may be taken from a list.
+/// A changed line here is a change of what the API server accepts or preserves: no field may be removed, no type
+/// changed, and no value removed from an enumeration.
 #[test]
 fn fields_are_as_agreed() {
     let mut text = String::new();
@@ -63,7 +63,7 @@ fn all_pod_templates_are_alike() {
     assert!(templates.iter().all(|template| template == &templates[0]));
 }
 
-/// The parts of a definition besides its schema, as one line each.
+/// Returns the parts of a definition other than its schema, as one line each.
 fn outline(definition: &CustomResourceDefinition) -> String {
     let names = &definition.spec.names;
     let version = &definition.spec.versions[0];
@@ -159,7 +159,8 @@ fn nothing_is_required_defaulted_or_bounded() {
     }
 }
 
-/// Of what etcd (1.5 MiB) and a request (3 MiB) take; two copies of a described Pod would not do.
+/// Maximum size of a definition, below the limits of etcd (1.5 MiB) and of a request (3 MiB); two described copies of a
+/// Pod would exceed it.
 const BYTES_MAX: usize = 800_000;
 
 #[test]
@@ -176,7 +177,7 @@ fn pod_template_fields_are_described_once() {
     assert_eq!(text.matches("List of initialization containers").count(), 1);
 }
 
-/// Every rule, with the place it stands at.
+/// Lists every rule, with the field it is attached to.
 #[test]
 fn rules() {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! A tree against the schema of a resource definition.
+//! Checks a tree against the schema of a resource definition.
 
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::node::{Content, Node};
 use crate::crd::{self, fields};
 
-/// Fields that are 32 bits wide.
+/// Fields with 32-bit integers.
 const SMALL_INTEGERS: [&str; 4] = ["replicas", "parallelism", "backoffLimit", "failures"];
 
 /// Fields of metadata that hold a time.
@@ -34,8 +34,8 @@ impl<'a> Schemas<'a> {
         self.0.iter().map(|(name, _)| *name)
     }
 
-    /// The schema of `metadata`, which definitions leave to the API server; one of them describes it
-    /// in a template.
+    /// Returns the schema of `metadata`. Definitions leave it to the API server, but one of them describes it in a
+    /// template.
     pub(super) fn metadata(&self) -> Option<&'a JSONSchemaProps> {
         let path = ["spec", "template", "metadata"];
         self.0.iter().find_map(|(_, root)| {
@@ -44,7 +44,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Something wrong with a node.
+/// A problem of a node.
 pub(super) struct Finding<'a> {
     pub(super) node: &'a Node,
     pub(super) path: String,
@@ -81,7 +81,7 @@ pub(super) fn object<'a>(
     findings
 }
 
-/// A field below `path`.
+/// Returns the path of a field below `path`.
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
@@ -92,7 +92,7 @@ fn value_at<'a>(
     node: &'a Node,
     findings: &mut Vec<Finding<'a>>,
 ) {
-    // The API server takes a null for an absent field.
+    // The API server treats null as an absent field.
     if node.content == Content::Scalar(Value::Null) {
         return;
     }
@@ -172,7 +172,7 @@ fn is_of_kind(kind: &str, content: &Content) -> bool {
     }
 }
 
-/// Schemas do not bound whole numbers, types do.
+/// Checks the range of an integer, which is limited by the types but not by the schemas.
 fn out_of_range(path: &str, content: &Content) -> Option<String> {
     let Content::Scalar(value) = content else { return None };
     let name = path.rsplit('.').next().unwrap_or_default();
@@ -181,7 +181,7 @@ fn out_of_range(path: &str, content: &Content) -> Option<String> {
     (!is_fitting).then(|| format!("`{value}` is out of range: the largest number here is {max}"))
 }
 
-/// Schemas do not say that a text is a time, types of metadata do.
+/// Checks that a text is a timestamp, as the types of metadata require but the schemas do not.
 fn no_timestamp(path: &str, node: &Node) -> Option<String> {
     let name = path.rsplit('.').next().unwrap_or_default();
     let text = node.as_str().filter(|_| TIMESTAMPS.contains(&name))?;
@@ -203,7 +203,7 @@ fn described(kind: &str) -> &'static str {
     }
 }
 
-/// Describes what was found, and how it becomes text where text is wanted.
+/// Describes what was found, and how to turn it into a string if one is expected.
 fn found(content: &Content, wanted: &str) -> String {
     match content {
         Content::Map(_) => "a map".to_owned(),
@@ -222,7 +222,7 @@ fn unknown<'a>(key: &'a Node, path: String, name: &str, known: Vec<&str>) -> Fin
     Finding { node: key, path, message }
 }
 
-/// The one that was meant, if there is one that near, else all that could be.
+/// Suggests the nearest known name, else lists all of them.
 fn suggestion(name: &str, known: &[String], word: &str) -> String {
     let nearest = known
         .iter()
@@ -236,7 +236,7 @@ fn suggestion(name: &str, known: &[String], word: &str) -> String {
     }
 }
 
-/// Letters to insert, drop or replace (Levenshtein) to make one of the other.
+/// Returns the number of characters to insert, drop or replace to turn one text into the other (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node knows where it stands.
+//! YAML as a tree whose nodes know their position.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use serde_yaml::{DuplicateKeyPolicy, Spanned};
 
 use super::{Place, Problem};
 
-/// Levels of lists and maps; a resource of ours has some twenty. Each takes tens of kilobytes of stack
-/// in a build for tests.
+/// Maximum depth of lists and maps; a resource of this API group has some twenty levels. Each takes tens of kilobytes
+/// of stack in a test build.
 const DEPTH_MAX: usize = 40;
-/// Nodes that aliases may stand for: a few lines of aliases of aliases stand for millions.
+/// Maximum number of nodes from aliases: a few lines of nested aliases can expand to millions.
 const REPLAYED_MAX: usize = 20_000;
 
-/// A value and its place in the text, line and column from 1.
+/// A value and its position in the text, line and column from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) line: u64,
@@ -24,14 +24,14 @@ pub(super) struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
-    /// Anything but lists and maps.
+    /// Anything but a list or a map.
     Scalar(Value),
     List(Vec<Node>),
     /// Each entry with the node of its key.
     Map(Vec<(Node, Node)>),
 }
 
-/// Why a text is no YAML.
+/// Why a text is not YAML.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SyntaxError {
     line: u64,
@@ -47,8 +47,8 @@ impl SyntaxError {
     }
 }
 
-/// The documents of `text`; empty ones are left out. Scalars are read as kubectl reads them, with
-/// the booleans and octal numbers of YAML 1.1.
+/// Reads the documents of `text`, without empty ones. Scalars are read as kubectl reads them, with the booleans and
+/// octal numbers of YAML 1.1.
 pub(super) fn read(text: &str) -> Result<Vec<Node>, SyntaxError> {
     read_with(text, DuplicateKeyPolicy::Error).map_err(|error| syntax_error(text, &error))
 }
@@ -72,7 +72,7 @@ fn syntax_error(text: &str, error: &serde_yaml::Error) -> SyntaxError {
         for root in &roots {
             root.keys("", &mut places);
         }
-        // Of the keys with that name before this one, the nearest in the same column is its twin.
+        // The duplicate is the nearest earlier key of that name in the same column.
         let twin = places
             .iter()
             .filter(|place| place.line <= line && is_named(&place.path, key))
@@ -87,7 +87,7 @@ fn syntax_error(text: &str, error: &serde_yaml::Error) -> SyntaxError {
         }
     }
     let message = error.to_string();
-    // The place is told apart from the message.
+    // The position is reported separately from the message.
     let message = message.split(" at line ").next().unwrap_or_default().to_owned();
     SyntaxError {
         line,
@@ -102,7 +102,7 @@ fn is_named(path: &str, name: &str) -> bool {
 }
 
 impl Node {
-    /// The entry `name` of a map.
+    /// Returns the value of the entry `name` of a map.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         self.entries().iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
     }
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// The entries of a map.
+    /// Returns the entries of a map.
     pub(super) fn entries(&self) -> &[(Self, Self)] {
         match &self.content {
             Content::Map(entries) => entries,
@@ -122,7 +122,7 @@ impl Node {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(super) fn items(&self) -> &[Self] {
         match &self.content {
             Content::List(items) => items,
@@ -130,7 +130,7 @@ impl Node {
         }
     }
 
-    /// The value without places.
+    /// Returns the value without positions.
     pub(super) fn to_value(&self) -> Value {
         match &self.content {
             Content::Scalar(value) => value.clone(),
@@ -144,7 +144,7 @@ impl Node {
         }
     }
 
-    /// A scalar as a map's key.
+    /// Returns a scalar as the key of a map.
     pub(super) fn text(&self) -> String {
         match &self.content {
             Content::Scalar(Value::String(text)) => text.clone(),
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// Where each field stands.
+    /// Returns the position of each field.
     pub(super) fn all_places(&self) -> Vec<Place> {
         let mut places = Vec::new();
         self.places("", &mut places);
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// Where each key below `path` stands.
+    /// Collects the position of each key below `path`.
     fn keys(&self, path: &str, places: &mut Vec<Place>) {
         for (index, item) in self.items().iter().enumerate() {
             item.keys(&format!("{path}[{index}]"), places);

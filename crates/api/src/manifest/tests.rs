@@ -26,7 +26,7 @@ fn problems(text: &str, expected: Expect) {
         .assert_eq(&problems.iter().map(|problem| problem.to_string() + "\n").collect::<String>());
 }
 
-/// `BASIC` with lines below `spec`.
+/// Returns `BASIC` with additional lines below `spec`.
 fn with_spec(lines: &str) -> String {
     format!("{BASIC}{lines}")
 }
@@ -137,7 +137,7 @@ fn unknown_values() {
     );
 }
 
-/// As canaries are written.
+/// Canaries are written like this.
 #[test]
 fn resources_without_a_spec() {
     for kind in ["FlinkDeployment", "FlinkSessionJob"] {
@@ -300,7 +300,7 @@ fn what_is_beside_an_unknown_field_is_read_all_the_same() {
     let (documents, problems) = read("basic.yaml", &text);
     assert_eq!(documents.iter().map(|it| it.resource.name()).collect::<Vec<_>>(), ["basic"]);
     assert_eq!(problems.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), ["spec.imagee"]);
-    // Not what has no type that it could be read as; told once.
+    // The value of a wrong type cannot be read; it is reported once.
     let (documents, problems) =
         read("basic.yaml", &BASIC.replace("parallelism: 2", "parallelism: two"));
     assert_eq!((documents.len(), problems.len()), (0, 1));

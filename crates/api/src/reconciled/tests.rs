@@ -1,7 +1,7 @@
 use super::*;
 use crate::status::DeploymentStatus;
 
-/// Statuses that the Java operator left.
+/// Statuses written by the Java operator.
 const TAKEOVER: [&str; 6] = [
     include_str!("../../../../tests/golden/takeover/native-app-basic.yaml"),
     include_str!("../../../../tests/golden/takeover/native-ha-last-state.yaml"),
@@ -97,7 +97,7 @@ fn a_session_job_is_in_the_cluster_that_it_was_deployed_to() {
     assert_eq!(found(Some(""), None), None);
 }
 
-/// As it is read where the whole spec is.
+/// It must equal the name found by reading the whole spec.
 #[test]
 fn the_cluster_of_a_stored_spec_is_read_without_the_rest_of_it() {
     let whole = |text: &str| ReconciledJob::parse(text).ok()?.spec.deployment_name;

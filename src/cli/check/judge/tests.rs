@@ -1,4 +1,4 @@
-//! What each check makes of what was looked at.
+//! The result of each check for given facts.
 
 use expect_test::{Expect, expect};
 
@@ -193,6 +193,6 @@ fn a_webhook_that_nobody_answers_fails() {
         ..facts()
     };
     assert_eq!(webhook(&facts.webhooks, &facts.operators).result, Result::Failed);
-    // Outside of the cluster an operator may answer it.
+    // An operator outside of the cluster may answer it.
     assert_eq!(webhook(&facts.webhooks, &forbidden()).result, Result::Passed);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What `preflight` says where the two kinds are answered for like this.
+/// Returns the result of `preflight` for these answers about the two kinds.
 async fn check(deployments: (u16, Value), snapshots: (u16, Value)) -> Result<bool, String> {
     let service = tower::service_fn(move |request: Request<Body>| {
         let is_about_snapshots = request.uri().path().ends_with("/flinkstatesnapshots");
@@ -31,7 +31,7 @@ fn refusal(code: u16, reason: &str, message: &str) -> (u16, Value) {
 }
 
 fn missing() -> (u16, Value) {
-    // What the API server says where no CRD is there.
+    // The API server's answer without the CRD.
     (404, Value::from("404 page not found"))
 }
 
@@ -76,6 +76,6 @@ async fn one_namespace_that_cannot_be_read_stops_the_start_unless_it_is_told_not
     let watch = Watch::Namespaces(vec!["foreign".to_owned(), "shop".to_owned()]);
     let error = preflight(&client, &watch, true).await.unwrap_err();
     assert!(format!("{error:#}").contains("not yours"), "{error:#}");
-    // Where snapshots are looked for is one that can be read.
+    // Snapshots are looked for in a namespace that can be read.
     assert!(preflight(&client, &watch, false).await.unwrap());
 }

@@ -13,8 +13,7 @@ use operator::context::Context;
 use operator::run::start;
 use operator::webhook::{Task, Turn};
 
-/// A folder as a kubelet mounts a ConfigMap: the files are links through `..data`, which is
-/// replaced as a whole.
+/// A directory as the kubelet mounts a ConfigMap: the files are links through `..data`, which is replaced as a whole.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -44,7 +43,7 @@ impl Mounted {
     }
 }
 
-/// Neither the command line nor the environment names namespaces.
+/// A choice without namespaces from the command line or the environment.
 fn nobody() -> Choice {
     Choice::of_own("default")
 }
@@ -113,7 +112,7 @@ async fn what_would_keep_the_operator_from_starting_is_refused() {
     }
 }
 
-/// As it keeps nothing from starting either.
+/// It does not prevent a start either.
 #[tokio::test]
 async fn a_reporter_that_cannot_start_is_pointed_out_and_refuses_nothing() {
     let mounted = Mounted::new("a: 1\n");
@@ -243,7 +242,7 @@ fn many_keys_are_not_all_named() {
     assert!(named(&keys).ends_with("k19 and 3 more"), "{}", named(&keys));
 }
 
-/// An API server without any objects, which tells what it was asked.
+/// An API server without any objects, and the requests it has received.
 fn empty_cluster() -> (kube::Client, Arc<Mutex<Vec<String>>>) {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let all = Arc::clone(&asked);
@@ -285,7 +284,7 @@ async fn what_the_files_say_reaches_an_operator_at_work() {
         asked.lock().unwrap().iter().any(|uri| uri.contains(&part))
     };
     let counted = reload.metrics.clone();
-    // How often another configuration came into force, how often not, and whether that is so now.
+    // How often a configuration was applied, how often one was refused, and whether one is refused now.
     let reloads = || {
         let families = counted.families(Duration::ZERO);
         ["Applied.Count", "Refused.Count", "IsRefused"].map(|name| {

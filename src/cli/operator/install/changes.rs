@@ -1,5 +1,4 @@
-//! Changes by an installation: objects that come, that are brought up to date, that go, and those
-//! that are somebody else's.
+//! Changes made by an installation: objects that are created, updated or deleted, and those of other owners.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt};
@@ -21,7 +20,7 @@ pub(super) struct Change {
 pub(super) enum Kind {
     New,
     Ours,
-    /// Of the jobs, and somebody else's.
+    /// Belongs to the jobs or to another owner.
     Foreign,
 }
 
@@ -35,7 +34,7 @@ impl Kind {
     }
 }
 
-/// `clusterrole.rbac.authorization.k8s.io/x`, with the namespace where there is one.
+/// Formats an object, such as `clusterrole.rbac.authorization.k8s.io/x`, with its namespace if it has one.
 pub(super) fn shown(object: &Value) -> String {
     let name = change::qualified_name(object);
     match object.pointer("/metadata/namespace").and_then(Value::as_str) {
@@ -44,7 +43,7 @@ pub(super) fn shown(object: &Value) -> String {
     }
 }
 
-/// Finds what applying each object would do; an error when one belongs to somebody else.
+/// Finds what applying each object would change; fails if one belongs to another owner.
 pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Result<Vec<Change>> {
     let mut changes = Vec::new();
     let mut foreign = Vec::new();
@@ -54,7 +53,7 @@ pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Resul
         let kind = match &stored {
             None => Kind::New,
             Some(stored) if manager(stored) == Some(MANAGER) => Kind::Ours,
-            // Accounts may be there before, with the rights that the cluster's owner gave them.
+            // Accounts may exist before, with permissions granted by the cluster's administrator.
             Some(_) if id.kind == "ServiceAccount" || is_of_jobs(object) => Kind::Foreign,
             Some(stored) => {
                 let by =
@@ -77,8 +76,8 @@ pub(super) async fn changes(client: &Client, objects: &[Value]) -> anyhow::Resul
     .into())
 }
 
-/// Objects that the installation of this name made with its former values and has no use for now, the
-/// last made first. Accounts stay: others may use them.
+/// Returns the objects that the installation created with its former values and no longer needs, the last created
+/// first. Accounts are kept: others may use them.
 pub(super) async fn superfluous(
     client: &Client,
     namespace: &str,
@@ -94,7 +93,7 @@ pub(super) async fn superfluous(
     if !stored.annotations().contains_key(VALUES) {
         return Ok(vec![]);
     }
-    // Values that are no values now are no reason not to go on.
+    // Former values that are no longer valid must not block the upgrade.
     let former = values_of(&stored).ok().and_then(|values| objects_of(&values, namespace).ok());
     let ids: Vec<ObjectId> = objects.iter().flat_map(ObjectId::in_manifest).collect();
     let mut superfluous = Vec::new();
@@ -112,12 +111,12 @@ pub(super) async fn superfluous(
     Ok(superfluous)
 }
 
-/// Who manages a stored object, as its label says.
+/// Returns who manages a stored object, according to its label.
 pub(in crate::cli::operator) fn manager(stored: &Value) -> Option<&str> {
     stored.pointer("/metadata/labels")?.get(MANAGED_BY)?.as_str()
 }
 
-/// Objects that outlive the installation: running jobs need them.
+/// Returns whether the object outlives the installation because running jobs need it.
 pub(in crate::cli::operator) fn is_of_jobs(object: &Value) -> bool {
     object
         .pointer("/metadata/annotations")

@@ -1,5 +1,5 @@
-//! `operator install --from-java`: the values of an installed release of the Java operator's chart,
-//! for an installation of this one.
+//! `operator install --from-java`: converts the values of an installed release of the Java operator's chart for an
+//! installation of this operator.
 
 use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,11 +12,11 @@ use crate::cli::printer::Printer;
 use clients::cluster::read::{self, Scope};
 use operator::install::from_java::{CHART, Converted, Different, Release, convert};
 
-/// Helm's marks of what belongs to a release.
+/// Helm's annotations that name an object's release.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
-/// Prints the values, and what is to be known of them. Nothing is changed.
+/// Prints the values and notes about them. Changes nothing.
 pub(super) async fn run(
     name: Option<&str>,
     global: &Global,
@@ -77,7 +77,7 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
     ));
 }
 
-/// Namespace and name of the release that an installed Java operator is of.
+/// Returns namespace and name of the release that the installed Java operator belongs to.
 async fn installed(client: &Client) -> anyhow::Result<(String, String)> {
     let selector = "app.kubernetes.io/managed-by=Helm";
     let all = read::list::<Deployment>(client, Scope::AllNamespaces, Some(selector)).await?;
@@ -106,7 +106,7 @@ async fn installed(client: &Client) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// The newest revision of a release.
+/// Returns the newest revision of a release.
 async fn newest(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Release> {
     let selector = format!("owner=helm,name={name}");
     let all = read::list::<Secret>(client, Scope::Namespace(namespace), Some(&selector)).await?;

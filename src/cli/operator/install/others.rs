@@ -1,4 +1,4 @@
-//! Other operators that may work on the same resources.
+//! Other operators that may manage the same resources.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use config::namespaces::Namespaces;
 use config::options;
 use operator::install::objects::NAME;
 
-/// Label value of the pods of the Java operator.
+/// Label value of the Java operator's pods.
 const JAVA_OPERATOR: &str = "flink-kubernetes-operator";
 
-/// Two operators on the same resources would undo each other's work.
+/// Refuses to install beside another operator of the same resources: the two would undo each other's work.
 pub(super) async fn refuse(
     client: &Client,
     given: &Map<String, Value>,
@@ -27,7 +27,7 @@ pub(super) async fn refuse(
     let selector = format!("app.kubernetes.io/name in ({JAVA_OPERATOR},{NAME})");
     let found = read::list::<Deployment>(client, read::Scope::AllNamespaces, Some(&selector)).await;
     let found = match found {
-        // Who may not look at other namespaces may still install into theirs.
+        // A user who may not read other namespaces may still install into their own.
         Err(cluster::Error::Forbidden { .. }) => return Ok(()),
         found => found?,
     };
@@ -63,7 +63,7 @@ fn same_resources(other: &Deployment) -> anyhow::Error {
     .into()
 }
 
-/// Namespaces that an operator is told; none where it operates all, or it cannot be seen.
+/// Returns the namespaces that an operator watches; empty if it watches all, or if they cannot be read.
 async fn watched_by(client: &Client, operator: &Deployment) -> BTreeSet<String> {
     let told = told_by_environment(operator);
     if !told.is_empty() {

@@ -1,4 +1,4 @@
-//! The values of an installation, as files and flags give them.
+//! The values of an installation, from files and flags.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct ValueArgs {
 }
 
 impl ValueArgs {
-    /// All of them as one map, later ones over earlier ones.
+    /// Merges all values into one map; later ones override earlier ones.
     pub(super) fn read(&self) -> anyhow::Result<Map<String, Value>> {
         let mut given = Map::new();
         for file in &self.files {
@@ -48,7 +48,7 @@ impl ValueArgs {
     }
 }
 
-/// The given values, and the defaults of all others.
+/// Merges the given values with the defaults.
 pub(super) fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
     let mut all = merge::defaults();
     merge(&mut all, given.clone());
@@ -60,7 +60,7 @@ pub(super) fn typed(given: &Map<String, Value>) -> anyhow::Result<Values> {
     Ok(values)
 }
 
-/// Checks rules that types do not express.
+/// Checks rules that the types do not express.
 fn check(values: &Values) -> anyhow::Result<()> {
     if !["text", "json"].contains(&values.logging.format.as_str()) {
         return Err(Failure::new(format!(

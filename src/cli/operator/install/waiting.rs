@@ -1,4 +1,4 @@
-//! Waiting for the operator's pods.
+//! Waits for the operator's pods.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) async fn until_available(
         .into())
 }
 
-/// Returns the problem that keeps the first troubled pod of the operator from running.
+/// Returns the problem of the operator's first pod that cannot run.
 async fn pod_trouble(
     client: &Client,
     namespace: &str,

@@ -1,25 +1,25 @@
-//! Texts without what looks like a secret: logs line by line, in a pattern's layout or as JSON.
+//! Removes what looks like a secret from texts: logs line by line, in a pattern layout or as JSON.
 
 use serde_json::{Map, Value};
 
 use super::{ARGUMENTS, DOCUMENT_BYTES_MAX, is_hidden};
 use config::secret::{HIDDEN, hide_in, is_secret};
 
-/// Under which of its keys an event of a log says what happened.
+/// Keys under which a JSON log event has its message.
 const MESSAGES: [&str; 3] = ["message", "msg", "@message"];
-/// How the first line and the last one of a private key end.
+/// How the first and the last line of a private key end.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
-/// Facts from the lines so far about the next one.
+/// What the previous lines imply for the next one.
 #[derive(Default)]
 struct Before {
-    /// Flink logs each argument of a program on a line of its own: whether this one's value is secret,
-    /// and then whether it had something in front.
+    /// Set if the previous line is an argument whose value is secret, as Flink logs each argument of a program on a
+    /// line of its own; `true` if that line had a prefix.
     names_secret: Option<bool>,
     is_in_key: bool,
 }
 
-/// A text without what looks like a secret, such as a log.
+/// Returns the text, such as a log, without what looks like a secret.
 pub(in crate::cli::report) fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut before = Before::default();
@@ -41,7 +41,7 @@ pub(in crate::cli::report) fn text(text: &str) -> String {
     shown
 }
 
-/// The event of a log whose layout is JSON.
+/// Returns the event of a log line in a JSON layout.
 fn event_of(line: &str) -> Option<Map<String, Value>> {
     if !line.starts_with('{') || line.len() > DOCUMENT_BYTES_MAX {
         return None;
@@ -51,7 +51,7 @@ fn event_of(line: &str) -> Option<Map<String, Value>> {
 }
 
 impl Before {
-    /// Adds lines that are no events.
+    /// Appends lines that are not events.
     fn show(&mut self, text: &str, shown: &mut String) {
         for whole in hide_in(text).split_inclusive('\n') {
             let line = whole.trim_end_matches(['\n', '\r']);
@@ -70,19 +70,19 @@ impl Before {
         }
     }
 
-    /// True if the line is one of a private key, between its first and its last.
+    /// Returns whether the line is part of a private key, between its first and its last line.
     fn is_of_key(&mut self, line: &str) -> bool {
         let line = line.trim();
         if line.ends_with(PRIVATE_KEY) {
             self.is_in_key = line.contains("-----BEGIN");
             return false;
         }
-        // One whose end is missing must not hide the rest of a log.
+        // A key whose end is missing must not hide the rest of a log.
         self.is_in_key &= line.chars().all(is_of_base64);
         self.is_in_key
     }
 
-    /// True if the message is the value of the argument before it.
+    /// Returns whether the message is the value of the argument before it.
     fn is_secret(&mut self, has_lead: bool, message: &str) -> bool {
         let names_secret = names_secret(message.trim_matches(is_separator));
         let before = self.names_secret;
@@ -90,7 +90,7 @@ impl Before {
         before == Some(has_lead) && !names_secret && !message.contains(HIDDEN)
     }
 
-    /// The event without its secrets; nothing where it has none.
+    /// Returns the event without its secrets; `None` if it has none.
     fn hide_event(&mut self, event: &Map<String, Value>) -> Option<String> {
         let mut hidden = event.clone();
         for (key, value) in &mut hidden {
@@ -112,7 +112,7 @@ impl Before {
     }
 }
 
-/// Hides what is secret in a field of an event; `path` are the keys on the way to it.
+/// Hides secrets in a field of an event; `path` consists of the keys on the way to it.
 fn hide_below(value: &mut Value, path: &str) {
     match value {
         Value::String(_) | Value::Number(_) if is_hidden(path) => *value = Value::from(HIDDEN),
@@ -138,12 +138,12 @@ fn hide_below(value: &mut Value, path: &str) {
     }
 }
 
-/// A letter of bytes that are written as text.
+/// Returns whether the character occurs in base64.
 pub(super) fn is_of_base64(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '+' | '/' | '=')
 }
 
-/// Splits a line of a log or a list into its lead and its message.
+/// Splits a line of a log or a list into its prefix and its message.
 fn message_of(line: &str) -> (&str, &str) {
     let from = match line.find(" - ") {
         Some(at) => at + " - ".len(),
@@ -155,7 +155,7 @@ fn message_of(line: &str) -> (&str, &str) {
     line.split_at(line.len() - message.len())
 }
 
-/// True if the argument that follows this one is a secret.
+/// Returns whether the argument that follows this one is a secret.
 fn names_secret(word: &str) -> bool {
     let name = word.trim_start_matches('-');
     name.len() < word.len()
@@ -164,12 +164,12 @@ fn names_secret(word: &str) -> bool {
         && is_secret(word)
 }
 
-/// True for a character between arguments, in a command as in a list of them.
+/// Returns whether the character separates arguments, in a command or in a list of them.
 fn is_separator(letter: char) -> bool {
     letter.is_whitespace() || "\"'`\\,;()[]{}".contains(letter)
 }
 
-/// The line without the word after `--token` and the like, and without the arguments of a job.
+/// Returns the line without the word after `--token` and the like, and without the arguments of a job.
 fn hide_arguments(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut rest = line;
@@ -201,8 +201,8 @@ fn hide_arguments(line: &str) -> String {
     shown
 }
 
-/// True if the arguments of a job follow their key, as in `program-args, --token;x`, which is how
-/// Flink logs its configuration.
+/// Returns whether the arguments of a job follow their key, as in `program-args, --token;x`, which is how Flink logs
+/// its configuration.
 fn has_value(after_key: &str, rest: &str) -> bool {
     let value = after_key.trim_start_matches([':', '=']);
     let is_pair = value.len() < after_key.len() || after_key.is_empty() && rest.starts_with(", ");

@@ -1,8 +1,8 @@
-//! State of the gateway's pod, from one look at it. Pure.
+//! State of the gateway's pod. Pure.
 
 use serde_json::Value;
 
-/// State of the pod in one look.
+/// State of the pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     Ready,
@@ -10,11 +10,11 @@ pub(super) enum Sight {
     Failed(String),
 }
 
-/// Waiting reasons of a container that do not pass by waiting.
+/// Waiting reasons of a container that do not resolve by themselves.
 const HOPELESS: [&str; 4] =
     ["ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError"];
 
-/// Looks at the pod.
+/// Evaluates the pod.
 pub(super) fn judge(pod: &Value) -> Sight {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str);
     if text("/metadata/deletionTimestamp").is_some() {
@@ -53,7 +53,7 @@ pub(super) fn judge(pod: &Value) -> Sight {
     }
 }
 
-/// True if the pod has run to its end.
+/// Returns whether the pod has terminated.
 pub(super) fn is_over(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str);
     matches!(phase, Some("Failed" | "Succeeded"))

@@ -99,7 +99,7 @@ fn a_complete_result_has_rows_only() {
     );
 }
 
-/// Programs read this: fields are added, and none goes or means something else.
+/// Programs parse this: fields may be added, but none may be removed or change its meaning.
 #[test]
 fn json_is_one_object_a_line() {
     check(

@@ -112,7 +112,7 @@ fn what_is_open_at_the_end_is_told_with_its_line() {
     );
 }
 
-/// A piece of a statement in which a semicolon ends nothing.
+/// A part of a statement in which no semicolon ends a statement.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z_][a-zA-Z0-9_]{0,6}",
@@ -132,7 +132,7 @@ proptest! {
     fn what_is_joined_by_semicolons_comes_apart_again(
         parts in prop::collection::vec(prop::collection::vec(piece(), 0..8), 0..6)
     ) {
-        // A word first, so that each is a statement; none of them opens a set.
+        // Start with a word, so that each is a statement; none of them opens a set.
         let texts = parts
             .into_iter()
             .map(|pieces| format!("SELECT {} x", pieces.join(" ")))

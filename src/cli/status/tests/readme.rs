@@ -1,8 +1,8 @@
-//! The picture in the README is what the program prints.
+//! The picture in the README shows what the program prints.
 
 use super::*;
 
-/// A job that was upgraded a minute and a half ago, and runs.
+/// A running job that was upgraded a minute and a half ago.
 fn upgraded() -> Facts {
     const FOLDER: &str = "file:/flink-data";
     let id = "5ef807eb0a8d16d7bdc8289931e143d8";

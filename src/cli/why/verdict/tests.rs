@@ -1,5 +1,5 @@
-//! Each cause on facts as clusters give them: pod statuses of kubelet, messages of the API server and
-//! stack traces of Flink.
+//! Each cause with facts as clusters provide them: pod statuses of the kubelet, messages of the API server and stack
+//! traces of Flink.
 
 use expect_test::expect;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
 
-/// A job that runs.
+/// A running job.
 fn facts() -> Facts {
     let resource = Deployment(json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
@@ -37,7 +37,7 @@ fn facts() -> Facts {
     }
 }
 
-/// A colour that runs, of a blue/green deployment that says this of what is under way.
+/// A running colour of a blue/green deployment whose progress condition is this.
 fn switching(status: &str, reason: &str, message: &str) -> Facts {
     let parent = Deployment(json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",
@@ -79,7 +79,7 @@ fn failing() -> Facts {
     facts
 }
 
-/// One whose status was written with `error`.
+/// A deployment whose status contains `error`.
 fn with_error(error: &str) -> Facts {
     let mut facts = facts();
     facts.resource.0["status"]["error"] =
@@ -115,7 +115,7 @@ fn crashing() -> Value {
     })
 }
 
-/// A JobManager that ends again and again, with this log.
+/// A JobManager that keeps crashing, with this log.
 fn with_log(text: &str) -> Facts {
     let mut facts = with_container("jobmanager", crashing());
     facts.logs = vec![LastWords {
@@ -306,7 +306,7 @@ fn pods_that_are_not_created() {
     }
 }
 
-/// The pauses between the tries of a controller grow to a quarter of an hour.
+/// The pauses between the retries of a controller grow to a quarter of an hour.
 #[test]
 fn a_refusal_counts_until_the_controller_has_tried_again() {
     let refused = |seconds: i64| {
@@ -440,7 +440,7 @@ fn a_silent_jobmanager() {
     facts.rest =
         Rest::Silent("JobManager at `http://orders-rest.shop:8081` did not answer".to_owned());
     check(&facts, Cause::RestUnreachable);
-    // One that was just deployed may still come up.
+    // A job that was just deployed may still start.
     facts.resource.0["status"]["reconciliationStatus"]["reconciliationTimestamp"] =
         json!(1_767_229_150_000_i64);
     check(&facts, Cause::Healthy);

@@ -1,10 +1,10 @@
-//! A verdict in words: what is wrong, what shows it, what mends it, and what to type next.
+//! Puts a verdict into words: what is wrong, what shows it, what fixes it, and what to run next.
 
 use serde_json::Value;
 
 use super::{Cause, Facts, Found, Verdict};
 
-/// Texts of a cause: what it is, what mends it, and the next command; `{…}` is filled in.
+/// Texts of a cause: the problem, the fix, and the next command; `{…}` is filled in.
 struct Words {
     what: &'static str,
     remedy: &'static str,

@@ -22,7 +22,7 @@ fn events_of_a_log_in_json_are_looked_into() {
     check(as_it_was, as_it_was);
 }
 
-/// One event for each argument, as in a pattern's layout.
+/// One event for each argument, as in a pattern layout.
 #[test]
 fn an_argument_after_the_event_of_its_name_is_hidden() {
     let event = |message: &str| format!(r#"{{"message":"{message}"}}"#);
