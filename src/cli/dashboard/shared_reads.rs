@@ -19,7 +19,10 @@ use super::resource::PART_TIME_MAX;
 const CLUSTER_LIST_AGE_MAX: Duration = Duration::from_secs(30);
 /// Answers that requests share.
 #[derive(Default)]
-struct Answers(Mutex<BTreeMap<String, (Instant, Arc<OnceCell<Answer>>)>>);
+struct Answers(Mutex<BTreeMap<String, Asked>>);
+
+/// When a question was asked, and its answer once it is there.
+type Asked = (Instant, Arc<OnceCell<Answer>>);
 
 #[derive(Clone)]
 struct Answer {
@@ -113,12 +116,10 @@ impl Read {
         }
         match request.uri().path().split('/').skip(1).collect::<Vec<_>>()[..] {
             ["api", _, _] | ["apis", _, _, _] => Some(Self::Cluster),
-            ["api", _, "namespaces", _, _] | ["apis", _, _, "namespaces", _, _] => {
-                Some(Self::Namespace)
-            }
-            ["api", _, "namespaces", _, _, _] | ["apis", _, _, "namespaces", _, _, _] => {
-                Some(Self::Namespace)
-            }
+            ["api", _, "namespaces", _, _]
+            | ["api", _, "namespaces", _, _, _]
+            | ["apis", _, _, "namespaces", _, _]
+            | ["apis", _, _, "namespaces", _, _, _] => Some(Self::Namespace),
             _ => None,
         }
     }
