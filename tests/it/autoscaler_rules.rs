@@ -86,13 +86,13 @@ async fn nothing_is_decided_without_the_answer_of_an_executor() {
         (500, "hush", "it answered 500".to_owned()),
         (200, "<html>hush", "its answer is not JSON".to_owned()),
         (0, "", "it took longer than 300ms".to_owned()),
-        (200, "null", "its answer is neither `true` nor `false`".to_owned()),
+        (200, "null", "its answer is not `true`, `false`, a text, or an object".to_owned()),
         (200, r#"{"x": 3}"#, "there is no vertex `x` that can be scaled now".to_owned()),
         (200, &format!(r#"{{"{SOURCE}": NaN}}"#), "its answer is not JSON".to_owned()),
         (
             200,
             &format!(r#"{{"{SOURCE}": 100000}}"#),
-            format!("vertex `{SOURCE}`: parallelism 100000 is not within"),
+            format!("vertex `{SOURCE}`: parallelism 100000 is not between"),
         ),
     ];
     for (status, answer, why) in unanswered {
