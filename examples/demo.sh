@@ -93,10 +93,10 @@ flink resume basic --wait --timeout 5m --context "$context"
 flink status basic --context "$context"
 
 say "The job is running. The operator of this demo stops now. Next, try:"
-cat <<NEXT
-    export PATH=$PWD/target/debug:\$PATH          # so that kubectl finds the plugin
-    kubectl flink operate --context $context                 # in one terminal: the operator
-    kubectl flink status basic -w --context $context         # in another: the job
-    kubectl flink delete basic --context $context            # takes a savepoint and stops the job
-NEXT
-[ -n "${CONTEXT:-}" ] || echo "    kubectl flink sandbox down                               # removes this Kubernetes"
+next() { printf '    %-60s # %s\n' "$1" "$2"; }
+next "export PATH=$PWD/target/debug:\$PATH" "so that kubectl finds the plugin"
+next "kubectl flink operate --context $context" "in one terminal: the operator"
+next "kubectl flink status basic -w --context $context" "in another: the job"
+next "kubectl flink dashboard --context $context" "or all of it in the browser"
+next "kubectl flink delete basic --context $context" "takes a savepoint and stops the job"
+[ -n "${CONTEXT:-}" ] || next "kubectl flink sandbox down" "removes this Kubernetes"
