@@ -24,10 +24,12 @@ use super::plugin::{Asking, Halt, Id, Question, Teller, Unanswered};
 use super::quota::{self, Changes, Exceeded, TaskManager};
 use super::rate::two_decimals;
 use super::sample::{Reading, Unscaled, sample};
-use super::scaling_history::{self, Restarts, Scaling, ScalingHistory, VertexHistory};
+use super::scaling_history::{
+    self, Reason, Reasons, Restarts, Scaling, ScalingHistory, VertexHistory,
+};
 use super::settings::Settings;
 use super::topology::{Topology, VertexId};
-use super::vertex_scaler::{self, VertexDecision, VertexInput};
+use super::vertex_scaler::{self, Step, VertexDecision, VertexInput};
 use super::window::{self, Discarded, Samples};
 
 /// The state of a job that is kept between two cycles.
@@ -35,6 +37,7 @@ use super::window::{self, Discarded, Samples};
 pub struct State {
     pub samples: Samples,
     pub scaling_history: ScalingHistory,
+    pub reasons: Reasons,
     pub restarts: Restarts,
     /// Parallelism by vertex, as decided; in force until the next decision.
     pub overrides: BTreeMap<VertexId, u32>,
@@ -263,9 +266,10 @@ impl Cycle {
         self.excluded.extend(unscaled.keys().cloned());
         let window = window::add(samples, sample, now, running_since, settings);
         self.state.samples = window.samples;
-        scaling_history::trim(&mut self.state.scaling_history, now, settings);
-        scaling_history::trim_restarts(&mut self.state.restarts, now, settings);
-        let State { samples, scaling_history, restarts, .. } = &mut self.state;
+        let State { samples, scaling_history, reasons, restarts, .. } = &mut self.state;
+        scaling_history::trim(scaling_history, now, settings);
+        scaling_history::trim_reasons(reasons, scaling_history);
+        scaling_history::trim_restarts(restarts, now, settings);
         scaling_history::note_restart(restarts, scaling_history, topology, running_since);
         if samples.len() < 2 {
             return Err(Outcome::TooFewSamples { have: samples.len() });
@@ -502,6 +506,11 @@ impl Cycle {
         let state = &mut self.state;
         for (id, scaling) in &self.scalings {
             state.scaling_history.entry(id.clone()).or_default().insert(now, scaling.clone());
+            let decider = self.decisions.get(id).and_then(VertexDecision::decider);
+            if let Some(Step { rule, number }) = decider {
+                let reason = Reason { rule: rule.to_string(), number };
+                state.reasons.entry(id.clone()).or_default().insert(now, reason);
+            }
         }
         state.restarts.insert(now, None);
         let parallelism = |id: &VertexId, current| self.scalings.get(id).map_or(current, |s| s.new);

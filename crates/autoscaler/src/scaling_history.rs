@@ -30,6 +30,16 @@ pub type VertexHistory = BTreeMap<Timestamp, Scaling>;
 /// Scalings by vertex.
 pub type ScalingHistory = BTreeMap<VertexId, VertexHistory>;
 
+/// The rule that decided a scaling, and its result: a rate, a factor or a parallelism.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    pub rule: String,
+    pub number: f64,
+}
+
+/// Reasons of scalings by vertex and time. Scalings by the Java operator have none.
+pub type Reasons = BTreeMap<VertexId, BTreeMap<Timestamp, Reason>>;
+
 /// When the job was scaled, and how long it took to run again, if that is known.
 pub type Restarts = BTreeMap<Timestamp, Option<SignedDuration>>;
 
@@ -40,6 +50,14 @@ pub fn trim(history: &mut ScalingHistory, now: Timestamp, settings: &Settings) {
     history.retain(|_, of_vertex| {
         *of_vertex = of_vertex.split_off(&from);
         keep_newest(of_vertex, settings.history_max_count);
+        !of_vertex.is_empty()
+    });
+}
+
+/// Drops the reasons of scalings that the history no longer has.
+pub fn trim_reasons(reasons: &mut Reasons, history: &ScalingHistory) {
+    reasons.retain(|id, of_vertex| {
+        of_vertex.retain(|at, _| history.get(id).is_some_and(|it| it.contains_key(at)));
         !of_vertex.is_empty()
     });
 }

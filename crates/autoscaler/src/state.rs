@@ -22,6 +22,8 @@ pub const LENGTH_MAX: usize = 1_000_000;
 const TEXT_MAX: u64 = 20 << 20;
 
 const HISTORY: &str = "scalingHistory";
+/// Of this program alone; the Java operator leaves it as it is.
+const REASONS: &str = "scalingReasons";
 const TRACKING: &str = "scalingTracking";
 const SAMPLES: &str = "collectedMetrics";
 const PARALLELISM: &str = "parallelismOverrides";
@@ -95,7 +97,8 @@ pub fn is_due(
     settings: &Settings,
     now: Timestamp,
 ) -> bool {
-    let State { samples: _, scaling_history, restarts, overrides, config, delayed } = after;
+    let State { samples: _, scaling_history, reasons: _, restarts, overrides, config, delayed } =
+        after;
     let is_same = (scaling_history, restarts, overrides)
         == (&before.scaling_history, &before.restarts, &before.overrides)
         && (config, delayed) == (&before.config, &before.delayed);
@@ -117,7 +120,7 @@ pub fn read(data: &Data) -> Result<Stored, Unreadable> {
 /// If no decision is possible until someone has checked the data.
 pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
     // Damage in values that can be set aside is harmless; any other damaged value may say what is in force.
-    let is_aside = |key: &str| [HISTORY, TRACKING, SAMPLES, DELAYED].contains(&key);
+    let is_aside = |key: &str| [HISTORY, REASONS, TRACKING, SAMPLES, DELAYED].contains(&key);
     let in_force = damaged.iter().find(|(key, _)| !is_aside(key) && !key.ends_with(ASIDE));
     if let Some((key, reason)) = in_force {
         return Err(Unreadable::Damaged { key: key.clone(), reason: reason.clone() });
@@ -128,7 +131,7 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
     let state = &mut stored.state;
     state.overrides = read::parallelism(get(PARALLELISM)).map_err(in_force(PARALLELISM))?;
     state.config = read::config(get(CONFIG)).map_err(in_force(CONFIG))?;
-    let known = [HISTORY, TRACKING, SAMPLES, PARALLELISM, CONFIG, DELAYED];
+    let known = [HISTORY, REASONS, TRACKING, SAMPLES, PARALLELISM, CONFIG, DELAYED];
     let others = data.iter().filter(|(key, _)| !known.contains(&key.as_str()));
     stored.kept = others.map(|(key, value)| (key.clone(), value.clone())).collect();
     let read_or_aside = [
@@ -137,6 +140,7 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
             read::history(get(HISTORY))
                 .map(|scaling_history| stored.state.scaling_history = scaling_history),
         ),
+        (REASONS, read::reasons(get(REASONS)).map(|reasons| stored.state.reasons = reasons)),
         (TRACKING, read::tracking(get(TRACKING)).map(|of| stored.state.restarts = of)),
         (SAMPLES, read::samples(get(SAMPLES)).map(|samples| stored.state.samples = samples)),
         (DELAYED, read::delayed(get(DELAYED)).map(|delayed| stored.state.delayed = delayed)),
@@ -149,6 +153,7 @@ pub fn read_damaged(data: &Data, damaged: &Data) -> Result<Stored, Unreadable> {
         };
         match key {
             HISTORY => stored.state.scaling_history.clear(),
+            REASONS => stored.state.reasons.clear(),
             TRACKING => stored.state.restarts.clear(),
             SAMPLES => stored.state.samples.clear(),
             _ => stored.state.delayed.0.clear(),
@@ -183,7 +188,8 @@ pub fn take_over(data: &Data) -> Result<Stored, Unreadable> {
 /// # Errors
 /// If the rest alone is too large; then leave the stored data as it is.
 pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
-    let State { samples, scaling_history, restarts, overrides, config, delayed } = &stored.state;
+    let State { samples, scaling_history, reasons, restarts, overrides, config, delayed } =
+        &stored.state;
     let mut data = stored.kept.clone();
     let mut set = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -191,6 +197,7 @@ pub fn write(stored: &Stored) -> Result<Written, TooLarge> {
         }
     };
     set(HISTORY, write::history(scaling_history));
+    set(REASONS, write::reasons(reasons));
     set(TRACKING, write::tracking(restarts));
     set(PARALLELISM, write::parallelism(overrides));
     set(CONFIG, write::config(config));

@@ -90,6 +90,8 @@ pub struct Decision {
     pub target_rate: Option<Rate>,
     /// What it was expected to process afterwards.
     pub expected_rate: Option<Rate>,
+    /// The rule that decided, and its number; `None` for scalings by the Java operator.
+    pub rule: Option<String>,
     /// How long the job took to run again, formatted.
     pub restart: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `autoscaler history`: what was scaled, when, and based on which figures.
+//! `autoscaler history`: what was scaled, when, by which rule, and based on which figures.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -50,8 +50,19 @@ pub(in crate::cli) struct Entry {
     pub(in crate::cli) true_processing_rate: Number,
     pub(in crate::cli) target_data_rate: Number,
     pub(in crate::cli) expected_processing_rate: Number,
+    /// The rule that decided, and its result; `None` for scalings by the Java operator.
+    pub(in crate::cli) rule: Option<String>,
+    pub(in crate::cli) number: Option<Number>,
     /// Time until the job ran again, in seconds; `None` if unknown.
     pub(in crate::cli) restart_seconds: Option<f64>,
+}
+
+impl Entry {
+    /// Returns the rule that decided, with its result.
+    pub(in crate::cli) fn decided_by(&self) -> Option<String> {
+        let (rule, number) = self.rule.as_ref().zip(self.number.as_ref())?;
+        Some(format!("{rule}: {}", number::shown(number.0)))
+    }
 }
 
 /// Reads the history and prints it, oldest first.
@@ -87,7 +98,10 @@ pub(in crate::cli) fn entries(stored: &Stored) -> Vec<Entry> {
         .scaling_history
         .iter()
         .flat_map(|(id, history)| history.iter().map(move |(at, scaling)| (id, *at, scaling)))
-        .map(|(id, at, scaling)| Entry {
+        .map(|(id, at, scaling)| {
+            (id, at, scaling, state.reasons.get(id).and_then(|of| of.get(&at)))
+        })
+        .map(|(id, at, scaling, reason)| Entry {
             at,
             vertex: id.to_string(),
             from: scaling.current,
@@ -97,6 +111,8 @@ pub(in crate::cli) fn entries(stored: &Stored) -> Vec<Entry> {
             expected_processing_rate: Number(
                 scaling.figures.current(Metric::ExpectedProcessingRate),
             ),
+            rule: reason.map(|it| it.rule.clone()),
+            number: reason.map(|it| Number(it.number)),
             restart_seconds: state.restarts.get(&at).copied().flatten().map(|of| of.as_secs_f64()),
         })
         .collect();
@@ -118,10 +134,19 @@ fn render(entries: &[Entry]) -> String {
                 entry
                     .restart_seconds
                     .map_or_else(|| NONE.to_owned(), |seconds| format!("{seconds:.0}s")),
+                entry.decided_by().unwrap_or_else(|| NONE.to_owned()),
             ]
         })
         .collect();
-    let headers =
-        ["TIME", "VERTEX", "PARALLELISM", "TRUE RATE", "TARGET RATE", "EXPECTED RATE", "RESTART"];
+    let headers = [
+        "TIME",
+        "VERTEX",
+        "PARALLELISM",
+        "TRUE RATE",
+        "TARGET RATE",
+        "EXPECTED RATE",
+        "RESTART",
+        "DECIDED BY",
+    ];
     table::render(&headers, rows)
 }

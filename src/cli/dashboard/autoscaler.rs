@@ -220,6 +220,7 @@ fn now(of: &explain::Vertex) -> Now {
 
 fn decision(entry: history::Entry, name_of: impl Fn(&str) -> String) -> Decision {
     Decision {
+        rule: entry.decided_by().map(|rule| secret::hide_in(&rule)),
         at: entry.at.as_second(),
         vertex: name_of(&entry.vertex),
         from: entry.from,

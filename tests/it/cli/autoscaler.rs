@@ -7,7 +7,7 @@ use autoscaler::cycle::State;
 use autoscaler::delayed::{Delayed, Waiting};
 use autoscaler::metric::{Evaluated, Figures, Metric};
 use autoscaler::sample::Sample;
-use autoscaler::scaling_history::Scaling;
+use autoscaler::scaling_history::{Reason, Scaling};
 use autoscaler::state::{self, Stored};
 use config::memory::MemorySize;
 use expect_test::expect;
@@ -43,6 +43,8 @@ fn stored() -> BTreeMap<String, String> {
     let scaling = Scaling { current: 1, new: 4, figures };
     let scaled_at = "2026-01-01T01:00:00Z".parse().unwrap();
     state.scaling_history.insert(SOURCE.into(), [(scaled_at, scaling)].into());
+    let reason = Reason { rule: "computed parallelism".to_owned(), number: 4.0 };
+    state.reasons.insert(SOURCE.into(), [(scaled_at, reason)].into());
     state.overrides = [(SOURCE.into(), 4), (SINK.into(), 1)].into();
     for minute in 10..13 {
         let at = format!("2026-01-01T01:{minute}:00Z").parse().unwrap();
@@ -221,13 +223,13 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
     cluster.insert(config_map(&stored(), "u1"));
     let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
     expect![[r#"
-        TIME                   VERTEX                             PARALLELISM   TRUE RATE   TARGET RATE   EXPECTED RATE   RESTART
-        2026-01-01T01:00:00Z   20ba6b65f97481d5570070de90e4e791   1 -> 4        588.24      <none>        <none>          <none>
+        TIME                   VERTEX                             PARALLELISM   TRUE RATE   TARGET RATE   EXPECTED RATE   RESTART   DECIDED BY
+        2026-01-01T01:00:00Z   20ba6b65f97481d5570070de90e4e791   1 -> 4        588.24      <none>        <none>          <none>    computed parallelism: 4.00
     "#]]
     .assert_eq(&ran.output);
     let ran = run(&cluster, None, "autoscaler history orders -o json").await.succeeded();
     let told: Value = serde_json::from_str(&ran.output).unwrap();
-    expect![[r#"{"at":"2026-01-01T01:00:00Z","vertex":"20ba6b65f97481d5570070de90e4e791","from":1,"to":4,"trueProcessingRate":588.235,"targetDataRate":null,"expectedProcessingRate":null,"restartSeconds":null}"#]]
+    expect![[r#"{"at":"2026-01-01T01:00:00Z","vertex":"20ba6b65f97481d5570070de90e4e791","from":1,"to":4,"trueProcessingRate":588.235,"targetDataRate":null,"expectedProcessingRate":null,"rule":"computed parallelism","number":4.0,"restartSeconds":null}"#]]
     .assert_eq(&told["scalings"][0].to_string());
 }
 

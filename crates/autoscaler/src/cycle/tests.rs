@@ -167,6 +167,8 @@ fn a_decision_is_recorded_and_told() {
     assert_eq!((scaling.current, scaling.new), (1, 3));
     assert_eq!(scaling.figures.current(Metric::ExpectedProcessingRate), 300.0);
     assert_eq!(scaling.figures.current(Metric::RecommendedParallelism), 3.0);
+    let reason = Reason { rule: "computed parallelism".to_owned(), number: 3.0 };
+    assert_eq!(cycle.state.reasons, [("source".into(), [(at(60), reason)].into())].into());
     let events: Vec<_> = cycle.events.iter().map(|event| event.reason).collect();
     assert_eq!(events, ["ScalingReport"]);
 }

@@ -38,7 +38,12 @@ fn section_7_the_past_is_limited_by_age_and_count() {
         ("gone".into(), of(&[0, 1])),
     ]
     .into();
+    let reason = Reason { rule: "computed parallelism".to_owned(), number: 2.0 };
+    let of = |hours: &[i64]| hours.iter().map(|hour| (at(*hour), reason.clone())).collect();
+    let mut reasons: Reasons = [("many".into(), of(&[10, 13])), ("gone".into(), of(&[0]))].into();
     trim(&mut history, at(29), &settings(&[]));
+    trim_reasons(&mut reasons, &history);
+    assert_eq!(reasons, [("many".into(), of(&[13]))].into());
     assert_eq!(hours(history.get(&"many".into())), [11, 12, 13]);
     // A day ago is not too old.
     assert_eq!(hours(history.get(&"old".into())), [5, 6]);

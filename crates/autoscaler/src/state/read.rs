@@ -11,7 +11,7 @@ use crate::delayed::{Delayed, Recommended, Waiting};
 use crate::memory::check;
 use crate::metric::{Evaluated, Figures, Metric, Values};
 use crate::sample::Sample;
-use crate::scaling_history::{Restarts, Scaling, ScalingHistory};
+use crate::scaling_history::{Reason, Reasons, Restarts, Scaling, ScalingHistory};
 use crate::topology::VertexId;
 use crate::window::Samples;
 use config::structure::split_map;
@@ -35,6 +35,13 @@ struct ScalingText {
 struct EvaluatedText {
     current: Text,
     average: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReasonText {
+    rule: Text,
+    number: Text,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +139,20 @@ pub(super) fn history(value: &str) -> Result<ScalingHistory, String> {
         .map(|(id, scalings)| {
             let scalings = scalings.into_iter().map(scaling).collect::<Result<_, String>>()?;
             Ok((vertex(&id)?, scalings))
+        })
+        .collect()
+}
+
+pub(super) fn reasons(value: &str) -> Result<Reasons, String> {
+    let vertices: Option<BTreeMap<Text, BTreeMap<Text, ReasonText>>> = compressed(value)?;
+    let reason = |(time, ReasonText { rule, number }): (Text, ReasonText)| {
+        Ok((read_instant(&time)?, Reason { rule, number: read_double(&number)? }))
+    };
+    vertices
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(id, of)| {
+            Ok((vertex(&id)?, of.into_iter().map(reason).collect::<Result<_, String>>()?))
         })
         .collect()
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cycle::ConfigChanges;
 use crate::metric::{Evaluated, Figures, Metric, Values};
 use crate::sample::Sample;
-use crate::scaling_history::Scaling;
+use crate::scaling_history::{Reason, Scaling};
 
 const A: &str = "20ba6b65f97481d5570070de90e4e791";
 /// Only digits, which an id may be.
@@ -292,6 +292,29 @@ fn a_vertex_without_entries_comes_back() {
 }
 
 #[test]
+fn the_reason_of_a_scaling_is_stored_beside_what_the_java_operator_knows() {
+    let mut given = read(&stored()).unwrap();
+    let at = time("2023-11-14T22:14:20Z");
+    let reason = |rule: &str, number| Reason { rule: rule.to_owned(), number };
+    let rule = "decided by executor `a: \"b\"`";
+    given.state.reasons = [
+        (A.into(), [(at, reason("computed parallelism", 4.0))].into()),
+        (B.into(), [(at, reason(rule, f64::INFINITY))].into()),
+    ]
+    .into();
+    let mut data = write(&given).unwrap().data;
+    assert_eq!(read(&data), Ok(given));
+    let reasons = data.remove(REASONS).unwrap();
+    assert_eq!(data, stored());
+    // Without it, the operator only knows less about the past.
+    data.insert(REASONS.to_owned(), "{".to_owned());
+    let read = read(&data).unwrap();
+    assert_eq!((read.set_aside[0].key, read.state.reasons.len()), (REASONS, 0));
+    assert_eq!(read.state.overrides.len(), 2);
+    assert!(!reasons.is_empty());
+}
+
+#[test]
 fn of_what_is_damaged_history_is_set_aside_and_all_else_decides_nothing() {
     let data = stored();
     let damaged = |key: &str| Data::from([(key.to_owned(), "it is cut short".to_owned())]);
@@ -302,7 +325,8 @@ fn of_what_is_damaged_history_is_set_aside_and_all_else_decides_nothing() {
         assert_eq!(read.kept[&kept_as], data[key]);
         let aside = SetAside { key, kept_as, reason: "it is cut short".to_owned() };
         assert_eq!(read.set_aside, [aside]);
-        let State { samples, scaling_history, restarts, overrides, config, delayed } = &read.state;
+        let State { samples, scaling_history, restarts, overrides, config, delayed, .. } =
+            &read.state;
         assert_eq!((overrides, config), (&whole.state.overrides, &whole.state.config));
         let lengths = [samples.len(), scaling_history.len(), restarts.len(), delayed.0.len()];
         assert_eq!(lengths.iter().filter(|length| **length == 0).count(), 1, "{key}: {lengths:?}");

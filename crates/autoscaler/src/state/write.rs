@@ -8,7 +8,7 @@ use crate::cycle::ConfigChanges;
 use crate::delayed::Delayed;
 use crate::metric::Metric;
 use crate::sample::Sample;
-use crate::scaling_history::{Restarts, ScalingHistory};
+use crate::scaling_history::{Reason, Reasons, Restarts, ScalingHistory};
 use crate::topology::VertexId;
 use config::structure::join_map;
 
@@ -51,6 +51,22 @@ pub(super) fn history(history: &ScalingHistory) -> Option<String> {
                 yaml.line(8, format_args!("current: {}", double(evaluated.current)));
                 yaml.line(8, format_args!("average: {}", double(evaluated.average)));
             }
+        }
+    }
+    Some(compress(&yaml.0))
+}
+
+pub(super) fn reasons(reasons: &Reasons) -> Option<String> {
+    if reasons.is_empty() {
+        return None;
+    }
+    let mut yaml = Yaml::new();
+    for (id, of_vertex) in reasons {
+        yaml.open(0, id.as_str(), of_vertex.is_empty());
+        for (time, Reason { rule, number }) in of_vertex {
+            yaml.open(2, &instant(*time), false);
+            yaml.line(4, format_args!("rule: {}", quoted(rule)));
+            yaml.line(4, format_args!("number: {}", double(*number)));
         }
     }
     Some(compress(&yaml.0))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ::autoscaler::cycle::State;
 use ::autoscaler::metric::{Evaluated, Figures, Metric, Values};
 use ::autoscaler::sample::Sample;
-use ::autoscaler::scaling_history::Scaling;
+use ::autoscaler::scaling_history::{Reason, Scaling};
 use ::autoscaler::state::{self, Stored};
 use jiff::{SignedDuration, Timestamp};
 
@@ -45,6 +45,9 @@ fn stored() -> BTreeMap<String, String> {
         figures.set(Metric::ExpectedProcessingRate, Evaluated::of(load * 1.2));
         let history = state.scaling_history.entry(vertex.into()).or_default();
         history.insert(ago(minutes), Scaling { current, new, figures });
+        let rule = "computed parallelism".to_owned();
+        let reasons = state.reasons.entry(vertex.into()).or_default();
+        reasons.insert(ago(minutes), Reason { rule, number: f64::from(new) });
     }
     let times = state.scaling_history.values().flat_map(|history| history.keys().copied());
     let took = Some(SignedDuration::from_secs(41));

@@ -114,6 +114,7 @@ fn table(place: Place<'_>, vertices: &[Vertex]) -> Markup {
 fn decisions(place: Place<'_>, decisions: &Decisions) -> Markup {
     let by_vertex = decisions.by_vertex();
     let words = |rate: &Option<Rate>| rate.as_ref().map(|it| it.words.clone()).unwrap_or_default();
+    let has_rules = decisions.newest().iter().any(|it| it.rule.is_some());
     html! {
         @if by_vertex.is_empty() { p.unread { "Nothing has been scaled yet." } }
         div.charts {
@@ -127,11 +128,12 @@ fn decisions(place: Place<'_>, decisions: &Decisions) -> Markup {
                         th scope="col" { "Vertex" }
                         th scope="col" { "Age" }
                         @for title in ["Parallelism", "True rate", "Target rate", "Expected rate", "Restart"] { th.number scope="col" { (title) } }
+                        @if has_rules { th scope="col" { "Rule" } }
                     }
                 }
                 tbody {
                     @for it in decisions.newest() {
-                        @let Decision { at, vertex, from, to, true_rate, target_rate, expected_rate, restart } = it;
+                        @let Decision { at, vertex, from, to, true_rate, target_rate, expected_rate, rule, restart } = it;
                         tr {
                             th.path scope="row" { (vertex) }
                             td { (time(place, Some(*at))) " " span.at { (exact(*at)) } }
@@ -140,6 +142,7 @@ fn decisions(place: Place<'_>, decisions: &Decisions) -> Markup {
                             td.number data-name="target rate" { (words(target_rate)) }
                             td.number data-name="expected rate" { (words(expected_rate)) }
                             td.number data-name=[restart.as_ref().map(|_| "restart")] { (text(restart.as_deref())) }
+                            @if has_rules { td.path data-name=[rule.as_ref().map(|_| "rule")] { (text(rule.as_deref())) } }
                         }
                     }
                 }
@@ -182,6 +185,7 @@ mod tests {
             from: 1,
             to: 4,
             true_rate: Some(rate),
+            rule: Some("computed parallelism: 4.00".to_owned()),
             restart: Some("12s".to_owned()),
             ..Decision::default()
         };
@@ -214,6 +218,7 @@ mod tests {
             "<path class=\"steps\"",
             "<td class=\"number\" data-name=\"parallelism\">1 → 4</td><td class=\"number\" data-name=\"true rate\">588.24</td>",
             "data-name=\"restart\">12s</td>",
+            "<td class=\"path\" data-name=\"rule\">computed parallelism: 4.00</td>",
         ] {
             assert!(page.contains(told), "{told}: {page}");
         }
