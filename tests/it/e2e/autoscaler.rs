@@ -80,7 +80,8 @@ mod long {
         set_load(&cluster, LOW);
         cluster.until("scaled down", |cluster| cluster.parallelisms() == [1, 1]);
         tell("scaled down", &cluster);
-        cluster.flink(&["autoscaler", "history", JOB]);
+        let history = cluster.flink(&["autoscaler", "history", JOB]);
+        assert!(history.contains(": 1.00"), "with the rule and its number: {history}");
         cluster.flink(&["autoscaler", "explain", JOB]);
         assert!(is(&cluster.observed(), "lifecycleState", "STABLE"));
         cluster.delete_between_changes();
