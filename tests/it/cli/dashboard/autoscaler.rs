@@ -44,10 +44,11 @@ fn stored() -> BTreeMap<String, String> {
         figures.set(Metric::TargetDataRate, Evaluated::average(load));
         figures.set(Metric::ExpectedProcessingRate, Evaluated::of(load * 1.2));
         let history = state.scaling_history.entry(vertex.into()).or_default();
-        history.insert(ago(minutes), Scaling { current, new, figures });
+        let at = ago(minutes);
+        history.insert(at, Scaling { current, new, figures });
         let rule = "computed parallelism".to_owned();
         let reasons = state.reasons.entry(vertex.into()).or_default();
-        reasons.insert(ago(minutes), Reason { rule, number: f64::from(new) });
+        reasons.insert(at, Reason { rule, number: f64::from(new) });
     }
     let times = state.scaling_history.values().flat_map(|history| history.keys().copied());
     let took = Some(SignedDuration::from_secs(41));
@@ -87,6 +88,7 @@ async fn decisions_are_shown_and_what_would_be_decided_now() {
         "data-name=\"parallelism\">4 → 3</td>",
         "data-name=\"target rate\">11600.00</td>",
         "data-name=\"restart\">41s</td>",
+        "data-name=\"rule\">computed parallelism: 3.00</td>",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
