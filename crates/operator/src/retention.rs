@@ -48,7 +48,7 @@ async fn tidy(
     if !is_watched() {
         return Ok(());
     }
-    let scope = namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace);
+    let scope = Scope::from(namespace.as_deref());
     let inventory = leftovers::inventory(&context.client, scope).await?;
     let rules = Rules { now: Timestamp::now(), age_min, includes_state: false };
     let findings = garbage(&inventory, &rules);

@@ -97,9 +97,10 @@ pub(in crate::cli) fn entries(stored: &Stored) -> Vec<Entry> {
     let mut entries: Vec<Entry> = state
         .scaling_history
         .iter()
-        .flat_map(|(id, history)| history.iter().map(move |(at, scaling)| (id, *at, scaling)))
-        .map(|(id, at, scaling)| {
-            (id, at, scaling, state.reasons.get(id).and_then(|of| of.get(&at)))
+        .flat_map(|(id, history)| {
+            let reasons = state.reasons.get(id);
+            let reason = move |at| reasons.and_then(|of| of.get(at));
+            history.iter().map(move |(at, scaling)| (id, *at, scaling, reason(at)))
         })
         .map(|(id, at, scaling, reason)| Entry {
             at,

@@ -15,9 +15,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::answers::Console;
 use super::live::Page;
-use super::resource::{Reader, within};
+use super::resource::{Reader, Subject, within};
 use super::spans;
-use crate::cli::deployment::Deployment;
 use crate::cli::logs::MAIN_CONTAINER;
 use crate::cli::logs::level::{Filter, Level};
 use crate::cli::logs::reading::{Message, Readers, Wanted, is_pending};
@@ -128,9 +127,10 @@ impl Page for Logs {
 
 /// Finds the pods of a resource, or the reason why they are unknown; `None` if there is no such resource.
 async fn find(reader: &Reader, key: &Key, choice: &Choice) -> Part<Option<Part<Found>>> {
-    let _turn = reader.turn().await?;
-    let Some(object) = reader.object(key).await? else { return Ok(None) };
-    Ok(Some(within(Box::pin(found(reader, key, choice, &object))).await))
+    let read = reader.look(key, async |subject| {
+        subject.within(Box::pin(found(reader, key, choice, subject))).await
+    });
+    Ok(read.await?.map(|(_, found)| found))
 }
 
 /// Finds the pods: of a session job, those of its cluster; of a blue/green deployment, those of the serving colour.
@@ -138,11 +138,10 @@ async fn found(
     reader: &Reader,
     key: &Key,
     choice: &Choice,
-    object: &Deployment,
+    Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Found> {
-    let connection = reader.connection(&key.namespace);
-    let cluster = match deployment::serving(&connection, object).await? {
-        Some(serving) => deployment::cluster_of(&connection, &serving).await?,
+    let cluster = match deployment::serving(connection, object).await? {
+        Some(serving) => deployment::cluster_of(connection, &serving).await?,
         None => object.clone(),
     };
     let present = if cluster.is_blue_green() {
@@ -159,7 +158,7 @@ async fn found(
     let all = all.collect::<Vec<_>>();
     let mut nothing = None;
     if present.iter().all(is_pending) {
-        let told = reader.told(&connection, key, object).await.ok();
+        let told = reader.told(connection, key, object).await.ok();
         let (why, evidence) = told.map(|it| (it.what, it.evidence)).unwrap_or_default();
         let (why, evidence) = (secret::hide_in(&why), secret::hide_in(&evidence));
         nothing = Some(Nothing { phase: wait::phase(&cluster), why, evidence });

@@ -17,6 +17,7 @@ use super::resource::PART_TIME_MAX;
 
 /// Maximum age of lists of the whole cluster, which are long and seldom change. They tell which operators run.
 const CLUSTER_LIST_AGE_MAX: Duration = Duration::from_secs(30);
+
 /// Answers that requests share.
 #[derive(Default)]
 struct Answers(Mutex<BTreeMap<String, Asked>>);

@@ -96,7 +96,7 @@ pub(super) struct What {
 
 impl What {
     pub(super) fn scope(&self) -> Scope<'_> {
-        self.namespace.as_deref().map_or(Scope::AllNamespaces, Scope::Namespace)
+        self.namespace.as_deref().into()
     }
 
     /// Starts a watch of each kind.

@@ -31,6 +31,13 @@ pub enum Scope<'a> {
     AllNamespaces,
 }
 
+impl<'a> From<Option<&'a str>> for Scope<'a> {
+    /// `None` is all namespaces.
+    fn from(namespace: Option<&'a str>) -> Self {
+        namespace.map_or(Self::AllNamespaces, Self::Namespace)
+    }
+}
+
 impl Scope<'_> {
     /// Returns the API of the kind in this scope.
     pub fn api<K>(self, client: &Client) -> Api<K>

@@ -94,7 +94,7 @@ async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>
     let scopes = if kept.is_watched() { own } else { reach(namespace, context) };
     let mut all = Vec::new();
     for scope in scopes {
-        let scope = scope_of(scope.as_deref());
+        let scope = Scope::from(scope.as_deref());
         let listed = read::list::<Guarded<K>>(&context.client, scope, None).await;
         let listed = read::or_none::<K, _>(&context.client, listed).await;
         all.extend(listed.map_err(|error| tell(&error))?);
@@ -127,15 +127,11 @@ fn reach(namespace: &str, context: &Context) -> Vec<Option<String>> {
     all
 }
 
-fn scope_of(namespace: Option<&str>) -> Scope<'_> {
-    namespace.map_or(Scope::AllNamespaces, Scope::Namespace)
-}
-
 /// Returns the text of blue/green deployments: what they name is found in it, in whatever field an operator has put it.
 async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, String> {
     let mut all = Vec::new();
     for scope in reach(namespace, context) {
-        let scope = scope_of(scope.as_deref());
+        let scope = Scope::from(scope.as_deref());
         let listed =
             read::list_values::<FlinkBlueGreenDeployment>(&context.client, scope, None).await;
         let listed = read::or_none::<FlinkBlueGreenDeployment, _>(&context.client, listed).await;
