@@ -59,7 +59,9 @@ struct Name {
 #[command(after_help = "\
 Examples:
   kubectl flink sandbox up --install
-  kubectl flink sandbox up --name ci --control-plane-only")]
+  kubectl flink sandbox up --name ci --control-plane-only
+  kubectl flink sandbox up --install --no-start")]
+#[allow(clippy::struct_excessive_bools, reason = "flags")]
 struct UpArgs {
     #[command(flatten)]
     name: Name,
@@ -70,6 +72,10 @@ struct UpArgs {
     /// Install missing tools: Debian packages with apt-get, Go with pip
     #[arg(long)]
     install: bool,
+    /// Start nothing: only install missing tools and build the components, as for an image of a CI
+    /// machine
+    #[arg(long, conflicts_with_all = ["switch_context", "output"])]
+    no_start: bool,
     /// Make the sandbox the current context, even if another one is
     #[arg(long)]
     switch_context: bool,
@@ -198,6 +204,11 @@ async fn up(args: UpArgs, global: &Global, printer: &Printer) -> anyhow::Result<
         timeout: args.timeout,
     };
     let lines = |line: &str| printer.note(line);
+    if args.no_start {
+        up::prepare(&options, &progress(printer, &lines)).await.map_err(failure)?;
+        printer.note("everything that a sandbox needs is here");
+        return Ok(());
+    }
     let running = up::up(&options, &progress(printer, &lines)).await.map_err(failure)?;
     if print_value(args.output, &running, printer)? {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Requirements of the machine, all reported at once, and installed if requested.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
@@ -46,8 +46,12 @@ const FLINK_IMAGE: [(&str, &str); 6] = [
 const NETWORK_PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 /// First Go minor version that understands the module's requirements and can download a newer one by itself.
 const GO_MINOR_MIN: u32 = 21;
-/// Time limit for installing packages.
-const INSTALL: Duration = Duration::from_mins(15);
+/// Time limit for installing packages, including [`LOCK_WAIT`].
+const INSTALL: Duration = Duration::from_mins(25);
+/// How long apt-get waits for another process that installs packages.
+const LOCK_WAIT: Duration = Duration::from_mins(10);
+/// Interval of asking again for a lock that apt-get itself does not wait for.
+const LOCK_RETRY: Duration = Duration::from_secs(2);
 
 /// Missing requirements, by how to get them.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -227,10 +231,31 @@ async fn install_all(lack: &Lack, progress: &Progress<'_>) -> Result<(), Error> 
     Ok(())
 }
 
-async fn apt_get(arguments: &[&str], log: &Path, each_line: impl FnMut(&str)) -> Result<(), Error> {
-    let mut command = program("apt-get");
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    run_logged(&mut command, INSTALL, log, each_line).await
+/// Runs apt-get, also while another process installs packages.
+///
+/// By itself it waits for dpkg's lock only if it is told to, and never for those of the package lists and downloads.
+async fn apt_get(
+    arguments: &[&str],
+    log: &Path,
+    mut each_line: impl FnMut(&str),
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        let mut command = program("apt-get");
+        command.arg("-o").arg(format!("DPkg::Lock::Timeout={}", LOCK_WAIT.as_secs()));
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        let mut is_locked = false;
+        let ended = run_logged(&mut command, INSTALL, log, |line| {
+            is_locked |= line.starts_with("E: Could not get lock");
+            each_line(line);
+        });
+        match ended.await {
+            Err(_) if is_locked && begun.elapsed() < LOCK_WAIT => {
+                tokio::time::sleep(LOCK_RETRY).await;
+            }
+            ended => return ended,
+        }
+    }
 }
 
 async fn install_go(progress: &Progress<'_>) -> Result<(), Error> {

@@ -57,14 +57,23 @@ pub struct Running {
     pub was_running: bool,
 }
 
-/// Brings the instance up and returns when it is ready for use.
-pub async fn up(options: &Options, progress: &Progress<'_>) -> Result<Running, Error> {
-    let folder = Folder::of(&options.name)?;
+/// Installs missing tools if requested, and builds the programs, so that the next start takes seconds.
+pub async fn prepare(options: &Options, progress: &Progress<'_>) -> Result<(), Error> {
+    programs(options, progress).await.map(drop)
+}
+
+async fn programs(options: &Options, progress: &Progress<'_>) -> Result<Programs, Error> {
     let programs = Programs::locate()?;
     let purpose = if options.control_plane_only { Purpose::ControlPlane } else { Purpose::Cluster };
     check(purpose, !programs.are_built(), options.install, progress).await?;
     programs.build(progress).await?;
+    Ok(programs)
+}
 
+/// Brings the instance up and returns when it is ready for use.
+pub async fn up(options: &Options, progress: &Progress<'_>) -> Result<Running, Error> {
+    let folder = Folder::of(&options.name)?;
+    let programs = programs(options, progress).await?;
     let _lock = folder.lock().await?;
     let instance = if let Some(instance) = usable(&folder, options)? {
         instance
