@@ -1,13 +1,18 @@
-#!/bin/sh
-# Run the tests of `make test`, with `fast` those of `make test-fast`, with `all` those of `make test-all`, and print how long
-# each part took.
+#!/usr/bin/env bash
+# Run the tests of `make test`, with `fast` those of `make test-fast`, with `all` those of `make test-all`. At the end print how
+# long each part took, and which failed.
 #
 #   tests/all.sh [fast|all]
-set -eu
 cd "$(dirname "$0")/.."
 rm -rf target/tmp/seconds
 . tests/phases.sh
-trap slowest EXIT
+finish() {
+    status=$?
+    trap - EXIT ERR
+    outcome || [ "$status" -ne 0 ] || status=1
+    exit "$status"
+}
+trap finish EXIT
 trap 'exit 130' INT TERM
 cargo=${CARGO:-cargo}
 what=${1:-}
@@ -31,26 +36,30 @@ if [ "$what" != fast ]; then
     export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 fi
 
-phase "format" $cargo fmt --all --check
-phase "features" tests/features.sh
+attempt "format" "$cargo" fmt --all --check
+attempt "features" tests/features.sh
 tests/built.sh restore
-phase "build of the tests" $cargo test --workspace --locked --no-run
-phase "lints" $cargo clippy --workspace --locked --all-targets -- -D warnings
+# Nothing else can run if this fails.
+phase "build of the tests" "$cargo" test --workspace --locked --no-run
+attempt "lints" "$cargo" clippy --workspace --locked --all-targets -- -D warnings
 tests/built.sh keep
 # Many tests wait for a server or an operator they have started.
-phase "unit tests, simulations, explorations, command line" env RUST_TEST_THREADS=8 $cargo test --workspace --locked
+attempt "unit tests, simulations, explorations, command line" env RUST_TEST_THREADS=8 "$cargo" test --workspace --locked --no-fail-fast
 if [ -n "$what" ]; then
-    phase "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
-        $cargo doc --workspace --locked --no-deps --document-private-items
-    if $cargo deny --version >/dev/null 2>&1; then
-        phase "dependencies" $cargo deny --locked check bans licenses sources
+    attempt "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
+        "$cargo" doc --workspace --locked --no-deps --document-private-items
+    if "$cargo" deny --version >/dev/null 2>&1; then
+        attempt "dependencies" "$cargo" deny --locked check bans licenses sources
     else
         echo "cargo-deny is not installed: deny.toml is not checked"
     fi
 fi
 if [ "$what" = fast ]; then exit 0; fi
+# Before the scripts that need them run side by side.
+attempt "tools" tests/tools.sh
 together tests/artifacts.sh tests/browser.sh tests/stores.sh tests/helm.sh tests/monitoring.sh
-tests/cluster.sh ${what:+"$what"}
+attempt "tests/cluster.sh" tests/cluster.sh ${what:+"$what"}
 if [ "$what" = all ]; then
-    phase "mutations" tests/mutations.sh
+    attempt "tests/bare.sh" tests/bare.sh
+    attempt "mutations" tests/mutations.sh
 fi

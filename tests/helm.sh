@@ -1,10 +1,11 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Compare the objects of the Helm chart with those of `kubectl flink operator install`.
 #
-# Needs Go, unless HELM names the program.
-set -eu
+# Builds Helm once, with Go, unless HELM names the program.
 cd "$(dirname "$0")/.."
-HELM=$(tests/helm-program.sh)
+. tests/strict.sh
+set_up helm
+HELM=${HELM:-$(tests/tools.sh helm)/helm}
 export HELM
 cargo build --locked
 helm/package.sh

@@ -2,20 +2,12 @@
 # Run the KDC of a Kerberos realm, EXAMPLE.COM, with its files in FOLDER.
 #
 #   tests/kdc.sh FOLDER ADDRESS:PORT PRINCIPAL…
-#   tests/kdc.sh                     only installs what it needs
 #
 # FOLDER gets krb5.conf, kdc.log, and a keytab NAME.keytab for each principal NAME or NAME/HOST. It runs until it is killed.
 #
-# Needs MIT's KDC; as root, installs its Debian packages.
+# Needs MIT's KDC: tests/tools.sh kerberos
 set -eu
 PATH=$PATH:/usr/sbin
-if ! command -v krb5kdc >/dev/null || ! command -v kadmin.local >/dev/null; then
-    export DEBIAN_FRONTEND=noninteractive
-    set_up() { apt-get install --yes --no-install-recommends krb5-kdc krb5-admin-server >&2; }
-    # The package lists may be old, or missing.
-    set_up || { apt-get update >&2 && set_up; }
-fi
-[ $# -gt 0 ] || exit 0
 folder=$1
 address=$2
 shift 2

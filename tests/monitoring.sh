@@ -1,11 +1,11 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Let a real Prometheus scrape the operator, and run every query of examples/monitoring.
 #
-# Uses an API server from `kubectl flink sandbox up --control-plane-only`, and bench/flinkworld instead of Flink. Needs root on
-# Linux, Go and Python. Prometheus is Debian's package, unpacked into the cache folder and not installed, unless PROMETHEUS
-# names a folder with `prometheus` and `promtool`.
-set -eu
+# Uses an API server from `kubectl flink sandbox up --control-plane-only`, and bench/flinkworld instead of Flink. Needs Linux,
+# Go and Python. PROMETHEUS names a folder with `prometheus` and `promtool` that is used instead of Debian's.
 cd "$(dirname "$0")/.."
+. tests/strict.sh
+set_up prometheus sandbox
 . tests/servers.sh
 sandbox=monitoring-$$
 program=$PWD/target/debug/kubectl-flink
@@ -20,19 +20,7 @@ clean_up() {
     "$program" sandbox down --name "$sandbox" >/dev/null 2>&1 || status=1
 }
 
-if [ -z "${PROMETHEUS:-}" ]; then
-    cache=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink/prometheus
-    PROMETHEUS=$cache/usr/bin
-    if [ ! -x "$PROMETHEUS/promtool" ]; then
-        new=$(mktemp -d)
-        (cd "$new" && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; })
-        dpkg-deb -x "$new"/prometheus_*.deb "$new/x"
-        mkdir -p "$(dirname "$cache")"
-        rm -rf "$cache"
-        mv "$new/x" "$cache"
-        rm -rf "$new"
-    fi
-fi
+PROMETHEUS=${PROMETHEUS:-$(tests/tools.sh prometheus)}
 
 # First, before anything is started: what the files alone can show.
 "$PROMETHEUS/promtool" check rules examples/monitoring/alerts.yaml

@@ -1,11 +1,17 @@
-# Measures each phase and each test. To be sourced by a script that runs in the project's folder.
+# Measures each phase and each test, and remembers what failed. To be sourced by bash in the project's folder.
 #
-#   phase NAME COMMAND…  runs a phase, then prints its seconds and how busy the machine was
-#   together SCRIPT…     runs phases in parallel, then prints the output of each
-#   slowest              prints the time of each phase, and the ten slowest tests
+#   phase NAME COMMAND…    runs a phase, then prints its seconds and how busy the machine was
+#   attempt NAME COMMAND…  the same, but goes on with the next phase if this one fails, and sets $failed_phases
+#   together SCRIPT…       attempts phases in parallel, then prints the output of each
+#   outcome                prints the seconds of each phase and of the ten slowest tests, then each failed phase with the lines that
+#                          failed; fails if a phase has
+. tests/strict.sh
 KUBECTL_FLINK_TEST_SECONDS=${KUBECTL_FLINK_TEST_SECONDS:-$PWD/target/tmp/seconds}
 export KUBECTL_FLINK_TEST_SECONDS
 mkdir -p "$KUBECTL_FLINK_TEST_SECONDS"
+failed_phases=
+# The output is piped into a file, too, which hides a terminal from Cargo.
+if [ -t 1 ] && [ "${CARGO_TERM_COLOR:-auto}" = auto ]; then export CARGO_TERM_COLOR=always; fi
 
 # Print `BUSY IDLE`: hundredths of a second that all CPUs have been busy or idle since the machine started.
 cpu() {
@@ -13,46 +19,76 @@ cpu() {
 }
 
 phase() {
-    phase_name=$1
+    local name=$1 start status=0 before busy seconds log failed
     shift
-    echo "== $phase_name"
-    phase_start=$(date +%s)
-    phase_cpu=$(cpu)
+    log=$KUBECTL_FLINK_TEST_SECONDS/$(echo "$name" | tr -c 'A-Za-z0-9.\n' _).log
+    echo "== $name"
+    start=$(date +%s)
+    before=$(cpu)
+    failed=${KUBECTL_FLINK_TEST_FAILED:-$KUBECTL_FLINK_TEST_SECONDS/failed}
+    rm -f "$log.failed"
     # In a process of its own, so that its variables do not clash with these.
-    phase_status=0
-    ("$@") || phase_status=$?
-    phase_seconds=$(($(date +%s) - phase_start))
+    (export KUBECTL_FLINK_TEST_FAILED="$log.failed" && "$@") 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+    seconds=$(($(date +%s) - start))
     # Empty without /proc.
-    phase_busy=$(echo "$phase_cpu $(cpu)" | awk 'NF == 4 && $3 + $4 > $1 + $2 {
+    busy=$(echo "$before $(cpu)" | awk 'NF == 4 && $3 + $4 > $1 + $2 {
         printf "%3.0f %%", 100 * ($3 - $1) / ($3 - $1 + $4 - $2)
     }')
-    echo "== $phase_name: $phase_seconds s"
-    printf '%6d s %s  %s\n' "$phase_seconds" "$phase_busy" "$phase_name" >>"$KUBECTL_FLINK_TEST_SECONDS/phases"
-    return "$phase_status"
+    echo "== $name: $seconds s"
+    printf '%6d s %s  %s\n' "$seconds" "$busy" "$name" >>"$KUBECTL_FLINK_TEST_SECONDS/phases"
+    # Written at once, as phases run in parallel. If phases within this one have failed, they are what failed.
+    if [ -e "$log.failed" ]; then
+        printf '%s\n' "$(cat "$log.failed")" >>"$failed"
+    elif [ "$status" -ne 0 ]; then
+        printf '%s\n' "$name$(failing_lines "$log" | sed 's/^/\n    /' | tr -s '\n')" >>"$failed"
+    fi
+    return "$status"
+}
+
+attempt() {
+    phase "$@" || failed_phases=1
+}
+
+# Print the lines of a phase's output that say what failed: failed tests and where they panicked, errors of Cargo and other
+# programs, failed commands of scripts; otherwise its last lines.
+failing_lines() {
+    local esc lines
+    esc=$(printf '\033')
+    lines=$(sed "s/$esc\[[0-9;]*m//g" "$1" | grep -E \
+        '^test .* FAILED$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)/[a-z/-]*\.sh:' \
+        | awk '!seen[$0]++ && n++ < 12' || true)
+    if [ -z "$lines" ]; then lines=$(tail -n 5 "$1"); fi
+    echo "$lines"
 }
 
 together() {
-    together_folder=$(mktemp -d)
-    together_status=0
-    for together_script; do
-        phase "$together_script" "$together_script" >"$together_folder/$(basename "$together_script")" 2>&1 &
-        eval "together_$(basename "$together_script" .sh)=$!"
+    local script folder pids=()
+    folder=$(mktemp -d)
+    for script; do
+        attempt "$script" "$script" >"$folder/$(basename "$script")" 2>&1 &
+        pids+=("$!")
     done
-    for together_script; do
-        eval "wait \$together_$(basename "$together_script" .sh)" || together_status=1
-        cat "$together_folder/$(basename "$together_script")"
+    for script; do
+        wait "${pids[0]}"
+        pids=("${pids[@]:1}")
+        cat "$folder/$(basename "$script")"
     done
-    rm -rf "$together_folder"
-    return "$together_status"
+    rm -rf "$folder"
 }
 
-slowest() {
+outcome() {
+    local seconds test result
     echo "== seconds and CPU usage of each phase"
-    cat "$KUBECTL_FLINK_TEST_SECONDS/phases"
+    cat "$KUBECTL_FLINK_TEST_SECONDS/phases" 2>/dev/null || true
     echo "== the ten slowest tests"
     # Lines such as `ok e2e::care::a_failed_job_is_started_again <41.203s>`.
-    cat "$KUBECTL_FLINK_TEST_SECONDS"/tests-* 2>/dev/null | sed -n 's/^\([a-z]*\) \(.*\) <\([0-9.]*\)s>$/\3 \2 \1/p' \
-        | sort -rn | head -n 10 | while read -r seconds test outcome; do
-        printf '%8.1f s  %s%s\n' "$seconds" "$test" "$([ "$outcome" = ok ] || echo " ($outcome)")"
+    { cat "$KUBECTL_FLINK_TEST_SECONDS"/tests-* 2>/dev/null || true; } | sed -n 's/^\([a-z]*\) \(.*\) <\([0-9.]*\)s>$/\3 \2 \1/p' \
+        | sort -rn | sed -n 1,10p | while read -r seconds test result; do
+        printf '%8.1f s  %s%s\n' "$seconds" "$test" "$([ "$result" = ok ] || echo " ($result)")"
     done
+    if [ -e "$KUBECTL_FLINK_TEST_SECONDS/failed" ]; then
+        echo "== failed phases, with the lines that failed; their whole output is in $KUBECTL_FLINK_TEST_SECONDS"
+        cat "$KUBECTL_FLINK_TEST_SECONDS/failed"
+        return 1
+    fi
 }

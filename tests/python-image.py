@@ -4,8 +4,8 @@
     tests/python-image.py BASE IMAGE
 
 BASE is an archive with a Flink image, as `kubectl flink sandbox flink-image` builds it from packages. IMAGE gets the same archive
-with one more layer: Debian's Python, `apache-flink` from PyPI, and examples/orders.py. Needs root on Debian, and installs a
-compiler and Python's headers and venv: some dependencies of apache-flink are only available as source code.
+with one more layer: Debian's Python, `apache-flink` from PyPI, and examples/orders.py. Needs root on Debian, and a compiler,
+Python's headers and venv (`tests/tools.sh pyflink`): some dependencies of apache-flink are only available as source code.
 """
 
 import hashlib
@@ -27,14 +27,6 @@ LIBRARIES = r"(lib)?python3|media-types$|lib(bz2|db5|expat|ffi|lzma|ncursesw|nsl
 
 def run(*words, **options):
     subprocess.run([str(word) for word in words], check=True, stdout=sys.stderr, **options)
-
-
-def install_missing():
-    packages = ["gcc", "libc6-dev", "python3-dev", "python3-venv"]
-    lacks = subprocess.run(["dpkg", "--status", *packages], capture_output=True).returncode != 0
-    if lacks:
-        run("apt-get", "update")
-        run("apt-get", "install", "--yes", "--no-install-recommends", *packages)
 
 
 def add_python(root, work):
@@ -66,7 +58,6 @@ def add_flink(root, version, work):
 
 
 def main(base, image):
-    install_missing()
     with tempfile.TemporaryDirectory() as folder, tarfile.open(base) as source, tarfile.open(image, "w") as target:
         folder = Path(folder)
         manifest = json.load(source.extractfile("manifest.json"))

@@ -1,10 +1,10 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Run the tests of the autoscaler's stores against a PostgreSQL and a MariaDB, both started here on free ports.
 #
-# Needs Debian's packages for both, and installs them if they are missing. The servers refuse to run as root, so as root each
-# one runs as its own user.
-set -eu
+# The servers refuse to run as root, so as root each one runs as its own user.
 cd "$(dirname "$0")/.."
+. tests/strict.sh
+set_up postgresql mariadb
 . tests/servers.sh
 chmod 755 "$folder"
 
@@ -14,21 +14,6 @@ of_postgres() {
         if [ -x "$program" ]; then echo "$program"; return 0; fi
     done
     command -v "$1" || true
-}
-
-# The package lists may be old, or missing.
-install() {
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install --yes --no-install-recommends "$@" >&2 \
-        || { apt-get update >&2 && apt-get install --yes --no-install-recommends "$@" >&2; }
-}
-
-install_missing() {
-    if [ -z "$(of_postgres initdb)" ]; then install postgresql; fi
-    # Only the programs: this script starts the server itself.
-    if ! command -v mariadbd >/dev/null || ! command -v mariadb >/dev/null; then
-        install mariadb-server-core mariadb-client-core
-    fi
 }
 
 # Replace the calling shell by a command, which runs as this user if the script runs as root. The user cannot write to root's
@@ -46,7 +31,6 @@ maria() {
     "$alone" mariadb --no-defaults --socket="$folder/maria/socket" --user=root "$@"
 }
 
-install_missing
 KUBECTL_FLINK_TEST_STORE_PASSWORD=$(head -c 12 /dev/urandom | od -An -tx1 | tr -d ' \n')
 # Characters with a special meaning in a URL.
 KUBECTL_FLINK_TEST_STORE_PASSWORD="p@:/%$KUBECTL_FLINK_TEST_STORE_PASSWORD"

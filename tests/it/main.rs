@@ -44,6 +44,7 @@ mod preconditions;
 mod refused;
 mod renamed_cluster;
 mod sbom;
+mod scripts;
 mod set_back;
 mod standalone;
 mod support;

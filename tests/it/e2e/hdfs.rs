@@ -82,7 +82,7 @@ struct Hdfs {
 
 impl Hdfs {
     fn start(cluster: &Cluster, kdc: &Kdc) -> Self {
-        let output = other(project().join("tests/stores/hadoop.sh")).output().unwrap();
+        let output = other(project().join("tests/tools.sh")).arg("hadoop").output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         let jars = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
         copy_client(&jars, &cluster.data().join("hadoop"));

@@ -21,7 +21,7 @@ const KEPT: [&str; 6] = [
     "XDG_CACHE_HOME",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    "KUBECTL_FLINK_TEST_STORES",
+    "KUBECTL_FLINK_TEST_TOOLS",
 ];
 
 /// Returns a command for `kubectl-flink`, as all tests start it.
