@@ -10,7 +10,6 @@ mod webhook;
 
 use std::net::UdpSocket;
 use std::path::Path;
-use std::time::Duration;
 
 use api::crd;
 use clients::cluster::crds as definitions;
@@ -23,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::support::api_client;
+use crate::support::patience::PATIENCE;
 
 /// Set once our definitions are installed, which all tests share.
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
@@ -98,5 +98,5 @@ async fn install(
     all: &[k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition],
 ) {
     definitions::apply(client, all, false).await.unwrap();
-    definitions::wait_until_established(client, all, Duration::from_secs(30)).await.unwrap();
+    definitions::wait_until_established(client, all, PATIENCE).await.unwrap();
 }

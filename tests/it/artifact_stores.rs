@@ -8,6 +8,8 @@ use clients::artifact::{Error, Fetched, Request, fetch};
 use config::FlinkConfig;
 use tempfile::TempDir;
 
+use crate::support::patience::BEYOND_PATIENCE;
+
 const PREFIX: &str = "kubernetes.operator.user.artifacts";
 
 /// Returns the variable that the script sets.
@@ -31,7 +33,7 @@ async fn fetch_as(
     let mut operator: FlinkConfig = [
         (format!("{PREFIX}.base.dir"), folder.path().to_str().unwrap()),
         (format!("{PREFIX}.allowed-schemes"), "s3;s3a;gs;abfs;abfss;hdfs"),
-        (format!("{PREFIX}.timeout"), "30 s"),
+        (format!("{PREFIX}.timeout"), BEYOND_PATIENCE),
     ]
     .into_iter()
     .collect();

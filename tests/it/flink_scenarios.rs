@@ -14,7 +14,7 @@ use api::{
 };
 use bytes::Bytes;
 use clients::flink::{
-    Client, Deadlines, Effect, Error,
+    Client, Effect, Error,
     checkpoints::{
         CheckpointKind, CheckpointStatistics, CheckpointStatus, Checkpoints, LastState, StatePoint,
     },
@@ -26,6 +26,7 @@ use clients::flink::{
 };
 
 use crate::support::fake_flink::FakeFlink;
+use crate::support::patience::{DEADLINES, PATIENCE};
 
 /// A job id that no cluster has.
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
@@ -48,7 +49,7 @@ async fn fake_flink_is_like_flink() {
         args: vec![],
         savepoints: "file:/savepoints".to_owned(),
     };
-    all(&Client::at(&fake.base_url(), Deadlines::default()).unwrap(), &submission).await;
+    all(&Client::at(&fake.base_url(), DEADLINES).unwrap(), &submission).await;
 }
 
 /// Runs every scenario, one after the other.
@@ -71,8 +72,25 @@ pub(crate) async fn all(client: &Client, submission: &Submission) {
     job_with_a_missing_savepoint_fails(client, submission).await;
 }
 
+/// Waits until `look` returns something.
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until Flink answers in the short time that it has for this.
+pub(crate) async fn until_up(client: &Client) {
+    until("it is up", async || client.is_up().await.then_some(())).await;
+}
+
 async fn cluster_facts(client: &Client) {
-    assert!(client.is_up().await);
+    until_up(client).await;
     assert!(!client.config().await.unwrap().flink_version.is_empty());
     assert!(client.overview().await.unwrap().slots_total > 0);
     let managers = client.taskmanagers().await.unwrap().taskmanagers;
@@ -153,15 +171,12 @@ async fn submitted_job_starts(
 }
 
 async fn wait_for(client: &Client, job_id: &str, wanted: JobStatusState) {
-    for _ in 0..600 {
+    let is_so = async || {
         let jobs = client.jobs_overview().await.unwrap();
         let state = jobs.find(job_id).unwrap().effective_state();
-        if state == JobState::Known(wanted) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("job {job_id} did not become {wanted:?}");
+        (state == JobState::Known(wanted)).then_some(())
+    };
+    until(&format!("job {job_id} becomes {wanted:?}"), is_so).await;
 }
 
 async fn statistics(client: &Client, job_id: &str) -> CheckpointStatistics {
@@ -179,26 +194,20 @@ async fn final_statistics(client: &Client, job_id: &str) -> CheckpointStatistics
 }
 
 async fn last_state_point(client: &Client, job_id: &str) -> StatePoint {
-    for _ in 0..200 {
-        if let LastState::At(point) = statistics(client, job_id).await.last_state() {
-            return point;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("job {job_id} has no checkpoint");
+    let find = async || match statistics(client, job_id).await.last_state() {
+        LastState::At(point) => Some(point),
+        _ => None,
+    };
+    until(&format!("job {job_id} has a checkpoint"), find).await
 }
 
 async fn running_job(client: &Client, job_id: &str) {
-    let mut details = client.job(job_id).await.unwrap();
     // These are also cached for some seconds.
-    for _ in 0..200 {
-        if details.state == JobState::Known(JobStatusState::Running) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        details = client.job(job_id).await.unwrap();
-    }
-    assert_eq!(details.state, JobState::Known(JobStatusState::Running));
+    let find = async || {
+        let details = client.job(job_id).await.unwrap();
+        (details.state == JobState::Known(JobStatusState::Running)).then_some(details)
+    };
+    let details = until("the details say that it runs", find).await;
     assert_eq!(details.vertices.len(), details.plan.nodes.len());
     assert!(details.start_time.is_some() && details.end_time.is_none());
     assert!(client.exceptions(job_id, 5).await.unwrap().entries.is_empty());
@@ -220,8 +229,8 @@ async fn running_job(client: &Client, job_id: &str) {
 /// Cached statistics report at once that a newer checkpoint replaced their newest.
 async fn replaced_checkpoint(client: &Client, job_id: &str) {
     // The fake caches statistics so briefly that only the next request finds them older.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while Instant::now() < deadline {
+    let start = Instant::now();
+    loop {
         if let LastState::Discarded { checkpoint_id, .. } =
             statistics(client, job_id).await.last_state()
         {
@@ -231,9 +240,10 @@ async fn replaced_checkpoint(client: &Client, job_id: &str) {
             assert!(point.checkpoint_id > checkpoint_id, "{point:?}, not {checkpoint_id}");
             return;
         }
+        let is_over = start.elapsed() > PATIENCE;
+        assert!(!is_over, "no statistics of job {job_id} were older than a checkpoint");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    panic!("no statistics of job {job_id} were older than a checkpoint");
 }
 
 fn savepoint_request(directory: &str) -> SavepointRequest {
@@ -281,13 +291,8 @@ async fn savepoint_and_its_deletion(client: &Client, job_id: &str, directory: &s
     let again = client.await_savepoint(job_id, &trigger_id).await.unwrap();
     assert_eq!(again, SavepointStatus::Completed { location: location.clone() });
     // The statistics follow some time later.
-    let mut tries = 0;
-    while statistics(client, job_id).await.latest.savepoint.is_none() {
-        tries += 1;
-        assert!(tries < 200, "the savepoint does not show");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let latest = statistics(client, job_id).await.latest.savepoint.unwrap();
+    let find = async || statistics(client, job_id).await.latest.savepoint;
+    let latest = until("the savepoint shows", find).await;
     assert_eq!(latest.external_path.as_deref(), Some(location.as_str()));
     assert!(latest.is_savepoint);
 
@@ -321,22 +326,17 @@ async fn triggered_checkpoint(client: &Client, job_id: &str) {
     let accepted =
         client.trigger_checkpoint(job_id, CheckpointKind::Full, &trigger_id).await.unwrap();
     assert_eq!(accepted, trigger_id);
-    for _ in 0..200 {
-        match client.checkpoint_status(job_id, &trigger_id).await.unwrap() {
-            CheckpointStatus::InProgress => {}
-            CheckpointStatus::Completed { checkpoint_id } => {
-                assert_eq!(client.checkpoint(job_id, 999_999).await.unwrap(), None);
-                // It may be too recent for the statistics.
-                if let Some(found) = client.checkpoint(job_id, checkpoint_id).await.unwrap() {
-                    assert!(found.external_path.is_some() && !found.is_savepoint);
-                    return;
-                }
-            }
-            other => panic!("{other:?}"),
+    let find = async || match client.checkpoint_status(job_id, &trigger_id).await.unwrap() {
+        CheckpointStatus::InProgress => None,
+        CheckpointStatus::Completed { checkpoint_id } => {
+            assert_eq!(client.checkpoint(job_id, 999_999).await.unwrap(), None);
+            // It may be too recent for the statistics.
+            client.checkpoint(job_id, checkpoint_id).await.unwrap()
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the checkpoint did not complete");
+        other => panic!("{other:?}"),
+    };
+    let found = until("the checkpoint completes", find).await;
+    assert!(found.external_path.is_some() && !found.is_savepoint);
 }
 
 async fn stop_with_savepoint(client: &Client, job_id: &str, directory: &str) -> String {
@@ -383,15 +383,12 @@ async fn restored_job_tells_what_it_came_from(client: &Client, job_id: &str, loc
     assert_eq!(restored.external_path.as_deref(), Some(location));
     assert!(restored.is_savepoint && restored.restore_timestamp.is_some());
     let before = restored.id.unwrap();
-    for _ in 0..200 {
+    let is_so = async || {
         let point = last_state_point(client, job_id).await;
         assert!(point.checkpoint_id >= before);
-        if point.checkpoint_id > before {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("no checkpoint after the restored one");
+        (point.checkpoint_id > before).then_some(())
+    };
+    until("there is a checkpoint after the restored one", is_so).await;
 }
 
 async fn cancelled_job_keeps_its_checkpoints(client: &Client, job_id: &str) {

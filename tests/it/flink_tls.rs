@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::support::fake_flink::deadlines;
+use crate::support::patience::DEADLINES;
 
 /// A certificate authority.
 pub(crate) struct Authority {
@@ -114,7 +114,7 @@ async fn asked_by(address: SocketAddr, options: Options) -> Result<usize, Error>
     let (namespace, cluster_id) = ("shop".to_owned(), "orders".to_owned());
     let target = Target { namespace, cluster_id, port: 8081, is_tls: true };
     let connector = Connector::new(&options, None)?;
-    let client = connector.client(&target, deadlines()).without_retries();
+    let client = connector.client(&target, DEADLINES).without_retries();
     client.jobs_overview().await.map(|overview| overview.jobs.len())
 }
 

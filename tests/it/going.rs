@@ -1,6 +1,6 @@
 //! A JobManager that takes long to be deleted is followed through its watch, and its end is an observed fact.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,11 +11,10 @@ use testing::scene::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
+use crate::support::patience::PATIENCE;
 
 /// Time in which a polling operator would look at least six times.
 const GOING: Duration = Duration::from_secs(4);
-/// Maximum number of periods until one is free of what came before.
-const GOING_MAX: usize = 8;
 
 fn job_manager(cluster: &FakeCluster) -> Option<Value> {
     cluster.object("deployments", "shop", "orders")
@@ -49,9 +48,10 @@ async fn what_goes_is_not_read_at_each_look() {
             job_manager(cluster)?["metadata"]["deletionTimestamp"].is_string().then_some(())
         })
         .await;
-    let mut counts = Vec::new();
+    // Until a period is free of what came before.
+    let (start, mut counts) = (Instant::now(), Vec::new());
     while counts.last().is_none_or(|count| *count > 1) {
-        assert!(counts.len() < GOING_MAX, "read so many times: {counts:?}");
+        assert!(start.elapsed() < PATIENCE, "read so many times: {counts:?}");
         operating.cluster.forget_requests();
         tokio::time::sleep(GOING).await;
         counts.push(reads(&operating.cluster));

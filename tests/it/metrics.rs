@@ -1,7 +1,7 @@
 //! The operator's metrics, as scraped from a running operator.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::deployment::FlinkDeployment;
 use config::FlinkConfig;
@@ -16,6 +16,7 @@ use testing::scene::Scene;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::Operating;
+use crate::support::patience::PATIENCE;
 
 /// The Java operator's Prometheus metrics: name, and the labels besides `host`, `namespace` and `name`. `*` stands for
 /// one or more of many; see its documentation, "Metrics".
@@ -139,14 +140,15 @@ impl Scraped {
 
     /// Scrapes until `look` finds what it needs.
     async fn until(&self, what: &str, look: impl Fn(&Series) -> bool) -> Series {
-        for _ in 0..100 {
+        let start = Instant::now();
+        loop {
             let series = self.scrape().await;
             if look(&series) {
                 return series;
             }
+            assert!(start.elapsed() < PATIENCE, "not in time: {what}\n{series:#?}");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("not in time: {what}\n{:#?}", self.scrape().await)
     }
 
     async fn stop(self) {

@@ -18,11 +18,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
-use crate::support::fake_flink::{FakeFlink, deadlines};
+use crate::support::fake_flink::{FakeFlink, short_deadlines};
+use crate::support::patience::PATIENCE;
 use crate::support::program::program;
 
 const JOB: &str = "aaaa0000000000000000000000000001";
-const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Returns a cluster with the adaptive scheduler, whose job processes 40 records per second per subtask.
 async fn flink(rate: f64) -> FakeFlink {
@@ -68,7 +68,8 @@ async fn start(urls: &[String], store: Arc<dyn Store>, options: &[(&str, &str)])
     let interval = Duration::from_millis(100);
     let settings = Settings { base, set: FlinkConfig::new(), interval, parallelism: 4, rules };
     let clusters = urls.iter().map(|url| {
-        let client = Client::at(url, deadlines()).unwrap().without_retries();
+        // A measurement that takes longer is made in the next cycle.
+        let client = Client::at(url, short_deadlines()).unwrap().without_retries();
         Cluster { url: url.clone(), client }
     });
     let clusters = clusters.collect();
@@ -106,7 +107,7 @@ impl Running {
             if is_so(&job) {
                 return job;
             }
-            assert!(start.elapsed() < WAIT_MAX, "not seen: {what}; but {job:#}");
+            assert!(start.elapsed() < PATIENCE, "not seen: {what}; but {job:#}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -117,7 +118,7 @@ impl Running {
 
     async fn stop(self) {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(10), self.task).await.unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap();
     }
 }
 
@@ -247,7 +248,7 @@ async fn a_job_comes_to_rest_and_is_scaled_down_again() {
         if changes() == before {
             break;
         }
-        assert!(start.elapsed() < WAIT_MAX, "it comes to rest");
+        assert!(start.elapsed() < PATIENCE, "it comes to rest");
     }
     assert!(changes() <= 3, "{}", changes());
     with_load(&flink, |load| load.rate = 10.0);
@@ -340,7 +341,7 @@ async fn a_cluster_that_does_not_answer_holds_up_no_other_one() {
     let start = tokio::time::Instant::now();
     let figure = "metric=\"TARGET_DATA_RATE\",kind=\"average\"";
     while !running.page("/metrics").await.contains(figure) {
-        assert!(start.elapsed() < WAIT_MAX, "{}", running.page("/metrics").await);
+        assert!(start.elapsed() < PATIENCE, "{}", running.page("/metrics").await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let page: Value = serde_json::from_str(&running.page("/jobs").await).unwrap();
@@ -403,7 +404,7 @@ async fn of_two_processes_with_one_store_one_stores_and_what_it_decided_counts()
         if store.write(&key(&flink), &others, Timestamp::now()).await.is_ok() {
             break;
         }
-        assert!(start.elapsed() < WAIT_MAX);
+        assert!(start.elapsed() < PATIENCE);
     }
     running.until_job(&flink, "the other's decision", |_| parallelism(&flink) == (7, 7)).await;
     running.stop().await;
@@ -471,7 +472,7 @@ async fn the_program_runs_until_it_is_interrupted() {
     let address = line.unwrap().rsplit("http://").next().unwrap().trim().to_owned();
     let start = tokio::time::Instant::now();
     while parallelism(&flink) < (4, 4) {
-        assert!(start.elapsed() < WAIT_MAX, "{}", page(&address, "/jobs").await);
+        assert!(start.elapsed() < PATIENCE, "{}", page(&address, "/jobs").await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(page(&address, "/jobs").await.contains("\"effect\":\"in place\""));

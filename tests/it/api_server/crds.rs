@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use api::crd;
 use api::deployment::FlinkDeployment;
 use clients::cluster::crds::{self as definitions, Change};
@@ -7,6 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{Server, install};
+use crate::support::patience::PATIENCE;
 
 const API_VERSION: &str = "flink.apache.org/v1beta1";
 
@@ -357,11 +360,9 @@ async fn wait_for_rules(server: &Server, group: &str, kind: &str) {
     };
     let mut bad = object(kind, "probe", spec);
     bad["apiVersion"] = json!(format!("{group}/v1beta1"));
-    for _ in 0..100 {
-        if server.refusal(&bad).await.is_some() {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let start = Instant::now();
+    while server.refusal(&bad).await.is_none() {
+        assert!(start.elapsed() < PATIENCE, "the rules of {kind} never took effect");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("the rules of {kind} never took effect");
 }

@@ -17,11 +17,9 @@ use tempfile::NamedTempFile;
 
 use super::Server;
 use super::permissions::client_of;
+use crate::support::patience::PATIENCE;
 use crate::support::rights::ACCOUNT;
 use crate::support::serving::{Serving, lease};
-
-/// Maximum time for the API server to notice a change.
-const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 fn deployment(name: &str) -> Value {
     let text = include_str!("../../reviews/deployment.json");
@@ -88,7 +86,7 @@ async fn install(server: &Server, other: &Server) -> NamedTempFile {
         (&server.namespace, ask),
     ] {
         while !may(&client, namespace, operation).await.unwrap() {
-            assert!(start.elapsed() < NOTICED_WITHIN, "{operation:?}");
+            assert!(start.elapsed() < PATIENCE, "{operation:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -119,7 +117,7 @@ async fn shows(serving: &Serving, path: &str, cookie: &str, wanted: &[&str], unw
         if status == 200 && is_right && !unwanted.iter().any(|it| page.contains(it)) {
             return;
         }
-        assert!(start.elapsed() < NOTICED_WITHIN, "{path}: {status} {wanted:?}: {page}");
+        assert!(start.elapsed() < PATIENCE, "{path}: {status} {wanted:?}: {page}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -177,7 +175,7 @@ async fn an_account_sees_in_the_console_what_its_role_lets_it_list() {
             assert!(page.contains("Your session has ended"), "{page}");
             break;
         }
-        assert!(start.elapsed() < NOTICED_WITHIN, "{page}");
+        assert!(start.elapsed() < PATIENCE, "{page}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     server.clean_up().await;

@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use crate::support::api_client;
-
-/// Maximum time for the API server to notice a Role.
-const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
 
 /// Returns the command lines for a row of the table; empty if a separate test covers it.
 fn lines(command: &str, folder: &Path) -> Vec<String> {
@@ -43,7 +41,7 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         "gc" | "check" => vec![command.to_owned()],
         "version" => vec!["version".to_owned(), "version --check".to_owned()],
         "crds" => vec!["crds --apply".to_owned()],
-        "report" => vec![format!("report orders --file {archive} --timeout 10s")],
+        "report" => vec![format!("report orders --file {archive} --timeout {BEYOND_PATIENCE}")],
         "list" => vec!["list".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "run" => vec!["run https://repo.example.com/clicks.jar --on sessions".to_owned()],
@@ -242,7 +240,7 @@ async fn permissions_are_enough_for_each_command_and_needed() {
                 if !is_refused(&said) || is_elsewhere {
                     break;
                 }
-                if since.elapsed() > NOTICED_WITHIN {
+                if since.elapsed() > PATIENCE {
                     failures.push(format!("`{line}` under its Role: {said}"));
                     break;
                 }
@@ -301,7 +299,7 @@ async fn the_room_on_nodes_is_seen_by_the_right_of_its_value() {
         of_kube_system.get_opt("cluster-autoscaler-status").await
     };
     while let Err(error) = seen().await {
-        assert!(start.elapsed() < NOTICED_WITHIN, "{error}");
+        assert!(start.elapsed() < PATIENCE, "{error}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert!(of_kube_system.get_opt("another").await.is_err(), "this one ConfigMap alone");

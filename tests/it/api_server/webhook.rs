@@ -20,9 +20,7 @@ use operator::webhook::{ReviewRules, Webhook};
 use serde_json::{Value, json};
 
 use super::Server;
-
-/// Maximum time for the API server to notice a registration.
-const SEEN_MAX: Duration = Duration::from_secs(30);
+use crate::support::patience::PATIENCE;
 
 fn deployment(name: &str, memory: &str) -> Value {
     let text = include_str!("../../reviews/deployment.json");
@@ -91,7 +89,7 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
         let refusal = server.refusal(&deployment("new", "many")).await;
         match refusal {
             Some(text) if text.contains("nothing was stored") => break text,
-            other => assert!(start.elapsed() < SEEN_MAX, "not asked: {other:?}"),
+            other => assert!(start.elapsed() < PATIENCE, "not asked: {other:?}"),
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     };

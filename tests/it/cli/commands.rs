@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::{FakeFlink, Job};
+use crate::support::patience::BEYOND_PATIENCE;
 
 /// The output of a command, and how it ended.
 pub(crate) struct Ran {
@@ -240,7 +241,10 @@ async fn wait_ends_when_the_operator_is_done() {
             "wordcount",
             &json!({"observedGeneration": 2, "lifecycleState": "UPGRADING"}),
         );
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        // Before, the command has not seen that it is taken up.
+        while !operator.requests().iter().any(|it| it.uri.contains("watch=true")) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
         operator.set_status(
             "flinkdeployments",
             "default",
@@ -248,7 +252,8 @@ async fn wait_ends_when_the_operator_is_done() {
             &json!({"lifecycleState": "SUSPENDED"}),
         );
     });
-    let ran = run(&cluster, None, "suspend wordcount --wait --timeout 20s").await.succeeded();
+    let line = format!("suspend wordcount --wait --timeout {BEYOND_PATIENCE}");
+    let ran = run(&cluster, None, &line).await.succeeded();
     acting.await.unwrap();
     assert!(
         ran.error.contains("wordcount: UPGRADING · JobManager READY · job RUNNING"),
@@ -272,7 +277,8 @@ async fn wait_fails_with_the_cause_the_operator_gives() {
             &json!({"error": "{\"message\":\"savepoint failed\"}"}),
         );
     });
-    let ran = run(&cluster, None, "suspend wordcount -w --timeout 20s").await;
+    let line = format!("suspend wordcount -w --timeout {BEYOND_PATIENCE}");
+    let ran = run(&cluster, None, &line).await;
     acting.await.unwrap();
     ran.failed(Kind::Failed, "`wordcount` failed: savepoint failed");
 }

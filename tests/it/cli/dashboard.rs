@@ -31,10 +31,8 @@ use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::load::{SOURCE, WINDOW};
 use crate::support::fake_flink::{FakeFlink, Job, Metrics, READ_RECORDS, Snapshot};
+use crate::support::patience::PATIENCE;
 use crate::support::program::program;
-
-/// Everything here takes a second or two.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// A cluster, and a console that shows it.
 struct Shown {
@@ -55,7 +53,8 @@ impl Shown {
         let kubeconfig = kubeconfig(cluster.listen(behind).await);
         let mut child = command(&kubeconfig).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
+        let address =
+            timeout(PATIENCE, lines.next_line()).await.expect("an address comes").unwrap();
         let address = address.expect("it is printed");
         Self { cluster, child, address, _kubeconfig: kubeconfig }
     }
@@ -101,8 +100,8 @@ fn command(kubeconfig: &NamedTempFile) -> Command {
 async fn ended(child: &mut Child) -> (Option<i32>, String) {
     let mut error = String::new();
     let told = child.stderr.as_mut().unwrap().read_to_string(&mut error);
-    timeout(LIMIT, told).await.expect("it ends").unwrap();
-    let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
+    timeout(PATIENCE, told).await.expect("it ends").unwrap();
+    let status = timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
     (status.code(), error)
 }
 
@@ -118,7 +117,7 @@ async fn status(request: RequestBuilder) -> u16 {
 /// Reads events until all these texts have come.
 async fn told(mut events: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
-    let end = tokio::time::Instant::now() + LIMIT;
+    let end = tokio::time::Instant::now() + PATIENCE;
     while !wanted.iter().all(|it| text.contains(it)) {
         // The stream is kept alive and never ends by itself.
         let chunk = tokio::time::timeout_at(end, events.chunk()).await;
@@ -223,7 +222,7 @@ async fn a_lost_api_server_is_told_and_got_over() {
     };
     let started = Instant::now();
     while !notes().await.contains("Showing data from ") {
-        assert!(started.elapsed() < LIMIT, "{}", notes().await);
+        assert!(started.elapsed() < PATIENCE, "{}", notes().await);
     }
     told(
         shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap(),
@@ -232,7 +231,7 @@ async fn a_lost_api_server_is_told_and_got_over() {
     .await;
     shown.cluster.heal();
     while !notes().await.is_empty() {
-        assert!(started.elapsed() < LIMIT, "{}", notes().await);
+        assert!(started.elapsed() < PATIENCE, "{}", notes().await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -253,7 +252,7 @@ async fn live_pages_are_bounded() {
     drop(live);
     let started = Instant::now();
     while follow().await.status() != StatusCode::OK {
-        assert!(started.elapsed() < LIMIT, "who leaves makes room");
+        assert!(started.elapsed() < PATIENCE, "who leaves makes room");
     }
 }
 
@@ -302,10 +301,10 @@ async fn a_browser_is_started_at_a_desktop_with_an_address_that_counts_once() {
         (BufReader::new(tokio::fs::File::from_std(person.into())).lines(), command.spawn().unwrap())
     };
     let (mut lines, _child) = at_a_desktop(&["--no-browser"]);
-    timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
+    timeout(PATIENCE, lines.next_line()).await.expect("an address comes").unwrap();
 
     let (mut lines, _child) = at_a_desktop(&[]);
-    let printed = timeout(LIMIT, lines.next_line()).await.expect("an address comes").unwrap();
+    let printed = timeout(PATIENCE, lines.next_line()).await.expect("an address comes").unwrap();
     let printed = printed.unwrap().trim_end().to_owned();
     let started = Instant::now();
     let once = loop {
@@ -313,7 +312,7 @@ async fn a_browser_is_started_at_a_desktop_with_an_address_that_counts_once() {
         if let Some(address) = opened.strip_suffix('\n') {
             break address.to_owned();
         }
-        assert!(started.elapsed() < LIMIT, "a browser is started");
+        assert!(started.elapsed() < PATIENCE, "a browser is started");
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert!(once.starts_with(printed.split_once("token=").unwrap().0), "{once} {printed}");

@@ -45,7 +45,7 @@ const LINES: &[(&str, &str)] = &[
     ("plan", "plan wordcount --set image=flink:1.20-java17"),
     ("promote", "promote mail --retry"),
     ("render", "render -f examples/basic.yaml"),
-    ("report", "report wordcount --file FOLDER/report.zip --timeout 20s"),
+    ("report", "report wordcount --file FOLDER/report.zip --timeout 1h"),
     ("rest", "rest wordcount GET /overview"),
     ("restart", "restart wordcount"),
     ("restore", "restore wordcount --from sp-1 --unverified --leave-newer-state"),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::commands::{JOB_ID, cluster, flink, run, wordcount};
 use crate::support::fake_cluster::{FakeCluster, Fault};
+use crate::support::patience::PATIENCE;
 
 fn session_job(name: &str) -> Value {
     json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkSessionJob",
@@ -269,8 +270,7 @@ async fn a_watch_that_loses_its_connection_says_so_once_and_goes_on() {
         let api = Api::<FlinkDeployment>::namespaced(cluster.client(), "default");
         api.delete("wordcount", &DeleteParams::default()).await.unwrap()
     };
-    let limit = Duration::from_mins(1);
-    let (ran, _deleted) = tokio::time::timeout(limit, async { tokio::join!(watching, end) })
+    let (ran, _deleted) = tokio::time::timeout(PATIENCE, async { tokio::join!(watching, end) })
         .await
         .expect("the watch ends when the deployment is gone");
     let ran = ran.succeeded();

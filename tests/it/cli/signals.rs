@@ -20,10 +20,9 @@ use super::transcripts::kubeconfig;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
 use crate::support::fake_sql_gateway::FakeSqlGateway;
+use crate::support::patience::PATIENCE;
 use crate::support::program::program;
 
-/// Maximum wait; everything here takes a second or two.
-const LIMIT: Duration = Duration::from_mins(1);
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
 /// A cluster with an address, and what is needed to reach it.
@@ -78,7 +77,7 @@ fn send(child: &Child, signal: Signal) {
 
 /// Returns exit code and stderr of a program that is about to end.
 async fn ended(child: Child) -> (Option<i32>, String) {
-    let output = timeout(LIMIT, child.wait_with_output()).await.expect("it ends").unwrap();
+    let output = timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
@@ -88,7 +87,7 @@ async fn lines(child: &mut Child, count: usize) -> Vec<String> {
     let mut all = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let mut lines = Vec::new();
     while lines.len() < count {
-        let line = timeout(LIMIT, all.next_line()).await.expect("a line comes").unwrap();
+        let line = timeout(PATIENCE, all.next_line()).await.expect("a line comes").unwrap();
         lines.push(line.expect("it goes on"));
     }
     lines
@@ -131,7 +130,7 @@ async fn a_gateway_that_still_starts_goes_too() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(LIMIT, is_made).await.expect("a pod is made");
+        timeout(PATIENCE, is_made).await.expect("a pod is made");
         send(&child, signal);
         let (code, error) = ended(child).await;
         assert_eq!(code, Some(130), "{signal:?}: {error}");
@@ -159,7 +158,7 @@ async fn shows(terminal: &mut tokio::fs::File, text: &str) {
     let mut shown = String::new();
     let mut part = [0; 4096];
     while !shown.contains(text) {
-        let read = timeout(LIMIT, terminal.read(&mut part)).await;
+        let read = timeout(PATIENCE, terminal.read(&mut part)).await;
         let length = read.unwrap_or_else(|_| panic!("no {text:?} in {shown:?}")).unwrap();
         shown.push_str(&String::from_utf8_lossy(&part[..length]));
     }
@@ -187,7 +186,7 @@ async fn who_is_told_to_leave_while_a_typed_statement_runs_leaves() {
     let (mut person, mut child) = at_the_prompt(&world).await;
     send(&child, Signal::TERM);
     shows(&mut person, "stopped").await;
-    let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
+    let status = timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
     world.is_tidy(1);
 }
@@ -204,7 +203,7 @@ async fn a_person_stops_a_statement_and_not_the_session() {
     shows(&mut person, "3 rows").await;
     // Sent at about the time when the next line is waited for, which must not delay the end.
     send(&child, Signal::TERM);
-    let status = timeout(LIMIT, child.wait()).await.expect("it ends").unwrap();
+    let status = timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
     assert_eq!(world.gateway.statements(), ["SELECT endless", "SHOW TABLES"]);
     world.is_tidy(1);

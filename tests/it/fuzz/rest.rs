@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use api::status::SavepointFormatType;
 use api::version::FlinkVersion;
@@ -13,9 +12,10 @@ use clients::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints}
 use clients::flink::failures::{ExecutionResult, FailureCause};
 use clients::flink::jars::RunRequest;
 use clients::flink::savepoints::{SavepointStatus, StopRequest};
-use clients::flink::{Client, Deadlines, Error};
+use clients::flink::{Client, Error};
 
 use super::{Input, Target, fuzz, kind_of};
+use crate::support::patience::DEADLINES;
 
 const JOB: &str = "aaaa0000000000000000000000000001";
 const TRIGGER: &str = "bbbb0000000000000000000000000001";
@@ -44,10 +44,7 @@ impl Connection {
             drop(tokio::spawn(async move { axum::serve(listener, router).await }));
             address
         });
-        let within = Duration::from_secs(5);
-        let deadlines =
-            Deadlines { request: within, cancel: within, submission: within, savepoint: within };
-        let client = Client::at(&format!("http://{address}"), deadlines).unwrap();
+        let client = Client::at(&format!("http://{address}"), DEADLINES).unwrap();
         Self { runtime, client: client.without_retries(), answer }
     }
 

@@ -11,13 +11,12 @@ use kube::{Client, Config};
 use tower::Layer;
 use tower::timeout::TimeoutLayer;
 
+use super::patience::PATIENCE;
+
 /// Idle time after which a connection is dropped. A kube-apiserver closes a connection after 32 seconds without a first
 /// request, and after 90 without a further one (`ReadHeaderTimeout` and `IdleTimeout` of its server). hyper also keeps
 /// idle ones for 90, so a request could meet the close and fail without an answer.
 const IDLE_MAX: Duration = Duration::from_secs(15);
-
-/// Maximum wait for the start of an answer; a test that gets none fails.
-const ANSWER_MAX: Duration = Duration::from_mins(2);
 
 /// Returns the configuration for the kubeconfig's current context.
 pub(crate) async fn config(kubeconfig: &Path) -> Config {
@@ -33,7 +32,8 @@ pub(crate) fn client(config: Config) -> Client {
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_MAX)
         .build(connector);
-    let connections = TimeoutLayer::new(ANSWER_MAX).layer(connections);
+    // The start of an answer: a test that gets none fails.
+    let connections = TimeoutLayer::new(PATIENCE).layer(connections);
     let credentials = config.auth_layer().unwrap().expect("a kubeconfig with a token");
     let service = credentials.layer(config.extra_headers_layer().unwrap().layer(connections));
     let service = config.base_uri_layer().layer(service);

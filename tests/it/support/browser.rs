@@ -11,10 +11,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::patience::PATIENCE;
 use super::program::other;
 
-/// Time limit for what needs no cluster, which takes a second or two.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Pause between two looks at a page.
 const LOOK: Duration = Duration::from_millis(20);
 /// Variable with the folder for pictures, if any are wanted.
@@ -38,7 +37,7 @@ impl Browser {
             command.spawn().expect("chromedriver is installed: tests/browser.sh");
         let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
         let port = loop {
-            let line = timeout(LIMIT, lines.next_line()).await.expect("it starts").unwrap();
+            let line = timeout(PATIENCE, lines.next_line()).await.expect("it starts").unwrap();
             let line = line.expect("it tells its port");
             if let Some((_, port)) = line.split_once("successfully on port ") {
                 break port.trim_end_matches('.').to_owned();
@@ -56,7 +55,10 @@ impl Browser {
         ] {
             wanted.add_arg(argument).unwrap();
         }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+        let driver = WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted);
+        let driver = driver.request_timeout(PATIENCE).await.unwrap();
+        driver.set_script_timeout(PATIENCE).await.unwrap();
+        driver.set_page_load_timeout(PATIENCE).await.unwrap();
         Self { driver, _chromedriver: chromedriver, _folder: folder }
     }
 
@@ -70,18 +72,13 @@ impl Browser {
 
     /// Waits until a script returns this value.
     pub(crate) async fn shows(&self, script: &str, wanted: &Value) {
-        self.shows_within(LIMIT, script, wanted).await;
-    }
-
-    /// Same, for a limited time.
-    pub(crate) async fn shows_within(&self, limit: Duration, script: &str, wanted: &Value) {
         let started = Instant::now();
         loop {
             let answer = self.ask(script).await;
             if answer == *wanted {
                 return;
             }
-            if started.elapsed() > limit {
+            if started.elapsed() > PATIENCE {
                 let page = self.ask("return document.body.innerText").await;
                 panic!(
                     "{script}: {answer} and not {wanted}\n{}",
@@ -93,9 +90,9 @@ impl Browser {
     }
 
     /// Waits until the page has this text.
-    pub(crate) async fn tells_within(&self, limit: Duration, text: &str) {
+    pub(crate) async fn tells(&self, text: &str) {
         let script = format!("return document.body.innerText.includes({})", json!(text));
-        self.shows_within(limit, &script, &json!(true)).await;
+        self.shows(&script, &json!(true)).await;
     }
 
     pub(crate) async fn click(&self, css: &str) {

@@ -25,6 +25,8 @@ pub(crate) use job::{Job, READ_RECORDS, Snapshot};
 pub(crate) use ledger::Submission;
 use serde_json::json;
 
+use super::patience::DEADLINES;
+
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
@@ -238,7 +240,7 @@ impl FakeFlink {
 
     /// Returns a client of the cluster "".
     pub(crate) fn client(&self) -> Client {
-        Client::at(&self.base_url(), deadlines()).unwrap()
+        Client::at(&self.base_url(), DEADLINES).unwrap()
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -287,8 +289,8 @@ impl FakeFlink {
     }
 }
 
-/// Short deadlines, so that a test of a timeout is quick.
-pub(crate) fn deadlines() -> Deadlines {
+/// Short deadlines, so that a test of a timeout is quick. Calls that must succeed have [`DEADLINES`].
+pub(crate) fn short_deadlines() -> Deadlines {
     Deadlines {
         request: Duration::from_millis(1500),
         cancel: Duration::from_millis(1500),

@@ -21,9 +21,9 @@ use testing::scene::{JOB_ID, Scene};
 
 use super::fake_cluster::FakeCluster;
 use super::fake_flink::{FakeFlink, Job};
+use super::patience::PATIENCE;
 
-/// Maximum wait for something to happen on a busy machine, and the polling interval.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A running operator, with the API server and the Flink clusters that it sees.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::SET_COOKIE;
@@ -13,10 +12,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::patience::PATIENCE;
 use super::program::program;
 
-/// Maximum wait; everything here takes a second or two.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Name of the Lease.
 const LEASE: &str = "flink-console-test";
 /// The other leader's lease outlasts every test.
@@ -75,7 +73,7 @@ async fn port(child: &mut Child) -> u64 {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut log = String::new();
     let port = loop {
-        let line = timeout(LIMIT, lines.next_line()).await.expect("it comes").unwrap();
+        let line = timeout(PATIENCE, lines.next_line()).await.expect("it comes").unwrap();
         let line = line.unwrap_or_else(|| panic!("it ended: {log}"));
         if line.contains("serving the console") {
             let line: Value = serde_json::from_str(&line).unwrap();

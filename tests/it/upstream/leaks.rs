@@ -23,8 +23,9 @@ use serde_json::Value;
 use testing::scene::Scene;
 
 use crate::support::fake_cluster::FakeCluster;
-use crate::support::fake_flink::{FakeFlink, Fault, deadlines};
+use crate::support::fake_flink::{FakeFlink, Fault};
 use crate::support::operating::Operating;
+use crate::support::patience::{DEADLINES, PATIENCE};
 
 #[test]
 fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
@@ -129,7 +130,7 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), begun).await.expect("it begins");
+    tokio::time::timeout(PATIENCE, begun).await.expect("it begins");
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
     assert_eq!(files(), 0);
@@ -199,7 +200,7 @@ fn flink_36876_clients_share_their_connections_and_threads() {
                 port: 8081,
                 is_tls: false,
             };
-            connector.client(&target, deadlines()).jobs_overview().await.unwrap();
+            connector.client(&target, DEADLINES).jobs_overview().await.unwrap();
         };
         for cluster in 0..60 {
             ask(cluster % 20).await;

@@ -1,7 +1,6 @@
 //! Something was restarted, replaced or written although nothing had changed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{DeploymentMode, FlinkDeployment, FlinkDeploymentSpec};
@@ -24,6 +23,7 @@ use tokio::time::Instant;
 use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::{FakeFlink, Job};
 use crate::support::operating::{Operating, with_status};
+use crate::support::patience::PATIENCE;
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
@@ -291,7 +291,7 @@ async fn reviewed(mutators: Vec<Arc<dyn Mutator>>, object: &Value) -> Value {
     let rules = ReviewRules::new(Jurisdiction::default(), vec![], mutators);
     let live = Arc::new(Live::new(OperatorConfig::default()));
     let webhook = Arc::new(Webhook::new(FakeCluster::new().client(), live, rules));
-    let turn = Turn { until: Instant::now() + Duration::from_secs(10), permits: Arc::new([]) };
+    let turn = Turn { until: Instant::now() + PATIENCE, permits: Arc::new([]) };
     let body = review.to_string().into_bytes();
     webhook.answer(Task::Mutate, body, turn).await.unwrap()["response"].take()
 }

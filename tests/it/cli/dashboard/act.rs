@@ -51,7 +51,7 @@ impl<'s> Person<'s> {
             if !page.contains("Running") {
                 return page;
             }
-            assert!(started.elapsed() < LIMIT, "{page}");
+            assert!(started.elapsed() < PATIENCE, "{page}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -177,7 +177,7 @@ async fn a_manifest_is_planned_and_then_deployed() {
     assert_eq!(begun.headers()[LOCATION], "/runs/1");
     let started = Instant::now();
     while writes() == 0 {
-        assert!(started.elapsed() < LIMIT, "{}", person.page("/runs/1").await.1);
+        assert!(started.elapsed() < PATIENCE, "{}", person.page("/runs/1").await.1);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let bills = shown.cluster.object("flinkdeployments", "default", "bills").unwrap();

@@ -9,7 +9,7 @@ use serde_json::json;
 use thirtyfour::Key;
 
 use super::showcase::showcase;
-use super::{JOB_ID, LIMIT, Shown, fleet, job_manager};
+use super::{JOB_ID, PATIENCE, Shown, fleet, job_manager};
 use crate::support::browser::Browser;
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_cluster::http::Behind;
@@ -281,7 +281,7 @@ async fn a_link_leads_to_flinks_own_interface_at_the_job() {
         if windows.len() == 2 {
             break windows;
         }
-        assert!(started.elapsed() < LIMIT, "a tab opens");
+        assert!(started.elapsed() < PATIENCE, "a tab opens");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     seen.driver.switch_to_window(windows[1].clone()).await.unwrap();

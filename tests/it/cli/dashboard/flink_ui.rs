@@ -121,7 +121,7 @@ async fn nobody_else_comes_in_and_nothing_is_changed() {
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        timeout(LIMIT, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
+        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     }
     assert_eq!(opened.flink.requests("").len(), before, "nothing of this has reached Flink");

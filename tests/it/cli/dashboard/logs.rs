@@ -122,7 +122,7 @@ async fn lines_come_as_they_are_written_also_of_pods_that_come_later() {
 async fn told_on(events: &mut Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     while !wanted.iter().all(|it| text.contains(it)) {
-        let chunk = timeout(LIMIT, events.chunk()).await;
+        let chunk = timeout(PATIENCE, events.chunk()).await;
         let chunk = chunk.unwrap_or_else(|_| panic!("{wanted:?} does not come: {text}")).unwrap();
         text.push_str(&String::from_utf8_lossy(&chunk.expect("it goes on")));
     }
@@ -182,7 +182,7 @@ async fn where_there_is_no_log_it_says_why() {
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
     let mut events = follow(&shown, "/in/default/deployment/bills/logs").await;
     // It existed at the first read.
-    timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap();
+    timeout(PATIENCE, events.chunk()).await.expect("it comes").unwrap();
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
     told(events, &["Showing its last known state"]).await;
 }

@@ -200,7 +200,7 @@ async fn a_token_that_is_worth_nothing_any_more_ends_what_was_open_with_it() {
         let events = served.get(&path).header(COOKIE, &jane).send().await.unwrap();
         assert_eq!(events.status(), StatusCode::OK);
         served.cluster.forget("of-jane");
-        timeout(LIMIT, events.text()).await.expect("it ends").unwrap();
+        timeout(PATIENCE, events.text()).await.expect("it ends").unwrap();
     }
     let (status, page) = served.page("/", &jane).await;
     assert!(status == 401 && page.contains("Your session has ended"), "{page}");
@@ -229,7 +229,7 @@ async fn who_signs_out_sees_nothing_more() {
     let out = served.post("/sign-out", "").header(COOKIE, &jane).send().await.unwrap();
     assert_eq!(out.status(), StatusCode::SEE_OTHER);
     assert!(out.headers()[SET_COOKIE].to_str().unwrap().ends_with("Max-Age=0"));
-    timeout(LIMIT, events.text()).await.expect("what was open ends").unwrap();
+    timeout(PATIENCE, events.text()).await.expect("what was open ends").unwrap();
     assert_eq!(served.page("/", &jane).await.0, 401);
 }
 
@@ -286,7 +286,7 @@ async fn nobody_takes_all_of_the_room() {
     }
     assert_eq!(served.page("/", &jane).await.0, 401, "the first of too many has ended");
     for events in live {
-        timeout(LIMIT, events.text()).await.expect("with what was open").unwrap();
+        timeout(PATIENCE, events.text()).await.expect("with what was open").unwrap();
     }
     assert_eq!(served.page("/", &root).await.0, 200);
 }

@@ -110,7 +110,7 @@ async fn a_page_follows_its_resource_to_its_end() {
     let events = follow().await.unwrap();
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
     let mut events = events;
-    let first = timeout(LIMIT, events.chunk()).await.expect("it comes").unwrap().unwrap();
+    let first = timeout(PATIENCE, events.chunk()).await.expect("it comes").unwrap().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("no room"));
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
     told(events, &["Showing its last known state"]).await;
@@ -132,6 +132,6 @@ async fn pages_that_are_followed_are_bounded() {
     drop(live);
     let started = Instant::now();
     while follow().await.unwrap().status() != StatusCode::OK {
-        assert!(started.elapsed() < LIMIT, "who leaves makes room");
+        assert!(started.elapsed() < PATIENCE, "who leaves makes room");
     }
 }
