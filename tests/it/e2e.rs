@@ -32,6 +32,8 @@ use serde_json::{Value, json};
 use cluster::{Cluster, JOB, said};
 use zookeeper::children;
 
+use crate::support::patience::BEYOND_PATIENCE;
+
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn upgrades_lose_and_double_nothing() {
@@ -144,9 +146,7 @@ fn zookeeper_keeps_the_last_state() {
     let nodes = |below: &str| children(&cluster, &quorum, &format!("/team/{JOB}{below}"));
     assert_eq!(nodes("/jobs"), std::slice::from_ref(&id), "Flink keeps the job in ZooKeeper");
     let checkpoints = format!("/jobs/{id}/checkpoints");
-    while nodes(&checkpoints).is_empty() {
-        thread::sleep(Duration::from_secs(1));
-    }
+    cluster.wait_until("checkpointed", |_| !nodes(&checkpoints).is_empty());
 
     // Removes the nodes of a deleted cluster, and nothing of the running one.
     zookeeper::add(&cluster, &quorum, &format!("/team/gone/jobs/{id}/checkpoints/1"));
@@ -177,7 +177,7 @@ fn zookeeper_keeps_the_last_state() {
     );
 
     // Delete it, with everything that Flink stored.
-    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.save_and_delete(JOB);
     cluster.wait_until("deleted", Value::is_null);
     assert!(nodes("").is_empty(), "nothing is left in ZooKeeper: {:?}", nodes(""));
     // Except what a stopped namesake keeps there.
@@ -286,14 +286,14 @@ fn until_stable_tells_by_its_exit_code() {
         output.status.code()
     };
     assert_eq!(operate("3s"), Some(124), "no job starts in three seconds");
-    assert_eq!(operate("4m"), Some(0), "the job is STABLE");
+    assert_eq!(operate(BEYOND_PATIENCE), Some(0), "the job is STABLE");
 
     // A job that fails for good: it rejects a rate of no records.
     job["spec"]["job"]["args"][5] = json!("0");
     job["spec"]["job"]["upgradeMode"] = json!("stateless");
     job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");
     cluster.deploy(&job);
-    assert_eq!(operate("4m"), Some(1), "the job is FAILED");
+    assert_eq!(operate(BEYOND_PATIENCE), Some(1), "the job is FAILED");
 }
 
 fn is(deployment: &Value, field: &str, value: &str) -> bool {

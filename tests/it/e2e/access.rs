@@ -1,16 +1,18 @@
 //! All ways to reach a JobManager on a real Kubernetes give the same answers.
 
 use std::path::Path;
-use std::time::Duration;
 
 use api::status::SavepointFormatType;
 use clients::flink::{
-    Client, Deadlines, Effect, Error,
+    Client, Effect, Error,
     access::{Access, Connector, Options, Target},
     jobs::CancelAnswer,
     new_trigger_id,
     savepoints::{SavepointRequest, SavepointStatus},
 };
+
+use crate::flink_scenarios::until_up;
+use crate::support::patience::DEADLINES;
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
@@ -35,8 +37,7 @@ impl Place<'_> {
             port: 8081,
             is_tls: false,
         };
-        let deadlines = Deadlines { request: Duration::from_secs(5), ..Deadlines::default() };
-        Connector::new(&options, Some(self.config)).unwrap().client(&target, deadlines)
+        Connector::new(&options, Some(self.config)).unwrap().client(&target, DEADLINES)
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) async fn all(place: &Place<'_>) {
 }
 
 async fn same_answers(client: &Client) {
-    assert!(client.is_up().await);
+    until_up(client).await;
     let version = client.config().await.unwrap().flink_version;
     assert!(["1.20.", "2.3."].iter().any(|it| version.starts_with(it)), "{version}");
     assert!(client.jobs_overview().await.unwrap().find(NO_JOB).is_none());
@@ -119,7 +120,7 @@ pub(super) async fn https_with_a_certificate_of_its_own(address: &str, certifica
             port: 8081,
             is_tls: true,
         };
-        Connector::new(&options, None).unwrap().client(&target, Deadlines::default())
+        Connector::new(&options, None).unwrap().client(&target, DEADLINES)
     };
     let trusting = client(Some(certificate.into()));
     assert!(!trusting.config().await.unwrap().flink_version.is_empty());

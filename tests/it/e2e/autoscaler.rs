@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::said;
 use super::{Cluster, JOB, is};
+use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
 
 /// Number of keys of the job; for each of them the load is the number of records per second.
 const KEYS: u32 = 64;
@@ -18,8 +19,6 @@ const LOW: u32 = 2;
 const HIGH: u32 = 12;
 /// Number of subtasks that can process [`HIGH`].
 const NEEDED: u64 = (HIGH * KEYS * WORK_MICROS).div_ceil(1_000_000) as u64;
-/// Enough for two windows, a restart, and a busy machine.
-const REACTION: Duration = Duration::from_mins(8);
 /// Time in which nothing may change any more.
 const STEADY: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -139,7 +138,7 @@ impl Cluster {
     fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let begin = Instant::now();
         while !is_so(self) {
-            assert!(begin.elapsed() < REACTION, "not {what}: {:?}", self.parallelisms());
+            assert!(begin.elapsed() < PATIENCE, "not {what}: {:?}", self.parallelisms());
             thread::sleep(LOOK_EVERY);
         }
     }
@@ -147,7 +146,7 @@ impl Cluster {
     /// Deletes the job once it runs: only a running job can be saved, and this one may be scaled at any moment.
     fn delete_between_changes(&self) {
         let is_deleted = |cluster: &Self| {
-            let output = cluster.try_flink(&["delete", JOB, "--yes"]);
+            let output = cluster.try_flink(&["delete", JOB, "--yes", "--timeout", BEYOND_PATIENCE]);
             let said = said(&output);
             assert!(output.status.success() || said.contains("because its job is"), "{said}");
             output.status.success()

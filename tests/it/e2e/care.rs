@@ -5,6 +5,9 @@ use kube::api::Api;
 
 use super::*;
 
+/// How long a spec may take to become stable.
+const LIMIT: &str = "kubernetes.operator.deployment.readiness.timeout";
+
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
@@ -12,13 +15,19 @@ fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
     let mut job = cluster.job();
     let options = &mut job["spec"]["flinkConfiguration"];
     options["kubernetes.operator.deployment.rollback.enabled"] = json!("true");
-    options["kubernetes.operator.deployment.readiness.timeout"] = json!("60s");
+    options[LIMIT] = json!(BEYOND_PATIENCE);
     options["kubernetes.operator.job.upgrade.preflight"] = json!("none");
     cluster.start(&job);
 
     let mut broken = job.clone();
     broken["spec"]["image"] = json!("flink:does-not-exist");
     cluster.deploy(&broken);
+    // Its time is up once it is known what is wrong, which takes as long as making the pod.
+    cluster.wait_until("in error", |deployment| {
+        let error = deployment["status"]["error"].as_str().unwrap_or_default();
+        is(deployment, "jobManagerDeploymentStatus", "ERROR") && error.contains("does-not-exist")
+    });
+    cluster.edit(json!({"spec": {"flinkConfiguration": {LIMIT: "1s"}}}));
     let back = cluster.wait_until("ROLLED_BACK and running", |deployment| {
         is(deployment, "lifecycleState", "ROLLED_BACK")
             && deployment["status"]["jobStatus"]["state"] == "RUNNING"
@@ -95,6 +104,7 @@ fn a_standby_job_manager_takes_over_and_an_unhealthy_job_is_restarted() {
     let options = &mut job["spec"]["flinkConfiguration"];
     options["kubernetes.operator.cluster.health-check.enabled"] = json!("true");
     options["kubernetes.operator.cluster.health-check.restarts.threshold"] = json!("1");
+    options["kubernetes.operator.cluster.health-check.restarts.window"] = json!(BEYOND_PATIENCE);
     options["restart-strategy.type"] = json!("fixed-delay");
     options["restart-strategy.fixed-delay.attempts"] = json!("100");
     cluster.start(&job);

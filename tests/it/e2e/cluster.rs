@@ -29,9 +29,6 @@ use crate::support::api_client;
 use crate::support::program::{other, program};
 use crate::support::share;
 
-/// Maximum wait. Starting a JobManager and a TaskManager takes half a minute on two busy cores, and several times that
-/// if other tests need them too.
-pub(super) const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Number of lines of each log that a failing test prints.
 const TAIL: usize = 60;

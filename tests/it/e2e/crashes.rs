@@ -9,9 +9,9 @@ use std::{fs, thread};
 use serde_json::json;
 
 use super::Cluster;
-use super::cluster::PATIENCE;
 use crate::faults::operator::Operator;
 use crate::faults::proxy::{Asked, Fault, Moment, Proxy};
+use crate::support::patience::PATIENCE;
 use crate::support::share::third;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);

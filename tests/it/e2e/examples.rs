@@ -9,9 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{ExtendedKeyUsagePurpose, KeyPair};
 use serde_json::{Map, Value, json};
 
-use super::cluster::{Cluster, PATIENCE, project, run};
+use super::cluster::{Cluster, project, run};
 use super::is;
 use crate::flink_tls::Authority;
+use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
 use crate::support::program::other;
 use crate::support::share::third;
 
@@ -120,8 +121,10 @@ fn log_forwarder(cluster: &mut Cluster) {
         "log-forwarder".clone_into(&mut cluster.name);
         for pod in [cluster.job_manager(), cluster.task_managers().remove(0)] {
             let name = pod.metadata.name.unwrap();
-            let lines = cluster.log_of(&name, "fluent-bit");
-            assert!(lines.contains(" INFO "), "{name} forwards its log: {lines}");
+            // It may start long after the job.
+            cluster.wait_until("with a forwarded log", |_| {
+                cluster.try_log_of(&name, "fluent-bit").is_ok_and(|log| log.contains(" INFO "))
+            });
         }
     });
 }
@@ -212,7 +215,7 @@ fn an_example_behind_tls_runs() {
     let client = authority.sign("flink-operator", ExtendedKeyUsagePurpose::ClientAuth);
     cluster.create_certificate("flink-rest-tls", &authority, client, None);
     let install = ["operator", "install", "--watch-namespaces", namespace, "--yes", "--wait"];
-    let tls = ["--set", "flinkRest.tlsSecret=flink-rest-tls", "--timeout", "2m"];
+    let tls = ["--set", "flinkRest.tlsSecret=flink-rest-tls", "--timeout", BEYOND_PATIENCE];
     cluster.flink(&[&install[..], &tls].concat());
     cluster.deploy(&job);
     cluster.wait_until_runs(DEPLOYMENT, "tls");

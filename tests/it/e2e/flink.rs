@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clients::flink::{Client, Deadlines};
+use clients::flink::Client;
 use serde_json::{Value, json};
 
 use super::access::{self, Place};
-use super::cluster::{Cluster, JOB, PATIENCE, jar, run};
+use super::cluster::{Cluster, JOB, jar, run};
 use crate::flink_scenarios::{self, Submission};
+use crate::support::patience::{DEADLINES, PATIENCE};
 use crate::support::program::other;
 
 /// Created for one run, and worthless afterwards.
@@ -52,7 +53,7 @@ fn flink_is_as_we_expect_on_every_way_to_it() {
         args: ["--output", "file:///flink-data/output"].map(str::to_owned).to_vec(),
         savepoints: "file:/flink-data/savepoints".to_owned(),
     };
-    let client = Client::at(&url, Deadlines::default()).unwrap();
+    let client = Client::at(&url, DEADLINES).unwrap();
     cluster.wait_for(async {
         wait_for_slots(&client).await;
         flink_scenarios::all(&client, &submission).await;

@@ -11,8 +11,9 @@ use std::{fs, thread};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, PATIENCE, project, said};
+use super::cluster::{Cluster, project, said};
 use super::kerberos::{Kdc, address_for_pods};
+use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
 /// Principal of its nodes, as clients see them.

@@ -10,6 +10,7 @@ use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, project, run, said};
+use crate::support::patience::BEYOND_PATIENCE;
 use crate::support::program::{other, program};
 
 const NAME: &str = "restricted";
@@ -19,7 +20,7 @@ const OPERATOR: &str = "app.kubernetes.io/name=kubectl-flink-operator";
 #[ignore = "needs a sandbox with real Flink"]
 fn the_operator_runs_as_pods_and_jobs_outlive_it() {
     let cluster = namespace("install");
-    let wait = ["--yes", "--wait", "--timeout", "2m"];
+    let wait = ["--yes", "--wait", "--timeout", BEYOND_PATIENCE];
     let watch = ["operator", "install", "--watch-namespaces", &cluster.namespace];
     cluster.flink(&[&watch[..], &wait[..]].concat());
     cluster.deploy(&job());
@@ -59,7 +60,7 @@ fn helm_installs_the_operator() {
     let chart = project().join("target/chart/kubectl-flink-operator");
     let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
     let release = ["kubectl-flink-operator", chart.to_str().unwrap()];
-    let wait = ["--wait", "--timeout", "2m"];
+    let wait = ["--wait", "--timeout", BEYOND_PATIENCE];
     let pattern = "appender.console.layout.pattern = MINE %m%n";
     let log = format!("defaultConfiguration.log4j-console\\.properties={pattern}");
     let values = ["--set", &watch, "--set", &log];
@@ -76,7 +77,7 @@ fn helm_installs_the_operator() {
     cluster.wait_until_stable();
 
     let before = cluster.job_manager_incarnation();
-    helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
+    helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", BEYOND_PATIENCE]);
     cluster.wait_until("without an operator", |_| cluster.pods(OPERATOR).is_empty());
     assert_eq!(cluster.job_manager_incarnation(), before, "the job runs on");
 }
@@ -96,7 +97,7 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         let values = ["--values", file.to_str().unwrap(), "--set", &watch];
         let small = ["--set", "operatorPod.resources.requests.cpu=100m"];
         let is_run = runs.contains(&file.file_name().unwrap().to_str().unwrap());
-        let wait: &[&str] = if is_run { &["--wait", "--timeout", "2m"] } else { &[] };
+        let wait: &[&str] = if is_run { &["--wait", "--timeout", BEYOND_PATIENCE] } else { &[] };
         helm(&cluster, &[&["install"], &release[..], &values, &small, wait].concat());
         let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
         assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
@@ -105,7 +106,7 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         let mut command = program();
         command.arg("--kubeconfig").arg(cluster.kubeconfig());
         run(command.args(beside).args(["--dry-run=server", "--yes"]));
-        helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", "2m"]);
+        helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", BEYOND_PATIENCE]);
     }
     values_of_a_release_are_read(&cluster);
 }

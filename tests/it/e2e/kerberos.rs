@@ -16,8 +16,9 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, JOB, PATIENCE, project, said};
+use super::cluster::{Cluster, JOB, project, said};
 use super::zookeeper;
+use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
 /// ZooKeeper's principal, as clients see it.

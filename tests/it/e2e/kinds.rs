@@ -1,8 +1,5 @@
 //! Session clusters, standalone mode and Flink 2, on real Flink.
 
-use std::thread;
-use std::time::Duration;
-
 use clients::flink::Client;
 use serde_json::{Value, json};
 
@@ -78,7 +75,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     let upgraded = cluster.wait_until_stable();
     let savepoint = upgraded["status"]["jobStatus"]["upgradeSavepointPath"].as_str();
     assert!(cluster.savepoint_exists(savepoint.expect("the upgrade's savepoint")));
-    assert_eq!(cluster.task_managers().len(), 2);
+    cluster.wait_until("of two TaskManagers", |_| cluster.task_managers().len() == 2);
     cluster.wait_until_writing();
 
     // A last-state upgrade of a job whose JobManager is dead.
@@ -89,8 +86,14 @@ fn standalone_upgrades_lose_and_double_nothing() {
     assert_eq!(cluster.task_managers().len(), 1);
 
     // Each Deployment is lost once.
-    cluster.delete_deployment(&format!("{JOB}-taskmanager"));
-    thread::sleep(Duration::from_secs(2));
+    let task_managers = format!("{JOB}-taskmanager");
+    let uid = || {
+        let found = cluster.find("apps/v1", "Deployment", &task_managers)?;
+        found["metadata"]["uid"].as_str().map(str::to_owned)
+    };
+    let lost = uid();
+    cluster.delete_deployment(&task_managers);
+    cluster.wait_until("with other TaskManagers", |_| uid().is_some_and(|uid| Some(uid) != lost));
     cluster.wait_until_stable();
     cluster.wait_until_writing();
     cluster.delete_deployment(JOB);
@@ -103,7 +106,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
     cluster.resume();
 
-    cluster.flink(&["delete", JOB, "--yes"]);
+    cluster.save_and_delete(JOB);
     cluster.wait_until("deleted", Value::is_null);
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
     cluster.assert_nothing_lost_or_doubled();
@@ -126,7 +129,7 @@ fn a_reactive_job_is_scaled_in_place() {
     cluster.wait_until("scaled", |job| job["status"]["taskManager"]["replicas"] == 2);
     cluster.wait_until_stable();
     assert_eq!(cluster.scale_status(), (2, selector.clone()));
-    assert_eq!(cluster.pods(&selector).len(), 2);
+    cluster.wait_until("of two pods", |_| cluster.pods(&selector).len() == 2);
     cluster.wait_until_writing();
     cluster.scale(1);
     cluster.wait_until("scaled", |job| job["status"]["taskManager"]["replicas"] == 1);
@@ -145,7 +148,7 @@ fn flink_2_upgrades_lose_and_double_nothing() {
     job["spec"]["image"] = json!("flink:2.3");
     job["spec"]["flinkVersion"] = json!("v2_3");
     cluster.start(&job);
-    let version = cluster.rest("/config").unwrap()["flink-version"].clone();
+    let version = cluster.answer_of(JOB, "/config")["flink-version"].clone();
     assert!(version.as_str().unwrap().starts_with("2.3."), "{version}");
 
     job["spec"]["job"]["parallelism"] = json!(2);

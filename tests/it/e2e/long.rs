@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::cluster::silence::Silence;
 use super::*;
+use crate::support::patience::PATIENCE;
 
 /// The image of the tests under another name, so that it changes without a download.
 const SAME_IMAGE: &str = "docker.io/library/flink:1.20";
@@ -122,7 +123,7 @@ fn the_gap_of_an_upgrade_in_each_mode() {
                 silence.longest().as_secs_f64()
             );
         }
-        cluster.flink(&["delete", JOB, "--yes"]);
+        cluster.save_and_delete(JOB);
         cluster.wait_until("deleted", Value::is_null);
     }
 }
@@ -132,7 +133,7 @@ impl Cluster {
     fn kill_a_job_manager_that_starts(&self) {
         let start = Instant::now();
         while !self.try_kill_job_manager() {
-            assert!(start.elapsed() < cluster::PATIENCE, "no JobManager");
+            assert!(start.elapsed() < PATIENCE, "no JobManager");
             thread::sleep(Duration::from_millis(200));
         }
     }

@@ -10,8 +10,9 @@ use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, PATIENCE, jar, project};
+use super::cluster::{Cluster, jar, project};
 use super::is;
+use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
 const KIND: &str = "FlinkSessionJob";
@@ -99,7 +100,7 @@ fn session_jobs_lose_and_double_nothing() {
     }
 
     // One job is deleted; the other keeps its cluster.
-    cluster.flink(&["delete", "sessionjob/left", "--yes"]);
+    cluster.save_and_delete("sessionjob/left");
     cluster.wait_until_one(KIND, "left", "deleted", Value::is_null);
     cluster.assert_nothing_lost_or_doubled_in("left");
     cluster.delete("FlinkDeployment", CLUSTER);
@@ -107,7 +108,7 @@ fn session_jobs_lose_and_double_nothing() {
     let error = blocked["status"]["error"].as_str().unwrap_or_default();
     assert!(error.contains("right"), "names who blocks: {error}");
     cluster.wait_until_writing_to("right");
-    cluster.flink(&["delete", "sessionjob/right", "--yes"]);
+    cluster.save_and_delete("sessionjob/right");
     cluster.wait_until_one(KIND, "right", "deleted", Value::is_null);
     cluster.wait_until("deleted", Value::is_null);
     assert!(cluster.pods(&format!("app={CLUSTER}")).is_empty());

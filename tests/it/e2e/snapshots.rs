@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, JOB, PATIENCE};
+use super::cluster::{Cluster, JOB};
+use crate::support::patience::PATIENCE;
 
 const KIND: &str = "FlinkStateSnapshot";
 const INTERVAL: &str = "kubernetes.operator.periodic.savepoint.interval";

@@ -1,7 +1,7 @@
 //! A ZooKeeper with one server in the test's namespace, run from the Flink image.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clients::zookeeper::Ensemble;
 use config::FlinkConfig;
@@ -10,7 +10,8 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use super::cluster::{Cluster, PATIENCE};
+use super::cluster::Cluster;
+use crate::support::patience::PATIENCE;
 
 /// Flink's distribution includes ZooKeeper; this starts ZooKeeper's own server.
 const START: &str = "\
@@ -24,6 +25,12 @@ END
 exec java -Xmx96m -cp '/opt/flink/lib/*' org.apache.flink.runtime.zookeeper.FlinkZooKeeperQuorumPeer --zkConfigFile /tmp/zoo.cfg --peerId 1";
 
 pub(super) const NAME: &str = "zookeeper";
+/// Maximum time without a sign of life from a client of this test: the most that the server grants.
+const SESSION: Duration = Duration::from_secs(40);
+
+async fn connect(quorum: &str) -> Client {
+    Client::connector().with_session_timeout(SESSION).connect(quorum).await.unwrap()
+}
 
 /// Returns its pod.
 pub(super) fn server(job: &Value) -> Value {
@@ -53,7 +60,7 @@ impl Cluster {
         let started = Instant::now();
         loop {
             assert!(started.elapsed() < PATIENCE, "ZooKeeper listens");
-            thread::sleep(std::time::Duration::from_secs(1));
+            thread::sleep(Duration::from_secs(1));
             let pod = self.wait_for(pods.get(NAME)).unwrap();
             let address = pod.status.and_then(|status| status.pod_ip);
             let Some(quorum) = address.map(|address| format!("{address}:2181")) else { continue };
@@ -67,7 +74,7 @@ impl Cluster {
 /// Returns the names of the node's children; empty if it does not exist.
 pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<String> {
     cluster.wait_for(async {
-        let client = Client::connect(quorum).await.unwrap();
+        let client = connect(quorum).await;
         client.sync("/").await.unwrap();
         match client.list_children(path).await {
             Ok(children) => children,
@@ -80,8 +87,8 @@ pub(super) fn children(cluster: &Cluster, quorum: &str, path: &str) -> Vec<Strin
 /// Asserts that nothing can be read without a login, and the node only by its creator.
 #[track_caller]
 pub(super) fn assert_closed(cluster: &Cluster, quorum: &str, path: &str) {
-    let anybody = Client::connector();
-    let somebody = Client::connector().with_auth("digest", b"somebody:else");
+    let anybody = Client::connector().with_session_timeout(SESSION);
+    let somebody = anybody.clone().with_auth("digest", b"somebody:else");
     for (connector, refusal) in [(anybody, Error::AuthFailed), (somebody, Error::NoAuth)] {
         let listed =
             cluster.wait_for(async { connector.connect(quorum).await?.list_children(path).await });
@@ -92,7 +99,7 @@ pub(super) fn assert_closed(cluster: &Cluster, quorum: &str, path: &str) {
 /// Creates a node and all its ancestors.
 pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
     cluster.wait_for(async {
-        let client = Client::connect(quorum).await.unwrap();
+        let client = connect(quorum).await;
         client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
     });
 }
@@ -101,7 +108,7 @@ pub(super) fn add(cluster: &Cluster, quorum: &str, path: &str) {
 pub(super) fn register(cluster: &Cluster, quorum: &str, path: &str) -> Client {
     add(cluster, quorum, path.rsplit_once('/').unwrap().0);
     cluster.wait_for(async {
-        let client = Client::connect(quorum).await.unwrap();
+        let client = connect(quorum).await;
         let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
         client.create(path, b"", &options).await.unwrap();
         client

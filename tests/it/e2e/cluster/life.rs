@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Cluster, JOB};
+use crate::support::patience::BEYOND_PATIENCE;
 
 impl Cluster {
     /// Starts the operator and waits until the job writes. Returns its resource.
@@ -48,8 +49,14 @@ impl Cluster {
     /// Deletes the job and counts its records.
     #[track_caller]
     pub(in crate::e2e) fn delete_and_count(&self) {
-        self.flink(&["delete", JOB, "--yes"]);
+        self.save_and_delete(JOB);
         self.wait_until("deleted", Value::is_null);
         self.assert_nothing_lost_or_doubled();
+    }
+
+    /// Requests the deletion of a resource, after a savepoint of its job, however long that takes.
+    #[track_caller]
+    pub(in crate::e2e) fn save_and_delete(&self, name: &str) {
+        self.flink(&["delete", name, "--yes", "--timeout", BEYOND_PATIENCE]);
     }
 }

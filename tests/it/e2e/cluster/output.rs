@@ -6,7 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use super::{Cluster, LOOK_EVERY, PATIENCE, project, said};
+use super::{Cluster, LOOK_EVERY, project, said};
+use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
 /// Folder of the job's output, below the test's data.

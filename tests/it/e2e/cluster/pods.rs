@@ -19,10 +19,15 @@ impl Cluster {
 
     /// Returns the log of a container so far.
     pub(in crate::e2e) fn log_of(&self, pod: &str, container: &str) -> String {
+        self.try_log_of(pod, container).unwrap()
+    }
+
+    /// As [`Self::log_of`], of a container that may not have started yet.
+    pub(in crate::e2e) fn try_log_of(&self, pod: &str, container: &str) -> kube::Result<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let container = Some(container.to_owned());
         let params = LogParams { container, ..LogParams::default() };
-        self.runtime.block_on(pods.logs(pod, &params)).unwrap()
+        self.runtime.block_on(pods.logs(pod, &params))
     }
 
     pub(in crate::e2e) fn job_manager(&self) -> Pod {

@@ -9,7 +9,8 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use super::{Cluster, LOOK_EVERY, PATIENCE};
+use super::{Cluster, LOOK_EVERY};
+use crate::support::patience::PATIENCE;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
 

@@ -1,16 +1,18 @@
 //! The JobManager's REST API, as programs use it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::time::Instant;
+use std::{fs, thread};
 
 use api::version::FlinkVersion;
+use clients::flink;
 use clients::flink::access::{Access, Connector, Options, Target};
 use clients::flink::jars::RunRequest;
-use clients::flink::{self, Deadlines};
 use serde_json::Value;
 
-use super::{Cluster, jar};
+use super::{Cluster, LOOK_EVERY, jar};
 use crate::support::api_client;
+use crate::support::patience::{DEADLINES, PATIENCE};
 
 impl Cluster {
     /// Returns an answer of the JobManager's REST API, through the API server.
@@ -26,6 +28,19 @@ impl Cluster {
         self.runtime.block_on(self.client.request(request)).ok()
     }
 
+    /// As [`Self::rest_of`], from a JobManager that is up: a busy one may answer only when it is asked again.
+    #[track_caller]
+    pub(in crate::e2e) fn answer_of(&self, name: &str, path: &str) -> Value {
+        let start = Instant::now();
+        loop {
+            if let Some(answer) = self.rest_of(name, path) {
+                return answer;
+            }
+            assert!(start.elapsed() < PATIENCE, "{name} does not answer {path} in {PATIENCE:?}");
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Runs `ask` with a client of the JobManager's REST API.
     pub(in crate::e2e) fn ask_flink<T>(&self, ask: impl AsyncFnOnce(flink::Client) -> T) -> T {
         self.runtime.block_on(async {
@@ -38,7 +53,7 @@ impl Cluster {
                 is_tls: false,
             };
             let connector = Connector::new(&options, Some(&config)).unwrap();
-            ask(connector.client(&target, Deadlines::default())).await
+            ask(connector.client(&target, DEADLINES)).await
         })
     }
 
