@@ -2,7 +2,7 @@
 //! each time, and what is in the store. State is named after the start that saved it, wherever its path appears.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
@@ -12,12 +12,10 @@ use tokio::time::sleep;
 use super::proxy::Recorded;
 use super::stage::Stage;
 use crate::support::fake_flink::Cluster;
+use crate::support::patience::PATIENCE;
 
 /// Polling interval while waiting for the garbage collector.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Maximum number of polls. The garbage collector learns of a kind's objects half a minute after its definition is
-/// installed, and retries what it missed until then with growing pauses.
-pub(super) const COLLECTED_TRIES: usize = 450;
 
 const KINDS: [&str; 10] = [
     "FlinkBlueGreenDeployment",
@@ -131,9 +129,11 @@ fn drop_labels_of_gone_job(snapshot: &mut Value, before: &[String]) {
     }
 }
 
-/// Waits for the garbage collector, for as long as it may take on a busy machine.
+/// Waits for the garbage collector, which learns of a kind's objects half a minute after its definition is installed,
+/// and retries what it missed until then with growing pauses.
 async fn until_collected(stage: &Stage) {
-    for _ in 0..COLLECTED_TRIES {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         let mut all = Vec::new();
         for kind in KINDS.iter().chain(&["Pod"]) {
             all.extend(stage.api(kind).list(&ListParams::default()).await.unwrap().items);

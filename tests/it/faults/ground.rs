@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use api::crd;
 use base64::Engine;
@@ -17,6 +16,7 @@ use super::operator::Operator;
 use super::trouble::Base;
 use super::world::World;
 use crate::support::api_client;
+use crate::support::patience::PATIENCE;
 use crate::support::program::program;
 
 /// File with the control plane's certificate authority, in the test's folder.
@@ -86,7 +86,7 @@ impl Ground {
         std::fs::write(folder.path().join(AUTHORITIES), authority).unwrap();
         let client = api_client::client(api_client::config(&kubeconfig).await);
         crds::apply(&client, &crd::all(), false).await.unwrap();
-        crds::wait_until_established(&client, &crd::all(), Duration::from_secs(30)).await.unwrap();
+        crds::wait_until_established(&client, &crd::all(), PATIENCE).await.unwrap();
         let world = World::start(client.clone()).await;
         Self { bases: Mutex::default(), sandbox, folder, client, world }
     }

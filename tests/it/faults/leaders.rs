@@ -10,9 +10,9 @@ use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment};
 use super::replicas::{LEASE, Replica, Replicas};
 use super::stage::lay_out;
+use crate::support::patience::PATIENCE;
 
 const NAMESPACE: &str = "leaders";
-const PATIENCE: Duration = Duration::from_mins(10);
 
 struct Scene {
     replicas: Replicas,

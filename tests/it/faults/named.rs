@@ -13,9 +13,10 @@ use super::roles;
 use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
 use super::trouble::{Trouble, first, same_end};
+use crate::support::patience::PATIENCE;
 use crate::support::share::third;
 
-/// How long permissions are revoked.
+/// How long permissions are revoked; longer if none of them is missed by then.
 const AWAY: Duration = Duration::from_secs(6);
 
 /// Writes are carried out, but the operator never gets the answer.
@@ -95,13 +96,15 @@ fn without(resource: &'static str) -> Trouble {
 }
 
 fn away(resource: &'static str) -> Script {
-    let mut since: Option<Instant> = None;
+    let (mut since, mut is_missed): (Option<Instant>, bool) = (None, false);
     Box::new(move |asked| {
         // As a role grants it: the resource and its objects, watches included.
         let is_it = asked.path.split('?').next().is_some_and(|path| path.contains(resource))
             && asked.path.starts_with("/api");
         let begun = *since.get_or_insert_with(Instant::now);
-        (is_it && begun.elapsed() < AWAY).then_some(Fault::Status(403, None))
+        let is_refused = is_it && (begun.elapsed() < AWAY || !is_missed);
+        is_missed |= is_refused;
+        is_refused.then_some(Fault::Status(403, None))
     })
 }
 
@@ -118,13 +121,12 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     let key = format!("unseen/{CLUSTER}");
     let flink = ground.world.flink();
     let newest = || flink.with(&key, |cluster| cluster.newest_path());
-    for _ in 0..100 {
+    let start = Instant::now();
+    while newest().is_none() {
+        assert!(start.elapsed() < PATIENCE, "{}", stage.told("no checkpoint"));
         sleep(Duration::from_millis(200)).await;
         let now = flink.now();
         flink.with(&key, |cluster| cluster.jobs.values_mut().for_each(|job| job.step(now)));
-        if newest().is_some() {
-            break;
-        }
     }
     // Kubernetes timestamps have whole seconds.
     sleep(Duration::from_secs(1)).await;

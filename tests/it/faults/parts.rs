@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,12 +14,11 @@ use super::end_state;
 use super::ground::Ground;
 use super::scenarios::{JOB, deployment, highly_available};
 use super::stage::{DEPLOYMENT, Stage, is_stable};
+use crate::support::patience::PATIENCE;
 use crate::support::program::{SANDBOXES, other};
 
 /// How long a part is down.
 const AWAY: Duration = Duration::from_secs(2);
-/// How often the end is checked again; each check takes more than a second.
-const LATE: usize = 20;
 
 /// A part of the control plane that the test started; it ends when dropped.
 pub(super) struct Part {
@@ -50,6 +49,14 @@ pub(super) fn process(ground: &Ground, name: &str) -> (Pid, Vec<String>) {
     let line = String::from_utf8(line).unwrap();
     let line = line.trim_end_matches('\0').split('\0').map(str::to_owned).collect();
     (Pid::from_raw(pid).unwrap(), line)
+}
+
+/// Whether a process runs; one that has ended may still be listed until it is waited for.
+pub(super) fn runs(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    // Its state follows its name, which is in brackets.
+    let state = stat.as_ref().ok().and_then(|stat| stat.rsplit_once(") "));
+    state.is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
 /// Kills a part of the control plane and returns its command line.
@@ -84,12 +91,9 @@ pub(super) async fn may_restart(part: &str) {
     join_all(edits).await;
     let _part = restart(&ground, part).await;
     for stage in &stages {
-        let mut end = finish(stage).await;
+        let (start, mut end) = (Instant::now(), finish(stage).await);
         // The retry pauses of failed watches grow up to half a minute.
-        for _ in 0..LATE {
-            if end == calm.end {
-                break;
-            }
+        while end != calm.end && start.elapsed() < PATIENCE {
             sleep(Duration::from_secs(1)).await;
             end = finish(stage).await;
         }

@@ -16,6 +16,7 @@ use super::operator::Operator;
 use super::proxy::{Asked, Proxy, Recorded};
 use super::scenarios::{JOB, deployment};
 use super::stage::{OPERATOR_CONFIG, arguments, is_stable, line};
+use crate::support::patience::PATIENCE;
 
 pub(super) const LEASE: &str = "operators";
 pub(super) const LEASE_DURATION: Duration = Duration::from_secs(20);
@@ -27,7 +28,6 @@ kubernetes.operator.leader-election.renew-deadline: 16 s
 kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
-const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One operator.

@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::api::ListParams;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::ground::{Ground, file};
@@ -19,14 +20,14 @@ use super::scenarios::{
     until_checkpointed,
 };
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Script, Stage, is_stable};
+use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
 /// Parts in order of their start, from etcd to its clients.
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 /// More writes than happen between the backup and the end of the control plane.
 const WRITES_MAX: usize = 5000;
-/// Time for etcd to start listening.
-const UP: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Copies etcd's current data.
 fn back_up(ground: &Ground, to: &Path) {
@@ -38,22 +39,49 @@ fn back_up(ground: &Ground, to: &Path) {
 
 /// Stops the control plane and starts it again from the backup.
 async fn restore(ground: &Ground, from: &Path) -> Vec<Part> {
+    let ended = PARTS.map(|name| parts::process(ground, name).0);
     let lines = PARTS.map(|name| parts::end(ground, name));
-    sleep(UP).await;
+    let is_gone = async || ended.iter().all(|part| !parts::runs(*part));
+    until("the control plane has ended", is_gone).await;
     let data = data_of(&lines[0]);
     std::fs::remove_dir_all(&data).unwrap();
     copy(from, &data);
     let mut restored = Vec::new();
     for line in lines {
         restored.push(Part::start(&line));
-        sleep(UP).await;
+        // The next one gives up if it has to wait long for this one.
+        until(&format!("{} is up", line[0]), async || is_up(ground, &line).await).await;
     }
     restored
 }
 
+/// Whether this part of the control plane can be used; a part that nothing waits for always can.
+async fn is_up(ground: &Ground, line: &[String]) -> bool {
+    if let Some(address) = argument(line, "--listen-client-urls=http://") {
+        return TcpStream::connect(address).await.is_ok();
+    }
+    if argument(line, "--etcd-servers=").is_some() {
+        let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
+        return ground.client.request_text(ready).await.is_ok();
+    }
+    true
+}
+
+/// Waits until something is so while there may be no control plane.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let start = Instant::now();
+    while !is_so().await {
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+fn argument<'line>(line: &'line [String], name: &str) -> Option<&'line str> {
+    line.iter().find_map(|argument| argument.strip_prefix(name))
+}
+
 fn data_of(line: &[String]) -> std::path::PathBuf {
-    let data = line.iter().find_map(|argument| argument.strip_prefix("--data-dir="));
-    data.unwrap().into()
+    argument(line, "--data-dir=").unwrap().into()
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -110,14 +138,13 @@ async fn calm(ground: &Arc<Ground>, name: &str) -> Stage {
     Stage::new(ground, &format!("restored-{name}"), Box::new(|_| None)).await
 }
 
-async fn until(flag: &AtomicBool, stage: &Stage) {
-    for _ in 0..600 {
-        if flag.load(Ordering::Relaxed) {
-            return;
-        }
-        sleep(Duration::from_millis(100)).await;
+async fn until_asked(flag: &AtomicBool, stage: &Stage) {
+    let start = Instant::now();
+    while !flag.load(Ordering::Relaxed) {
+        let is_over = start.elapsed() > PATIENCE;
+        assert!(!is_over, "{}", stage.told("no JobManager was to be created"));
+        sleep(LOOK_EVERY).await;
     }
-    panic!("{}", stage.told("no JobManager was to be created"));
 }
 
 fn error_of(found: &Value) -> String {
@@ -212,8 +239,8 @@ pub(super) async fn the_store_may_go_back() {
     }
     between.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
     first.create(deployment("savepoint")).await;
-    until(&was_asked[0], &between).await;
-    until(&was_asked[1], &first).await;
+    until_asked(&was_asked[0], &between).await;
+    until_asked(&was_asked[1], &first).await;
 
     let backup = file(&ground, "backup");
     back_up(&ground, &backup);

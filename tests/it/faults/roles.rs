@@ -10,7 +10,7 @@ use http::Method;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::end_state;
 use super::ground::{Ground, ROOM, file};
@@ -20,10 +20,8 @@ use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
 use crate::support::program::program;
 use crate::support::{api_client, rights};
 
-/// How long the permissions are revoked.
+/// How long the permissions are revoked at least.
 const AWAY: Duration = Duration::from_secs(5);
-/// Maximum wait for the moment to come.
-const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A moment of an upgrade, which has come once this request was made.
 type Moment = (&'static str, fn(&Asked) -> bool);
@@ -64,12 +62,10 @@ async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> Strin
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
     if let Some((_, has_come)) = moment {
-        until_asked(&stage, has_come).await;
+        stage.until_recorded("its moment", |one| has_come(&one.asked)).await;
         take_rights_away(ground, &namespace, &bindings).await;
         sleep(AWAY).await;
-        let recorded = stage.proxy.recorded();
-        let is_refused = recorded.iter().any(|one| one.status == Some(403));
-        assert!(is_refused, "{}", stage.told("nothing was refused"));
+        stage.until_recorded("refused", |one| one.status == Some(403)).await;
         for binding in &bindings {
             create(ground, binding).await;
         }
@@ -78,14 +74,6 @@ async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> Strin
     stage.until_at_rest().await;
     stage.check_laws();
     end_state::of(&stage, &[JOB]).await
-}
-
-async fn until_asked(stage: &Stage, is_it: fn(&Asked) -> bool) {
-    let start = Instant::now();
-    while !stage.proxy.recorded().iter().any(|one| is_it(&one.asked)) {
-        assert!(start.elapsed() < PATIENCE, "{}", stage.told("its moment does not come"));
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Grants the permissions of an installation for the namespace, and returns the bindings.

@@ -5,11 +5,11 @@
 mod blue_green;
 mod sessions;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -25,6 +25,7 @@ use sessions::{
 use super::proxy::Asked;
 use super::stage::{DEPLOYMENT, SESSION_JOB, SNAPSHOT, Stage, is_stable, is_suspended};
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
+use crate::support::patience::PATIENCE;
 
 pub(super) const JOB: &str = "orders";
 pub(super) const CLUSTER: &str = "lab";
@@ -480,7 +481,7 @@ async fn adoption(stage: &Stage) {
     stage.api(DEPLOYMENT).patch(JOB, &kube::api::PatchParams::default(), &patch).await.unwrap();
     let mut foreign = stage.look_at(DEPLOYMENT, JOB).await;
     foreign["status"] = status;
-    let foreign: kube::api::DynamicObject = serde_json::from_value(foreign).unwrap();
+    let foreign: DynamicObject = serde_json::from_value(foreign).unwrap();
     let params = kube::api::PostParams::default();
     stage.api(DEPLOYMENT).replace_status(JOB, &params, &foreign).await.unwrap();
     stage.begin();
@@ -528,21 +529,27 @@ async fn snapshot_by_nonce(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"savepointTriggerNonce": 1}})).await;
-    until_snapshots(stage, 1).await;
+    let is_completed = |one: &DynamicObject| one.data["status"]["state"] == "COMPLETED";
+    until_snapshots(stage, "completed", |all| all.iter().any(is_completed)).await;
     stage.until_stable(JOB).await;
 }
 
-async fn until_snapshots(stage: &Stage, count: usize) {
-    for _ in 0..600 {
+/// Waits until the snapshots satisfy the condition.
+async fn until_snapshots(
+    stage: &Stage,
+    what: &str,
+    mut are_so: impl FnMut(Vec<DynamicObject>) -> bool,
+) {
+    let start = Instant::now();
+    loop {
         stage.operator.tend();
         let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
-        let completed = all.items.iter().filter(|one| one.data["status"]["state"] == "COMPLETED");
-        if completed.count() >= count {
+        if are_so(all.items) {
             return;
         }
+        assert!(start.elapsed() < PATIENCE, "{}", stage.told(&format!("snapshots: not {what}")));
         sleep(Duration::from_millis(150)).await;
     }
-    panic!("{}", stage.told("there are no snapshots"));
 }
 
 /// Takes snapshots at an interval and removes old ones; at the end the interval is removed.
@@ -556,27 +563,16 @@ async fn periodic_snapshots(stage: &Stage) {
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"flinkConfiguration": {INTERVAL: "2 s"}})).await;
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..600 {
-        stage.operator.tend();
-        let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
-        seen.extend(all.items.into_iter().filter_map(|one| one.metadata.name));
-        if seen.len() >= 2 {
-            break;
-        }
-        sleep(Duration::from_millis(150)).await;
-    }
-    assert!(seen.len() >= 2, "{}", stage.told("no periodic snapshots"));
+    let two = |all: Vec<DynamicObject>| {
+        seen.extend(all.into_iter().filter_map(|one| one.metadata.name));
+        seen.len() >= 2
+    };
+    until_snapshots(stage, "two", two).await;
     stage.edit(DEPLOYMENT, JOB, json!({"flinkConfiguration": {INTERVAL: null}})).await;
     stage.until_stable(JOB).await;
-    for _ in 0..600 {
-        stage.operator.tend();
-        let all = stage.api(SNAPSHOT).list(&ListParams::default()).await.unwrap();
-        if all.items.len() == 1 && all.items[0].metadata.deletion_timestamp.is_none() {
-            return;
-        }
-        sleep(Duration::from_millis(150)).await;
-    }
-    panic!("{}", stage.told("old snapshots stay"));
+    let one =
+        |all: Vec<DynamicObject>| all.len() == 1 && all[0].metadata.deletion_timestamp.is_none();
+    until_snapshots(stage, "the newest alone", one).await;
 }
 
 /// A savepoint by nonce and one of an upgrade, without snapshot resources.

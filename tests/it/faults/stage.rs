@@ -14,17 +14,19 @@ use tokio::time::sleep;
 use super::ground::{Ground, file};
 use super::operator::Operator;
 use super::proxy::{Asked, Fault, Proxy, Recorded};
+use crate::support::patience::PATIENCE;
 
-/// Maximum wait. Steps take a second, but much longer when many run at once on two busy cores. A frozen watch is
-/// trusted for a minute, and what failed meanwhile is retried after most of another.
-const PATIENCE: Duration = Duration::from_mins(10);
 /// Interval for checking whether the operator runs and has written.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Interval for reading an object although the operator wrote nothing: two dozen cases share two cores with their API
 /// server.
 const READ_EVERY: Duration = Duration::from_millis(700);
-/// Idle time to wait for; longer than the operator's interval for checking settled resources.
+/// Idle time to wait for on a fast machine; longer than [`INTERVAL`].
 const REST: Duration = Duration::from_millis(2500);
+/// The operator's interval for checking settled resources.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// More requests than a pass makes before it writes.
+const REQUESTS_OF_A_PASS: u32 = 10;
 
 /// Short intervals and timeouts, so that passes come soon and unanswered requests are given up soon.
 pub(super) const OPERATOR_CONFIG: &str = "\
@@ -171,13 +173,31 @@ impl Stage {
         self.until(kind, name, "gone", Value::is_null).await;
     }
 
-    /// Waits until nothing is written any more.
+    /// Waits until nothing is written any more. How long the operator's next pass may take until it writes is judged by
+    /// how long a read takes here: much longer on a slow machine than on a fast one.
     pub(super) async fn until_at_rest(&self) {
         let start = Instant::now();
-        while self.proxy.at_rest_for() < REST {
+        loop {
             self.operator.tend();
+            if self.proxy.at_rest_for() >= REST {
+                let asked = Instant::now();
+                let _any = self.look_at(DEPLOYMENT, "any").await;
+                let pass = asked.elapsed() * REQUESTS_OF_A_PASS;
+                if self.proxy.at_rest_for() >= REST.max(INTERVAL + pass) {
+                    return;
+                }
+            }
             assert!(start.elapsed() < PATIENCE, "{}", self.told("writes go on"));
             sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until a recorded request satisfies the condition.
+    pub(super) async fn until_recorded(&self, what: &str, is_it: impl Fn(&Recorded) -> bool) {
+        let start = Instant::now();
+        while !self.proxy.recorded().iter().any(&is_it) {
+            assert!(start.elapsed() < PATIENCE, "{}", self.told(&format!("never {what}")));
+            sleep(Duration::from_millis(20)).await;
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::ground::Ground;
 use super::points::Point;
@@ -128,9 +127,7 @@ async fn hidden(ground: &Arc<Ground>, name: &str, kind: &str, fault: WatchFault)
     }
     stage.begin();
     stage.edit(kind, JOB, json!({"job": {"parallelism": 2}})).await;
-    while !stage.proxy.recorded().iter().any(|one| one.fault == Some(struck)) {
-        sleep(Duration::from_millis(20)).await;
-    }
+    stage.until_recorded("struck", |one| one.fault == Some(struck)).await;
     let edited = Instant::now();
     stage.edit(kind, JOB, json!({"job": {"parallelism": 3}})).await;
     let is_done =

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::Method;
 use kube::api::ListParams;
@@ -12,16 +12,18 @@ use testing::choices::Choices;
 use tokio::task::JoinError;
 use tokio::time::sleep;
 
-use super::end_state::{COLLECTED_TRIES, LOOK_EVERY};
+use super::end_state::LOOK_EVERY;
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Script, Stage, is_stable};
+use crate::support::patience::PATIENCE;
 
 /// Number of lives at the same time.
 const LIVES: u64 = 16;
-/// Maximum number of rounds of lives; rounds are added until every kind of fault has occurred.
-const ROUNDS: u64 = 3;
+/// Maximum number of rounds of lives; rounds are added until every kind of fault has occurred, which takes more of them
+/// where an operator makes fewer requests in the same time.
+const ROUNDS: u64 = 12;
 /// Number of user actions in each life.
 const ACTIONS: usize = 8;
 /// Percentage of requests that fail.
@@ -285,8 +287,9 @@ async fn one_action(stage: &Stage, choices: &mut Choices, kind: Kind) -> String 
 }
 
 pub(super) async fn check_nothing_is_left(stage: &Stage) {
+    let start = Instant::now();
     for kind in ["Deployment", "Service", "ConfigMap", "Pod"] {
-        for attempt in 0.. {
+        loop {
             let all = stage.api(kind).list(&ListParams::default()).await.unwrap();
             let names: Vec<String> = all
                 .items
@@ -298,7 +301,7 @@ pub(super) async fn check_nothing_is_left(stage: &Stage) {
                 break;
             }
             assert!(
-                attempt < COLLECTED_TRIES,
+                start.elapsed() < PATIENCE,
                 "{}",
                 stage.told(&format!("{kind} left behind: {names:?}"))
             );

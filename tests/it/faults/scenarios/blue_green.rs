@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{DEPLOYMENT, JOB, Stage, deployment};
 use crate::faults::stage::BLUE_GREEN;
 use crate::faults::world::BROKEN_IMAGE;
+use crate::support::patience::BEYOND_PATIENCE;
 
 const BLUE: &str = "orders-blue";
 const GREEN: &str = "orders-green";
@@ -18,7 +19,8 @@ fn blue_green(mode: &str) -> Value {
         "metadata": {"name": JOB},
         "spec": {
             "configuration": {
-                format!("{OPTIONS}.abort.grace-period"): "60 s",
+                // Only a scenario that says otherwise gives up.
+                format!("{OPTIONS}.abort.grace-period"): BEYOND_PATIENCE,
                 format!("{OPTIONS}.reconciliation.reschedule-interval"): "500 ms",
             },
             "ingress": {"template": "{{name}}.{{namespace}}.example.com"},

@@ -397,7 +397,8 @@ async fn report_available(world: &World, deployment: &Deployment) {
     report(world, deployment, deployment.spec.replicas.unwrap_or(1)).await;
 }
 
-/// Reports the status as the controller of Deployments does, which says at once that no replica is available yet.
+/// Reports the status as the controller of Deployments does, which says at once that no replica is available yet: its
+/// condition is as old as the Deployment, however late this is reported.
 async fn report(world: &World, deployment: &Deployment, available: i32) {
     let replicas = deployment.spec.replicas.unwrap_or(1);
     let (status, reason) = if available > 0 {
@@ -405,12 +406,14 @@ async fn report(world: &World, deployment: &Deployment, available: i32) {
     } else {
         ("False", "MinimumReplicasUnavailable")
     };
+    let since = deployment.creation_timestamp().filter(|_| available == 0);
+    let since = since.map_or_else(jiff::Timestamp::now, |created| created.0);
     let status = json!({"status": {
         "observedGeneration": deployment.metadata.generation, "replicas": replicas,
         "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
         "conditions": [{
             "type": "Available", "status": status, "reason": reason,
-            "lastTransitionTime": jiff::Timestamp::now(), "lastUpdateTime": jiff::Timestamp::now(),
+            "lastTransitionTime": since, "lastUpdateTime": since,
         }],
     }});
     let namespace = deployment.namespace().unwrap();

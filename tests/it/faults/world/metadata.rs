@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::{InMap, Kept, World};
 use crate::support::fake_flink::Job;
+use crate::support::patience::PATIENCE;
 
 /// Interval for writing checkpoints to HA metadata.
 const EVERY: Duration = Duration::from_millis(100);
@@ -19,8 +20,6 @@ const EVERY: Duration = Duration::from_millis(100);
 const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
 /// Annotation with the leader among the JobManagers that compete for a ConfigMap.
 const LOCK: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Maximum number of tries to write a graph while the API server is down.
-const WRITE_TRIES: usize = 300;
 
 /// Reads an object, `None` if it does not exist; retries while the API server is down.
 pub(super) async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
@@ -69,13 +68,13 @@ pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String>
 
 /// Stores the graph before the job runs, as Flink does.
 pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &str) {
-    for _ in 0..WRITE_TRIES {
-        if store_graph(world, key, job_id, Some(graph)).await {
-            return;
+    let start = Instant::now();
+    while !store_graph(world, key, job_id, Some(graph)).await {
+        if start.elapsed() > PATIENCE {
+            return world.broke(key, "the graph of a job cannot be stored".to_owned());
         }
         sleep(EVERY).await;
     }
-    world.broke(key, "the graph of a job cannot be stored".to_owned());
 }
 
 /// Stores or removes the graph of a job; returns whether that was done.
@@ -107,7 +106,8 @@ pub(super) async fn lead(world: &World, key: &str) {
         "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
     let patch = Patch::Merge(json!({"metadata": {"annotations": {LOCK: lock.to_string()}}}));
     let (maps, map) = (maps(world, key), format!("{}-cluster-config-map", name_of(key)));
-    for _ in 0..WRITE_TRIES {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         match maps.patch(&map, &PatchParams::default(), &patch).await {
             Ok(_) => return,
             Err(kube::Error::Api(status)) if status.code == 404 => return,
