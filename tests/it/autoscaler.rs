@@ -245,22 +245,31 @@ async fn turned_off_it_forgets_and_the_users_parallelism_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_the_first_windows_decisions_are_told_and_not_carried_out() {
-    let operating = Operating::start(flink().await);
-    run(&operating, &scene(&[("job.autoscaler.advice.first-window", "true")]), 100.0);
-    let report = operating
-        .until("it is advised", |cluster| events(cluster, "ScalingReport").into_iter().next());
-    let report = report.await;
-    let message = report["message"].as_str().unwrap();
-    assert!(
-        message.contains("disabled by config job.autoscaler.advice.first-window:true until"),
-        "{message}"
-    );
-    assert!(report["metadata"]["labels"]["parallelismMap"].is_string(), "{report}");
-    assert_eq!(with_load(&operating, |load| load.changes), 0, "nothing but told");
-    operating
-        .until("it is scaled up later", |_| (parallelism(&operating) >= (4, 4)).then_some(()))
-        .await;
-    operating.stop().await;
+    const TOLD: &str = "disabled by config job.autoscaler.advice.first-window:true until";
+    // The advice ends after two windows, which on a slow machine may be before there is a decision, or before it is seen.
+    for window in ["1 s", "10 s", "2 min"] {
+        let operating = Operating::start(flink().await);
+        let options = [
+            ("job.autoscaler.advice.first-window", "true"),
+            ("job.autoscaler.metrics.window", window),
+        ];
+        run(&operating, &scene(&options), 100.0);
+        let is_told = |event: &Value| event["message"].as_str().unwrap().contains(TOLD);
+        let look = |cluster: &FakeCluster| {
+            let told = events(cluster, "ScalingReport").into_iter().find(is_told);
+            let is_changed = with_load(&operating, |load| load.changes) > 0;
+            (is_changed || told.is_some()).then(|| told.filter(|_| !is_changed))
+        };
+        let told = operating.until("it is advised, or scaled", look).await;
+        let is_scaled = |_: &FakeCluster| (parallelism(&operating) >= (4, 4)).then_some(());
+        operating.until("it is scaled up later", is_scaled).await;
+        operating.stop().await;
+        if let Some(told) = told {
+            assert!(told["metadata"]["labels"]["parallelismMap"].is_string(), "{told}");
+            return;
+        }
+    }
+    panic!("it was never advised");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -285,7 +294,7 @@ async fn history_of_the_java_operator_is_gone_on_with_and_no_advice_comes_first(
 async fn steady_jobs_cost_a_write_now_and_then() {
     let operating = Operating::start(flink().await);
     // Samples alone are stored five times per window.
-    run(&operating, &scene(&[("job.autoscaler.metrics.window", "50 s")]), 28.0);
+    run(&operating, &scene(&[("job.autoscaler.metrics.window", "50 min")]), 28.0);
     operating.until("samples are stored", stored).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     operating.cluster.forget_requests();

@@ -270,7 +270,7 @@ fn execute(run: impl Fn(&Input) -> String, input: &Input) -> Result<(String, u64
 }
 
 /// Returns the processor time of this thread, so that waiting for others does not matter.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()
 }

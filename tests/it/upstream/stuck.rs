@@ -1,6 +1,6 @@
 //! Something waited forever, or went round in circles.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::deployment::FlinkDeployment;
 use api::status::JobStatusState;
@@ -45,13 +45,15 @@ async fn flink_33067_a_storm_of_status_writes_is_no_storm_of_passes() {
     operating.run(&Scene::running("savepoint"));
     operating.until_seen_running().await;
     let looks = || operating.flink.requests("GET /jobs/overview").len();
-    let before = looks();
+    let (before, begun) = (looks(), Instant::now());
     for replicas in 0..200 {
         let status = json!({"taskManager": {"replicas": replicas, "labelSelector": "a=b"}});
         operating.cluster.set_status("flinkdeployments", "shop", "orders", &status);
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    assert!(looks() - before <= 5, "{} passes", looks() - before);
+    // Passes that are due anyway, of which there is at most one in a second.
+    let in_time = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!(looks() - before <= 5 + in_time, "{} passes", looks() - before);
     operating.stop().await;
 }
 
@@ -65,7 +67,9 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
     let looks = || operating.flink.requests("GET /jobs/overview").len();
     // A pass takes a while.
     operating.flink.inject("GET /jobs/overview", FlinkFault::SilentBefore, 3);
-    let before = looks();
+    let (before, begun) = (looks(), Instant::now());
+    // A silent pass ends after two seconds, and the next one begins.
+    let most = |passes| passes + usize::try_from(begun.elapsed().as_secs() / 2).unwrap();
     let deployments: Api<FlinkDeployment> = Api::namespaced(operating.cluster.client(), "shop");
     let change = async |number: usize| {
         let nonce = number.to_string();
@@ -85,7 +89,7 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
         generation = change(number).await;
         tokio::task::yield_now().await;
     }
-    assert!(looks() - before <= 3, "{} passes", looks() - before);
+    assert!(looks() - before <= most(3), "{} passes", looks() - before);
     // And the last of them was not missed.
     operating
         .until("the last change is seen", |cluster| {
@@ -94,7 +98,7 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
             (observed == generation).then_some(())
         })
         .await;
-    assert!(looks() - before <= 8, "{} passes", looks() - before);
+    assert!(looks() - before <= most(8), "{} passes", looks() - before);
     operating.stop().await;
 }
 
