@@ -11,6 +11,7 @@ mod resources;
 mod rest;
 mod rights;
 pub(super) mod silence;
+mod turn;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ pub(super) struct Cluster {
     /// Path on this machine, and as a hostPath in the pods.
     data: PathBuf,
     operator: Option<Child>,
+    _turn: turn::Turn,
 }
 
 impl Cluster {
@@ -60,8 +62,9 @@ impl Cluster {
         cluster
     }
 
-    /// Creates an empty namespace.
+    /// Creates an empty namespace, once it is this test's turn.
     pub(super) fn bare(name: &str) -> Self {
+        let turn = turn::Turn::wait();
         let kubeconfig = env::var_os("KUBECTL_FLINK_TEST_KUBECONFIG").map(PathBuf::from).expect(
             "KUBECTL_FLINK_TEST_KUBECONFIG names the kubeconfig of a sandbox: run tests/cluster.sh",
         );
@@ -80,6 +83,7 @@ impl Cluster {
             name: JOB.to_owned(),
             data,
             operator: None,
+            _turn: turn,
         };
         cluster.lay_out();
         cluster
