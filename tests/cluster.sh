@@ -10,9 +10,9 @@
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, instead of at every one
 #
-# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing
-# sandbox, with the images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py.
-# KUBECTL_FLINK_TEST_KEEP=1 keeps the namespaces, so that you can look at them.
+# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing sandbox, with the
+# images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py. KUBECTL_FLINK_TEST_KEEP=1 keeps the
+# namespaces, so that you can look at them.
 cd "$(dirname "$0")/.."
 . tests/phases.sh
 # Here, because tests do not see what this machine needs for downloads, such as a proxy.
@@ -52,7 +52,8 @@ trap 'exit 130' INT TERM
 images() {
     # Built from packages, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
-    for version in $(tests/tools.sh flink); do
+    versions=$(tests/tools.sh flink) || return
+    for version in $versions; do
         "$program" sandbox flink-image --name "$sandbox" --version "$version" || return
     done
     target/static/kubectl-flink operator image --file "$folder/operator.tar" \

@@ -183,7 +183,7 @@ get_sandbox() {
 
 get_flink() {
     for version in $flink; do
-        sandbox flink-image --install --no-import --from packages --version "$version"
+        sandbox flink-image --install --no-import --from "${KUBECTL_FLINK_IMAGE_FROM:-packages}" --version "$version"
     done
     version=$flink
     folder=$flink
