@@ -27,7 +27,8 @@ fn a_broken_image_is_rolled_back_and_nothing_is_lost() {
         let error = deployment["status"]["error"].as_str().unwrap_or_default();
         is(deployment, "jobManagerDeploymentStatus", "ERROR") && error.contains("does-not-exist")
     });
-    cluster.edit(json!({"spec": {"flinkConfiguration": {LIMIT: "1s"}}}));
+    broken["spec"]["flinkConfiguration"][LIMIT] = json!("1s");
+    cluster.deploy(&broken);
     let back = cluster.wait_until("ROLLED_BACK and running", |deployment| {
         is(deployment, "lifecycleState", "ROLLED_BACK")
             && deployment["status"]["jobStatus"]["state"] == "RUNNING"

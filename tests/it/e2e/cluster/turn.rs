@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Number of tests that always run at the same time.
 const ALWAYS: usize = 2;
 /// A core with more runnable tasks than this is saturated.
-const TASKS_OF_A_CORE: f64 = 6.0;
+const TASKS_OF_A_CORE: f64 = 9.0;
 /// Time for a test to start its pods, before which the load says nothing about it.
 const STARTING: Duration = Duration::from_secs(10);
 /// A test that has waited this long starts anyway.
@@ -57,9 +57,12 @@ impl Turn {
             while !may_start(others(), last.map(|last| last.elapsed()), load(), begun.elapsed()) {
                 thread::sleep(LOOK_EVERY);
             }
-            let (waited, load) = (begun.elapsed().as_secs(), load().unwrap_or_default());
+            let (waited, others) = (begun.elapsed().as_secs(), others());
             if waited > 0 {
-                println!("-- waited {waited} s, until {load:.1} tasks were runnable on each core");
+                let load = load().unwrap_or_default();
+                println!(
+                    "-- waited {waited} s: {others} others, {load:.1} runnable tasks per core"
+                );
             }
             *RUNNING.lock().unwrap() += 1;
             *last = Some(Instant::now());
