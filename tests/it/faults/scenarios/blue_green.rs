@@ -73,7 +73,8 @@ pub(super) async fn blue_green_stateless_transition(stage: &Stage) {
     until_serving(stage, "ACTIVE_GREEN", "RUNNING", BLUE).await;
 }
 
-/// The other colour does not come up.
+/// The other colour does not come up. Its time includes that for the savepoint, which takes several seconds where writes
+/// are refused; a savepoint that is late is taken again.
 pub(super) async fn blue_green_abort(stage: &Stage) {
     run(stage, "savepoint").await;
     stage.begin();
@@ -83,7 +84,7 @@ pub(super) async fn blue_green_abort(stage: &Stage) {
             BLUE_GREEN,
             JOB,
             json!({
-                "configuration": {grace: "4 s"}, "template": {"spec": {"image": BROKEN_IMAGE}},
+                "configuration": {grace: "20 s"}, "template": {"spec": {"image": BROKEN_IMAGE}},
             }),
         )
         .await;
