@@ -38,7 +38,7 @@ format: ## format the code
 test-fast: ## format, lints, unit, property, golden and command line tests, documentation
 	CARGO="$(CARGO)" tests/all.sh fast
 
-test: ## also the tests against a real API server, and end to end with real Flink; half an hour to 50 minutes
+test: ## also the tests against a real API server, and end to end with real Flink; half an hour to an hour
 	CARGO="$(CARGO)" tests/all.sh
 
 test-all: ## also all points of the crash matrix, new seeds, long runs, documentation and mutations; hours
