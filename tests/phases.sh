@@ -55,7 +55,7 @@ failing_lines() {
     local esc lines
     esc=$(printf '\033')
     lines=$(sed "s/$esc\[[0-9;]*m//g" "$1" | grep -E \
-        '^test .* FAILED$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)/[a-z/-]*\.sh:' \
+        '^test .* FAILED( <.*>)?$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)/[a-z/-]*\.sh:' \
         | awk '!seen[$0]++ && n++ < 12' || true)
     if [ -z "$lines" ]; then lines=$(tail -n 5 "$1"); fi
     echo "$lines"

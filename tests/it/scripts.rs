@@ -18,7 +18,7 @@ outcome
 const PARALLEL: &str = "#!/usr/bin/env bash\n. tests/strict.sh\nlook() { false; }\nlook\n";
 const NESTED: &str = r#"#!/usr/bin/env bash
 . tests/phases.sh
-attempt 'within' sh -c 'echo "test a::b ... FAILED"; exit 101'
+attempt 'within' sh -c 'echo "test a::b ... FAILED <1.250s>"; exit 101'
 if [ -n "$failed_phases" ]; then exit 1; fi
 "#;
 
@@ -50,7 +50,7 @@ fn a_run_ends_with_each_failed_phase_and_the_line_that_failed() {
     phases[..4].sort_unstable();
     let failed = phases.concat();
     expect_test::expect![[r#"
-            test a::b ... FAILED
+            test a::b ... FAILED <1.250s>
             tests/parallel.sh:3: ended with 1: false
         tests/parallel.sh
         within
