@@ -9,8 +9,8 @@
 # the caches are empty, and for the first minute another process holds the locks of dpkg and apt. Needs root and debootstrap.
 cd "$(dirname "$0")/.."
 . tests/strict.sh
+# Builds the program, too.
 set_up sandbox flink
-"${CARGO:-cargo}" build --locked
 project=$PWD
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 go=$(go env GOROOT)

@@ -5,16 +5,9 @@
 cd "$(dirname "$0")/.."
 . tests/strict.sh
 set_up postgresql mariadb
+postgresql=$(tests/tools.sh postgresql)
 . tests/servers.sh
 chmod 755 "$folder"
-
-# Print the path of a PostgreSQL program, which Debian has in a folder of its version; nothing if there is none.
-of_postgres() {
-    for program in /usr/lib/postgresql/*/bin/"$1"; do
-        if [ -x "$program" ]; then echo "$program"; return 0; fi
-    done
-    command -v "$1" || true
-}
 
 # Replace the calling shell by a command, which runs as this user if the script runs as root. The user cannot write to root's
 # temporary files.
@@ -42,13 +35,13 @@ fi
 
 printf '%s' "$KUBECTL_FLINK_TEST_STORE_PASSWORD" >"$folder/password"
 chmod 644 "$folder/password"
-(as postgres "$(of_postgres initdb)" --pgdata "$folder/postgres/data" --username flink --pwfile "$folder/password" \
+(as postgres "$postgresql/initdb" --pgdata "$folder/postgres/data" --username flink --pwfile "$folder/password" \
     --auth scram-sha-256 --no-sync) >"$folder/initdb.log" 2>&1
 postgres_port=$(free_port)
-(as postgres "$(of_postgres postgres)" -D "$folder/postgres/data" -h 127.0.0.1 -p "$postgres_port" \
+(as postgres "$postgresql/postgres" -D "$folder/postgres/data" -h 127.0.0.1 -p "$postgres_port" \
     -k "$folder/postgres") >"$folder/postgres.log" 2>&1 &
 started $!
-wait_for 60 "$alone" "$(of_postgres pg_isready)" -h 127.0.0.1 -p "$postgres_port" -U flink -d postgres
+wait_for 60 "$alone" "$postgresql/pg_isready" -h 127.0.0.1 -p "$postgres_port" -U flink -d postgres
 
 maria_port=$(free_port)
 (as nobody mariadb-install-db --no-defaults --datadir="$folder/maria/data" --auth-root-authentication-method=normal \

@@ -121,7 +121,10 @@ get_chromium() { debian "" chromium chromedriver -- chromium chromium-driver fon
 get_kerberos() { debian 1 krb5kdc kadmin.local -- krb5-kdc krb5-admin-server; }
 # Only the programs: tests start the server themselves.
 get_mariadb() { debian 10 mariadbd mariadb -- mariadb-server-core mariadb-client-core; }
-get_postgresql() { debian 15 initdb -- postgresql; }
+get_postgresql() {
+    debian 15 initdb -- postgresql
+    folder=$(dirname "$(program initdb)")
+}
 
 # The stores of tests/stores, and Node.js.
 get_python() { cached "$(sha256sum tests/stores/requirements.txt | cut -c 1-8)" python_packages; }

@@ -243,7 +243,8 @@ async fn apt_get(
     loop {
         let mut command = program("apt-get");
         command.arg("-o").arg(format!("DPkg::Lock::Timeout={}", LOCK_WAIT.as_secs()));
-        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        // Its messages are read below.
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
         let mut is_locked = false;
         let ended = run_logged(&mut command, INSTALL, log, |line| {
             is_locked |= line.starts_with("E: Could not get lock");
