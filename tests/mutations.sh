@@ -43,7 +43,9 @@ judge() {
     patch=$root/tests/mutations/$id.patch
     test=$(field Test "$patch")
     package=kubectl-flink
-    ! grep -rqw "fn ${test##*::}" crates/lifecycle/tests || package=kubectl-flink-lifecycle
+    for crate in lifecycle blue-green; do
+        ! grep -rqw "fn ${test##*::}" "crates/$crate/tests" || package=kubectl-flink-$crate
+    done
     git -C "$scratch" apply "$patch"
     outcome="does not build"
     if (cd "$scratch" && cargo test --locked --package "$package" --test it --no-run) >"$log" 2>&1; then

@@ -202,7 +202,9 @@ impl<'a> Pass<'a> {
             }
             wish = given_up;
         }
-        if wish == Change::None || self.is_given_up() {
+        // Only a transition is tried and given up. A suspend that waited for its target has not been tried yet.
+        let may_be_given_up = matches!(wish, Change::Transition | Change::Redeploy);
+        if wish == Change::None || may_be_given_up && self.is_given_up() {
             return Ok(self.rest(child, left_over, is_changing));
         }
         if is_changing {

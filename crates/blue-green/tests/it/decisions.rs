@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use api::blue_green::{BlueGreenState, Colour, RETRY_ANNOTATION};
+use api::blue_green::{ABORT_ANNOTATION, BlueGreenState, Colour, RETRY_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
@@ -494,6 +494,31 @@ fn a_target_that_fails_is_given_up_at_once() {
 }
 
 /// A target that becomes unready restarts its deletion delay once it is ready again.
+/// A suspend waits for the target of a transition. If the target is given up, the child that keeps serving is suspended.
+#[test]
+fn a_suspend_during_a_transition_outlives_its_abort() {
+    for by_a_user in [false, true] {
+        let mut sim = serving(UpgradeMode::Savepoint);
+        sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+        sim.until("started", |sim| sim.is_in(BlueGreenState::TransitioningToGreen));
+        sim.until("made", |sim| sim.children.len() == 2);
+        sim.edit_job(|job| job.state = JobState::Suspended);
+        if by_a_user {
+            let target = sim.uid(Colour::Green).unwrap();
+            sim.annotate(ABORT_ANNOTATION, target);
+        }
+        sim.until("aborted", |sim| sim.aborts == 1);
+        sim.until("suspended", |sim| {
+            let blue = &sim.children[&Colour::Blue].object;
+            Child(blue).is_to_stop() && Child(blue).is_stopped()
+        });
+        sim.settle();
+        sim.assert_rests();
+        assert_eq!(sim.status.error, None);
+        assert_eq!(sim.status.job_status.state, Some(JobStatusState::Suspended));
+    }
+}
+
 #[test]
 fn a_target_has_to_be_ready_without_a_break() {
     let mut sim = serving(UpgradeMode::Savepoint);

@@ -11,6 +11,7 @@ use api::blue_green::{
     PROMOTE_ANNOTATION, RETRY_ANNOTATION, SERVING,
 };
 use api::job::{JobState, UpgradeMode};
+use blue_green::change::is_suspended;
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
@@ -415,6 +416,12 @@ impl Sim {
         if let Some(colour) = self.serving().filter(|colour| self.runs(*colour)) {
             assert_eq!(self.ingress, Some(colour), "the web UI leads to somebody else");
         }
+        // An error about something else does not explain why a job runs that should be stopped.
+        assert!(
+            !is_suspended(self.template()) || running.is_empty(),
+            "a suspend is forgotten: {:?}",
+            self.status
+        );
         let is_told = self.status.error.is_some() || running.is_empty();
         assert!(is_told || self.has_wish(), "at rest without a word: {:?}", self.status);
     }
