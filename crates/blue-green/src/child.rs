@@ -3,6 +3,8 @@
 use api::blue_green::{COLOUR_LABEL, Colour};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::{JobStatusState, LifecycleState};
+use config::nested::set_option;
+use config::{FlinkConfig, options};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use lifecycle::error_document::message_of;
@@ -74,6 +76,21 @@ pub fn changed(
         }
     }
     changed
+}
+
+/// Returns the child with a spec that lets it be deleted without a savepoint; `None` if it has one.
+pub(crate) fn without_savepoint(child: &FlinkDeployment) -> Option<FlinkDeployment> {
+    let mut changed = child.clone();
+    let own = &mut changed.spec.flink_configuration.0;
+    set_option(own, options::JOB_SAVEPOINT_ON_DELETION.key(), "false");
+    (!is_without_savepoint(&child.spec)).then_some(changed)
+}
+
+/// Returns true if the spec itself says that a deletion takes no savepoint.
+pub(crate) fn is_without_savepoint(spec: &FlinkDeploymentSpec) -> bool {
+    let own = FlinkConfig::flatten(&spec.flink_configuration);
+    let option = options::JOB_SAVEPOINT_ON_DELETION;
+    own.contains(option.key()) && own.get(&option) == Ok(false)
 }
 
 /// Returns the spec for the child of this colour, with its own host for its Ingress.
@@ -148,6 +165,10 @@ impl<'a> Child<'a> {
 
     pub fn is_deleting(self) -> bool {
         self.0.metadata.deletion_timestamp.is_some()
+    }
+
+    pub fn deleting_since(self) -> Option<Timestamp> {
+        self.0.metadata.deletion_timestamp.as_ref().map(|at| at.0)
     }
 
     /// Returns true if its status is about its current spec.

@@ -8,6 +8,7 @@ use api::blue_green::{
 };
 use api::deployment::FlinkDeploymentSpec;
 use api::status::{Condition, JobStatusState};
+use config::options;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
 use serde_json::json;
@@ -25,6 +26,8 @@ const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 const NO_STATE_NAMED: &str = "spec.template.spec.job.initialSavepointPath: must be set: `savepointRedeployNonce` starts the job from it";
 /// How soon an idle resource, or a failed savepoint, is checked again.
 const RESYNC: Duration = Duration::from_mins(1);
+/// A deletion that takes longer waits for something, which is reported here.
+const DELETION_OVERDUE: SignedDuration = SignedDuration::from_mins(1);
 /// Pause until something that was just done shows its effect.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
@@ -179,6 +182,8 @@ impl<'a> Pass<'a> {
         // While the serving child is down, another one that runs is better than none.
         let is_needed = |it: &Child<'_>| it.runs() && !child.runs() && !child.is_to_stop();
         if let Some(left_over) = left_over.filter(|it| !is_needed(it)) {
+            self.discard_aborted(left_over, child);
+            self.pass_on_deletion(left_over);
             self.delete(left_over, "it does not serve");
         }
         let wanted = match self.wanted() {
@@ -272,6 +277,9 @@ impl<'a> Pass<'a> {
             self.status.error = Some(message.clone());
             self.report("JobDown", message.clone());
             return self.finish(message, Some(look_again));
+        }
+        if let Some(left_over) = left_over {
+            self.report_deletion(left_over);
         }
         self.finish(format!("`{name}` serves"), Some(look_again))
     }
@@ -378,7 +386,57 @@ impl<'a> Pass<'a> {
         self.steps.push(Step::DeleteChild { name, uid });
     }
 
+    /// Lets a target go without a savepoint. It has not served: its state comes from what serves, and is discarded with
+    /// it.
+    pub(crate) fn discard_state(&mut self, target: Child<'_>) {
+        let changed = child::without_savepoint(target.0);
+        self.steps.extend(changed.map(|changed| Step::ChangeChild(Box::new(changed))));
+    }
+
+    /// Continues an abort that ended before its target was let go.
+    fn discard_aborted(&mut self, left_over: Child<'_>, serving: Child<'_>) {
+        let progress = self.condition(PROGRESSING).and_then(|it| it.reason.as_deref());
+        if progress == Some(ABORTED) && serving.runs() {
+            self.discard_state(left_over);
+        }
+    }
+
+    /// Gives a child that waits at its deletion the option that ends the wait, if the template sets it. No other edit
+    /// reaches a child that is being deleted.
+    pub(crate) fn pass_on_deletion(&mut self, child: Child<'_>) {
+        let is_set = self.wanted().is_ok_and(child::is_without_savepoint);
+        let is_told = self.steps.iter().any(|step| matches!(step, Step::ChangeChild(_)));
+        if child.is_deleting() && is_set && !is_told {
+            self.discard_state(child);
+        }
+    }
+
+    /// Reports what a child waits for at its deletion: this resource owns its spec, which is where the remedy belongs.
+    pub(crate) fn report_deletion(&mut self, child: Child<'_>) {
+        let (name, now) = (child.name(), self.world.now);
+        let since = child.deleting_since();
+        let is_overdue = since.is_some_and(|at| now.duration_since(at) >= DELETION_OVERDUE);
+        let Some(error) = child.error().filter(|_| is_overdue) else { return };
+        let is_about_savepoint = error.contains(options::JOB_SAVEPOINT_ON_DELETION.key());
+        let remedy = if is_about_savepoint {
+            format!(
+                ". Set it in `spec.template.spec.flinkConfiguration` of this resource, and the \
+                 operator passes it on to `{name}`"
+            )
+        } else {
+            String::new()
+        };
+        let message = format!("`{name}` is being deleted and waits: {error}{remedy}");
+        if self.world.status.error.as_ref() != Some(&message) {
+            self.warn("DeletionWaits", message.clone());
+        }
+        self.report("Deleting", message.clone());
+        self.status.error = Some(message);
+    }
+
     pub(crate) fn await_deletion(&mut self, child: Child<'_>) -> Plan {
+        self.pass_on_deletion(child);
+        self.report_deletion(child);
         let message = format!("waiting until `{}` is gone", child.name());
         self.report("Deleting", message.clone());
         self.finish(message, Some(self.world.settings.interval))

@@ -212,6 +212,9 @@ impl Pass<'_> {
             };
         };
         if target.is_deleting() {
+            if !is_decided && serving.is_some_and(|serving| serving.runs()) {
+                self.discard_state(target);
+            }
             return Ok(self.await_deletion(target));
         }
         let missing = self.missing_change(to, target);
@@ -273,6 +276,7 @@ impl Pass<'_> {
                 ));
             }
         };
+        self.status.error = None;
         self.status.abort_timestamp = Some(self.deadline());
         self.status.deployment_ready_timestamp = None;
         self.status.job_status.upgrade_savepoint_path.clone_from(&path);
@@ -405,6 +409,8 @@ impl Pass<'_> {
             return Ok(self.finish(format!("`{name}` is no longer ready"), Some(SOON)));
         }
         let is_led = self.put_ingress_in_place(to)?;
+        self.pass_on_deletion(serving);
+        self.report_deletion(serving);
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
         if !is_led {
             let because = format!("`{former}` stays while the web UI points to it");
@@ -468,6 +474,9 @@ impl Pass<'_> {
         self.warn(ABORTED, message.clone());
         self.fail(ABORTED, message);
         self.write();
+        if serving.runs() {
+            self.discard_state(target);
+        }
         self.delete(target, "the transition to it was aborted");
         self.finish(
             format!("aborting the transition to `{name}`"),

@@ -12,7 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use state::revision::RestoreKind;
 
-use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, NAMED_STATE, Sim};
+use crate::world::{
+    BROKEN_IMAGE, DELETION_WAITS, FAILING_PARALLELISM, NAMED_STATE, SAVEPOINT_ON_DELETION, Sim,
+};
 
 fn serving(mode: UpgradeMode) -> Sim {
     let mut sim = Sim::new(mode);
@@ -517,6 +519,72 @@ fn a_suspend_during_a_transition_outlives_its_abort() {
         assert_eq!(sim.status.error, None);
         assert_eq!(sim.status.job_status.state, Some(JobStatusState::Suspended));
     }
+}
+
+/// A target that never served has the state of what serves, and nobody needs a savepoint of it.
+#[test]
+fn an_aborted_target_is_deleted_without_a_savepoint() {
+    for crashes_at in [None, Some("write-status"), Some("change-child"), Some("delete-child")] {
+        let mut sim = Sim::new(UpgradeMode::Savepoint);
+        sim.save_on_deletion(true);
+        sim.settle();
+        sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+        let steps = loop {
+            sim.tick();
+            let steps = sim.clone().plan().steps;
+            if steps.iter().any(|it| it.name() == "delete-child") {
+                break steps;
+            }
+            sim.pass(None);
+        };
+        let crash = crashes_at.map(|name| steps.iter().position(|it| it.name() == name).unwrap());
+        sim.pass(crash);
+        sim.until("gone", |sim| sim.children.len() == 1);
+        sim.until("idle", |sim| sim.clone().plan().steps.is_empty());
+        assert!(sim.is_given_up(), "{crashes_at:?}: {:?}", sim.status);
+        let own = &sim.children[&Colour::Blue].object.spec.flink_configuration.0;
+        assert_eq!(own[SAVEPOINT_ON_DELETION], "true", "what serves is still saved");
+        sim.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()));
+        sim.settle();
+        let own = &sim.children[&Colour::Green].object.spec.flink_configuration.0;
+        assert_eq!(own[SAVEPOINT_ON_DELETION], "true");
+    }
+}
+
+/// If nothing else runs, the target may be all that went on.
+#[test]
+fn a_target_beside_a_job_that_is_down_is_not_deleted_without_its_savepoint() {
+    let mut sim = Sim::new(UpgradeMode::Savepoint);
+    sim.save_on_deletion(true);
+    sim.settle();
+    sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned()));
+    sim.until("started", |sim| sim.children.len() == 2);
+    sim.children.get_mut(&Colour::Blue).unwrap().unready = 10_000;
+    sim.until("given up", Sim::is_given_up);
+    let own = &sim.children[&Colour::Green].object.spec.flink_configuration.0;
+    assert_eq!(own[SAVEPOINT_ON_DELETION], "true");
+}
+
+/// The child's own status is not where its user looks, and its spec belongs to this resource.
+#[test]
+fn what_a_child_waits_for_at_its_deletion_is_told_and_can_be_ended_here() {
+    let mut sim = Sim::new(UpgradeMode::Savepoint);
+    sim.save_on_deletion(true);
+    sim.settle();
+    sim.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()));
+    sim.until("started", |sim| sim.children.len() == 2);
+    sim.children.get_mut(&Colour::Blue).unwrap().unready = 10_000;
+    sim.until("told", |sim| {
+        sim.status.error.as_ref().is_some_and(|error| error.contains(DELETION_WAITS))
+    });
+    let error = sim.status.error.clone().unwrap();
+    assert!(error.starts_with("`orders-blue` is being deleted and waits: "), "{error}");
+    assert!(error.contains("`spec.template.spec.flinkConfiguration` of this resource"), "{error}");
+    assert_eq!(sim.children.len(), 2);
+    sim.save_on_deletion(false);
+    sim.until("gone", |sim| !sim.children.contains_key(&Colour::Blue));
+    sim.settle();
+    assert_eq!(sim.status.error, None);
 }
 
 #[test]

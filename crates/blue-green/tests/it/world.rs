@@ -27,6 +27,10 @@ pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 pub(crate) const FAILING_PARALLELISM: i32 = 7;
 /// The state that its user names as a start.
 pub(crate) const NAMED_STATE: &str = "s3://sp/named";
+pub(crate) const SAVEPOINT_ON_DELETION: &str = "kubernetes.operator.job.savepoint-on-deletion";
+/// What the lifecycle of a child writes.
+pub(crate) const DELETION_WAITS: &str = "deletion waits for the job to run so that a savepoint can be taken: set \
+     `kubernetes.operator.job.savepoint-on-deletion: false` to delete it without a savepoint";
 pub(crate) const RESOURCE_UID: &str = "bg";
 
 /// A child as its controller reconciles it.
@@ -165,6 +169,14 @@ impl Sim {
 
     pub(crate) fn edit_job(&mut self, edit: impl FnOnce(&mut JobSpec)) {
         self.edit(|spec| edit(spec.job.as_mut().unwrap()));
+    }
+
+    /// Its user wants a savepoint of each job that is deleted, or none.
+    pub(crate) fn save_on_deletion(&mut self, is_wanted: bool) {
+        self.edit(|spec| {
+            let value = json!(is_wanted.to_string());
+            spec.flink_configuration.0.insert(SAVEPOINT_ON_DELETION.to_owned(), value);
+        });
     }
 
     /// Its user names an older state to start from.
@@ -494,11 +506,16 @@ impl Sim {
             trigger.done_in = trigger.done_in.saturating_sub(1);
         }
         for child in self.children.values_mut() {
-            child.gone_in = child.gone_in.map(|seconds| seconds.saturating_sub(1));
+            let is_held = child.waits_for_savepoint();
+            child.gone_in =
+                child.gone_in.map(|seconds| seconds.saturating_sub(u64::from(!is_held)));
             let named =
                 child.object.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.as_ref());
             let named = named.and_then(|path| self.states.get(path).copied());
             child.tick(named);
+            if child.gone_in.is_some() && child.waits_for_savepoint() {
+                child.object.status.as_mut().unwrap().error = Some(DELETION_WAITS.to_owned());
+            }
         }
         self.children.retain(|_, child| child.gone_in != Some(0));
     }
@@ -632,6 +649,15 @@ impl SimChild {
         if self.unready == 0 {
             self.records += 7;
         }
+    }
+
+    /// Whether its deletion needs a savepoint that nobody can take.
+    fn waits_for_savepoint(&self) -> bool {
+        let option = self.object.spec.flink_configuration.0.get(SAVEPOINT_ON_DELETION);
+        let state = self.object.status.as_ref().and_then(|status| status.job_status.state);
+        let is_saved = state == Some(JobStatusState::Running)
+            || state.is_some_and(JobStatusState::is_globally_terminal);
+        option == Some(&json!("true")) && !is_saved
     }
 
     /// Whether it is ready and not going to stop; a stopped job has ended.
