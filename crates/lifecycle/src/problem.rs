@@ -11,6 +11,9 @@ pub(super) const VALIDATION_ERROR: &str = "ValidationError";
 /// Reason of an error at which a plan stopped; it ends with the next plan that is carried out.
 pub(super) const NOT_CARRIED_OUT: &str = "NotCarriedOut";
 
+/// Reason of an error about a stop whose savepoint Flink should have ended long ago.
+pub(super) const SAVEPOINT_OVERDUE: &str = "SavepointOverdue";
+
 /// A problem that is reported to the user, in the same words in status, event and log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Problem {

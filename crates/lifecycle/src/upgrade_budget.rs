@@ -13,13 +13,19 @@ use crate::application::preflight::PREFLIGHT_FAILED;
 use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type};
 use crate::error_document::reason_of;
 use crate::job;
+use crate::lifecycle::needs_a_person;
 use crate::notes::{PREFLIGHT, Trial};
+use crate::problem::SAVEPOINT_OVERDUE;
 use api::status::{DeploymentStatus, LifecycleState};
 use config::option::InvalidValue;
 use config::{OperatorConfig, options};
 
 /// How long an upgrade that was woken for its turn has to ask for it, before the next one gets it.
 const ANSWER_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long an upgrade may have its turn before those who wait are told its name. Most are over by then, and a message
+/// that names each of them would be a write for each that waits.
+const NAMED_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 /// The limits of one operator.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -28,7 +34,7 @@ pub struct Limits {
     pub at_once_in_a_namespace: Option<u32>,
     /// Number of consecutive failures after which the others are held back.
     pub failures: Option<u32>,
-    /// How long a deployed spec may take to become stable.
+    /// How long a stop with its start may take, and then a deployed spec to become stable.
     pub patience: SignedDuration,
 }
 
@@ -53,12 +59,14 @@ impl Limits {
 }
 
 /// The answer to an upgrade that asks whether it may begin.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Turn {
     /// It may begin, or already has.
     Taken,
     /// The maximum number of upgrades is under way.
     Waits,
+    /// As many are under way, and one of them has been for a while.
+    WaitsFor { name: String, since: Timestamp },
     /// Too many earlier upgrades failed.
     Paused,
 }
@@ -66,8 +74,12 @@ pub enum Turn {
 /// Progress of an upgrade, by the status of its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Standing {
-    /// Something is being tried, stopped or started.
+    /// Its spec is tried, or its job is being saved. The job still runs, and both have limits of their own.
+    Preparing,
+    /// Something is being stopped or started.
     UnderWay,
+    /// Something is being started that was never stable.
+    Starting,
     /// What was started is not stable yet.
     Deployed {
         since: Timestamp,
@@ -80,22 +92,44 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// Returns true while something is tried, saved, stopped or started.
+    pub fn is_in_progress(self) -> bool {
+        matches!(self, Self::Preparing | Self::UnderWay | Self::Starting)
+    }
+
+    /// Returns true if others wait for it although it did not ask. A first start takes nothing down.
+    fn takes_a_place(self) -> bool {
+        matches!(self, Self::Preparing | Self::UnderWay | Self::Deployed { is_first: false, .. })
+    }
+
     /// Returns the standing for the stored status.
     pub fn of(status: &DeploymentStatus) -> Self {
-        if status.error.as_deref().and_then(reason_of).as_deref() == Some(PREFLIGHT_FAILED) {
+        let reason = status.error.as_deref().and_then(reason_of);
+        if reason.as_deref() == Some(PREFLIGHT_FAILED) {
             return Self::Failed;
         }
-        let is_tried = PREFLIGHT.get(&status.cluster_info) == Some(Trial::UnderWay);
-        if is_tried || job::pending_stop(&status.job_status).is_some() {
-            return Self::UnderWay;
+        if PREFLIGHT.get(&status.cluster_info) == Some(Trial::UnderWay) {
+            return Self::Preparing;
+        }
+        if job::pending_stop(&status.job_status).is_some() {
+            let is_overdue = reason.as_deref() == Some(SAVEPOINT_OVERDUE);
+            return if is_overdue { Self::UnderWay } else { Self::Preparing };
         }
         let reconciliation = &status.reconciliation_status;
+        let was_stable = reconciliation.last_stable_spec.is_some();
         match status.lifecycle_state {
+            // Nothing moves until a person chooses the state.
+            Some(LifecycleState::Upgrading | LifecycleState::RollingBack)
+                if needs_a_person(status) =>
+            {
+                Self::Failed
+            }
+            Some(LifecycleState::Upgrading) if !was_stable => Self::Starting,
             Some(LifecycleState::Upgrading | LifecycleState::RollingBack) => Self::UnderWay,
             Some(LifecycleState::Deployed) => Self::Deployed {
                 since: Timestamp::from_millisecond(reconciliation.reconciliation_timestamp)
                     .unwrap_or_default(),
-                is_first: reconciliation.last_stable_spec.is_none(),
+                is_first: !was_stable,
             },
             Some(LifecycleState::Stable) => Self::Stable,
             Some(LifecycleState::Failed | LifecycleState::RolledBack) => Self::Failed,
@@ -144,6 +178,26 @@ struct Upgrade {
     standing: Standing,
     /// `None` if it did not ask for a turn.
     turn: Option<Taken>,
+    begun: Timestamp,
+    /// When it was first seen to stand like this.
+    stands_since: Timestamp,
+    /// It did not get any further in time, and nobody waits for it until it does.
+    is_given_up: bool,
+}
+
+impl Upgrade {
+    fn new(of: &Of, standing: Standing, turn: Option<Taken>, now: Timestamp) -> Self {
+        let (begun, stands_since) = (now, now);
+        Self { of: of.clone(), standing, turn, begun, stands_since, is_given_up: false }
+    }
+
+    fn stand(&mut self, standing: Standing, now: Timestamp) {
+        if self.standing != standing {
+            self.stands_since = now;
+            self.is_given_up = false;
+        }
+        self.standing = standing;
+    }
 }
 
 /// The turn of an upgrade.
@@ -204,6 +258,9 @@ impl UpgradeBudget {
             // It is under way already.
             let turn = upgrade.turn.get_or_insert(Taken { generation, has_begun: false, is_probe });
             turn.generation = generation;
+            if std::mem::take(&mut upgrade.is_given_up) {
+                upgrade.stands_since = now;
+            }
             self.unqueue(&of.uid);
             return Turn::Taken;
         }
@@ -211,12 +268,11 @@ impl UpgradeBudget {
         let is_next = self.next(Some(of), limits, now).contains(&of.uid);
         let is_held_back = self.is_paused && !self.is_edited(&of.uid);
         if !is_next {
-            return if is_held_back { Turn::Paused } else { Turn::Waits };
+            return if is_held_back { Turn::Paused } else { self.wait_of(of, limits, now) };
         }
         self.unqueue(&of.uid);
         let turn = Some(Taken { generation, has_begun: false, is_probe });
-        let upgrade = Upgrade { of: of.clone(), standing: Standing::Idle, turn };
-        self.upgrades.insert(of.uid.clone(), upgrade);
+        self.upgrades.insert(of.uid.clone(), Upgrade::new(of, Standing::Idle, turn, now));
         self.taken += 1;
         self.served.insert(of.namespace.clone(), self.taken);
         Turn::Taken
@@ -240,7 +296,7 @@ impl UpgradeBudget {
         let standing = Standing::of(status);
         match turn {
             None => Vec::new(),
-            Some(_) if standing == Standing::UnderWay => Vec::new(),
+            Some(_) if standing.is_in_progress() => Vec::new(),
             Some(turn) => {
                 let was_paused = self.is_paused;
                 self.upgrades.remove(&of.uid);
@@ -262,7 +318,7 @@ impl UpgradeBudget {
         limits: &Limits,
         now: Timestamp,
     ) -> Vec<Of> {
-        let (before, was_paused) = (self.upgrades.len(), self.is_paused);
+        let (before, was_paused) = (self.held().count(), self.is_paused);
         let upgrade = self.upgrades.get_mut(&of.uid);
         let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
         if standing == Standing::Failed {
@@ -272,22 +328,27 @@ impl UpgradeBudget {
             self.failed.remove(&of.uid);
         }
         match (standing, upgrade) {
-            (Standing::UnderWay, Some(upgrade)) => {
-                upgrade.standing = standing;
+            (Standing::Preparing | Standing::UnderWay | Standing::Starting, Some(upgrade)) => {
+                upgrade.stand(standing, now);
                 if let Some(turn) = &mut upgrade.turn {
                     turn.has_begun = true;
                 }
             }
             (Standing::Deployed { .. }, Some(upgrade)) => {
                 if turn.is_none_or(|turn| turn.has_begun) {
-                    upgrade.standing = standing;
+                    upgrade.stand(standing, now);
                 }
             }
-            (Standing::UnderWay | Standing::Deployed { is_first: false, .. }, None) => {
-                let upgrade = Upgrade { of: of.clone(), standing, turn: None };
-                self.upgrades.insert(of.uid.clone(), upgrade);
+            (_, None) if standing.takes_a_place() => {
+                self.upgrades.insert(of.uid.clone(), Upgrade::new(of, standing, None, now));
             }
-            (Standing::Deployed { is_first: true, .. }, None) => {}
+            (
+                Standing::Preparing
+                | Standing::UnderWay
+                | Standing::Starting
+                | Standing::Deployed { .. },
+                None,
+            ) => {}
             (Standing::Stable | Standing::Failed | Standing::Idle, _) => {
                 if turn.is_none_or(|turn| turn.has_begun) {
                     self.upgrades.remove(&of.uid);
@@ -296,7 +357,7 @@ impl UpgradeBudget {
             }
         }
         self.expire(limits, now);
-        if self.upgrades.len() < before {
+        if self.held().count() < before {
             return self.next_to_ask(was_paused, &of.namespace, limits, now);
         }
         Vec::new()
@@ -319,17 +380,16 @@ impl UpgradeBudget {
     }
 
     /// Restores what a previous operator wrote into this status, from a first list.
-    pub fn restore(&mut self, of: &Of, generation: i64, status: &DeploymentStatus) {
+    pub fn restore(&mut self, of: &Of, generation: i64, status: &DeploymentStatus, now: Timestamp) {
         if let Some(told) = Told::of(status) {
             let held_back = told.is_paused.then_some(told.generation);
             self.is_paused |= told.is_paused;
             self.queue(of, told.generation, held_back);
         }
         let standing = Standing::of(status);
-        if let Standing::UnderWay | Standing::Deployed { is_first: false, .. } = standing {
+        if standing.takes_a_place() {
             let turn = Some(Taken { generation, has_begun: true, is_probe: false });
-            let upgrade = Upgrade { of: of.clone(), standing, turn };
-            self.upgrades.insert(of.uid.clone(), upgrade);
+            self.upgrades.insert(of.uid.clone(), Upgrade::new(of, standing, turn, now));
         }
     }
 
@@ -372,22 +432,65 @@ impl UpgradeBudget {
         }
     }
 
-    /// Treats upgrades that do not become stable in time as failed, and stops waiting for them.
+    /// Returns those that keep others from beginning.
+    fn held(&self) -> impl Iterator<Item = &Upgrade> {
+        self.upgrades.values().filter(|upgrade| !upgrade.is_given_up)
+    }
+
+    /// Returns the answer to one that waits for those that have a turn.
+    fn wait_of(&self, of: &Of, limits: &Limits, now: Timestamp) -> Turn {
+        let is_full =
+            |most: u32| self.held().count() >= usize::try_from(most).unwrap_or(usize::MAX);
+        // Otherwise it waits for its own namespace.
+        let is_any = limits.at_once.is_some_and(is_full);
+        let longest = self
+            .held()
+            .filter(|upgrade| is_any || upgrade.of.namespace == of.namespace)
+            .min_by_key(|upgrade| (upgrade.begun, &upgrade.of.uid))
+            .filter(|upgrade| now.duration_since(upgrade.begun) >= NAMED_AFTER);
+        longest.map_or(Turn::Waits, |Upgrade { of, begun, .. }| Turn::WaitsFor {
+            name: format!("{}/{}", of.namespace, of.name),
+            since: *begun,
+        })
+    }
+
+    /// Treats upgrades that do not get any further in time as failed, and stops waiting for them.
     fn expire(&mut self, limits: &Limits, now: Timestamp) {
         if limits.is_unlimited() {
             // Nothing waits for it, and the whole fleet may be under way.
             return;
         }
-        let is_late = |upgrade: &Upgrade| {
-            let deployed = match upgrade.standing {
-                Standing::Deployed { since, .. } => Some(since),
-                Standing::UnderWay | Standing::Stable | Standing::Failed | Standing::Idle => None,
-            };
-            deployed.is_some_and(|since| now.duration_since(since) >= limits.patience)
+        let had_patience = |since: Timestamp| now.duration_since(since) >= limits.patience;
+        let is_late = |upgrade: &Upgrade| match upgrade.standing {
+            Standing::Deployed { since, .. } => had_patience(since),
+            // It has its turn, and its passes end before it begins.
+            Standing::Idle => had_patience(upgrade.begun),
+            Standing::Preparing
+            | Standing::UnderWay
+            | Standing::Starting
+            | Standing::Stable
+            | Standing::Failed => false,
         };
         let late: Vec<_> = self.upgrades.extract_if(|_, upgrade| is_late(upgrade)).collect();
         for (uid, upgrade) in late {
-            self.count(&uid, upgrade.turn, Standing::Failed, limits);
+            if upgrade.standing != Standing::Idle {
+                self.count(&uid, upgrade.turn, Standing::Failed, limits);
+            }
+        }
+        // These stay known: what the watch shows of them next is not the beginning of another upgrade.
+        let stuck = self.upgrades.iter_mut().filter(|(_, upgrade)| {
+            matches!(upgrade.standing, Standing::UnderWay | Standing::Starting)
+                && !upgrade.is_given_up
+                && had_patience(upgrade.stands_since)
+        });
+        let stuck: Vec<(String, Option<Taken>)> = stuck
+            .map(|(uid, upgrade)| {
+                upgrade.is_given_up = true;
+                (uid.clone(), upgrade.turn.take())
+            })
+            .collect();
+        for (uid, turn) in stuck {
+            self.count(&uid, turn, Standing::Failed, limits);
         }
     }
 
@@ -431,10 +534,10 @@ impl UpgradeBudget {
     /// among those the one that has waited longest. Ends with `asks`, if it is one of them.
     fn next(&self, asks: Option<&Of>, limits: &Limits, now: Timestamp) -> Vec<String> {
         let mut under_way: HashMap<&str, u32> = HashMap::new();
-        for upgrade in self.upgrades.values() {
+        for upgrade in self.held() {
             *under_way.entry(&upgrade.of.namespace).or_default() += 1;
         }
-        let all = u32::try_from(self.upgrades.len()).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.held().count()).unwrap_or(u32::MAX);
         let mut free = limits.at_once.map(|most| most.saturating_sub(all));
         let may_ask = |waiting: &&Waiting| {
             let is_silent = |at| now.duration_since(at) >= ANSWER_TIMEOUT;

@@ -74,7 +74,7 @@ impl Upgrades {
         let is_first = !context.deployments.is_listed_in(&of.namespace);
         let generation = resource.metadata.generation.unwrap_or_default();
         if is_first {
-            lock(&self.budget).restore(&of, generation, status);
+            lock(&self.budget).restore(&of, generation, status, Timestamp::now());
         }
         let standing = Standing::of(status);
         self.change(context, |budget, limits, now| {

@@ -33,9 +33,9 @@ impl DeploymentPass<'_> {
         if !is_edit || self.desired_state() != JobState::Running {
             return Ok(None);
         }
-        let turn = *self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
+        let turn = self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
         let Some((reason, message)) = in_words(turn) else { return Ok(None) };
-        let told = Told { generation: self.generation, is_paused: turn == Turn::Paused };
+        let told = Told { generation: self.generation, is_paused: reason == PAUSED };
         if Told::of(self.world.status) != Some(told) {
             let event = if reason == PAUSED { Event::warning } else { Event::normal };
             self.tell(event(reason, Component::Operator, message.clone()));
@@ -58,17 +58,19 @@ impl DeploymentPass<'_> {
 
 /// Returns why an upgrade waits, in words that do not change with the place in the queue, so that no status is written
 /// for that.
-fn in_words(turn: Turn) -> Option<(&'static str, String)> {
+fn in_words(turn: &Turn) -> Option<(&'static str, String)> {
+    let waits = |holder: &str| {
+        let message = format!(
+            "the change waits for its turn: as many upgrades are in progress as `{}` allows{holder}. \
+             What is running is not touched",
+            options::UPGRADE_MAX_CONCURRENT.key()
+        );
+        Some((WAITS_FOR_TURN, message))
+    };
     match turn {
         Turn::Taken => None,
-        Turn::Waits => {
-            let message = format!(
-                "the change waits for its turn: as many upgrades are in progress as `{}` allows. \
-                 What is running is not touched",
-                options::UPGRADE_MAX_CONCURRENT.key()
-            );
-            Some((WAITS_FOR_TURN, message))
-        }
+        Turn::Waits => waits(""),
+        Turn::WaitsFor { name, since } => waits(&format!(", the one of `{name}` since {since:.0}")),
         Turn::Paused => {
             let message = format!(
                 "the change waits: upgrades are paused because earlier ones failed (`{}`). What \

@@ -16,7 +16,7 @@ use crate::kind::{End, Kind, Lifecycle};
 use crate::pass::Pass;
 use crate::pauses::GOING;
 use crate::plan::{PlanOf, Step};
-use crate::problem::{Halt, Problem};
+use crate::problem::{Halt, Problem, SAVEPOINT_OVERDUE};
 use crate::resource::StatusOfJob;
 use crate::world::{Answer, HaMetadata, Job};
 use api::job::UpgradeMode;
@@ -231,15 +231,14 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Returns a halt because Flink says, or may say, that the stop is in progress: another one would not help.
     fn overdue(&self) -> Halt {
-        Halt::problem(Problem::upgrade(
-            "SavepointError",
-            format!(
-                "the job was asked to stop with a savepoint long ago and has not stopped, so the \
-                 change waits. To see what its tasks are waiting for: kubectl flink status {}. \
-                 {OTHER_STATE}",
-                self.world.name()
-            ),
-        ))
+        let message = format!(
+            "the job was asked to stop with a savepoint long ago and has not stopped, so the \
+             change waits. To see what its tasks are waiting for: kubectl flink status {}. \
+             {OTHER_STATE}",
+            self.world.name()
+        );
+        let detail = Some(SAVEPOINT_OVERDUE.to_owned());
+        Halt::problem(Problem { detail, ..Problem::upgrade("SavepointError", message) })
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
 use crate::conditions::{WAITS_FOR_TURN, upgrade_waits};
 use Standing::{Failed, Idle, Stable, UnderWay};
+use api::status::{JobManagerDeploymentStatus, SavepointFormatType};
+use serde_json::json;
 use testing::choices::{Choices, seeds};
 
 const LIMITS: Limits = Limits {
@@ -124,6 +126,9 @@ fn what_goes_down_by_itself_counts_and_never_asks() {
     let since = fleet.now;
     assert!(fleet.see("new", Standing::Deployed { since, is_first: true }).is_empty());
     assert_eq!(fleet.ask("a"), Turn::Taken, "a first start is none");
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
+    fleet.see("new", Standing::Starting);
+    assert_eq!(fleet.ask("a"), Turn::Taken, "nor is it while it starts");
 }
 
 #[test]
@@ -133,9 +138,105 @@ fn one_that_does_not_become_stable_in_time_is_waited_for_no_longer() {
     fleet.see("a", UnderWay);
     fleet.see("a", Standing::Deployed { since: fleet.now, is_first: false });
     fleet.now += SignedDuration::from_mins(4);
-    assert_eq!(fleet.ask("b"), Turn::Waits);
+    assert!(matches!(fleet.ask("b"), Turn::WaitsFor { .. }));
     fleet.now += SignedDuration::from_mins(1);
     assert_eq!(fleet.ask("b"), Turn::Paused, "it has failed");
+}
+
+/// Nobody may ever mend a job that cannot start.
+#[test]
+fn one_that_does_not_start_in_time_is_waited_for_no_longer() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(2), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    fleet.see("a", UnderWay);
+    let began = fleet.now;
+    assert_eq!(fleet.ask("b"), Turn::Waits);
+    fleet.now += SignedDuration::from_mins(4);
+    fleet.see("a", UnderWay);
+    let waits = Turn::WaitsFor { name: "shop/a".to_owned(), since: began };
+    assert_eq!(fleet.ask("b"), waits, "who holds up the others is named");
+    fleet.now += SignedDuration::from_mins(1);
+    assert_eq!(fleet.ask("b"), Turn::Taken);
+    assert_eq!(fleet.ask("c"), Turn::Waits, "only one has its turn");
+    // Whatever is written into its status does not make it another upgrade.
+    fleet.see("a", UnderWay);
+    fleet.see("b", UnderWay);
+    assert_eq!(fleet.see("b", Stable), ["c"]);
+    assert_eq!(fleet.ask("c"), Turn::Taken);
+    fleet.see("c", UnderWay);
+    fleet.see("c", Failed);
+    // A success lies between the two failures.
+    assert_eq!(fleet.ask("d"), Turn::Taken);
+    // It starts after all, and takes part again.
+    let since = fleet.now;
+    fleet.see("a", Standing::Deployed { since, is_first: false });
+    fleet.see("d", UnderWay);
+    fleet.see("d", Stable);
+    assert!(matches!(fleet.ask("e"), Turn::WaitsFor { .. }));
+    fleet.see("a", Stable);
+    assert_eq!(fleet.ask("e"), Turn::Taken);
+}
+
+#[test]
+fn one_that_does_not_start_in_time_has_failed() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    fleet.see("a", UnderWay);
+    fleet.now += LIMITS.patience;
+    assert_eq!(fleet.ask("b"), Turn::Paused);
+    let (limits, now) = (fleet.limits, fleet.now);
+    let _woken = fleet.budget.go_on(&limits, now);
+    fleet.see("a", Failed);
+    assert_eq!(fleet.ask("b"), Turn::Taken, "it has failed once");
+}
+
+/// The job still runs, and a large savepoint takes its time. Flink ends it, or the status says that it does not.
+#[test]
+fn one_that_saves_its_state_keeps_its_turn() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    fleet.see("a", Standing::Preparing);
+    fleet.now += SignedDuration::from_hours(1);
+    assert!(matches!(fleet.ask("b"), Turn::WaitsFor { .. }));
+    fleet.see("a", UnderWay);
+    fleet.now += SignedDuration::from_mins(4);
+    assert!(matches!(fleet.ask("b"), Turn::WaitsFor { .. }), "its stop and start have their own");
+    fleet.see("a", Stable);
+    assert_eq!(fleet.ask("b"), Turn::Taken);
+}
+
+#[test]
+fn what_a_status_stands_for() {
+    let of = |state: LifecycleState| DeploymentStatus {
+        lifecycle_state: Some(state),
+        ..DeploymentStatus::default()
+    };
+    let mut status = of(LifecycleState::Upgrading);
+    assert_eq!(Standing::of(&status), Standing::Starting, "it was never stable");
+    status.reconciliation_status.last_stable_spec = Some("{}".to_owned());
+    assert_eq!(Standing::of(&status), UnderWay);
+    status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+    status.error = Some("Manual restore required.".to_owned());
+    assert_eq!(Standing::of(&status), Failed, "nothing happens before a person decides");
+
+    let mut saving = of(LifecycleState::Stable);
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    job::note_stop(&mut saving.job_status, "a", SavepointFormatType::Canonical, now);
+    assert_eq!(Standing::of(&saving), Standing::Preparing);
+    let error = |reason: &str| Some(json!({"additionalMetadata": {"reason": reason}}).to_string());
+    saving.error = error("Other");
+    assert_eq!(Standing::of(&saving), Standing::Preparing);
+    saving.error = error(SAVEPOINT_OVERDUE);
+    assert_eq!(Standing::of(&saving), UnderWay, "Flink should have ended it");
+}
+
+/// A turn does not outlast passes that end before they begin.
+#[test]
+fn one_that_cannot_begin_loses_its_turn_and_has_not_failed() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
+    assert_eq!((fleet.ask("a"), fleet.ask("b")), (Turn::Taken, Turn::Waits));
+    fleet.now += LIMITS.patience;
+    assert_eq!((fleet.ask("b"), fleet.ask("a")), (Turn::Taken, Turn::Waits));
 }
 
 #[test]
@@ -159,7 +260,7 @@ fn after_failures_in_a_row_the_rest_waits_until_a_spec_is_changed_and_proves_goo
     fleet.upgrade("v", 2, Stable);
     fleet.fail_three();
     let answers = ["a", "b"].map(|name| fleet.ask(name));
-    assert_eq!(answers, [Turn::Paused; 2], "also those that come later");
+    assert_eq!(answers, [Turn::Paused, Turn::Paused], "also those that come later");
     assert_eq!(fleet.ask("x"), Turn::Paused, "the same spec again");
 
     assert_eq!(fleet.ask_for("a", 3), Turn::Taken, "one that waited, and was changed");
@@ -212,20 +313,21 @@ fn another_process_takes_up_what_was_told() {
         conditions: vec![upgrade_waits(&[], 2, (reason, ""), Timestamp::UNIX_EPOCH)],
         ..DeploymentStatus::default()
     };
-    let upgrading = DeploymentStatus {
+    let mut upgrading = DeploymentStatus {
         lifecycle_state: Some(LifecycleState::Upgrading),
         ..DeploymentStatus::default()
     };
+    upgrading.reconciliation_status.last_stable_spec = Some("{}".to_owned());
     let mut fleet = Fleet::new(LIMITS);
-    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN));
-    fleet.budget.restore(&of("b"), 3, &told(PAUSED));
-    fleet.budget.restore(&of("c"), 2, &upgrading);
+    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN), fleet.now);
+    fleet.budget.restore(&of("b"), 3, &told(PAUSED), fleet.now);
+    fleet.budget.restore(&of("c"), 2, &upgrading, fleet.now);
     assert_eq!((fleet.ask_for("b", 2), fleet.ask("new")), (Turn::Paused, Turn::Paused));
     assert_eq!(fleet.ask_for("b", 3), Turn::Taken, "its spec was changed meanwhile");
     assert_eq!(fleet.ask("d"), Turn::Paused);
     let mut fleet = Fleet::new(Limits { failures: Some(1), ..LIMITS });
-    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN));
-    fleet.budget.restore(&of("c"), 2, &upgrading);
+    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN), fleet.now);
+    fleet.budget.restore(&of("c"), 2, &upgrading, fleet.now);
     assert_eq!((fleet.ask("new"), fleet.ask("a")), (Turn::Waits, Turn::Taken), "in this order");
     fleet.see("c", Failed);
     assert_eq!(fleet.ask("new"), Turn::Paused);

@@ -1,8 +1,9 @@
 //! An edit of a running job waits for its turn among the upgrades of a fleet.
 
 use super::*;
+use api::status::LifecycleState;
 use lifecycle::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN};
-use lifecycle::upgrade_budget::Turn;
+use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
 
 fn edited(turn: Turn) -> Scene {
     let mut scene =
@@ -35,6 +36,56 @@ fn a_change_that_waits_stops_nothing_and_says_so_once() {
     let taken = scene.plan();
     assert!(step_names(&taken).contains(&"stop-with-savepoint"), "{:?}", step_names(&taken));
     assert_eq!(told_of(&taken), None);
+}
+
+#[test]
+fn who_waits_for_one_that_takes_long_is_told_its_name() {
+    let since = "2026-01-01T00:00:00Z".parse().unwrap();
+    let scene = edited(Turn::WaitsFor { name: "shop/clicks".to_owned(), since });
+    let plan = scene.plan();
+    assert_eq!(told_of(&plan), Some((WAITS_FOR_TURN, Some(2))));
+    assert!(
+        plan.because.contains("the one of `shop/clicks` since 2026-01-01T00:00:00Z"),
+        "{plan:?}"
+    );
+}
+
+/// A job may stay down until a person mends it, which must not stop the rest of the fleet.
+#[test]
+fn an_upgrade_that_stays_down_does_not_keep_its_turn() {
+    let limits = Limits {
+        at_once: Some(1),
+        failures: Some(1),
+        patience: SignedDuration::from_mins(5),
+        ..Limits::default()
+    };
+    let of = |name: &str| Of {
+        uid: name.to_owned(),
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+    };
+    let mut status = Scene::running("last-state").status;
+    status.reconciliation_status.last_stable_spec =
+        status.reconciliation_status.last_reconciled_spec.clone();
+    status.lifecycle_state = Some(LifecycleState::Upgrading);
+    for error in [None, Some("Manual restore required.".to_owned())] {
+        let (is_told, mut budget) = (error.is_some(), UpgradeBudget::default());
+        let mut now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(budget.ask(&of("a"), 2, &limits, now), Turn::Taken);
+        status.error = None;
+        let _woken = budget.seen(&of("a"), 2, Standing::of(&status), &limits, now);
+        assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Waits);
+        status.error = error;
+        if is_told {
+            status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
+        } else {
+            now += limits.patience;
+        }
+        let _woken = budget.seen(&of("a"), 2, Standing::of(&status), &limits, now);
+        assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Paused, "it has failed");
+        let _woken = budget.go_on(&limits, now);
+        assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Taken);
+    }
 }
 
 #[test]

@@ -93,13 +93,13 @@ impl Fleet {
         for sim in &self.sims {
             let seat = sim.seat.as_ref().unwrap();
             let generation = sim.resource.metadata.generation.unwrap();
-            self.budget.borrow_mut().restore(&seat.of, generation, &sim.status);
+            self.budget.borrow_mut().restore(&seat.of, generation, &sim.status, sim.now);
             sim.show();
         }
     }
 
     fn under_way(&self) -> usize {
-        self.sims.iter().filter(|sim| Standing::of(&sim.status) == Standing::UnderWay).count()
+        self.sims.iter().filter(|sim| Standing::of(&sim.status).is_in_progress()).count()
     }
 
     fn waiting(&self) -> usize {
