@@ -3,6 +3,7 @@
 use expect_test::expect_file;
 use operator::install::merge::{Scalars, defaults, set, typed};
 use operator::install::objects::Release;
+use operator::install::values::published;
 use serde_json::{Value, json};
 
 use crate::support::program::other;
@@ -104,7 +105,7 @@ fn a_base_can_be_laid_over() {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": ["base"],
-        "images": [{"name": "kubectl-flink", "newName": "registry.example/flink", "newTag": "v7"}],
+        "images": [{"name": published(), "newName": "registry.example/flink", "newTag": "v7"}],
         "replicas": [{"name": "kubectl-flink-operator", "count": 2}],
     });
     let text = serde_yaml::to_string(&overlay).unwrap();

@@ -29,6 +29,7 @@ mod from_java;
 mod fuzz;
 mod going;
 mod golden;
+mod image_name;
 mod ingress;
 mod isolation;
 mod kerberos;

@@ -5,7 +5,7 @@
 {{- define "operator.image" -}}
 {{- with .Values.image -}}
 {{- if include "operator.imageOfJava" $ -}}
-kubectl-flink:{{ $.Chart.AppVersion }}
+ghcr.io/kubectl-flink/kubectl-flink:{{ $.Chart.AppVersion }}
 {{- else if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}

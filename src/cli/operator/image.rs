@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
+use operator::install::values::published;
 use sandbox::archive::{Start, configuration, hex, layer_file, manifest};
 
 /// User and group of the container: any but root.
@@ -38,7 +39,7 @@ pub(super) struct ImageArgs {
 }
 
 fn default_tag() -> String {
-    format!("kubectl-flink:{}", env!("CARGO_PKG_VERSION"))
+    format!("{}:{}", published(), env!("CARGO_PKG_VERSION"))
 }
 
 /// Writes the archive.

@@ -89,6 +89,12 @@ pub struct Image {
     pub digest: String,
 }
 
+/// Returns the name, without a tag, under which a release publishes the operator's image: that of the repository, in
+/// the registry of its forge.
+pub fn published() -> String {
+    env!("CARGO_PKG_REPOSITORY").replacen("https://github.com/", "ghcr.io/", 1)
+}
+
 /// Returns `true` if an image is the Java operator's, which values for its chart name. This program is not in it.
 pub(super) fn is_of_java(repository: &str) -> bool {
     repository.rsplit('/').next() == Some("flink-kubernetes-operator")
@@ -444,7 +450,7 @@ impl Default for Values {
 impl Default for Image {
     fn default() -> Self {
         Self {
-            repository: "kubectl-flink".to_owned(),
+            repository: published(),
             pull_policy: "IfNotPresent".to_owned(),
             tag: String::new(),
             digest: String::new(),
