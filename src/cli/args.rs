@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{EnumValueParser, PossibleValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::change::Expected;
 use super::connection::Connection;
 use super::printer::ValueFormat;
 use super::{
@@ -260,6 +261,9 @@ pub struct Global {
     /// Taken for stdin, by commands that read a manifest.
     #[arg(skip)]
     pub input: Option<String>,
+    /// What a change was decided on, where that was shown before the command was started.
+    #[arg(skip)]
+    pub expected: Option<Expected>,
 }
 
 /// When texts are coloured.

@@ -2,18 +2,51 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::args::{ChangeFlags, DryRun, DryRunMode, ObjectFormat, Output};
 use super::connection::Connection;
 use super::deployment::Deployment;
+use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::wait::{self, Goal};
 use api::NO_PREFLIGHT_ANNOTATION;
 use clients::cluster::apply::{self, ObjectId, Writer};
+use sandbox::archive::hex;
 
 /// Returns the writer for a change that a person makes.
 pub fn writer(dry_run: DryRunMode) -> Writer<'static> {
     Writer { is_dry_run: dry_run == DryRunMode::Server, ..Writer::CLI }
+}
+
+/// An object as a person saw it before a change of it.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    pub id: ObjectId,
+    /// See [`version`].
+    pub version: String,
+}
+
+impl Expected {
+    /// Refuses the change if somebody has changed the object since.
+    pub fn check(&self, present: Option<&Value>) -> anyhow::Result<()> {
+        if present.is_some_and(|present| version(present) == self.version) {
+            return Ok(());
+        }
+        let message = format!(
+            "nothing was changed: `{}` has been changed since its spec was shown",
+            self.id.name
+        );
+        Err(Failure::new(message).hint("look at it again, and repeat the change").into())
+    }
+}
+
+/// Returns a text that differs if anything differs that a person edits. `resourceVersion` would also differ after each
+/// status of a running job.
+pub fn version(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let edited = json!([metadata["uid"], metadata["labels"], object["spec"]]);
+    hex(&Sha256::digest(edited.to_string()))
 }
 
 /// Reports what was written and, if requested, waits until the operator has carried it out.

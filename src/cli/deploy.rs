@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::args::{ChangeFlags, DryRunMode, Global, Untried};
+use super::change::Expected;
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::extension::Extensions;
@@ -127,7 +128,22 @@ pub async fn run(args: DeployArgs, global: &Global, printer: &Printer) -> anyhow
     if !violations.is_empty() {
         return Err(refusal("nothing was deployed or changed", &violations).into());
     }
+    let checked = match &global.expected {
+        Some(expected) => on_top_of(expected, checked)?,
+        None => checked,
+    };
     send_all(&checked, &connection, force_conflicts, change, printer).await
+}
+
+/// Makes the change of this object depend on what was checked, so that a concurrent change is not overwritten.
+fn on_top_of(expected: &Expected, mut checked: Vec<Checked>) -> anyhow::Result<Vec<Checked>> {
+    for request in checked.iter_mut().filter(|request| request.id == expected.id) {
+        let present = request.present.as_ref();
+        expected.check(present.map(|present| &present.0))?;
+        let version = present.and_then(Deployment::resource_version);
+        request.wanted["metadata"]["resourceVersion"] = json!(version);
+    }
+    Ok(checked)
 }
 
 /// Sends the checked requests and waits if requested.

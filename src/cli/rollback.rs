@@ -53,6 +53,9 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     let dry_run = flags.dry_run.dry_run;
     let connection = global.connect().await?;
     let present = deployment::fetch_to_change(&connection, &name).await?;
+    if let Some(expected) = &global.expected {
+        expected.check(Some(&present.stored().0))?;
+    }
     let name = present.shown_name();
     let history = present.history_name();
     let revisions = revisions::list(&connection.client, &connection.namespace, &history).await?;

@@ -23,7 +23,7 @@ use super::rights::Rights;
 use super::runs::{self, Running, Runs, Wanted};
 use super::spans;
 use crate::cli::args::{FlinkAccess, Global};
-use crate::cli::change::without_managed_fields;
+use crate::cli::change::{Expected, version, without_managed_fields};
 use crate::cli::connection::Connection;
 use crate::cli::equivalent::{quoted_where_needed, spec_without_secrets};
 use crate::cli::failure;
@@ -33,7 +33,7 @@ use clients::cluster::read;
 use config::secret;
 use console::action::{self, Action, Values};
 use console::page;
-use console::page::act::{Asked, DEPLOY, DEPLOY_RUN, Deploy, FORM, Plan, Preview};
+use console::page::act::{Asked, DEPLOY, DEPLOY_RUN, Deploy, FORM, Plan, Preview, VERSION};
 use console::page::run::{ANSWER, EVENTS, RUNS, address};
 use console::resource::Part;
 use console::row::{Key, Row};
@@ -163,13 +163,37 @@ impl Acts {
         of.map_or_else(|| self.connection.namespace.clone(), |key| key.namespace.to_string())
     }
 
-    /// Returns the manifest of an existing resource as a person would write it.
-    async fn manifest(&self, key: &Key) -> Part<String> {
+    async fn read(&self, key: &Key) -> Part<Value> {
         let id = super::resource::id(key);
         let found = read::get_value(&self.connection.client, &id).await;
         let found = found.map_err(|error| error.to_string())?;
-        let object = found.ok_or_else(|| format!("there is no {} `{}`", key.kind, key.name))?;
-        let mut object = without_managed_fields(object);
+        found.ok_or_else(|| format!("there is no {} `{}`", key.kind, key.name))
+    }
+
+    /// Refuses to change a resource that is not as the page has shown it. The command checks that again when it writes.
+    async fn unchanged(&self, key: &Key, body: &str) -> Result<Expected, Refused> {
+        let version = action::value(body, VERSION).unwrap_or_default();
+        let expected = Expected { id: super::resource::id(key), version };
+        let present = self.read(key).await.map_err(|why| {
+            let text = format!("Nothing was changed: {why}.");
+            Refused::new(StatusCode::CONFLICT, "Cannot be compared with what was shown", &text)
+        })?;
+        if expected.check(Some(&present)).is_ok() {
+            return Ok(expected);
+        }
+        let text = format!(
+            "Nothing was changed. `{}` has been changed since this page was opened. Open it again, look at what it \
+             is now, and repeat your change.",
+            key.name
+        );
+        Err(Refused::new(StatusCode::CONFLICT, "Changed since", &text))
+    }
+
+    /// Returns the manifest of an existing resource as a person would write it, and its version.
+    async fn manifest(&self, key: &Key) -> Part<(String, String)> {
+        let object = without_managed_fields(self.read(key).await?);
+        let version = version(&object);
+        let mut object = object;
         if spec_without_secrets(&object["spec"]) != object["spec"] {
             return Err("its spec contains a secret, which is not shown here. Edit it with kubectl or, better, move the value to a Secret".to_owned());
         }
@@ -179,7 +203,8 @@ impl Acts {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|name, _| ["name", "namespace", "labels"].contains(&name.as_str()));
         }
-        serde_yaml::to_string(&object).map_err(|error| error.to_string())
+        let text = serde_yaml::to_string(&object).map_err(|error| error.to_string())?;
+        Ok((text, version))
     }
 }
 
@@ -279,17 +304,25 @@ async fn ask(
 ) -> Answered {
     let (key, action) = wanted(&console, parts).await?;
     let values = Values::parse(&query.unwrap_or_default());
+    let acts = acts(&console)?;
+    // Read before the plan: what changes while that is computed is not in it.
+    let version = if action.has_plan() {
+        acts.read(&key).await.map(|object| version(&object)).unwrap_or_default()
+    } else {
+        String::new()
+    };
     let preview = {
         let (key, values) = (key.clone(), values.clone());
         prepared(Arc::clone(&console), move |console| async move {
-            acts(&console).ok()?.preview(action, &key, &values).await
+            self::acts(&console).ok()?.preview(action, &key, &values).await
         })
     };
     let preview = preview.await?;
     let row = console.row(&key);
     let (preview, row) = (preview.as_ref(), row.as_ref());
     let form = console.form();
-    let asked = Asked { key: &key, row, action, values: &values, preview, form };
+    let version = &version;
+    let asked = Asked { key: &key, row, action, values: &values, preview, form, version };
     Ok(Html(page::act::page(console.place(), asked)).into_response())
 }
 
@@ -303,9 +336,12 @@ async fn act(State(console): State<Arc<Console>>, parts: ActionParts, body: Stri
         return Err(Refused::new(StatusCode::BAD_REQUEST, "A value is missing or invalid", text));
     };
     let acts = acts(&console)?;
+    let mut global = acts.global(&key.namespace, None);
+    if action.has_plan() {
+        global.expected = Some(acts.unchanged(&key, &body).await?);
+    }
     let command = acts.typed(&arguments, Some(&key.namespace));
     let title = format!("{}: {}", action.title(), key.name);
-    let global = acts.global(&key.namespace, None);
     start(acts, Wanted { title, key: Some(key), arguments, command }, global)
 }
 
@@ -335,13 +371,14 @@ async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
     let of = edited(&console, &query.unwrap_or_default())?;
     let manifest = match &of {
         Some(key) => acts.manifest(key).await,
-        None => Ok(String::new()),
+        None => Ok((String::new(), String::new())),
     };
-    let manifest = manifest.map_err(|why| {
+    let (manifest, version) = manifest.map_err(|why| {
         Refused::new(StatusCode::NOT_FOUND, "The manifest cannot be edited", &why)
     })?;
     let form = console.form();
-    let page = Deploy { manifest: &manifest, preview: None, form, of: of.as_ref() };
+    let (preview, of, version) = (None, of.as_ref(), version.as_str());
+    let page = Deploy { manifest: &manifest, preview, form, of, version };
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
 
@@ -362,7 +399,9 @@ async fn look(
     };
     let preview = preview.await?;
     let (preview, form) = (preview.as_ref(), console.form());
-    let page = Deploy { manifest: &manifest, preview, form, of: of.as_ref() };
+    let version = action::value(&body, VERSION).unwrap_or_default();
+    let (of, version) = (of.as_ref(), version.as_str());
+    let page = Deploy { manifest: &manifest, preview, form, of, version };
     Ok(Html(page::act::deploy(console.place(), page)).into_response())
 }
 
@@ -381,7 +420,10 @@ async fn send(
     let command = acts.typed(&deploy(&file), Some(&namespace));
     let title =
         of.as_ref().map_or_else(|| "Deploy".to_owned(), |key| format!("Edit: {}", key.name));
-    let global = acts.global(&namespace, Some(manifest));
+    let mut global = acts.global(&namespace, Some(manifest));
+    if let Some(key) = &of {
+        global.expected = Some(acts.unchanged(key, &body).await?);
+    }
     start(acts, Wanted { title, key: of, arguments: deploy("-"), command }, global)
 }
 

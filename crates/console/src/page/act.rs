@@ -9,6 +9,8 @@ use crate::row::{Key, Row};
 
 /// Name of the field that proves that a form is the console's own.
 pub const FORM: &str = "form";
+/// Name of the field with the version of the resource that a page shows.
+pub const VERSION: &str = "version";
 /// Path for deploying a manifest.
 pub const DEPLOY: &str = "/deploy";
 /// Path to which a previewed manifest is sent.
@@ -59,11 +61,13 @@ pub struct Asked<'a> {
     pub preview: Option<&'a Preview>,
     /// See [`FORM`].
     pub form: &'a str,
+    /// See [`VERSION`].
+    pub version: &'a str,
 }
 
 /// Renders the page that asks for the fields of an action, shows what it would do, and runs it.
 pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
-    let Asked { key, row, action, values, preview, form } = asked;
+    let Asked { key, row, action, values, preview, form, version } = asked;
     let address = action.address(key);
     let body = html! {
         section #head {
@@ -81,6 +85,7 @@ pub fn page(place: Place<'_>, asked: Asked<'_>) -> String {
         }
         @if let Some(preview) = preview {
             (confirm(preview, &Confirm { form, to: &address, title: action.title(), back: &key.address() }, html! {
+                (shown_version(version))
                 @for field in action.fields() {
                     @if let Some(value) = values.typed(field) { input type="hidden" name=(field.name) value=(value); }
                 }
@@ -101,11 +106,13 @@ pub struct Deploy<'a> {
     pub form: &'a str,
     /// The resource that the manifest was read from.
     pub of: Option<&'a Key>,
+    /// See [`VERSION`].
+    pub version: &'a str,
 }
 
 /// Renders the page that takes a manifest, shows what it would do, and deploys it.
 pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
-    let Deploy { manifest, preview, form, of } = deploy;
+    let Deploy { manifest, preview, form, of, version } = deploy;
     let title = if of.is_some() { "Edit" } else { "Deploy" };
     let lines = manifest.lines().count().clamp(12, 36);
     let run = of_manifest(DEPLOY_RUN, of);
@@ -122,6 +129,7 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
         section #fields {
             form method="post" action=(of_manifest(DEPLOY, of)) {
                 (secret(form))
+                (shown_version(version))
                 label for="manifest" { "Manifest" }
                 textarea #manifest name="manifest" rows=(lines) required spellcheck="false" autocomplete="off"
                     placeholder="apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment" { "\n" (manifest) }
@@ -130,6 +138,7 @@ pub fn deploy(place: Place<'_>, deploy: Deploy<'_>) -> String {
         }
         @if let Some(preview) = preview {
             (confirm(preview, &Confirm { form, to: &run, title: "Deploy", back: &back }, html! {
+                (shown_version(version))
                 input type="hidden" name="manifest" value=(manifest);
             }))
         }
@@ -200,6 +209,11 @@ pub(super) fn command(command: &str) -> Markup {
 /// Renders the field that proves that the form is the console's own.
 pub(super) fn secret(form: &str) -> Markup {
     html! { input type="hidden" name=(FORM) value=(form); }
+}
+
+/// Renders the field with what the page shows, so that a newer version is not overwritten.
+fn shown_version(version: &str) -> Markup {
+    html! { @if !version.is_empty() { input type="hidden" name=(VERSION) value=(version); } }
 }
 
 fn input(field: &Field, row: Option<&Row>, values: &Values) -> Markup {

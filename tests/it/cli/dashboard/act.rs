@@ -24,9 +24,19 @@ impl<'s> Person<'s> {
 
     /// Returns the secret in the forms of a page.
     async fn form(&self, path: &str) -> String {
+        self.hidden(path, "form").await
+    }
+
+    /// Returns what the forms of a page say about the resource that it shows.
+    async fn version(&self, path: &str) -> String {
+        self.hidden(path, "version").await
+    }
+
+    async fn hidden(&self, path: &str, field: &str) -> String {
         let (_, page) = self.page(path).await;
-        let form = page.split_once("name=\"form\" value=\"").expect("it has a form").1;
-        form.split_once('"').unwrap().0.to_owned()
+        let start = format!("name=\"{field}\" value=\"");
+        let value = page.split_once(&start).unwrap_or_else(|| panic!("no {field}: {page}")).1;
+        value.split_once('"').unwrap().0.to_owned()
     }
 
     fn post(&self, path: &str, fields: &[(&str, &str)]) -> RequestBuilder {
@@ -104,7 +114,9 @@ async fn what_is_sent_is_done_as_the_command_line_does_it() {
 
     // A command that fails reports the same as on the command line.
     let rollback = format!("{WORDCOUNT}/do/rollback");
-    let page = person.done(&rollback, &[("form", &form), ("revision", "9")]).await;
+    let version = person.version(&format!("{rollback}?revision=1")).await;
+    let fields = [("form", form.as_str()), ("version", &version), ("revision", "9")];
+    let page = person.done(&rollback, &fields).await;
     for told in ["Failed", "`wordcount` has no revision 9", "kubectl flink history wordcount"] {
         assert!(page.contains(told), "{told}: {page}");
     }
@@ -120,8 +132,10 @@ async fn state_is_not_lost_before_somebody_has_agreed() {
     let person = Person::at(&shown).await;
     let suspend = format!("{WORDCOUNT}/do/suspend");
     let form = person.form(&suspend).await;
+    let version = person.version(&suspend).await;
     let begin = async || {
-        let begun = person.post(&suspend, &[("form", &form)]).send().await.unwrap();
+        let fields = [("form", form.as_str()), ("version", &version)];
+        let begun = person.post(&suspend, &fields).send().await.unwrap();
         begun.headers()[LOCATION].to_str().unwrap().to_owned()
     };
     let answer = async |run: &str, answer: &str| {
@@ -156,7 +170,8 @@ async fn a_manifest_is_planned_and_then_deployed() {
                     spec:\n  flinkConfiguration: {execution.checkpointing.dir: s3://b/c}\n  jobManager: {resource: {memory: 1g}}\n  \
                     taskManager: {resource: {memory: 1g}}\n  image: flink:1.20\n  flinkVersion: v1_20\n  serviceAccount: flink\n  job:\n    \
                     jarURI: local:///job.jar\n    parallelism: 2\n    upgradeMode: last-state\n";
-    let fields = [("form", form.as_str()), ("manifest", manifest)];
+    let version = person.version(edit).await;
+    let fields = [("form", form.as_str()), ("version", &version), ("manifest", manifest)];
     let planned = person.post(edit, &fields).send().await.unwrap().text().await.unwrap();
     for told in
         ["What the operator would do", "bills", "deploy -f bills.yaml --wait", ">Deploy</button>"]
@@ -182,6 +197,55 @@ async fn a_manifest_is_planned_and_then_deployed() {
     }
     let bills = shown.cluster.object("flinkdeployments", "default", "bills").unwrap();
     assert_eq!(bills["spec"]["image"], "flink:1.20");
+}
+
+/// A page may be old: what others have changed since is neither shown on it nor meant.
+#[tokio::test]
+async fn a_page_from_before_a_change_does_not_undo_it() {
+    let shown = Shown::new(stage()).await;
+    let person = Person::at(&shown).await;
+    let edit = "/deploy?namespace=default&kind=deployment&name=wordcount";
+    let rollback = format!("{WORDCOUNT}/do/rollback");
+    let rolled_back = format!("{rollback}?revision=1");
+    let (form, of_editor) = (person.form(edit).await, person.version(edit).await);
+    let of_rollback = person.version(&rolled_back).await;
+
+    // What a running job does to its status is no change of what the page shows.
+    let change = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut object = shown.cluster.object("flinkdeployments", "default", "wordcount").unwrap();
+        change(&mut object);
+        shown.cluster.insert(object);
+    };
+    change(&|object| object["status"]["error"] = json!("something happened"));
+    assert_eq!(person.version(edit).await, of_editor);
+
+    change(&|object| object["spec"]["job"]["state"] = json!("suspended"));
+    let manifest = "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: wordcount}\n\
+                    spec: {job: {state: running}}";
+    let run = edit.replace("/deploy?", "/deploy/run?");
+    let fields = |version: &str| {
+        [("form", form.clone()), ("version", version.to_owned()), ("manifest", manifest.to_owned())]
+    };
+    for version in [of_editor.as_str(), ""] {
+        let fields = fields(version);
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let refused = person.post(&run, &fields).send().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::CONFLICT);
+        let page = refused.text().await.unwrap();
+        assert!(page.contains("has been changed since this page was opened"), "{page}");
+    }
+    let fields = [("form", form.as_str()), ("version", &of_rollback), ("revision", "1")];
+    assert_eq!(status(person.post(&rollback, &fields)).await, 409);
+    assert!(shown.cluster.writes().iter().all(|it| it.uri.contains("dryRun")));
+    let present = shown.cluster.object("flinkdeployments", "default", "wordcount").unwrap();
+    assert_eq!(present["spec"]["job"]["state"], "suspended");
+
+    // A page that shows the present is not refused.
+    let version = person.version(&rolled_back).await;
+    let fields = [("form", form.as_str()), ("version", &version), ("revision", "1")];
+    let begun = person.post(&rollback, &fields).send().await.unwrap();
+    assert_eq!(begun.status(), StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
