@@ -212,7 +212,7 @@ impl Pass<'_> {
             };
         };
         if target.is_deleting() {
-            if !is_decided && serving.is_some_and(|serving| serving.runs()) {
+            if !is_decided && serving.is_some_and(Child::runs) {
                 self.discard_state(target);
             }
             return Ok(self.await_deletion(target));
