@@ -9,6 +9,7 @@ pub(crate) mod former_jobs;
 pub(crate) mod hot;
 pub(crate) mod ingress;
 pub mod kind;
+mod last_checkpoint;
 pub mod maintain;
 pub mod objects;
 pub(crate) mod observe;

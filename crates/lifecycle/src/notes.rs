@@ -36,6 +36,10 @@ pub const STARTED_WITH: Note<BTreeMap<String, String>> = Note::json("HighAvailab
 /// an older one when it is used, it is not the same metadata.
 pub const STOPPED_AT: Note<StoppedAt> = Note::plain("StoppedAt");
 
+/// The last checkpoint of a job that was stopped with HA metadata alone, which Flink deletes if the next program cannot
+/// restore it. It stays until something else is started, or the next program is stable.
+pub const LAST_CHECKPOINT: Note<LastCheckpoint> = Note::json("LastCheckpoint");
+
 /// Jobs that ran before the one on record, and whose HA metadata may still be in ZooKeeper. Other metadata there may
 /// belong to someone else: a cluster of this name in another namespace uses the same location unless its `path.root`
 /// says otherwise.
@@ -213,6 +217,32 @@ impl Display for StoppedAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{START}{}]", self.checkpoint, self.started)
     }
+}
+
+/// A checkpoint that a job was stopped with.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastCheckpoint {
+    /// Number and path of the newest one when it was decided to stop the job.
+    pub checkpoint: u64,
+    pub path: String,
+    /// The job that took it, by its start (`jobStatus.startTime`).
+    pub started: i64,
+    /// The start that used the HA metadata, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<MetadataUsed>,
+}
+
+/// The start of a job from HA metadata.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetadataUsed {
+    /// `reconciliationTimestamp`. Another start invalidates the note, even one by the Java operator, which keeps the
+    /// entry unchanged.
+    pub deployed: i64,
+    /// Number of the newest checkpoint that the metadata named, after all that wrote it had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<u64>,
 }
 
 /// Trial of a changed spec.

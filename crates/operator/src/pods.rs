@@ -120,6 +120,9 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
             let state = container.state.clone().unwrap_or_default();
             container.restart_count > 0 || state.running.is_some() || state.terminated.is_some()
         });
+    let has_restarted = containers
+        .iter()
+        .any(|container| container.name == MAIN_CONTAINER && container.restart_count > 0);
     let last_started = containers
         .iter()
         .filter(|container| container.name == MAIN_CONTAINER)
@@ -131,6 +134,7 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
         created: pod.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
         ending_since: pod.metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         has_started,
+        has_restarted,
         last_started,
         problem: init_containers
             .iter()

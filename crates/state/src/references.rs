@@ -46,6 +46,11 @@ pub fn is_checkpoint(path: &str) -> bool {
     normal(path).rsplit('/').next().is_some_and(|last| last.starts_with("chk-"))
 }
 
+/// Returns the number of the checkpoint at this path.
+pub fn checkpoint_number(path: &str) -> Option<u64> {
+    normal(path).rsplit('/').next()?.strip_prefix("chk-")?.parse().ok()
+}
+
 /// Returns `true` for the path of a checkpoint that the job took.
 pub fn is_checkpoint_of(path: &str, job_id: &str) -> bool {
     is_checkpoint(path) && normal(path).split('/').any(|part| part == job_id)
@@ -254,6 +259,7 @@ mod tests {
             ("s3://lake/abc/savepoint-abc-7", false, false),
         ] {
             assert_eq!(is_checkpoint(path), is_one, "{path}");
+            assert_eq!(checkpoint_number(path), is_one.then_some(7), "{path}");
             assert_eq!(is_checkpoint_of(path, "abc"), is_own, "{path}");
         }
     }

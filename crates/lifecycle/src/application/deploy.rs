@@ -288,6 +288,7 @@ impl DeploymentPass<'_> {
         if spec.job.is_some() {
             self.note_start(&spec, &restore, &job_id)?;
             self.note_former_job(&spec, &job_id)?;
+            self.note_metadata_used(&restore)?;
             self.note_restore(&restore, job_id);
         }
         self.store_before_deploy(mode, is_first);

@@ -108,6 +108,7 @@ impl Kind for FlinkDeployment {
 
     fn settle(pass: &mut DeploymentPass<'_>) {
         pass.forget_passed_preflight();
+        pass.forget_last_checkpoint();
         let needs_a_person = needs_a_person(&pass.status);
         let state = lifecycle_state(&pass.status, &pass.world.memo, needs_a_person);
         pass.status.lifecycle_state = Some(state);

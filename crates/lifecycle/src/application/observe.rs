@@ -331,7 +331,11 @@ impl DeploymentPass<'_> {
         };
         let may_have_run = self.may_have_run(job.started_at(), job.modified_at())?;
         let without = job::unless_blank(without, checkpoints, may_have_run);
-        job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)
+        job::note_last_state(&mut self.status.job_status, job.state, checkpoints, without)?;
+        if job.state == JobStatusState::Failed && without == WithoutCheckpoint::AsStarted {
+            self.adopt_unrestored_checkpoint()?;
+        }
+        Ok(())
     }
 
     /// Returns true if the JobManager knows the job only by its result. A JobManager that learned from its HA store

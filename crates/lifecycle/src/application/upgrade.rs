@@ -88,6 +88,7 @@ impl DeploymentPass<'_> {
                 self.announce(diff);
                 self.announce_stop();
                 self.supersede(last, RestorePoint::HaMetadata);
+                self.note_last_checkpoint()?;
                 if self.has_started_empty() {
                     // It started without state, and does so again if HA metadata names no checkpoint.
                     self.status.job_status.upgrade_savepoint_path = None;
@@ -202,7 +203,7 @@ impl DeploymentPass<'_> {
                     let decision = self.unless_switched_off(decision)?;
                     let decision = self.unless_vanished(decision, &facts);
                     let decision = self.unless_start_is_in_doubt(decision)?;
-                    return self.unless_run_again(decision);
+                    return self.with_last_checkpoint(self.unless_run_again(decision)?);
                 }
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
                 Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,

@@ -33,6 +33,10 @@ fn notes_are_stored_as_before() {
     SCALED_TO.set(&mut info, &7);
     REDEPLOY_WAITS.set(&mut info, &Waiting { generation: 3, since: at });
     AWAY_SINCE.set(&mut info, &at);
+    let used = Some(MetadataUsed { deployed: 2, named: Some(7) });
+    let path = "s3://lake/chk-7".to_owned();
+    let last_checkpoint = LastCheckpoint { checkpoint: 7, path, started: 1, used };
+    LAST_CHECKPOINT.set(&mut info, &last_checkpoint);
     expect![[r#"
         {
           "AwaySince": "2026-11-27T10:00:00Z",
@@ -40,6 +44,7 @@ fn notes_are_stored_as_before() {
           "FormerJobs": "a1,b2",
           "HighAvailability": "{\"high-availability.type\":\"kubernetes\"}",
           "InPlaceScaling": "7",
+          "LastCheckpoint": "{\"checkpoint\":7,\"path\":\"s3://lake/chk-7\",\"started\":1,\"used\":{\"deployed\":2,\"named\":7}}",
           "RedeployWaits": "3 2026-11-27T10:00:00Z",
           "RemovedUnstarted": "2026-11-27T10:00:00Z[start=1795773600000-0]",
           "ReplacedDeployment": "uid",
@@ -49,6 +54,7 @@ fn notes_are_stored_as_before() {
         }"#]]
         .assert_eq(&serde_json::to_string_pretty(&info).unwrap());
     assert_eq!(REMOVED_UNSTARTED.get(&info), Some(removed));
+    assert_eq!(LAST_CHECKPOINT.get(&info), Some(last_checkpoint));
     assert_eq!(RESTART_ATTEMPTS.get(&info), Some(attempts));
     assert_eq!(CLUSTER_HEALTH.get(&info), Some(health()));
     assert_eq!(REDEPLOY_WAITS.get(&info), Some(Waiting { generation: 3, since: at }));
@@ -56,7 +62,14 @@ fn notes_are_stored_as_before() {
     let left: Vec<&String> = info.keys().collect();
     assert_eq!(
         left,
-        ["AwaySince", "FormerJobs", "InPlaceScaling", "RedeployWaits", "RestartAttempts"]
+        [
+            "AwaySince",
+            "FormerJobs",
+            "InPlaceScaling",
+            "LastCheckpoint",
+            "RedeployWaits",
+            "RestartAttempts"
+        ]
     );
 }
 

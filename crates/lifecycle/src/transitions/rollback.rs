@@ -392,6 +392,7 @@ impl DeploymentPass<'_> {
         if stable.job.is_some() {
             self.note_start(stable, restore, &job_id)?;
             self.note_former_job(stable, &job_id)?;
+            self.note_metadata_used(restore)?;
             self.note_restore(restore, job_id);
         }
         let mut last = last.clone();

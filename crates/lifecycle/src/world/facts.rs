@@ -163,6 +163,8 @@ pub struct Pod {
     pub ending_since: Option<Timestamp>,
     /// Its main container ran at least once.
     pub has_started: bool,
+    /// Its main container ran more than once.
+    pub has_restarted: bool,
     /// When its main container last started, with a resolution of one second.
     pub last_started: Option<Timestamp>,
     /// Problem that keeps it from running.

@@ -1,6 +1,7 @@
 //! Rollback: §12, T29 to T31.
 
 use api::deployment::DeploymentMode;
+use api::status::LAST_STATE_PATH;
 use api::version::FlinkVersion;
 use expect_test::expect;
 use lifecycle::world::{PreflightPods, TaskManagers};
@@ -190,6 +191,133 @@ fn s12_a_job_that_failed_for_good_goes_back_from_its_last_checkpoint() {
           create-cluster "flink:1.20" from execution.savepoint.path: s3://lake/chk/7, $internal.pipeline.job-id: 00000000000000000000000000000002
     "#]],
     );
+}
+
+/// The last checkpoint of the job of the stable spec.
+const LEFT: &str = "s3://lake/chk/00000000000000000000000000000001/chk-7";
+
+fn metadata(checkpoint: Option<u64>) -> Fact<HaMetadata> {
+    Fact::Known(HaMetadata { has_job: checkpoint.is_some(), checkpoint })
+}
+
+fn with_latest(path: &str) -> Fact<Checkpoints> {
+    let latest = Some(CompletedState { path: path.to_owned(), at: Some(ago(5)) });
+    Fact::Known(Checkpoints { latest, ..Checkpoints::default() })
+}
+
+/// Returns a job whose new program cannot restore the checkpoint that HA metadata named when it was started.
+fn unrestorable(named: Option<u64>) -> Scene {
+    let mut scene = Scene::running("last-state")
+        .operator_option("deployment.rollback.enabled", "true")
+        .edit(|spec| spec.image = Some("flink:new".to_owned()));
+    scene.facts.checkpoints = with_latest(LEFT);
+    scene.facts.ha_metadata = metadata(Some(7));
+    let mut scene = taken_down(&scene);
+    scene.facts.ha_metadata = metadata(named);
+    let mut scene = scene.clone().after(&scene.plan());
+    let created = Some(ago(1));
+    scene.facts.job_manager = Fact::Known(Some(JobManager { created, ..job_manager() }));
+    scene.facts.pods = Fact::Known(vec![Pod { created, ..pod() }]);
+    let mut failed = job(JobStatusState::Failed);
+    failed[0].start_time = ago(0).as_millisecond();
+    scene.facts.jobs = Fact::Known(failed);
+    // Flink has no graph of it, and has deleted its metadata.
+    scene.facts.checkpoints = Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
+    scene.facts.ha_metadata = metadata(None);
+    scene
+}
+
+/// Returns the scene once the failure is on record, when the new spec has had its time.
+fn overdue(scene: Scene) -> Scene {
+    let mut scene = scene.clone().after(&scene.plan());
+    scene.status.reconciliation_status.reconciliation_timestamp = ago(600).as_millisecond();
+    let noted = scene.status.cluster_info.get_mut("LastCheckpoint");
+    if let Some(noted) = noted {
+        *noted = noted
+            .replace(&ago(0).as_millisecond().to_string(), &ago(600).as_millisecond().to_string());
+    }
+    scene
+}
+
+/// The job fails before it runs, and Flink deletes its HA metadata, which was all that led to its state. Java is left
+/// with nothing.
+#[test]
+fn s12_a_program_that_cannot_restore_gives_way_from_the_checkpoint_that_was_left() {
+    let scene = overdue(unrestorable(Some(7)));
+    assert_eq!(scene.status.job_status.upgrade_savepoint_path.as_deref(), Some(LEFT));
+    let scene = taken_down(&scene);
+    let plan = scene.plan();
+    assert_eq!(plan.because, format!("rolled back, starting from {LEFT}"));
+    assert_eq!(plan.status.cluster_info.get("LastCheckpoint"), None, "it has been used");
+}
+
+/// What may be newer is not replaced. Both are named for a person.
+#[test]
+fn s12_the_checkpoint_that_was_left_is_not_used_where_there_may_be_a_newer_one() {
+    let change = |change: &dyn Fn(&mut Scene)| {
+        let mut scene = unrestorable(Some(7));
+        change(&mut scene);
+        scene
+    };
+    let scenes = [
+        ("the metadata named a newer one", unrestorable(Some(8)), "checkpoint 8"),
+        (
+            "the failed program has taken one",
+            change(&|scene| scene.facts.ha_metadata = metadata(Some(9))),
+            "checkpoint 9",
+        ),
+        (
+            "its metadata cannot be read",
+            change(&|scene| scene.facts.ha_metadata = Fact::Unknown("no answer".to_owned())),
+            "whether there is a newer one",
+        ),
+        (
+            "an earlier process may have run the job",
+            change(&|scene| {
+                let pods = vec![Pod { has_restarted: true, created: Some(ago(1)), ..pod() }];
+                scene.facts.pods = Fact::Known(pods);
+            }),
+            "whether there is a newer one",
+        ),
+        (
+            "so may an earlier pod",
+            change(&|scene| {
+                let created = Some(ago(60));
+                let made = JobManager { created, ..job_manager() };
+                scene.facts.job_manager = Fact::Known(Some(made));
+            }),
+            "whether there is a newer one",
+        ),
+    ];
+    for (name, scene, named) in scenes {
+        let scene = overdue(scene);
+        let path = scene.status.job_status.upgrade_savepoint_path.as_deref();
+        assert_eq!(path, Some(LAST_STATE_PATH), "{name}");
+        let plan = scene.plan();
+        assert!(!step_names(&plan).contains(&"delete-job-manager"), "{name}");
+        let error = error(&plan);
+        assert!(error.contains(LEFT) && error.contains(named), "{name}: {error}");
+    }
+    let mut newer = unrestorable(Some(7));
+    newer.facts.checkpoints = with_latest("s3://lake/chk/1/chk-9");
+    let path = overdue(newer).status.job_status.upgrade_savepoint_path;
+    assert_eq!(path.as_deref(), Some("s3://lake/chk/1/chk-9"), "the failed program's own");
+}
+
+/// Whoever started something else since, the note says nothing about that.
+#[test]
+fn s12_the_checkpoint_that_was_left_says_nothing_about_another_start() {
+    let mut scene = unrestorable(Some(7));
+    scene.status.reconciliation_status.reconciliation_timestamp += 1;
+    let plan = scene.plan();
+    let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
+    assert_eq!(path, Some(LAST_STATE_PATH));
+
+    let mut stable = unrestorable(Some(7));
+    stable.facts.jobs = Fact::Known(job(JobStatusState::Running));
+    assert!(stable.status.cluster_info.contains_key("LastCheckpoint"));
+    let plan = stable.plan();
+    assert_eq!(plan.status.cluster_info.get("LastCheckpoint"), None, "the new program runs");
 }
 
 #[test]

@@ -162,11 +162,14 @@ impl Sim {
             message: "[flink-main-container] no such image".to_owned(),
         });
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
+        // A first process is up within a few seconds.
+        let up_after = self.came_up.zip(created).map(|(up, created)| up.duration_since(created));
         is_there
             .then(|| Pod {
                 name: "orders-0".to_owned(),
                 created,
                 has_started,
+                has_restarted: up_after.is_some_and(|after| after.as_secs() > 6),
                 last_started: self.came_up,
                 problem,
                 ending_since: (!runs).then_some(self.now),
