@@ -121,6 +121,12 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
                 let options = [("high-availability.type", "kubernetes")];
                 facts.deployed_config = Fact::Known(options.into_iter().collect());
             }
+            // Before a stop, the newest checkpoint is noted.
+            Err(Question::Checkpoints)
+                if resource.metadata.generation != status.observed_generation =>
+            {
+                facts.checkpoints = Fact::Unknown("no answer".to_owned());
+            }
             Err(Question::Verdict)
                 if resource.metadata.generation != status.observed_generation =>
             {
