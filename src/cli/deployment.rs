@@ -101,7 +101,8 @@ impl Deployment {
     /// Returns true while a preflight tries a changed spec in pods of its own.
     pub fn is_tried(&self) -> bool {
         let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
-        trial.and_then(Value::as_str).and_then(|it| it.parse().ok()) == Some(Trial::UnderWay)
+        let trial = trial.and_then(Value::as_str).and_then(|it| it.parse::<Trial>().ok());
+        trial.is_some_and(|trial| trial.is_under_way())
     }
 
     /// Returns the one-word reason that the operator gives for its error.

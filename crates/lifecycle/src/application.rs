@@ -6,6 +6,7 @@
 pub mod deletion;
 pub mod deploy;
 pub(crate) mod former_jobs;
+pub(crate) mod hand_over;
 pub(crate) mod hot;
 pub(crate) mod ingress;
 pub mod kind;
@@ -56,7 +57,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Validates the spec; the outcome includes what is not known yet.
-    fn judge(&self) -> Result<Outcome, Halt> {
+    pub(crate) fn judge(&self) -> Result<Outcome, Halt> {
         let input = validation::ValidationInput {
             name: self.world.name(),
             namespace: self.world.namespace(),
@@ -179,6 +180,7 @@ impl Lifecycle for FlinkDeployment {
 
     fn observe(pass: &mut DeploymentPass<'_>) -> Maybe {
         pass.observe()?;
+        pass.keep_standby_in_check()?;
         if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
     }
 

@@ -66,6 +66,10 @@ pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 /// Progress of the trial of a changed spec, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 
+/// Name of the run whose standby pods were handed over to the cluster's Deployments, until these have adopted all of
+/// them. Until then the `FlinkDeployment` owns the pods, and they outlive their Deployments.
+pub const HANDED_OVER: Note<String> = Note::plain("HandedOver");
+
 /// The generation whose pods cannot stand by, so that its upgrade is not hot.
 pub const COLD_UPGRADE: Note<i64> = Note::plain("ColdUpgrade");
 
@@ -250,6 +254,10 @@ pub struct MetadataUsed {
 pub enum Trial {
     /// Its pods exist, or will.
     UnderWay,
+    /// Like [`Self::UnderWay`]: pods that will stand by, and already contend for the lock of the JobManagers.
+    WarmingUp,
+    /// Nothing is tried. Pods that stood by may still exist.
+    LeftOver,
     /// What has this digest may start. Its pods are gone.
     Passed(String),
     /// Its pods wait to take over.
@@ -265,13 +273,31 @@ pub struct Standby {
     pub run: String,
     /// Number of the checkpoint that the job has completed since they began to wait.
     pub checkpoint: Option<u64>,
-    /// Leadership was held until the old JobManager had ended, and is now released.
-    pub leads: bool,
+    /// When the lock was released for them, after it had been held until the old pods had ended.
+    pub leads: Option<Timestamp>,
+}
+
+impl Trial {
+    /// Returns true if a spec is being tried.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self, Self::UnderWay | Self::WarmingUp)
+    }
+
+    /// Returns true if there may be pods that contend for the lock of the JobManagers.
+    pub(super) fn may_contend(&self) -> bool {
+        match self {
+            Self::WarmingUp | Self::LeftOver | Self::StandingBy(_) => true,
+            Self::UnderWay | Self::Passed(_) => false,
+        }
+    }
 }
 
 const UNDER_WAY: &str = "under way";
+const WARMING_UP: &str = "warming up";
+const LEFT_OVER: &str = "left over";
 const PASSED: &str = "passed ";
 const STANDING_BY: &str = "standing by ";
+/// Begins the time of the release. Notes of older versions have no time.
 const LEADS: &str = "leads";
 
 impl FromStr for Trial {
@@ -285,17 +311,22 @@ impl FromStr for Trial {
             let mut words = standby.split(' ');
             let mut word = || words.next().map(str::to_owned).ok_or(());
             let (digest, run) = (word()?, word()?);
-            let (mut checkpoint, mut leads) = (None, false);
+            let (mut checkpoint, mut leads) = (None, None);
             for word in words {
-                if word == LEADS {
-                    leads = true;
+                if let Some(at) = word.strip_prefix(LEADS) {
+                    leads = Some(at.trim_start_matches('=').parse().unwrap_or_default());
                 } else {
                     checkpoint = Some(word.parse().map_err(|_| ())?);
                 }
             }
             return Ok(Self::StandingBy(Standby { digest, run, checkpoint, leads }));
         }
-        if text == UNDER_WAY { Ok(Self::UnderWay) } else { Err(()) }
+        match text {
+            UNDER_WAY => Ok(Self::UnderWay),
+            WARMING_UP => Ok(Self::WarmingUp),
+            LEFT_OVER => Ok(Self::LeftOver),
+            _ => Err(()),
+        }
     }
 }
 
@@ -303,11 +334,13 @@ impl Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnderWay => f.write_str(UNDER_WAY),
+            Self::WarmingUp => f.write_str(WARMING_UP),
+            Self::LeftOver => f.write_str(LEFT_OVER),
             Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
             Self::StandingBy(Standby { digest, run, checkpoint, leads }) => {
                 write!(f, "{STANDING_BY}{digest} {run}")?;
                 checkpoint.map_or(Ok(()), |checkpoint| write!(f, " {checkpoint}"))?;
-                if *leads { write!(f, " {LEADS}") } else { Ok(()) }
+                leads.map_or(Ok(()), |at| write!(f, " {LEADS}={at}"))
             }
         }
     }
@@ -317,7 +350,7 @@ impl Display for Trial {
 pub fn standing_by(info: &ClusterInfo) -> Option<Standby> {
     match PREFLIGHT.get(info)? {
         Trial::StandingBy(standby) => Some(standby),
-        Trial::UnderWay | Trial::Passed(_) => None,
+        Trial::UnderWay | Trial::WarmingUp | Trial::LeftOver | Trial::Passed(_) => None,
     }
 }
 

@@ -180,8 +180,9 @@ pub enum ClusterStep {
     /// Deletes the stored job graphs, so that a JobManager starts with the new one. In ZooKeeper, next to a JobManager,
     /// only those of these jobs.
     ForgetJobGraphs { jobs: Vec<String> },
-    /// Takes leadership from the JobManager that is about to end, so that there is no leader until it has ended:
-    /// neither it, again, nor one that stands by.
+    /// Takes leadership from the JobManager that is about to end, or renews that, so that there is no leader until it
+    /// has ended: neither it, again, nor one that stands by. It is held for as long as a JobManager waits for the lock
+    /// of another one that does not renew it.
     HoldLeadership,
     /// Lets the standby JobManager become the leader. Does nothing if the operator does not hold the lock.
     ReleaseLeadership,
@@ -189,8 +190,14 @@ pub enum ClusterStep {
     CreateCluster(Box<Objects>),
     /// Creates the pods that try the desired spec, and the ConfigMaps that they mount.
     MakePreflight(Box<Preflight>),
-    /// Removes everything that was created to try a spec.
+    /// Removes everything that was created to try a spec, except what was handed over to the cluster since. Of pods that
+    /// stand by, the JobManagers end first: if one of them leads, it must not see its TaskManagers go.
     RemovePreflight,
+    /// Removes the pods that stand by, and those that were handed over to Deployments that are not there. Those of this
+    /// run stay.
+    RemoveStandby { except: Option<String> },
+    /// Leaves pods that were handed over to the Deployments that have adopted them, so that they end with these.
+    DisownStandby,
     /// Applies this Ingress, or removes it if `None`.
     ApplyIngress(Option<Box<Value>>),
     /// Creates what a crash between two steps left out in addition to the JobManager, or what was lost since.

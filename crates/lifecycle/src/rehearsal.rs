@@ -23,8 +23,8 @@ use super::session_job::SESSION_LABEL;
 use super::session_job::plan::SessionJobStep;
 use super::trigger::known::Cause;
 use super::world::{
-    Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, PreflightPod, PreflightPods,
-    PreflightState, Question, Stop, Trigger, World,
+    Checkpoints, CompletedState, Fact, Facts, Fresh, HaMetadata, Job, Leader, PreflightPod,
+    PreflightPods, PreflightState, Question, Stop, Trigger, World,
 };
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -223,11 +223,13 @@ impl Rehearsed for FlinkDeployment {
             ClusterStep::RemovePreflight => {
                 facts.preflight = Fact::Known(PreflightPods::default());
             }
+            ClusterStep::RemoveStandby { .. } => facts.standby_pods = Fact::Known(vec![]),
+            ClusterStep::ReleaseLeadership => facts.leader = Fact::Known(Leader::Standby),
             // Only waiting follows.
             ClusterStep::ScaleTaskManagers { .. } => rehearsal.is_over = true,
             ClusterStep::FinishCluster(_)
             | ClusterStep::HoldLeadership
-            | ClusterStep::ReleaseLeadership
+            | ClusterStep::DisownStandby
             | ClusterStep::ForgetJobGraphs { .. }
             | ClusterStep::ApplyIngress(_) => {}
         }

@@ -14,7 +14,7 @@ use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type};
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
-use crate::notes::{PREFLIGHT, Trial};
+use crate::notes::PREFLIGHT;
 use crate::problem::SAVEPOINT_OVERDUE;
 use api::status::{DeploymentStatus, LifecycleState};
 use config::option::InvalidValue;
@@ -108,7 +108,7 @@ impl Standing {
         if reason.as_deref() == Some(PREFLIGHT_FAILED) {
             return Self::Failed;
         }
-        if PREFLIGHT.get(&status.cluster_info) == Some(Trial::UnderWay) {
+        if PREFLIGHT.get(&status.cluster_info).is_some_and(|it| it.is_under_way()) {
             return Self::Preparing;
         }
         if job::pending_stop(&status.job_status).is_some() {

@@ -28,9 +28,9 @@ use render::preflight::Preflight;
 
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
-    HaMetadata, Job, JobException, JobManager, JobMetrics, OperatorFile, Pod, PodProblem,
-    PreflightPod, PreflightPods, PreflightState, Question, SessionJob, Stop, TaskManagers,
-    ToldExceptions, Trigger, UNSCHEDULABLE, UNTRIABLE,
+    HaMetadata, Job, JobException, JobManager, JobMetrics, Leader, OperatorFile, Pod, PodProblem,
+    PreflightPod, PreflightPods, PreflightState, Question, SessionJob, StandbyPod, Stop,
+    TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE, UNTRIABLE,
 };
 
 /// Everything that was looked up in this pass.
@@ -66,6 +66,8 @@ pub struct Facts {
     /// Why the API server would refuse an object of the next cluster.
     pub refusal: Fact<Option<String>>,
     pub preflight: Fact<PreflightPods>,
+    pub standby_pods: Fact<Vec<StandbyPod>>,
+    pub leader: Fact<Leader>,
     pub turn: Fact<Turn>,
     pub verdict: Fact<Verdict>,
     /// Nodes that have any taint, or are cordoned.
@@ -164,6 +166,8 @@ questions! {
     checkpoint: Trigger => Checkpoint;
     revisions: Vec<String> => Revisions;
     turn: Turn => Turn;
+    standby_pods: Vec<StandbyPod> => StandbyPods;
+    leader: Leader => Leader;
     references: BTreeMap<String, Vec<String>> => References;
     nodes: Vec<Node> => Nodes;
     pod_nodes: BTreeSet<String> => PodNodes;

@@ -284,6 +284,8 @@ impl Act<'_, FlinkDeployment> {
             }
             ClusterStep::MakePreflight(preflight) => self.make_preflight(*preflight).await,
             ClusterStep::RemovePreflight => self.remove_preflight().await,
+            ClusterStep::RemoveStandby { except } => self.remove_standby(except.as_deref()).await,
+            ClusterStep::DisownStandby => self.disown_standby().await,
             ClusterStep::HoldLeadership => {
                 let place = self.subject();
                 place.ha_place(self.context).hold_leadership(Timestamp::now()).await

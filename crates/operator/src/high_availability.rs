@@ -1,9 +1,10 @@
 //! HA metadata, wherever Flink keeps it: reads it, removes it, and removes the graph of a job that starts again.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -18,7 +19,7 @@ use clients::flink::patience;
 use clients::zookeeper::{self, Ensemble};
 use config::cluster::{is_kubernetes_high_availability_on, is_zookeeper_high_availability_on};
 use config::{FlinkConfig, options};
-use lifecycle::world::{Fact, HaMetadata};
+use lifecycle::world::{Fact, HaMetadata, Leader};
 
 /// Maximum number of objects in one list; a cluster has a handful of ConfigMaps.
 const LIST_MAX: u32 = 500;
@@ -27,8 +28,11 @@ const LIST_MAX: u32 = 500;
 const LOCK_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// Holder of the lock while old JobManagers end.
 const HOLDER: &str = "kubectl-flink-operator";
-/// How long the operator holds the lock: a pod has 30 s to end.
-const HOLD: Duration = Duration::from_mins(1);
+/// Duration of the operator's lease in the lock. It only informs: others take a lock that was not renewed for the time
+/// that they are themselves configured with, by default this one.
+const HOLD: Duration = Duration::from_secs(15);
+/// How old a renewal must be for another one.
+const RENEWED: SignedDuration = SignedDuration::from_secs(1);
 /// Number of further attempts to take the lock from a leader that has just renewed it.
 const HOLD_TRIES: usize = 4;
 /// Prefix of the ConfigMap keys under which a leader publishes its addresses. With those of an ended leader, a new
@@ -166,8 +170,7 @@ impl Place<'_> {
     }
 
     /// Takes the leadership from whoever has it, and the stored graphs with it, so that the next leader runs its own
-    /// program. The operator holds it for as long as old JobManagers may take to end, and no longer if it dies
-    /// meanwhile.
+    /// program; or renews the operator's.
     pub(super) async fn hold_leadership(&self, now: Timestamp) -> Result<(), Error> {
         for _ in 0..HOLD_TRIES {
             match self.try_to_hold(now).await {
@@ -181,10 +184,31 @@ impl Place<'_> {
 
     async fn try_to_hold(&self, now: Timestamp) -> Result<(), Error> {
         self.amend_config_maps(|map| {
-            let lock = held(map, now)?;
-            Some((Some(lock), keys(map, |key| is_recovered(key) || key.starts_with(LEADER_KEYS))))
+            let removed = keys(map, |key| is_recovered(key) || key.starts_with(LEADER_KEYS));
+            if removed.is_empty() && is_held_since(map, now) {
+                return None;
+            }
+            Some((Some(held(map, now)?), removed))
         })
         .await
+    }
+
+    /// Returns who holds the lock if that is nobody or the operator, and otherwise `None` and the addresses that the
+    /// holder has published.
+    pub(super) async fn leader(&self) -> Result<(Option<Leader>, Vec<IpAddr>), cluster::Error> {
+        let maps = self.config_maps().await?;
+        let mut leader = Some(Leader::Nobody);
+        for map in &maps {
+            let lock = lock_of(map).unwrap_or_default();
+            match lock["holderIdentity"].as_str() {
+                None | Some("") => {}
+                Some(HOLDER) => leader = leader.map(|_| Leader::Operator),
+                Some(_) => leader = None,
+            }
+        }
+        let published = maps.iter().flat_map(|map| map.data.iter().flatten());
+        let published = published.filter(|(key, _)| key.starts_with(LEADER_KEYS));
+        Ok((leader, published.filter_map(|(_, text)| address_in(text)).collect()))
     }
 
     /// Releases the lock if the operator holds it.
@@ -256,20 +280,40 @@ fn is_held_by_operator(map: &ConfigMap) -> bool {
     lock_of(map).is_some_and(|lock| lock["holderIdentity"] == HOLDER)
 }
 
+/// Returns `true` if the operator holds the lock, and took or renewed it a moment ago.
+fn is_held_since(map: &ConfigMap, now: Timestamp) -> bool {
+    let renewed = lock_of(map).and_then(|lock| lock["renewTime"].as_str()?.parse().ok());
+    is_held_by_operator(map)
+        && renewed.is_some_and(|renewed: Timestamp| now.duration_since(renewed) < RENEWED)
+}
+
+/// Returns the IP address in what a leader publishes: `SESSION,pekko.tcp://flink@ADDRESS:PORT/user/rpc/NAME`.
+fn address_in(published: &str) -> Option<IpAddr> {
+    let (_, address) = published.split_once("@")?;
+    let host = match address.strip_prefix('[') {
+        Some(v6) => v6.split_once(']')?.0,
+        None => address.split_once(':')?.0,
+    };
+    host.parse().ok()
+}
+
 /// Returns the lock of a ConfigMap with the operator as its holder; `None` if there is no lock.
 fn held(map: &ConfigMap, now: Timestamp) -> Option<String> {
     let mut lock = lock_of(map)?;
     let fields = lock.as_object_mut()?;
     let transitions = fields.get("leaderTransitions").and_then(Value::as_i64).unwrap_or_default();
+    let is_held = fields.get("holderIdentity").and_then(Value::as_str) == Some(HOLDER);
     // Flink cannot read a lock with another precision, and no JobManager would ever lead again.
     let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
-    fields.extend([
-        ("holderIdentity".to_owned(), HOLDER.into()),
-        ("leaseDuration".to_owned(), HOLD.as_secs_f64().into()),
-        ("acquireTime".to_owned(), now.clone().into()),
-        ("renewTime".to_owned(), now.into()),
-        ("leaderTransitions".to_owned(), (transitions + 1).into()),
-    ]);
+    fields.insert("renewTime".to_owned(), now.clone().into());
+    if !is_held {
+        fields.extend([
+            ("holderIdentity".to_owned(), HOLDER.into()),
+            ("leaseDuration".to_owned(), HOLD.as_secs_f64().into()),
+            ("acquireTime".to_owned(), now.into()),
+            ("leaderTransitions".to_owned(), (transitions + 1).into()),
+        ]);
+    }
     Some(lock.to_string())
 }
 
@@ -348,10 +392,37 @@ mod tests {
         let map = ConfigMap { metadata, ..ConfigMap::default() };
         let now = "2026-01-01T00:00:00.123456789Z".parse().unwrap();
         let lock: Value = serde_json::from_str(&held(&map, now).unwrap()).unwrap();
-        let expected = json!({"holderIdentity": HOLDER, "leaseDuration": 60.0, "leaderTransitions": 4,
+        let expected = json!({"holderIdentity": HOLDER, "leaseDuration": 15.0, "leaderTransitions": 4,
             "acquireTime": "2026-01-01T00:00:00.123456Z", "renewTime": "2026-01-01T00:00:00.123456Z"});
         assert_eq!(lock, expected);
         assert_eq!(held(&ConfigMap::default(), now), None);
+    }
+
+    #[test]
+    fn a_lock_that_the_operator_holds_is_renewed() {
+        let text = format!(
+            r#"{{"holderIdentity":"{HOLDER}","acquireTime":"2026-01-01T00:00:00.000000Z","renewTime":"2026-01-01T00:00:00.000000Z","leaderTransitions":4}}"#
+        );
+        let annotations = Some([(LOCK_ANNOTATION.to_owned(), text)].into());
+        let metadata = kube::api::ObjectMeta { annotations, ..kube::api::ObjectMeta::default() };
+        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        let soon = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        let later = "2026-01-01T00:00:03Z".parse().unwrap();
+        assert!(is_held_since(&map, soon) && !is_held_since(&map, later));
+        let lock: Value = serde_json::from_str(&held(&map, later).unwrap()).unwrap();
+        let expected = json!({"holderIdentity": HOLDER, "leaderTransitions": 4,
+            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:03.000000Z"});
+        assert_eq!(lock, expected);
+    }
+
+    #[test]
+    fn a_leader_is_told_by_the_address_that_it_publishes() {
+        let in_rpc =
+            |host: &str| address_in(&format!("ab-c,pekko.tcp://flink@{host}:6123/user/rpc/rm_0"));
+        assert_eq!(in_rpc("10.42.0.7"), Some("10.42.0.7".parse().unwrap()));
+        assert_eq!(in_rpc("[fd00::7]"), Some("fd00::7".parse().unwrap()));
+        assert_eq!(in_rpc("orders.shop"), None);
+        assert_eq!(address_in("ab-c,http://10.42.0.7:8081"), None);
     }
 
     #[test]

@@ -129,6 +129,7 @@ pub mod session_job;
 pub mod sharding;
 pub mod snapshot;
 pub mod standalone;
+mod standby;
 mod transient_failures;
 mod unlisted;
 mod upgrades;

@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
-use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
@@ -21,10 +20,10 @@ use super::pods;
 use super::preflight;
 use super::reconcile::OperatedJob;
 use super::snapshot::of_job;
+use super::standby;
 use super::validator::Judging;
 use super::watch_freshness::Trust;
 use api::ENDING_ANNOTATION;
-use api::STANDBY_ANNOTATION;
 use api::deployment::FlinkDeployment;
 use api::reconciled::{deployed, session_cluster_in};
 use api::session_job::FlinkSessionJob;
@@ -41,7 +40,6 @@ use lifecycle::application::kind::observed_config;
 use lifecycle::application::started_with::on_record;
 use lifecycle::crash;
 use lifecycle::memo::Memo;
-use lifecycle::notes::standing_by;
 use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::session_job::leaving;
 use lifecycle::trigger::known::SnapshotKind;
@@ -237,6 +235,8 @@ pub(super) async fn answer<K: OperatedJob>(
         | Question::SessionJobs
         | Question::Refusal(_)
         | Question::Preflight(_)
+        | Question::StandbyPods
+        | Question::Leader
         | Question::Turn
         | Question::Jar => K::answer(question, subject, context, facts).await?,
     }
@@ -276,6 +276,10 @@ pub(super) async fn of_cluster(
             let refusal = objects::refusal(&objects, context).await?;
             facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
         }
+        Question::StandbyPods => {
+            facts.standby_pods = Fact::Known(standby::known(subject, context).await?);
+        }
+        Question::Leader => facts.leader = Fact::Known(standby::leader(subject, context).await?),
         Question::Turn => facts.turn = context.upgrades.turn(subject, context),
         Question::Preflight(wanted) => {
             facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
@@ -417,10 +421,9 @@ async fn job_manager_pods(
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let mut facts = Vec::new();
-    // JobManagers that are about to take over are not old ones, even if the operator crashed in between.
-    let run = standing_by(&subject.status.cluster_info).map(|standby| standby.run);
     for pod in &list_pods(subject.namespace(), subject.name(), names::JOB_MANAGER, context).await? {
-        if run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref() {
+        // One that takes over is not an old one, even if the operator crashed in between.
+        if standby::takes_over(pod, subject) {
             continue;
         }
         let Some(mut fact) = pods::pod(pod) else { continue };
@@ -465,7 +468,8 @@ async fn task_manager_pods(
     context: &Context,
 ) -> Result<Vec<lifecycle::world::Pod>, cluster::Error> {
     let list = list_pods(subject.namespace(), subject.name(), names::TASK_MANAGER, context).await?;
-    Ok(list.iter().filter_map(pods::pod).collect())
+    let old = list.iter().filter(|pod| !standby::takes_over(pod, subject));
+    Ok(old.filter_map(pods::pod).collect())
 }
 
 /// Returns why the volumes of a pod cannot be mounted.

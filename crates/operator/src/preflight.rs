@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Pod,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::act::Error;
@@ -19,6 +19,7 @@ use super::objects::{NO_DRY_RUN, QUOTA, TRIED};
 use super::observe::{self, Subject, tell};
 use super::pods::{self, MAIN_CONTAINER, OOM_KILLED};
 use super::resource::Act;
+use super::standby::{self, HASH_LABEL};
 use api::deployment::FlinkDeployment;
 use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use clients::cluster;
@@ -28,11 +29,8 @@ use clients::cluster::read::{self, Scope};
 use config::quantity;
 use lifecycle::crash;
 use lifecycle::world::{PodProblem, PreflightPod, PreflightPods, PreflightState, UNTRIABLE};
-use render::Objects;
 use render::preflight::{Preflight, ROLE_LABEL};
 
-/// Label with which a ReplicaSet identifies the pods of its template.
-const HASH_LABEL: &str = "pod-template-hash";
 /// Number of attempts to find the ReplicaSet of a Deployment, and the pause between two.
 const HASH_TRIES: usize = 100;
 const HASH_PAUSE: Duration = Duration::from_millis(50);
@@ -169,57 +167,13 @@ impl Act<'_, FlinkDeployment> {
     }
 
     pub(super) async fn remove_preflight(&self) -> Result<(), Error> {
-        self.remove_all::<Pod>().await?;
-        self.remove_all::<ConfigMap>().await
-    }
-
-    /// Hands standby pods over to the Deployments that are about to be created: gives them the labels with which the
-    /// ReplicaSets of these will identify pods, so that they create none. The ConfigMap that the pods mount goes to the
-    /// JobManager's Deployment, see [`Self::own_config_of_standby`].
-    pub(super) async fn hand_over_standby(
-        &self,
-        objects: &Objects,
-        digest: &str,
-    ) -> Result<(), Error> {
         let (namespace, name) = (self.namespace(), self.resource.name_any());
-        let standing: Vec<Pod> = of_cluster(&namespace, &name, &self.uid, self.context).await?;
-        for deployment in [&objects.deployment].into_iter().chain(&objects.task_managers) {
-            let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-            let is_of_role = |pod: &&Pod| {
-                pod.annotations().get(PREFLIGHT_ANNOTATION).is_some_and(|it| it == digest)
-                    && pod.labels().get(ROLE_LABEL).map(String::as_str)
-                        == labels["component"].as_str()
-            };
-            for pod in standing.iter().filter(is_of_role) {
-                let Some(hash) = pod.annotations().get(TEMPLATE_HASH_ANNOTATION) else { continue };
-                let mut labels = labels.clone();
-                labels[HASH_LABEL] = hash.as_str().into();
-                let id = ObjectId::of::<Pod>(&namespace, &pod.name_any());
-                let labels = replaced(pod.labels(), &labels);
-                let patch = json!({"metadata": {"uid": pod.uid(), "labels": labels, "ownerReferences": []}});
-                apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives the ConfigMap of standby pods to the JobManager's Deployment, once that has the pods.
-    pub(super) async fn own_config_of_standby(&self, objects: &Objects) -> Result<(), Error> {
-        let (namespace, name) = (self.namespace(), self.resource.name_any());
-        let Some(own) = objects.config_maps.first().map(|map| &map["metadata"]) else {
-            return Ok(());
-        };
-        let standing: Vec<Pod> = of_cluster(&namespace, &name, &self.uid, self.context).await?;
-        if !standing.is_empty() {
-            return Ok(());
+        let pods: Vec<Pod> = of_cluster(&namespace, &name, &self.uid, self.context).await?;
+        for pod in standby::job_managers_first(&pods) {
+            self.remove_object(pod).await?;
         }
         for map in of_cluster::<ConfigMap>(&namespace, &name, &self.uid, self.context).await? {
-            let id = ObjectId::of::<ConfigMap>(&namespace, &map.name_any());
-            let labels = replaced(map.labels(), &own["labels"]);
-            let patch = json!({"metadata": {
-                "uid": map.uid(), "labels": labels, "ownerReferences": own["ownerReferences"],
-            }});
-            apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
+            self.remove_object(&map).await?;
         }
         Ok(())
     }
@@ -256,31 +210,10 @@ impl Act<'_, FlinkDeployment> {
         apply::delete(client, &id, Deletion::with(Propagation::Background)).await?;
         Ok(hash)
     }
-
-    async fn remove_all<K>(&self) -> Result<(), Error>
-    where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + std::fmt::Debug
-            + serde::de::DeserializeOwned,
-    {
-        let (namespace, name) = (self.namespace(), self.resource.name_any());
-        for object in of_cluster::<K>(&namespace, &name, &self.uid, self.context).await? {
-            let ObjectMeta { name, uid, .. } = object.meta();
-            let id = ObjectId::of::<K>(&namespace, name.as_deref().unwrap_or_default());
-            let deletion =
-                Deletion { uid: uid.as_deref(), ..Deletion::with(Propagation::Background) };
-            match apply::delete(&self.context.client, &id, deletion).await {
-                Ok(_) | Err(cluster::Error::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Lists what was created for the resource with this uid.
-async fn of_cluster<K>(
+pub(super) async fn of_cluster<K>(
     namespace: &str,
     name: &str,
     uid: &str,
@@ -306,14 +239,6 @@ fn seen(pod: &Pod) -> PreflightPod {
         created: pod.creation_timestamp().map(|Time(at)| at),
         state: state(pod),
     }
-}
-
-/// Returns a patch that replaces the old labels by the new ones.
-fn replaced(old: &BTreeMap<String, String>, new: &Value) -> Value {
-    let gone = old.keys().map(|label| (label.clone(), Value::Null));
-    let mut labels: Map<String, Value> = gone.collect();
-    labels.extend(new.as_object().cloned().unwrap_or_default());
-    labels.into()
 }
 
 fn state(pod: &Pod) -> PreflightState {

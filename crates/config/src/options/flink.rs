@@ -227,6 +227,8 @@ flinks! {
     /// Parallelism by the id of a vertex.
     PARALLELISM_OVERRIDES: TextMap = "pipeline.jobvertex-parallelism-overrides";
     SCHEDULER: String = "jobmanager.scheduler";
+    HA_LEADER_LEASE_DURATION: Duration =
+        "high-availability.kubernetes.leader-election.lease-duration" or "15 s";
     HA_LEADER_RETRY_PERIOD: Duration =
         "high-availability.kubernetes.leader-election.retry-period";
     WEB_CANCEL_ENABLE: bool = "web.cancel.enable" or "true";

@@ -33,11 +33,12 @@ impl DeploymentPass<'_> {
     pub(crate) fn delete(&mut self) -> End {
         let job_manager = self.read_job_manager()?.cloned();
         let is_under_way = job_manager.as_ref().is_some_and(|found| found.is_deleting);
+        let stands_by = self.remove_standby_in_deletion(is_under_way || job_manager.is_none())?;
         let is_unheard = self.was_deployed() && self.is_session() && !is_under_way && {
             self.refuse_needed_session(job_manager.as_ref())? == Jobs::Unheard
         };
         let Some(job_manager) = job_manager else {
-            return self.delete_remains();
+            return self.delete_remains(stands_by);
         };
         if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
             self.steps.push(Step::RemoveFinalizer);
@@ -108,7 +109,7 @@ impl DeploymentPass<'_> {
         Some(self.finish(because, Some(pause)))
     }
 
-    fn delete_remains(&mut self) -> End {
+    fn delete_remains(&mut self, stands_by: bool) -> End {
         let task_managers = self.read_task_managers()?.filter(|found| self.owns(found));
         if let Some(found) = task_managers {
             self.delete_cluster(None)?;
@@ -120,6 +121,16 @@ impl DeploymentPass<'_> {
             };
         }
         let pods = self.pods()?;
+        if stands_by {
+            let pods =
+                self.world.standby_pods()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
+            let since = pods.iter().filter_map(|pod| pod.ending_since).max();
+            let because = "waiting for the pods that stood by to end";
+            return match self.await_end(Reason::Pods, because, since) {
+                Some(plan) => Ok(plan),
+                None => self.end_late("pods that stood by did not end"),
+            };
+        }
         if pods.is_empty() {
             return self.end(false, "deleted");
         }

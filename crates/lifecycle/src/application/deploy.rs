@@ -57,6 +57,9 @@ impl DeploymentPass<'_> {
                 }
                 self.refuse_unknown_start(&last.spec, self.job().upgrade_mode)?;
             }
+            if let Some(plan) = self.await_standby_left()? {
+                return Ok(plan);
+            }
             self.store_suspended(None);
             return Ok(self.finish("suspended", Some(self.interval())));
         }
@@ -74,6 +77,10 @@ impl DeploymentPass<'_> {
                 REPLACED_DEPLOYMENT.set(&mut self.status.cluster_info, &job_manager.uid);
             }
             return self.remove(job_manager.is_deleting, &job_manager.uid);
+        }
+        if self.stands_by() && self.has_old_pods()? {
+            // Its TaskManagers outlive a JobManager that may still take itself for the leader.
+            return self.await_pods_left();
         }
         if let Some(plan) = self.wait_for_old_task_managers()? {
             return Ok(plan);
@@ -246,8 +253,13 @@ impl DeploymentPass<'_> {
 
     /// Returns true if the pod's grace period ended long ago.
     pub(crate) fn is_overdue(&self, pod: &Pod) -> bool {
+        self.is_overdue_since(pod.ending_since)
+    }
+
+    /// Like [`Self::is_overdue`], for the end of a grace period.
+    pub(crate) fn is_overdue_since(&self, ending_since: Option<Timestamp>) -> bool {
         let late = |ending| self.world.now.duration_since(ending) > OVERDUE_AFTER;
-        pod.ending_since.is_some_and(late)
+        ending_since.is_some_and(late)
     }
 
     /// Returns the pause until the next check of something that was asked to end. A quick end is noticed soon, and a
@@ -454,7 +466,7 @@ impl DeploymentPass<'_> {
             if !keeps_ha_metadata && !is_first {
                 self.delete_ha_metadata();
             } else if self.own.run.is_some() {
-                self.hand_over_lead();
+                self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
             } else if is_high_availability_readable(&config) {
                 self.steps
                     .push(Step::Own(ClusterStep::ForgetJobGraphs { jobs: self.jobs_on_record() }));

@@ -2,10 +2,8 @@
 //!
 //! It is a last-state upgrade whose trial uses the new pods themselves. They contend for the lock of the JobManagers
 //! from the beginning and never get it, because the old leader holds it. Once they are ready, and the job has completed
-//! a checkpoint since, the operator takes the lock itself, removes the stored job graph and ends the old pods. When
-//! these have ended, the lock is released, and the new JobManager becomes leader, runs its own program and restores
-//! that checkpoint, or a newer one. Until the lock is taken the old job keeps working, and if anything goes wrong the
-//! standby pods are removed.
+//! a checkpoint since, they take over, see [`super::hand_over`]. Until then the old job keeps working, and if anything
+//! goes wrong the standby pods are removed.
 
 use std::ops::ControlFlow;
 
@@ -16,8 +14,8 @@ use crate::kind::Maybe;
 use crate::legacy;
 use crate::notes::{COLD_UPGRADE, PREFLIGHT, Standby, Trial, standing_by};
 use crate::pass::DeploymentPass;
-use crate::pauses::{GOING, SOON};
-use crate::plan::{ClusterStep, Plan, SnapshotStep, Step, TakeSnapshot};
+use crate::pauses::GOING;
+use crate::plan::{Plan, SnapshotStep, TakeSnapshot};
 use crate::problem::{Halt, Problem};
 use crate::snapshot::OVERDUE;
 use crate::snapshot::request::{Request, Wanted};
@@ -28,13 +26,12 @@ use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::{
     CheckpointType, JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH,
-    ReconciliationState, SavepointFormatType,
+    SavepointFormatType,
 };
 use config::cluster::is_kubernetes_high_availability_on;
 use config::{FlinkConfig, options};
 use render::Submission;
 use render::preflight::Preflight;
-use state::restore_point::RestorePoint;
 
 /// Why a requested hot upgrade is not hot.
 pub(crate) const NOT_BY_LAST_STATE: &str = "the job is not stopped with last-state";
@@ -121,14 +118,16 @@ impl DeploymentPass<'_> {
         let before = standing_by(&self.status.cluster_info);
         let is_same = |it: &Standby| it.digest == digest && it.run == run;
         let checkpoint = before.filter(is_same).and_then(|standby| standby.checkpoint);
-        let standby = Standby { digest, run, checkpoint, leads: false };
+        let standby = Standby { digest, run, checkpoint, leads: None };
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::StandingBy(standby));
     }
 
     /// Has the job complete a checkpoint before the standby pods take over, so that little work is repeated; `None`
     /// once HA metadata names it. If no checkpoint completes, the upgrade is not hot.
     pub(crate) fn await_fresh_checkpoint(&mut self, last: &ReconciledSpec) -> Maybe {
-        let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(None) };
+        let standby = standing_by(&self.status.cluster_info);
+        let is_wanted = self.desired_state() == JobState::Running;
+        let Some(standby) = standby.filter(|_| is_wanted) else { return Ok(None) };
         let checkpoint = match self.fresh_checkpoint(standby)? {
             ControlFlow::Break(checkpoint) => checkpoint,
             ControlFlow::Continue(because) => {
@@ -209,87 +208,6 @@ impl DeploymentPass<'_> {
         if legacy::upgrade_checkpoint(&self.status.job_status).is_some() {
             legacy::forget(&mut self.status.job_status, SnapshotKind::Checkpoint);
         }
-    }
-
-    /// Returns true if pods stand by to take over from what is now stopped.
-    pub(crate) fn stands_by(&self) -> bool {
-        standing_by(&self.status.cluster_info).is_some()
-    }
-
-    /// Returns true if they are about to take over, and must not be removed.
-    pub(crate) fn is_taking_over(&self) -> bool {
-        self.stands_by()
-            && self.status.reconciliation_status.state == ReconciliationState::Upgrading
-            && self.desired_state() == JobState::Running
-            && self.world.metadata().deletion_timestamp.is_none()
-    }
-
-    /// Returns the run whose pods stand by, if they are of exactly the desired spec.
-    fn wanted_run(&self) -> Result<Option<String>, Halt> {
-        let Some(Standby { digest, run, .. }) = standing_by(&self.status.cluster_info) else {
-            return Ok(None);
-        };
-        let standby = self.standby(&self.spec, &self.spec, &run)?;
-        let is_it = matches!(standby, Some(Ok(standby)) if standby.digest == digest);
-        Ok(is_it.then_some(run))
-    }
-
-    /// Lets the standby JobManager lead, once the old JobManager and the old TaskManagers have ended. On the old
-    /// TaskManagers, the new job would start only to lose them.
-    pub(crate) fn let_standby_lead(&mut self) -> Maybe {
-        if !self.is_taking_over() || self.wanted_run()?.is_none() {
-            return Ok(None);
-        }
-        let pods = self.world.task_manager_pods()?;
-        let pods = pods.map_err(|reason| {
-            Halt::cannot(format!("the pods of the old TaskManagers cannot be read: {reason}"))
-        })?;
-        if !pods.is_empty() {
-            let pause = self.going();
-            return Ok(Some(self.finish("waiting for the old TaskManagers to end", Some(pause))));
-        }
-        // Leadership was held before the old JobManager was stopped. Whoever gets it from now on runs the new program.
-        if let Some(standby) = standing_by(&self.status.cluster_info) {
-            let trial = Trial::StandingBy(Standby { leads: true, ..standby });
-            PREFLIGHT.set(&mut self.status.cluster_info, &trial);
-            self.write_intent();
-        }
-        self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
-        Ok(None)
-    }
-
-    /// Hands leadership to the standby JobManager. If no one held the lock because something else removed the old
-    /// JobManager, the standby may be leading with the old program: leadership is taken from it, and it leads again.
-    pub(crate) fn hand_over_lead(&mut self) {
-        if standing_by(&self.status.cluster_info).is_none_or(|standby| !standby.leads) {
-            self.steps.push(Step::Own(ClusterStep::HoldLeadership));
-        }
-        self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));
-    }
-
-    /// Removes the standby pods because nothing may start. They would become leader once the lock expires, and are
-    /// removed before that.
-    pub(crate) fn remove_standby(&mut self, problem: Problem) -> Plan {
-        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
-        let because = problem.message.clone();
-        self.problem = Some(problem);
-        self.finish(because, Some(SOON))
-    }
-
-    /// Checks that what will be started is what stands by. If it was changed since, the standby pods are removed first.
-    pub(crate) fn settle_standby(&mut self, restore: &RestorePoint) -> Maybe {
-        if !self.stands_by() {
-            return Ok(None);
-        }
-        if *restore == RestorePoint::HaMetadata {
-            self.own.run = self.wanted_run()?;
-        }
-        if self.own.run.is_some() {
-            return Ok(None);
-        }
-        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
-        let because = "removing the standby pods, which belong to another spec";
-        Ok(Some(self.finish(because, Some(SOON))))
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct OfCluster {
     pub(crate) is_in_preflight: bool,
     /// Why a requested hot upgrade is not hot.
     pub(crate) cold_because: Option<&'static str>,
+    /// Standby pods exist that are not to take over; `None` if that was not looked up.
+    pub(crate) standby_is_left: Option<bool>,
     /// Name of the run whose standby pods take over now.
     pub(crate) run: Option<String>,
     /// Reason and message for an upgrade that does not begin.

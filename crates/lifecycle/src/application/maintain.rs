@@ -183,6 +183,9 @@ impl DeploymentPass<'_> {
 impl DeploymentPass<'_> {
     /// Starts the deployed spec again after the JobManager was lost unexpectedly.
     fn recover(&mut self, last: &ReconciledSpec) -> End {
+        if let Some(plan) = self.await_standby_left()? {
+            return Ok(plan);
+        }
         if self.has_old_pods()? || self.has_ending_task_managers()? {
             self.report_pods_left()?;
             return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));

@@ -160,6 +160,9 @@ impl DeploymentPass<'_> {
             }
         };
         let has_pods = note.is_some() || !known.pods.is_empty();
+        // Those of an earlier trial may be there until there are some of this one.
+        let may_contend = wanted.is_standby() || note.is_some_and(|note| note.may_contend());
+        let under_way = if may_contend { Trial::WarmingUp } else { Trial::UnderWay };
         let timeout = self.observe_config()?.get(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT)?;
         let verdict = judge(known, &wanted, self.world.now, timeout);
         if let Verdict::Untried(reason) = &verdict
@@ -194,7 +197,7 @@ impl DeploymentPass<'_> {
             }
             Verdict::Refuse(reason) => {
                 if has_pods {
-                    PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+                    PREFLIGHT.set(&mut self.status.cluster_info, &under_way);
                 }
                 return Ok(Err(reason));
             }
@@ -204,14 +207,14 @@ impl DeploymentPass<'_> {
                 ("trying the new spec again".to_owned(), GOING)
             }
             Verdict::Make => {
-                PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+                PREFLIGHT.set(&mut self.status.cluster_info, &under_way);
                 self.write_intent();
                 self.steps.push(Step::Own(ClusterStep::MakePreflight(Box::new(wanted))));
                 ("trying the new spec before anything is stopped".to_owned(), SOON)
             }
             Verdict::Wait(reason) => (format!("the new spec is being tried: {reason}"), SOON),
         };
-        PREFLIGHT.set(&mut self.status.cluster_info, &Trial::UnderWay);
+        PREFLIGHT.set(&mut self.status.cluster_info, &under_way);
         self.wake_within(pause);
         let plan = self.maintain(last)?;
         Ok(Ok(Some(Plan { because, ..plan })))
@@ -307,8 +310,18 @@ impl DeploymentPass<'_> {
         }
         let note = PREFLIGHT.get(&self.status.cluster_info);
         PREFLIGHT.clear(&mut self.status.cluster_info);
-        if let Some(Trial::UnderWay | Trial::StandingBy(_)) = note {
-            self.forget_fresh_checkpoint();
+        match note {
+            None | Some(Trial::Passed(_)) => return,
+            Some(Trial::UnderWay) => {}
+            Some(Trial::WarmingUp | Trial::LeftOver | Trial::StandingBy(_)) => {
+                if self.own.standby_is_left != Some(false) {
+                    PREFLIGHT.set(&mut self.status.cluster_info, &Trial::LeftOver);
+                }
+            }
+        }
+        self.forget_fresh_checkpoint();
+        let is_removal = |step: &Step| matches!(step, Step::Own(ClusterStep::RemoveStandby { .. }));
+        if !self.steps.iter().any(is_removal) {
             self.steps.push(Step::Own(ClusterStep::RemovePreflight));
         }
     }

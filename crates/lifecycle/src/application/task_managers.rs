@@ -57,6 +57,9 @@ impl DeploymentPass<'_> {
     /// Deletes the JobManager with this uid, and then the TaskManagers that belong to it.
     pub(crate) fn delete_cluster(&mut self, job_manager_uid: Option<String>) -> Result<(), Halt> {
         let task_managers = self.read_task_managers()?;
+        if job_manager_uid.is_some() {
+            self.hold_before_stop();
+        }
         self.steps
             .extend(job_manager_uid.map(|uid| Step::Own(ClusterStep::DeleteJobManager { uid })));
         if let Some(task_managers) = task_managers
@@ -68,7 +71,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    fn stop_task_managers(&mut self) -> Result<(), Halt> {
+    pub(crate) fn stop_task_managers(&mut self) -> Result<(), Halt> {
         if let Some(TaskManagers { uid, is_deleting: false, .. }) = self.read_own_task_managers()? {
             self.steps.push(Step::Own(ClusterStep::StopTaskManagers { uid }));
         }
@@ -77,8 +80,7 @@ impl DeploymentPass<'_> {
 
     /// Removes the cluster of a job that is stopped in this mode. If jobs will be restored from HA metadata, the
     /// JobManager ends first: if it saw its TaskManagers go, it would fail a job that has used up its restarts, and
-    /// delete the HA metadata. If others stand by to take over, it is no longer leader once leadership is held, and has
-    /// no job to fail.
+    /// delete the HA metadata. It takes itself for the leader for some time after it has lost the lock.
     pub(crate) fn delete_cluster_of(
         &mut self,
         mode: UpgradeMode,
@@ -87,12 +89,9 @@ impl DeploymentPass<'_> {
         let needs_metadata = self.is_session() || mode == UpgradeMode::LastState;
         match job_manager_uid {
             Some(uid) if needs_metadata && !self.leaves_orphans() => {
-                let is_held = self.is_taking_over();
-                if is_held {
-                    self.steps.push(Step::Own(ClusterStep::HoldLeadership));
-                }
+                self.hold_before_stop();
                 self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
-                if is_held { self.stop_task_managers() } else { Ok(()) }
+                Ok(())
             }
             job_manager_uid => self.delete_cluster(job_manager_uid),
         }
@@ -107,6 +106,7 @@ impl DeploymentPass<'_> {
         };
         let pods = self.pods()?;
         let has_started = pods.iter().any(|pod| pod.has_started);
+        let has_ended = pods.is_empty();
         if !pods.iter().all(|pod| self.is_overdue(pod)) {
             let is_left = pods.iter().any(|pod| pod.ending_since.is_none());
             // If it was stopped before it started, that was the last change of its spec, so its pods go and no others
@@ -124,7 +124,7 @@ impl DeploymentPass<'_> {
             REMOVED_UNSTARTED.set(&mut self.status.cluster_info, &removed);
             self.write_intent();
         }
-        if let Some(plan) = self.let_standby_lead()? {
+        if has_ended && let Some(plan) = self.let_standby_lead()? {
             return Ok(Some(plan));
         }
         self.delete_cluster(Some(uid))?;

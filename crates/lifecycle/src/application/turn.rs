@@ -3,7 +3,7 @@
 use crate::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN, of_type, upgrade_waits};
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
-use crate::notes::{PREFLIGHT, Trial};
+use crate::notes::PREFLIGHT;
 use crate::pass::DeploymentPass;
 use crate::plan::Plan;
 use crate::problem::Halt;
@@ -17,7 +17,8 @@ impl DeploymentPass<'_> {
     /// Returns the plan that waits before what runs is stopped for the desired spec; `None` once it may be stopped.
     pub(crate) fn admit_upgrade(&mut self, last: &ReconciledSpec, is_last_state: bool) -> Maybe {
         // A trial that has begun is checked without a turn: it may have failed.
-        let is_tried = PREFLIGHT.get(&self.status.cluster_info) == Some(Trial::UnderWay);
+        let trial = PREFLIGHT.get(&self.status.cluster_info);
+        let is_tried = trial.is_some_and(|trial| trial.is_under_way());
         if !is_tried && let Some(plan) = self.await_turn(last)? {
             return Ok(Some(plan));
         }

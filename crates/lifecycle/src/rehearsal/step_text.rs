@@ -74,6 +74,10 @@ pub(super) fn of_cluster(step: &ClusterStep) -> StepText {
             "try the new spec in one pod of each role, without touching what is running"
         }
         ClusterStep::RemovePreflight => "remove the pods that tried the spec",
+        ClusterStep::RemoveStandby { .. } => "remove the pods that stood by",
+        ClusterStep::DisownStandby => {
+            "leave the new pods to the Deployments that have adopted them"
+        }
         ClusterStep::ApplyIngress(Some(_)) => "create or update the Ingress",
         ClusterStep::ApplyIngress(None) => "remove the Ingress",
     };

@@ -98,6 +98,8 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::JobMetrics => facts.job_metrics = Fact::Known(world::JobMetrics::default()),
         Question::Cluster => facts.cluster = Fact::Unknown("not told".to_owned()),
         Question::Refusal(_) => facts.refusal = Fact::Known(None),
+        Question::StandbyPods => facts.standby_pods = Fact::Known(vec![]),
+        Question::Leader => facts.leader = Fact::Known(Leader::Other),
         Question::Turn => facts.turn = Fact::Known(Turn::Taken),
         Question::Preflight(_) => facts.preflight = Fact::Known(PreflightPods::default()),
         Question::Stop

@@ -315,6 +315,8 @@ impl Case {
             | Question::Files(_)
             | Question::Preflight(_)
             | Question::Turn
+            | Question::StandbyPods
+            | Question::Leader
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

@@ -327,6 +327,9 @@ impl DeploymentPass<'_> {
         if self.has_old_pods()? {
             return self.await_pods_left();
         }
+        if let Some(plan) = self.await_standby_left()? {
+            return Ok(plan);
+        }
         self.refuse_unknown_start(&stable.spec, self.mode_of_rollback())?;
         let restore = self.rollback_restore_point(self.last_mode(), &last.spec, &stable.spec)?;
         self.deploy_stable(last, &stable.spec, &restore)

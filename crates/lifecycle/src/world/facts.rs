@@ -76,6 +76,10 @@ pub enum Question {
     Refusal(Box<Objects>),
     /// The state of the pods that try the desired spec, and whether missing ones can be created.
     Preflight(Box<Preflight>),
+    /// The pods that stand by to take over the cluster, or were handed over to it and not all adopted.
+    StandbyPods,
+    /// Who holds the lock that the JobManagers of the cluster contend for.
+    Leader,
     /// Whether the upgrade may begin, according to the budget of concurrent upgrades.
     Turn,
     /// Everything else that refers to the savepoints of the status' history, read completely.
@@ -215,6 +219,34 @@ pub enum PreflightState {
     Troubled(PodProblem),
     /// It has used up its time, or is being deleted.
     Over,
+}
+
+/// A pod that stands by, or that stood by and is owned by the `FlinkDeployment` still.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StandbyPod {
+    pub name: String,
+    /// Name of its run of the job.
+    pub run: String,
+    pub is_job_manager: bool,
+    /// It has the labels of the cluster's pods.
+    pub is_handed_over: bool,
+    /// It has a controller, which replaces it if it ends.
+    pub is_adopted: bool,
+    /// When its grace period ends; `None` while its deletion was not requested.
+    pub ending_since: Option<Timestamp>,
+}
+
+/// Holder of the lock that the JobManagers of a cluster contend for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Leader {
+    Nobody,
+    Operator,
+    /// The holder has published the address of a standby JobManager of the noted run.
+    Standby,
+    /// The holder has published the address of another JobManager.
+    Other,
+    /// The holder has not published an address by which it can be told.
+    Unproven,
 }
 
 /// A job in `/jobs/overview`.

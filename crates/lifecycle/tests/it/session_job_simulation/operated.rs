@@ -216,6 +216,8 @@ impl Sim {
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)
+            | Question::StandbyPods
+            | Question::Leader
             | Question::Turn
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }

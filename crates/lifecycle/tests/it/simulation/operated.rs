@@ -139,6 +139,8 @@ impl Sim {
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Turn => facts.turn = Fact::Known(self.turn()),
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
+            Question::StandbyPods => facts.standby_pods = Fact::Known(vec![]),
+            Question::Leader => facts.leader = Fact::Known(lifecycle::world::Leader::Nobody),
             Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
             Question::References => {
@@ -326,6 +328,8 @@ impl Sim {
                 | ClusterStep::ForgetJobGraphs { .. }
                 | ClusterStep::HoldLeadership
                 | ClusterStep::ReleaseLeadership
+                | ClusterStep::RemoveStandby { .. }
+                | ClusterStep::DisownStandby
                 | ClusterStep::ApplyIngress(_),
             ) => {}
             Step::Own(ClusterStep::MakePreflight(preflight)) => {

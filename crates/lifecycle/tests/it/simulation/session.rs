@@ -231,6 +231,8 @@ impl Session {
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
             Question::Turn => facts.turn = Fact::Known(Turn::Taken),
+            Question::StandbyPods => facts.standby_pods = Fact::Known(vec![]),
+            Question::Leader => facts.leader = Fact::Known(lifecycle::world::Leader::Nobody),
             Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
             Question::DeployedConfig => {
                 facts.deployed_config = Fact::Known(self.made_with.clone());
@@ -346,6 +348,8 @@ impl Session {
                 ClusterStep::ForgetJobGraphs { .. }
                 | ClusterStep::HoldLeadership
                 | ClusterStep::ReleaseLeadership
+                | ClusterStep::RemoveStandby { .. }
+                | ClusterStep::DisownStandby
                 | ClusterStep::StopTaskManagers { .. },
             ) => {
                 panic!("{:?} is about a job", names(std::slice::from_ref(step)))
