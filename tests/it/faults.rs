@@ -6,6 +6,7 @@
 
 mod end_state;
 mod ground;
+mod hot;
 mod kinds;
 mod laws;
 mod leaders;
@@ -90,6 +91,18 @@ fn a_job_that_nobody_saw_may_be_lost() {
 #[ignore = "needs a control plane"]
 fn everything_settles_after_any_trouble() {
     run(weather::everything_settles());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn standby_pods_lead_only_when_they_should() {
+    run(hot::standby_pods_lead_only_when_they_should());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn an_operator_that_is_paused_in_a_hot_upgrade_loses_nothing() {
+    run(hot::a_paused_operator_loses_nothing());
 }
 
 /// Tests that measure time or stop the control plane. Running beside the others would slow them down.

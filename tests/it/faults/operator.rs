@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::support::program::{PROGRAM, other};
 
 /// Number of log lines that a failing test prints.
@@ -128,11 +130,15 @@ impl Operator {
 
     /// Sends SIGTERM, as a kubelet does; it is not started again.
     pub(super) fn ask_to_leave(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.is_wanted = false;
-        let child = state.child.as_ref().unwrap();
-        let pid = rustix::process::Pid::from_child(child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.state.lock().unwrap().is_wanted = false;
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends a signal to the process, if there is one.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.state.lock().unwrap().child {
+            let _may_have_ended = kill_process(Pid::from_child(child), signal);
+        }
     }
 
     /// Returns its exit code once it has ended.

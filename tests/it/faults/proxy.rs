@@ -49,6 +49,8 @@ pub(crate) enum Fault {
     Silence(Moment),
     /// Delays the answer.
     Slow(Duration),
+    /// Stops the operator's process for this long once the request was carried out, as a node does that is out of CPU.
+    Pause(Duration),
     /// Sends half of the answer.
     Truncated,
     /// Answers with success and an empty list, `{"jobs":[]}`, as while `main()` runs.

@@ -136,7 +136,16 @@ pub(super) fn highly_available(mode: &str) -> Value {
     deployment
 }
 
-async fn run(stage: &Stage, deployment: Value) {
+/// Returns a deployment whose upgrades are hot.
+pub(super) fn hot() -> Value {
+    let mut deployment = highly_available("last-state");
+    deployment["spec"]["mode"] = json!("standalone");
+    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.hot.enabled"] =
+        json!("true");
+    deployment
+}
+
+pub(super) async fn run(stage: &Stage, deployment: Value) {
     stage.create(deployment).await;
     stage.until_stable(JOB).await;
 }
@@ -283,11 +292,7 @@ async fn standalone_last_state_upgrade(stage: &Stage) {
 
 /// The new pods stand by and take over.
 async fn hot_upgrade(stage: &Stage) {
-    let mut deployment = highly_available("last-state");
-    deployment["spec"]["mode"] = json!("standalone");
-    deployment["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.hot.enabled"] =
-        json!("true");
-    run(stage, deployment).await;
+    run(stage, hot()).await;
     until_checkpointed(stage).await;
     stage.begin();
     scale(stage, 2).await;

@@ -136,6 +136,7 @@ fn name(fault: Fault) -> &'static str {
         Fault::Silence(Moment::Before) => "silent before",
         Fault::Silence(Moment::After) => "silent after",
         Fault::Slow(_) => "slow",
+        Fault::Pause(_) => "paused",
         Fault::Truncated => "truncated",
         Fault::NoJobs => "no jobs",
         Fault::ForeignJobs => "foreign jobs",

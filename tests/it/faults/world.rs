@@ -11,6 +11,7 @@ mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -28,7 +29,7 @@ use crate::support::fake_flink::{FakeFlink, Job};
 pub(super) use kubelet::BROKEN_IMAGE;
 
 /// Pause before an unavailable API server is asked again.
-const AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// `namespace/name` of a cluster.
 type Key = String;
@@ -41,6 +42,10 @@ struct Process {
     is_highly_available: bool,
     is_session: bool,
     is_flink_2: bool,
+    /// IP address of its pod.
+    ip: String,
+    /// Id and graph of its job.
+    job: (String, String),
 }
 
 /// Content of a job's ConfigMap.
@@ -74,6 +79,14 @@ struct State {
     /// Deployments whose JobManager has ended: no more pods start for them.
     finished: BTreeSet<String>,
     kept: BTreeMap<(Key, String), Kept>,
+    /// Clusters with JobManagers that stand by.
+    contended: BTreeSet<Key>,
+    /// Clusters in which a JobManager led before the pods of another one had ended.
+    overlapped: BTreeSet<Key>,
+    /// When the last process of a cluster has ended.
+    left_since: BTreeMap<Key, Instant>,
+    /// How long pods of a cluster take to end, by namespace.
+    slow: BTreeMap<String, Duration>,
     /// What users of session jobs requested, by uid.
     wanted: BTreeMap<String, session::Wanted>,
     broken: Vec<(Key, String)>,
@@ -188,6 +201,16 @@ impl World {
         broken.map(|(key, law)| format!("{key}: {law}")).chain(by_sessions).collect()
     }
 
+    /// Whether a JobManager of the cluster led before the pods of another one had ended.
+    pub(super) fn has_overlapped(&self, namespace: &str, name: &str) -> bool {
+        self.state().overlapped.contains(&format!("{namespace}/{name}"))
+    }
+
+    /// Lets pods of the clusters in a namespace take this long to end.
+    pub(super) fn end_slowly(&self, namespace: &str, takes: Duration) {
+        self.state().slow.insert(namespace.to_owned(), takes);
+    }
+
     /// Crashes a cluster's JobManager, which its kubelet starts again.
     pub(super) async fn crash_job_manager(&self, namespace: &str, name: &str) {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
@@ -207,7 +230,7 @@ impl World {
 struct Soon;
 
 impl Iterator for Soon {
-    type Item = std::time::Duration;
+    type Item = Duration;
 
     fn next(&mut self) -> Option<Self::Item> {
         Some(AGAIN)

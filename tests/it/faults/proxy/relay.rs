@@ -9,6 +9,7 @@ use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{Age, Asked, Body, BoxError, Fault, Moment, Noted, Shared, Side, version_of, watch};
@@ -87,6 +88,14 @@ pub(super) async fn serve(
         Some(Fault::Kill(Moment::After)) => return Err(kill(&shared)),
         Some(Fault::Cut(Moment::After)) => return Err(cut()),
         Some(Fault::Silence(Moment::After)) => return silence(&shared).await,
+        Some(Fault::Pause(pause)) => {
+            shared.operator.signal(Signal::STOP);
+            let operator = Arc::clone(&shared.operator);
+            let _task = tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                operator.signal(Signal::CONT);
+            });
+        }
         Some(Fault::Truncated) => return Ok(truncated(status, &headers, &body)),
         _ => {}
     }

@@ -8,7 +8,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use super::metadata::{graphs, has_checkpoint_in_map, lead, read, write_graph};
+use super::metadata::{graphs, has_checkpoint_in_map, keep_of, lead, read, write_graph};
 use super::{Process, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
@@ -24,6 +24,8 @@ pub(super) struct Config {
     pub(super) is_session: bool,
     pub(super) is_highly_available: bool,
     pub(super) is_flink_2: bool,
+    /// IP address of its pod.
+    pub(super) ip: String,
     /// Whether the job may start without state.
     is_stateless: bool,
 }
@@ -63,17 +65,18 @@ impl Config {
             is_session: args.contains("kubernetes-session"),
             is_highly_available,
             is_flink_2,
+            ip: super::kubelet::IP.to_owned(),
             is_stateless: mode.is_none_or(|mode| mode == "stateless"),
             values,
         })
     }
 
-    fn job_id(&self) -> String {
+    pub(super) fn job_id(&self) -> String {
         self.values.get("$internal.pipeline.job-id").cloned().unwrap_or_default()
     }
 
     /// Returns the job graph: what Flink derives from the job's options alone.
-    fn graph(&self) -> String {
+    pub(super) fn graph(&self) -> String {
         let is_of_job = |key: &str| GRAPH_KEYS.iter().any(|prefix| key.starts_with(prefix));
         let values = self.values.iter().filter(|(key, _)| is_of_job(key));
         let lines: Vec<String> = values.map(|(key, value)| format!("{key}: {value}")).collect();
@@ -110,7 +113,7 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     if config.is_highly_available {
         from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
         run_stored_graphs(world, key, config).await;
-        lead(world, key).await;
+        lead(world, key, &config.ip).await;
     }
     let kept = {
         let mut state = world.state();
@@ -236,6 +239,22 @@ fn submit(
     cluster.starts.push(Start { job_id: job_id.to_owned(), restored });
     cluster.jobs.insert(job_id.to_owned(), job);
     law
+}
+
+/// The TaskManagers of a cluster go. A JobManager that runs fails its job, which has no restarts left, and deletes the
+/// HA metadata, even if another one holds the lock: it takes itself for the leader for some time after it was not.
+pub(super) async fn lose_task_managers(world: &World, key: &str) {
+    let is_led = world.state().processes.get(key).is_some_and(|processes| !processes.is_empty());
+    if !is_led {
+        return;
+    }
+    let now = world.flink.now();
+    world.flink.with(key, |cluster| {
+        for job in cluster.jobs.values_mut().filter(|job| !job.is_terminal()) {
+            job.fail("JobException", "Recovery is suppressed by NoRestartBackoffTimeStrategy", now);
+        }
+    });
+    keep_of(world, key).await;
 }
 
 pub(super) fn end(world: &World, key: &str, process: &Process) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::STANDBY_ANNOTATION;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -19,8 +19,11 @@ const START: Duration = Duration::from_millis(100);
 /// From the start of a session cluster's container to the first answer of its JobManager. The container's start time
 /// has whole seconds, and a real JVM takes longer than one: a job submitted in that second would be in doubt.
 const SESSION_START: Duration = Duration::from_millis(1100);
-/// From the request to end until the process has ended.
+/// From the request to end until the process has ended, and longer for a pod that stands by.
 const END: Duration = Duration::from_millis(200);
+const END_OF_STANDBY: Duration = Duration::from_secs(2);
+/// IP address of pods that did not stand by.
+pub(super) const IP: &str = "10.0.0.1";
 /// Finalizer that keeps a pod until its process has ended.
 const RUNNING: &str = "test.flink.apache.org/running";
 /// An image with this in its name cannot be pulled.
@@ -43,6 +46,11 @@ pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
         return;
     }
     let wants_none = deployment.spec.replicas == Some(0);
+    if wants_none && role(&deployment) == "taskmanager" {
+        let world = Arc::clone(world);
+        let key = format!("{}/{}", deployment.namespace().unwrap(), app(&deployment));
+        let _task = tokio::spawn(async move { flink::lose_task_managers(&world, &key).await });
+    }
     let is_new = world.state().started.insert(uid.clone());
     if wants_none && world.state().stopped.insert(uid) {
         let world = Arc::clone(world);
@@ -66,7 +74,9 @@ pub(super) fn see_deployment(world: &Arc<World>, deployment: Deployment) {
 pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
     if is_of_preflight(pod.labels()) {
         let is_new = world.state().tried.insert(pod.uid().unwrap_or_default());
-        if is_new && pod.metadata.deletion_timestamp.is_none() {
+        if pod.metadata.deletion_timestamp.is_some() {
+            see_end(world, pod);
+        } else if is_new {
             let world = Arc::clone(world);
             let _task = tokio::spawn(async move {
                 if pod.annotations().contains_key(STANDBY_ANNOTATION) {
@@ -78,6 +88,10 @@ pub(super) fn see_pod(world: &Arc<World>, pod: Pod) {
         }
         return;
     }
+    see_end(world, pod);
+}
+
+fn see_end(world: &Arc<World>, pod: Pod) {
     let is_ending = pod.metadata.deletion_timestamp.is_some()
         && pod.finalizers().iter().any(|finalizer| finalizer == RUNNING);
     if !is_ending || !world.state().ended.insert(pod.uid().unwrap_or_default()) {
@@ -116,43 +130,52 @@ async fn make_replica_set(world: &World, deployment: &Deployment) {
     }
 }
 
-/// Marks a standby pod as ready at once. Its JobManager leads once no other does.
+/// Marks a standby pod as ready at once. Its JobManager leads once nobody holds the lock, or the lock was not renewed for
+/// the duration of its own lease. Until it has ended it contends for the lock.
 async fn stand_by(world: &World, pod: &Pod) {
     let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()["app.kubernetes.io/instance"]);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     let spec = serde_json::to_value(&pod.spec).unwrap();
     let container = &spec["containers"][0];
+    let ip = ip_of(pod);
     sleep(START).await;
-    report_pod(&pods, &pod.name_any(), "Running", running(jiff::Timestamp::now())).await;
+    report_pod(&pods, &pod.name_any(), "Running", running(jiff::Timestamp::now()), &ip).await;
     if pod.labels()["app.kubernetes.io/component"] != "jobmanager" {
         return;
+    }
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": [RUNNING], "uid": pod.uid()}}));
+    while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {
+        match error {
+            kube::Error::Api(status) if status.code == 404 || status.code == 409 => return,
+            _ => sleep(AGAIN).await,
+        }
     }
     let volumes = spec["volumes"].as_array().unwrap().iter();
     let own = volumes.filter_map(|it| it["configMap"]["name"].as_str());
     let own = own.filter(|map| map.starts_with("flink-config-")).collect::<Vec<_>>()[0];
     let config = flink::Config::read(world, (&namespace, name), own, container).await;
-    let (key, config) = (format!("{namespace}/{name}"), config.expect("its ConfigMap"));
-    loop {
+    let key = format!("{namespace}/{name}");
+    let mut config = config.expect("its ConfigMap");
+    config.ip = ip;
+    world.state().contended.insert(key.clone());
+    let is_ending = loop {
         sleep(AGAIN).await;
-        // A pod that is deleted now is deleted before it leads.
-        let is_there = metadata::read(&pods, &pod.name_any())
-            .await
-            .is_some_and(|now| now.uid() == pod.uid() && now.metadata.deletion_timestamp.is_none());
-        if !is_there {
-            return;
+        let now = metadata::read(&pods, &pod.name_any()).await;
+        let Some(now) = now.filter(|now| now.uid() == pod.uid()) else { return };
+        if metadata::may_lead(world, &key).await {
+            break now.metadata.deletion_timestamp.is_some();
         }
-        if metadata::holder(world, &key).await.is_some_and(|holder| holder.is_empty()) {
-            break;
-        }
+    };
+    if come_up(world, &key, &pod.uid().unwrap(), &config).await && is_ending {
+        world.broke(&key, "a JobManager leads that stood by and is being removed".to_owned());
     }
-    come_up(world, &key, &pod.uid().unwrap(), &config).await;
 }
 
 /// Adopts the Deployment's standby pods that have no other controller.
 async fn adopt(world: &World, deployment: &Deployment) -> Vec<Pod> {
     let mut orphans = pods_of(world, deployment).await;
     orphans.retain(|pod| {
-        pod.owner_references().is_empty()
+        pod.owner_references().iter().all(|owner| owner.controller != Some(true))
             && pod.metadata.deletion_timestamp.is_none()
             && pod.annotations().contains_key(STANDBY_ANNOTATION)
     });
@@ -170,8 +193,11 @@ async fn adopt(world: &World, deployment: &Deployment) -> Vec<Pod> {
             adopted.insert(pod_uid, uid.clone());
         }
         let finalizers = if is_job_manager { vec![RUNNING] } else { Vec::new() };
+        let mut owners: Vec<Value> =
+            pod.owner_references().iter().map(|owner| json!(owner)).collect();
+        owners.push(controller(deployment));
         let patch = Patch::Merge(json!({"metadata": {
-            "ownerReferences": [controller(deployment)], "finalizers": finalizers,
+            "ownerReferences": owners, "finalizers": finalizers,
         }}));
         while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {
             match error {
@@ -198,6 +224,18 @@ async fn pods_of(world: &World, deployment: &Deployment) -> Vec<Pod> {
     }
 }
 
+/// Returns the name of the Deployment's cluster.
+fn app(deployment: &Deployment) -> &str {
+    deployment.labels().get("app").map_or("", String::as_str)
+}
+
+/// Returns the IP address of a pod that stands by: the same in every run, and another one for each generation.
+fn ip_of(pod: &Pod) -> String {
+    let generation = pod.annotations()[STANDBY_ANNOTATION].split('-').next().unwrap_or_default();
+    let role = u8::from(pod.labels()["app.kubernetes.io/component"] == "jobmanager");
+    format!("10.0.{generation}.{role}")
+}
+
 fn role(deployment: &Deployment) -> &str {
     deployment.labels().get("component").map_or("", String::as_str)
 }
@@ -216,10 +254,10 @@ async fn try_out(world: &World, pod: &Pod) {
     sleep(START).await;
     let image = pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
     if image.as_deref() == Some(BROKEN_IMAGE) {
-        report_pod(&pods, &pod.name_any(), "Pending", unpulled()).await;
+        report_pod(&pods, &pod.name_any(), "Pending", unpulled(), IP).await;
     } else {
         let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
-        report_pod(&pods, &pod.name_any(), "Succeeded", done).await;
+        report_pod(&pods, &pod.name_any(), "Succeeded", done, IP).await;
     }
 }
 
@@ -252,7 +290,7 @@ async fn start(world: &World, deployment: &Deployment) {
     }
     sleep(START).await;
     if container["image"] == BROKEN_IMAGE {
-        report_pod(&pods, &pod.name_any(), "Pending", unpulled()).await;
+        report_pod(&pods, &pod.name_any(), "Pending", unpulled(), IP).await;
         return;
     }
     let map = format!("flink-config-{name}");
@@ -271,13 +309,14 @@ async fn start(world: &World, deployment: &Deployment) {
     };
     let started_at = start_container(&config).await;
     if come_up(world, &key, &uid, &config).await {
-        report_pod(&pods, &pod.name_any(), "Running", running(started_at)).await;
+        report_pod(&pods, &pod.name_any(), "Running", running(started_at), IP).await;
         report_available(world, deployment).await;
     }
 }
 
 /// Lets the JobManager of a Deployment or standby pod lead. Returns `false` if it was told to end before.
 async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) -> bool {
+    let is_deposed = metadata::is_leader_deposed(world, key).await;
     // It must be up, with its job, before it is ended.
     let _coming_up = world.writing.read().await;
     {
@@ -287,12 +326,24 @@ async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) ->
             return false;
         }
         let processes = state.processes.entry(key.to_owned()).or_default();
+        if is_deposed && !processes.is_empty() {
+            // They have noticed by now, and their jobs are suspended.
+            for process in std::mem::take(processes) {
+                state.overlapped.insert(key.to_owned());
+                drop(state);
+                flink::end(world, key, &process);
+                state = world.state();
+            }
+        }
+        let processes = state.processes.entry(key.to_owned()).or_default();
         let others = processes.iter().filter(|process| process.uid != uid).count();
         processes.push(Process {
             uid,
             is_highly_available: config.is_highly_available,
             is_session: config.is_session,
             is_flink_2: config.is_flink_2,
+            ip: config.ip.clone(),
+            job: (config.job_id(), config.graph()),
         });
         if others > 0 {
             state.broken.push((key.to_owned(), "two JobManagers at the same time".to_owned()));
@@ -325,7 +376,7 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let started_at = start_container(&config).await;
     flink::start(world, &key, &config).await;
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
-    report_pod(&pods, &pod_name(deployment), "Running", running(started_at)).await;
+    report_pod(&pods, &pod_name(deployment), "Running", running(started_at), IP).await;
 }
 
 /// Requests the end of the pods of a Deployment that was scaled to zero.
@@ -377,10 +428,11 @@ fn running(started_at: jiff::Timestamp) -> Value {
     json!({"running": {"startedAt": started_at}})
 }
 
-async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value) {
+async fn report_pod(pods: &Api<Pod>, name: &str, phase: &str, container: Value, ip: &str) {
     let ready = if phase == "Running" { "True" } else { "False" };
     let conditions = json!([{"type": "Ready", "status": ready}]);
-    let status = json!({"status": {"phase": phase, "conditions": conditions, "containerStatuses": [{
+    let status = json!({"status": {"phase": phase, "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": conditions, "containerStatuses": [{
         "name": "flink-main-container", "image": "flink", "imageID": "", "ready": phase == "Running",
         "restartCount": 0, "state": container,
     }]}});
@@ -428,17 +480,26 @@ async fn report(world: &World, deployment: &Deployment, available: i32) {
 }
 
 async fn end(world: &World, pod: &Pod) {
-    let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()["app"]);
+    let stands_by = is_of_preflight(pod.labels());
+    let name = if stands_by { "app.kubernetes.io/instance" } else { "app" };
+    let (namespace, name) = (pod.namespace().unwrap(), &pod.labels()[name]);
     let key = format!("{namespace}/{name}");
-    let uid = pod.owner_references()[0].uid.clone();
-    sleep(END).await;
+    let owners = pod.owner_references();
+    let controller = owners.iter().find(|owner| owner.controller == Some(true));
+    let uid = controller.map_or_else(|| pod.uid().unwrap(), |owner| owner.uid.clone());
+    let slow = world.state().slow.get(&namespace).copied();
+    sleep(if stands_by { END_OF_STANDBY } else { slow.unwrap_or(END) }).await;
     let writing = world.writing.write().await;
     let process = {
         let mut state = world.state();
         state.finished.insert(uid.clone());
         let processes = state.processes.entry(key.clone()).or_default();
         let found = processes.iter().position(|process| process.uid == uid);
-        found.map(|at| processes.remove(at))
+        let ended = found.map(|at| processes.remove(at));
+        if ended.is_some() {
+            state.left_since.insert(key.clone(), Instant::now());
+        }
+        ended
     };
     if let Some(process) = process {
         flink::end(world, &key, &process);

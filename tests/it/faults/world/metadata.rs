@@ -20,6 +20,14 @@ const EVERY: Duration = Duration::from_millis(100);
 const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
 /// Annotation with the leader among the JobManagers that compete for a ConfigMap.
 const LOCK: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Key under which a leader publishes its address.
+const LEADER: &str = "org.apache.flink.k8s.leader.resourcemanager";
+/// Begins the identity of a JobManager that holds the lock.
+const JOB_MANAGER: &str = "job-manager-";
+/// How long a lock that is not renewed is left to its holder.
+const LEASE: Duration = Duration::from_secs(15);
+/// How long a JobManager takes itself for the leader after it has lost the lock.
+const BELIEVES: Duration = Duration::from_secs(10);
 
 /// Reads an object, `None` if it does not exist; retries while the API server is down.
 pub(super) async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
@@ -93,18 +101,63 @@ async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&
     }
 }
 
-/// Returns the holder of a cluster's lock.
-pub(super) async fn holder(world: &World, key: &str) -> Option<String> {
-    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await?;
-    let lock: Value = serde_json::from_str(map.annotations().get(LOCK)?).ok()?;
-    lock["holderIdentity"].as_str().map(str::to_owned)
+/// Returns whether a JobManager that waits may take the cluster's lock: it has no holder, or its holder has not renewed
+/// it for the lease that the JobManager is configured with, whatever the lock says. A JobManager that runs renews it.
+pub(super) async fn may_lead(world: &World, key: &str) -> bool {
+    let Some(lock) = lock(world, key).await else { return false };
+    let holder = lock["holderIdentity"].as_str().unwrap_or_default();
+    if holder.starts_with(JOB_MANAGER) {
+        let state = world.state();
+        let runs = state.processes.get(key).is_some_and(|processes| !processes.is_empty());
+        return !runs && state.left_since.get(key).is_some_and(|at| at.elapsed() > LEASE);
+    }
+    holder.is_empty() || age(&lock["renewTime"]).is_some_and(|age| age > LEASE)
 }
 
-/// Takes the lock. A JobManager does not release it when it ends.
-pub(super) async fn lead(world: &World, key: &str) {
-    let lock = json!({"holderIdentity": "job-manager", "leaseDuration": 15.0, "leaderTransitions": 0,
+/// Returns whether the operator has held the lock for so long that a JobManager that led before knows.
+pub(super) async fn is_leader_deposed(world: &World, key: &str) -> bool {
+    let Some(lock) = lock(world, key).await else { return false };
+    let is_held = lock["holderIdentity"].as_str().is_some_and(|it| it.starts_with("kubectl-flink"));
+    is_held && age(&lock["acquireTime"]).is_some_and(|age| age > BELIEVES)
+}
+
+async fn lock(world: &World, key: &str) -> Option<Value> {
+    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await?;
+    serde_json::from_str(map.annotations().get(LOCK)?).ok()
+}
+
+/// Returns how long ago something was.
+fn age(at: &Value) -> Option<Duration> {
+    let at = at.as_str()?.parse::<jiff::Timestamp>().ok()?;
+    Duration::try_from(jiff::Timestamp::now().duration_since(at)).ok()
+}
+
+/// A JobManager that runs takes the lock again if it has no holder any more, and stores its job graph.
+async fn lead_again(world: &World, key: &str) {
+    let process = {
+        let state = world.state();
+        let is_contended = state.contended.contains(key);
+        let process = state.processes.get(key).and_then(|all| all.first()).cloned();
+        process.filter(|_| is_contended)
+    };
+    let Some(process) = process else { return };
+    let is_free = |lock: Value| lock["holderIdentity"].as_str().is_some_and(str::is_empty);
+    if lock(world, key).await.is_some_and(is_free) {
+        lead(world, key, &process.ip).await;
+        let (job_id, graph) = &process.job;
+        let _is_stored = store_graph(world, key, job_id, Some(graph)).await;
+    }
+}
+
+/// Takes the lock and publishes the address. A JobManager does not release the lock when it ends.
+pub(super) async fn lead(world: &World, key: &str, ip: &str) {
+    let holder = format!("{JOB_MANAGER}{ip}");
+    let lock = json!({"holderIdentity": holder, "leaseDuration": 15.0, "leaderTransitions": 0,
         "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {LOCK: lock.to_string()}}}));
+    let address = format!("session,pekko.tcp://flink@{ip}:6123/user/rpc/resourcemanager_0");
+    let patch = Patch::Merge(json!({
+        "metadata": {"annotations": {LOCK: lock.to_string()}}, "data": {LEADER: address},
+    }));
     let (maps, map) = (maps(world, key), format!("{}-cluster-config-map", name_of(key)));
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -132,7 +185,8 @@ pub(super) async fn keep(world: Weak<World>) {
     }
 }
 
-async fn keep_of(world: &World, key: &str) {
+pub(super) async fn keep_of(world: &World, key: &str) {
+    lead_again(world, key).await;
     let _writing = world.writing.read().await;
     // It may have ended since it was listed.
     let Some(is_session) =
