@@ -289,7 +289,7 @@ fn is_held_since(map: &ConfigMap, now: Timestamp) -> bool {
 
 /// Returns the IP address in what a leader publishes: `SESSION,pekko.tcp://flink@ADDRESS:PORT/user/rpc/NAME`.
 fn address_in(published: &str) -> Option<IpAddr> {
-    let (_, address) = published.split_once("@")?;
+    let (_, address) = published.split_once('@')?;
     let host = match address.strip_prefix('[') {
         Some(v6) => v6.split_once(']')?.0,
         None => address.split_once(':')?.0,

@@ -134,11 +134,8 @@ impl Act<'_, FlinkDeployment> {
             };
             for pod in standing.iter().filter(is_of_role) {
                 let Some(hash) = pod.annotations().get(TEMPLATE_HASH_ANNOTATION) else { continue };
-                let mut labels = labels.clone();
-                labels[HASH_LABEL] = hash.as_str().into();
                 let id = ObjectId::of::<Pod>(&namespace, &pod.name_any());
-                let labels = replaced(pod.labels(), &labels);
-                let patch = json!({"metadata": {"uid": pod.uid(), "labels": labels}});
+                let patch = handed_over(pod, labels, hash);
                 apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
             }
         }
@@ -174,13 +171,8 @@ impl Act<'_, FlinkDeployment> {
             if !has_controller(&pod) {
                 continue;
             }
-            let mut owners = pod.owner_references().to_vec();
-            owners.retain(|owner| owner.uid != self.uid);
             let id = ObjectId::of::<Pod>(&namespace, &pod.name_any());
-            // In this version: its owners may be changing.
-            let patch = json!({"metadata": {
-                "uid": pod.uid(), "resourceVersion": pod.resource_version(), "ownerReferences": owners,
-            }});
+            let patch = disowned(&pod, &self.uid);
             match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
                 Ok(_) | Err(cluster::Error::Conflict { .. } | cluster::Error::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -235,10 +227,73 @@ pub(super) fn job_managers_first(pods: &[Pod]) -> impl Iterator<Item = &Pod> {
     pods.iter().filter(move |pod| !waits || is_leading(pod))
 }
 
+/// Returns the patch that gives a pod the labels of a ReplicaSet's pods, and leaves its owners as they are. One without
+/// a controller is adopted.
+fn handed_over(pod: &Pod, labels: &Value, hash: &str) -> Value {
+    let mut labels = labels.clone();
+    labels[HASH_LABEL] = hash.into();
+    json!({"metadata": {"uid": pod.uid(), "labels": replaced(pod.labels(), &labels)}})
+}
+
+/// Returns the patch that removes an owner, in this version of the pod: its owners may be changing.
+fn disowned(pod: &Pod, owner: &str) -> Value {
+    let mut owners = pod.owner_references().to_vec();
+    owners.retain(|it| it.uid != owner);
+    json!({"metadata": {
+        "uid": pod.uid(), "resourceVersion": pod.resource_version(), "ownerReferences": owners,
+    }})
+}
+
 /// Returns a patch that replaces the old labels by the new ones.
 pub(super) fn replaced(old: &BTreeMap<String, String>, new: &Value) -> Value {
     let gone = old.keys().map(|label| (label.clone(), Value::Null));
     let mut labels: Map<String, Value> = gone.collect();
     labels.extend(new.as_object().cloned().unwrap_or_default());
     labels.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, labels: &Value, owners: &Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {
+            "name": name, "uid": "p1", "resourceVersion": "7", "labels": labels,
+            "ownerReferences": owners, "annotations": {STANDBY_ANNOTATION: "2-1"},
+        }}))
+        .unwrap()
+    }
+
+    fn owner(uid: &str, is_controller: bool) -> Value {
+        json!({"apiVersion": "v1", "kind": "Owner", "name": uid, "uid": uid, "controller": is_controller})
+    }
+
+    #[test]
+    fn a_pod_keeps_the_resource_as_its_owner_until_it_is_adopted() {
+        let standing = pod("a", &json!({ROLE_LABEL: "jobmanager"}), &json!([owner("u1", false)]));
+        let patch =
+            handed_over(&standing, &json!({"app": "orders", "component": "jobmanager"}), "5d4");
+        let labels = json!({"app": "orders", "component": "jobmanager", HASH_LABEL: "5d4", ROLE_LABEL: null});
+        assert_eq!(patch, json!({"metadata": {"uid": "p1", "labels": labels}}));
+
+        let owners = json!([owner("u1", false), owner("r1", true)]);
+        let labels = json!({"component": "jobmanager"});
+        let adopted = pod("a", &labels, &owners);
+        let seen = seen(&adopted);
+        assert!(seen.is_handed_over && seen.is_adopted && seen.is_job_manager, "{seen:?}");
+        let patch = disowned(&adopted, "u1");
+        assert_eq!(patch["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+        assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "r1");
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn job_managers_that_stand_by_are_removed_before_task_managers() {
+        let role = |role: &str| json!({ROLE_LABEL: role});
+        let pods = ["jobmanager", "taskmanager"].map(|it| pod(it, &role(it), &json!([])));
+        let names =
+            |pods: &[Pod]| job_managers_first(pods).map(ResourceExt::name_any).collect::<Vec<_>>();
+        assert_eq!(names(&pods), ["jobmanager"]);
+        assert_eq!(names(&pods[1..]), ["taskmanager"]);
+    }
 }

@@ -106,7 +106,7 @@ fn until_started_again(operator: &Operator, starts: usize, cut: &Cut) {
 }
 
 /// Returns the arguments of an operator that does everything through the proxy.
-fn arguments(cluster: &Cluster, proxy: &Proxy) -> Vec<String> {
+pub(super) fn arguments(cluster: &Cluster, proxy: &Proxy) -> Vec<String> {
     let file = cluster.data().join("proxy-kubeconfig.json");
     fs::write(&file, proxy.kubeconfig().to_string()).unwrap();
     let path = |path: &Path| path.to_str().unwrap().to_owned();

@@ -1,5 +1,7 @@
 //! Hot upgrades of a standalone job on real Flink: for how long it writes nothing, and that it writes each record once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::STANDBY_ANNOTATION;
@@ -53,19 +55,85 @@ fn pods_that_stand_by_take_over() {
     cluster.kill_job_manager();
     cluster.wait_until_writing();
     job = good;
-    job["spec"]["restartNonce"] = json!(3);
-    hot.push(upgrade(&cluster, &job));
-    assert_taken_over(&cluster, 2);
+    for nonce in 3..=5 {
+        job["spec"]["restartNonce"] = json!(nonce);
+        hot.push(upgrade(&cluster, &job));
+        assert_taken_over(&cluster, 2);
+    }
     println!(
         "== no record was written for {:.1} s in an ordinary last-state upgrade, and for {} s in hot ones",
         ordinary.as_secs_f64(),
         hot.iter().map(|it| format!("{:.1}", it.as_secs_f64())).collect::<Vec<_>>().join(", "),
     );
+    hot.sort();
+    assert!(hot[hot.len() / 2] < ordinary / 2, "{hot:?} are not hot, beside {ordinary:?}");
     cluster.suspend();
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
     cluster.resume();
     cluster.delete_and_count();
     assert!(cluster.pods(STANDING_BY).is_empty());
+}
+
+/// Minutes of upgrades; `tests/cluster.sh all` or their name runs them.
+mod long {
+    use super::*;
+    use crate::e2e::crashes;
+    use crate::faults::operator::Operator;
+    use crate::faults::proxy::{Fault, Proxy};
+
+    /// Longer than a JobManager waits for a lock that is not renewed.
+    const PAUSE: Duration = Duration::from_secs(20);
+    /// Method and end of the path of a request of an upgrade, and the name of that step.
+    const STEPS: [(&str, &str, &str); 9] = [
+        ("POST", "/pods", "new pods"),
+        ("POST", "/checkpoints", "the checkpoint"),
+        ("PATCH", "-cluster-config-map", "the lock"),
+        ("PATCH", "/deployments/exactly-once-counter", "the stop of the JobManager"),
+        ("PATCH", "/deployments/exactly-once-counter-taskmanager", "the stop of TaskManagers"),
+        ("DELETE", "/deployments/exactly-once-counter", "the end of the old Deployment"),
+        ("PATCH", "-jobmanager-1", "the labels of a pod"),
+        ("POST", "/services", "a Service"),
+        ("PUT", "/status", "the status"),
+    ];
+
+    /// Whoever leads while nobody renews the lock, no record is lost or doubled.
+    #[test]
+    #[ignore = "needs a sandbox with real Flink, and some minutes"]
+    fn an_operator_that_is_paused_in_any_step_loses_and_doubles_nothing() {
+        let cluster = Cluster::new("hot-paused");
+        let operator = Arc::new(Operator::new(&cluster.operator_log()));
+        let proxy = cluster.wait_for(Proxy::start(
+            cluster.client(),
+            "127.0.0.1:1".to_owned(),
+            Arc::clone(&operator),
+        ));
+        operator.start(crashes::arguments(&cluster, &proxy));
+        let mut job = cluster.job();
+        job["spec"]["mode"] = json!("standalone");
+        job["spec"]["job"]["upgradeMode"] = json!("last-state");
+        job["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.hot.enabled"] =
+            json!("true");
+        cluster.upgrade(&job);
+        for (round, (method, end, step)) in STEPS.into_iter().enumerate() {
+            let is_paused = Arc::new(AtomicBool::new(false));
+            let once = Arc::clone(&is_paused);
+            proxy.begin(move |asked| {
+                let path = asked.path.split('?').next().unwrap_or_default();
+                let is_step = asked.is(method, "") && path.ends_with(end);
+                let is_now = is_step && !once.swap(true, Ordering::Relaxed);
+                is_now.then_some(Fault::Pause(PAUSE))
+            });
+            job["spec"]["job"]["parallelism"] = json!(2 - round % 2);
+            let silence = Silence::watch(&cluster);
+            cluster.deploy(&job);
+            cluster.wait_until_stable();
+            cluster.wait_until_writing();
+            let gap = silence.longest().as_secs_f64();
+            println!("== paused after {step}: no record was written for {gap:.1} s");
+            assert!(is_paused.load(Ordering::Relaxed), "no {method} of {end}");
+        }
+        cluster.delete_and_count();
+    }
 }
 
 /// Upgrades the job and returns for how long it wrote nothing.

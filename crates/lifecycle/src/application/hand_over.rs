@@ -83,7 +83,14 @@ impl DeploymentPass<'_> {
                 }
                 self.hold_or_remove()
             }
-            _ => self.settle_handed_over(),
+            Phase::New
+            | Phase::Unreadable
+            | Phase::Running
+            | Phase::Stopping
+            | Phase::Cancelling
+            | Phase::Suspended
+            | Phase::RolledBack
+            | Phase::Deleting => self.settle_handed_over(),
         }
     }
 

@@ -183,6 +183,7 @@ fn hot_hold_is_renewed_in_each_pass_while_old_pods_end() {
     let mut scene = taken_over();
     // A slow end is looked at seldom.
     scene.status.reconciliation_status.reconciliation_timestamp = ago(300).as_millisecond();
+    scene.status.job_status.update_time = Some(ago(300).as_millisecond().to_string());
     for pods in [vec![Pod { ending_since: Some(ago(-30)), ..pod() }], vec![]] {
         scene.facts.pods = Fact::Known(pods);
         let plan = scene.plan();
@@ -197,7 +198,13 @@ fn hot_hold_is_renewed_in_each_pass_while_old_pods_end() {
 
 #[test]
 fn hot_task_managers_end_after_the_job_manager_that_leads_them() {
-    let mut scene = taken_over();
+    let mut scene = hot();
+    let wanted = wanted(&scene);
+    standing(&mut scene, &wanted, &PreflightState::Passed);
+    let stops = checkpointed(&mut scene);
+    assert!(!step_names(&stops).contains(&"stop-task-managers"), "{:?}", step_names(&stops));
+    let mut scene = scene.after(&stops);
+    stop_job_manager(&mut scene);
     assert_eq!(step_names(&scene.plan()), ["hold-leadership"], "its pod has not ended");
     scene.facts.pods = Fact::Known(vec![]);
     assert_eq!(step_names(&scene.plan()), ["hold-leadership", "stop-task-managers"]);
@@ -266,7 +273,9 @@ fn hot_pods_are_not_forgotten_before_their_deployments_have_adopted_them() {
     assert!(!step_names(&waits).contains(&"remove-standby"), "{:?}", step_names(&waits));
     let mut scene = scene.after(&waits);
     assert!(handed_over(&scene).is_some());
-    standby_pods_of(&mut scene).iter_mut().for_each(|pod| pod.is_adopted = true);
+    for pod in standby_pods_of(&mut scene) {
+        pod.is_adopted = true;
+    }
     assert!(step_names(&scene.plan()).contains(&"disown-standby"));
     scene.facts.standby_pods = Fact::Known(vec![]);
     let settled = scene.plan();
@@ -381,12 +390,16 @@ fn hot_standby_of_a_discarded_spec_is_removed_at_once_and_waited_for() {
     // Its pods need longer than those of the old cluster.
     let mut edited = edited.after(&plan);
     end_old_pods(&mut edited);
-    standby_pods_of(&mut edited).iter_mut().for_each(|pod| pod.ending_since = Some(ago(-30)));
+    for pod in standby_pods_of(&mut edited) {
+        pod.ending_since = Some(ago(-30));
+    }
     let plan = edited.plan();
     assert_eq!(step_names(&plan), ["hold-leadership", "remove-standby"], "they are waited for");
     assert!(plan.look_again.unwrap() <= Duration::from_secs(3), "{:?}", plan.look_again);
     let mut stuck = edited.clone();
-    standby_pods_of(&mut stuck).iter_mut().for_each(|pod| pod.ending_since = Some(ago(31)));
+    for pod in standby_pods_of(&mut stuck) {
+        pod.ending_since = Some(ago(31));
+    }
     assert!(error(&stuck.plan()).contains("-jobmanager-1"), "{}", error(&stuck.plan()));
 
     edited.facts.standby_pods = Fact::Known(vec![]);
@@ -410,7 +423,9 @@ fn hot_pods_without_a_deployment_end_before_the_job_is_suspended_or_gone() {
     let mut scene = taken_over();
     end_old_pods(&mut scene);
     // They were handed over to Deployments that could not be created.
-    standby_pods_of(&mut scene).iter_mut().for_each(|pod| pod.is_handed_over = true);
+    for pod in standby_pods_of(&mut scene) {
+        pod.is_handed_over = true;
+    }
     HANDED_OVER.set(&mut scene.status.cluster_info, &"2-1".to_owned());
     let suspended = scene.clone().edit_job(|job| job.state = JobState::Suspended);
     let edited = scene.clone().edit(|spec| spec.image = Some("flink:1.20.2".to_owned()));
