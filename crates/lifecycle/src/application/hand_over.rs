@@ -136,8 +136,7 @@ impl DeploymentPass<'_> {
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let pods = self.standby_pods()?;
         let is_left = pods.iter().any(|pod| !pod.is_handed_over || is_lost && !pod.is_adopted);
-        let is_adopted = |pod: &&StandbyPod| pod.is_handed_over && pod.is_adopted;
-        let has_adopted = pods.iter().any(|pod| is_adopted(&pod));
+        let has_adopted = pods.iter().any(|pod| pod.is_handed_over && pod.is_adopted);
         let is_handed_over = pods.iter().any(|pod| pod.is_handed_over);
         self.own.standby_is_left = Some(is_left);
         if has_adopted {
@@ -181,7 +180,7 @@ impl DeploymentPass<'_> {
         }
     }
 
-    /// Holds the lock if standby pods may exist and do not lead yet, because what leads is about to be stopped.
+    /// Holds the lock if standby pods may exist and none leads that should, because what leads is about to be stopped.
     pub(crate) fn hold_before_stop(&mut self) {
         let standby = standing_by(&self.status.cluster_info);
         let leads = self.is_taking_over() && standby.is_some_and(|it| it.leads.is_some());
@@ -191,7 +190,7 @@ impl DeploymentPass<'_> {
     }
 
     fn remove_standby_pods(&mut self, except: Option<String>) {
-        self.hold_leadership();
+        self.hold_before_stop();
         self.steps.push(Step::Own(ClusterStep::RemoveStandby { except }));
     }
 
@@ -208,11 +207,8 @@ impl DeploymentPass<'_> {
         if self.own.standby_is_left != Some(true) {
             return Ok(None);
         }
-        if !self
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Own(ClusterStep::RemoveStandby { .. })))
-        {
+        let is_removal = |step: &Step| matches!(step, Step::Own(ClusterStep::RemoveStandby { .. }));
+        if !self.steps.iter().any(is_removal) {
             self.wake_for_renewal();
             self.remove_standby_pods(None);
         }

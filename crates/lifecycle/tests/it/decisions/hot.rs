@@ -234,6 +234,11 @@ fn hot_lead_is_not_believed_until_its_holder_proves_it() {
     let mut proven = led();
     proven.facts.leader = Fact::Known(Leader::Standby);
     assert!(step_names(&proven.plan()).contains(&"create-cluster"));
+    // Pods of an earlier run are removed without taking the lead from this one.
+    let mut beside = led();
+    beside.facts.leader = Fact::Known(Leader::Standby);
+    standby_pods_of(&mut beside).extend(standby_pods("1-1"));
+    assert_eq!(step_names(&beside.plan()), ["remove-standby"]);
     // It cannot lead any more, so its Deployment has to start another one.
     let mut gone = led();
     gone.facts.leader = Fact::Known(Leader::Nobody);
