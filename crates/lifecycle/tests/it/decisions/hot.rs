@@ -471,6 +471,25 @@ fn hot_standby_that_is_not_to_take_over_cannot_lead_when_the_job_is_stopped() {
 }
 
 #[test]
+fn hot_standby_has_ended_before_a_lost_job_manager_is_recovered() {
+    let mut scene = asked();
+    end_old_pods(&mut scene);
+    scene.facts.jobs = Fact::Unknown("it is gone".to_owned());
+    let plan = scene.plan();
+    let steps = step_names(&plan);
+    assert!(steps.contains(&"hold-leadership"), "{steps:?}");
+    assert!(steps.contains(&"remove-standby"), "{steps:?}");
+    assert!(!steps.contains(&"create-cluster"), "{steps:?}");
+    let mut scene = scene.after(&plan);
+    scene.facts.standby_pods = Fact::Known(vec![]);
+    scene.facts.preflight = Fact::Known(PreflightPods::default());
+    let plan = scene.plan();
+    // The upgrade goes on as an ordinary one.
+    assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
+    assert!(!step_names(&plan).contains(&"hold-leadership"), "{:?}", step_names(&plan));
+}
+
+#[test]
 fn an_upgrade_that_cannot_be_hot_says_why() {
     let told = |scene: &Scene| {
         let events = scene.plan().steps;
