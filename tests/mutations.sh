@@ -13,6 +13,8 @@ root=$PWD
 unset CARGO_TARGET_DIR
 # Little changes between two builds.
 export CARGO_INCREMENTAL=1
+# Its tests wait for two minutes, not for half an hour.
+export KUBECTL_FLINK_TEST_IMPATIENT=1
 scratch=$root/target/mutations/worktree
 log=$root/target/mutations/log
 # Time limit of one test: without its guard it may wait forever.
