@@ -217,7 +217,9 @@ fn deleting(facts: &Facts) -> Option<Found> {
 fn operator_gone(facts: &Facts) -> Option<Found> {
     let resource = &facts.resource;
     let is_new = age(edited_at(resource), facts.now) < Some(TAKE_UP_SECONDS);
-    if resource.is_taken_up() || is_new {
+    // An operator that runs in the foreground has no Deployment, but it has written a status since.
+    let is_seen = written_at(resource) > edited_at(resource);
+    if resource.is_taken_up() || is_new || is_seen {
         return None;
     }
     match &facts.operator {
@@ -242,6 +244,13 @@ fn edited_at(resource: &Deployment) -> Option<Timestamp> {
     });
     let times = edits.filter_map(|entry| entry["time"].as_str()?.parse().ok());
     times.max().or_else(|| resource.created_at())
+}
+
+/// Returns when an operator last wrote the status.
+fn written_at(resource: &Deployment) -> Option<Timestamp> {
+    let managers = resource.0.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let writes = managers.into_iter().flatten().filter(|entry| entry["subresource"] == "status");
+    writes.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
 /// Finds a validation error; its message says what would be valid.
