@@ -87,9 +87,7 @@ impl DeploymentPass<'_> {
 
     fn first_deployment(&mut self) -> End {
         if self.desired_state() == JobState::Suspended {
-            return Ok(
-                self.finish("created suspended: waiting to be resumed", Some(self.interval()))
-            );
+            return Ok(self.rest("created suspended: waiting to be resumed", Some(self.interval())));
         }
         if let Some(job_manager) = self.read_job_manager()? {
             if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
@@ -190,7 +188,7 @@ impl Lifecycle for FlinkDeployment {
         if because.is_none() {
             pass.warn_of_unmanaged_ingress();
         }
-        Ok(because.map(|because| pass.finish(because, None)))
+        Ok(because.map(|because| pass.rest(because, None)))
     }
 
     fn settle_record(pass: &mut DeploymentPass<'_>) -> Maybe {
@@ -275,7 +273,7 @@ impl Lifecycle for FlinkDeployment {
             Ok(())
         })?;
         let again = if runs.ingress == pass.spec.ingress { pass.interval() } else { SOON };
-        Ok(Some(pass.finish(RETURNED, Some(again))))
+        Ok(Some(pass.rest(RETURNED, Some(again))))
     }
 
     fn refuse_version(pass: &DeploymentPass<'_>) -> Result<(), Halt> {

@@ -41,4 +41,5 @@ pub mod transitions;
 pub mod trigger;
 pub mod upgrade_budget;
 pub mod verdict;
+pub mod wait;
 pub mod world;

@@ -17,6 +17,7 @@ use super::problem::{Halt, Problem, VALIDATION_ERROR};
 use super::resource::StatusOfJob;
 use super::verdict::outcome::Hold;
 use super::world::{Question, World};
+use crate::wait::Awaited;
 use api::CANARY_LABEL;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
@@ -92,14 +93,14 @@ impl<'w, K: Kind> Pass<'w, K> {
                 if self.problem.is_none() && K::is_held_up(&self) && self.has_room() {
                     self.problem = Some(Problem::not_carried_out(&because));
                 }
-                Ok(self.finish(because, Some(SOON)))
+                Ok(self.wait_for(Awaited::Fact, because, SOON))
             }
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();
                 self.problem = Some(*problem);
                 // A repair of the status triggers no pass, so the next one checks for it.
                 let interval = self.interval().min(PROBLEM_INTERVAL_MAX);
-                Ok(self.finish(because, Some(interval)))
+                Ok(self.rest(because, Some(interval)))
             }
         }
     }

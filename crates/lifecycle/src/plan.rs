@@ -19,6 +19,7 @@ use super::resource::{JobResource, OwnStep};
 use super::snapshot::labels::trigger_type;
 use super::snapshot::request::Request;
 use super::trigger::known::{Cause, SnapshotKind, notices_of};
+use super::wait::Waiting;
 use super::world::{Bounds, DeploymentVersion};
 use state::restore_point::RestorePoint;
 
@@ -231,4 +232,6 @@ pub struct Plan<T = Step, S = DeploymentStatus> {
     pub look_again: Option<Duration>,
     /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
+    /// What the plan waits for, to be remembered until the next pass.
+    pub waits: Option<Waiting>,
 }

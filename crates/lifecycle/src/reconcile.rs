@@ -12,6 +12,7 @@ use super::plan::{Plan, PlanOf, Step};
 use super::problem::Halt;
 use super::resource::{JobResource, StatusOfJob};
 use super::rules::{Rule, Wish};
+use super::wait::Awaited;
 use super::world::{Question, World};
 use api::job::JobState;
 use api::reconciled::Reconciled;
@@ -83,12 +84,42 @@ impl<K: Lifecycle> Pass<'_, K> {
             }
         };
         let record = record.as_ref().map(|(last, diff)| (&**last, diff));
+        let runs = matches!(phase, Phase::Running | Phase::RolledBack);
         for rule in phase.rules().iter().filter(|rule| rule.is_for(wish)) {
-            if let Some(plan) = self.apply(*rule, record)? {
+            let outcome = match record {
+                Some((last, _)) if runs && rule.is_change() => {
+                    self.unless_unknown(last, |pass| pass.apply(*rule, record))
+                }
+                _ => self.apply(*rule, record),
+            };
+            if let Some(plan) = outcome? {
                 return Ok(plan);
             }
         }
-        Ok(self.finish("there is nothing to do", Some(self.interval())))
+        Ok(self.rest("there is nothing to do", Some(self.interval())))
+    }
+
+    /// Tries a change of what runs. If something that it depends on cannot be found out, only the change waits: what
+    /// runs is maintained as it is.
+    fn unless_unknown(
+        &mut self,
+        last: &Reconciled<K::Spec>,
+        change: impl FnOnce(&mut Self) -> Maybe<K>,
+    ) -> Maybe<K> {
+        let (status, steps) = (self.status.clone(), self.steps.len());
+        match change(self) {
+            // What was begun goes on from its record.
+            Err(Halt::Cannot(because))
+                if self.status.reconciliation().state == status.reconciliation().state =>
+            {
+                self.status = status;
+                self.steps.truncate(steps);
+                self.is_cut_short = true;
+                let because = format!("the change waits: {because}");
+                self.meanwhile(last, Awaited::Fact, because).map(Some)
+            }
+            outcome => outcome,
+        }
     }
 
     fn apply(&mut self, rule: Rule, record: Option<(&Reconciled<K::Spec>, &SpecDiff)>) -> Maybe<K> {
@@ -130,7 +161,7 @@ impl<K: Lifecycle> Pass<'_, K> {
                 K::refuse_edit_of_suspended(self, last)?;
                 self.store_suspended(None);
                 let because = "the suspended job's spec is updated";
-                Ok(Some(self.finish(because, Some(self.interval()))))
+                Ok(Some(self.rest(because, Some(self.interval()))))
             }
         }
     }

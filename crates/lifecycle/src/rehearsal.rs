@@ -118,7 +118,7 @@ impl<K: Rehearsed> Rehearsal<K> {
     }
 
     fn take(&mut self, plan: PlanOf<K>) {
-        let Plan { steps, status, because, look_again: _, blocker: _ } = plan;
+        let Plan { steps, status, because, look_again: _, blocker: _, waits: _ } = plan;
         let texts: Vec<StepText> = steps.iter().filter_map(step_text::of).collect();
         let is_new_error = status.error().is_some() && status.error() != self.status.error();
         let is_at_rest = texts.is_empty() && (is_new_error || *status == self.status);

@@ -101,6 +101,11 @@ impl Rule {
         }
     }
 
+    /// Returns true if the rule replaces or ends what runs because its user wants something else.
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Redeploy | Self::Scale | Self::Stop)
+    }
+
     /// Returns true if the rule applies to this wish of the user.
     pub const fn is_for(self, wish: Wish) -> bool {
         match self {

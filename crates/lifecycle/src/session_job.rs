@@ -31,6 +31,7 @@ use super::problem::{Halt, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::verdict::outcome::Outcome;
 use super::world::Question;
+use crate::wait::Awaited;
 use api::deployment::FlinkDeployment;
 use api::job::UpgradeMode;
 use api::reconciled::{ReconciledJob, running_spec};
@@ -92,7 +93,7 @@ impl Pass<'_> {
     fn refuse_cluster(&mut self, reason: &'static str, detail: &str, message: String) -> Plan {
         let detail = Some(detail.to_owned());
         self.problem = Some(Problem { reason, detail, ..Problem::of_resource(message.clone()) });
-        self.finish(message, None)
+        self.rest(message, None)
     }
 
     /// Returns true if the cluster accepts requests.
@@ -117,7 +118,7 @@ impl Pass<'_> {
         self.status.reconciliation_status.last_reconciled_spec.take()?;
         self.status.job_status.job_id = None;
         let because = "nothing was deployed yet, and the spec now names another session cluster";
-        Some(self.finish(because, Some(Duration::ZERO)))
+        Some(self.go_on(because, Duration::ZERO))
     }
 
     /// Validates the spec; returns why there is nothing to continue with.
@@ -195,14 +196,14 @@ impl Lifecycle for FlinkSessionJob {
 
     fn validate(pass: &mut Pass<'_>) -> Maybe {
         if let Some(because) = pass.validate()? {
-            return Ok(Some(pass.finish(because, None)));
+            return Ok(Some(pass.rest(because, None)));
         }
         if pass.is_cluster_ready() {
             return Ok(None);
         }
         let because =
             format!("waiting for the session cluster `{}` to be READY", pass.cluster_name());
-        Ok(Some(pass.finish(because, Some(pass.interval()))))
+        Ok(Some(pass.wait_for(Awaited::SessionCluster, because, pass.interval())))
     }
 
     fn settle_record(pass: &mut Pass<'_>) -> Maybe {
@@ -247,7 +248,7 @@ impl Lifecycle for FlinkSessionJob {
             return Ok(None);
         }
         pass.store_as_it_runs();
-        Ok(Some(pass.finish(RETURNED, Some(pass.interval()))))
+        Ok(Some(pass.rest(RETURNED, Some(pass.interval()))))
     }
 
     fn scale(pass: &mut Pass<'_>, last: &ReconciledJob, diff: &SpecDiff) -> Maybe {

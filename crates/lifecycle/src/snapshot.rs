@@ -19,6 +19,7 @@ use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
 use super::event::{Component, Event};
 use super::verdict::outcome::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
+use super::wait::STILL_WAITING;
 use super::world::Trigger;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
@@ -39,6 +40,8 @@ const SEND_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 const PASSING_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Flink ends a snapshot after `execution.checkpointing.timeout`. This long after that, it is considered lost.
 pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
+/// How long the job may be unreadable before the status says so.
+const UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
 /// Reason reported for an invalid spec.
 const INVALID: &str = "ValidationError";
 /// How soon to check a job that is in transition, in case no watch reports it.
@@ -145,7 +148,7 @@ impl<'w> Pass<'w> {
                 Ok(Target::Present(_) | Target::Unserved(_)) => self.has_job = Some(true),
                 // An existing savepoint needs no job.
                 Err(_) if self.record().is_some() => {}
-                Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
+                Err(reason) => return Ok(self.wait_to_read(reason)),
             }
         }
         if let Some(plan) = self.refuse_invalid()? {
@@ -188,7 +191,10 @@ impl<'w> Pass<'w> {
         };
         let mut violations = validate(&input);
         let told = self.status.error.take_if(|error| {
-            matches!(reason_of(error).as_deref(), Some(INVALID | VALIDATOR_UNAVAILABLE))
+            matches!(
+                reason_of(error).as_deref(),
+                Some(INVALID | VALIDATOR_UNAVAILABLE | STILL_WAITING)
+            )
         });
         if violations.is_empty() && self.record().is_some() {
             // Nothing is taken, so external validators are not asked.
@@ -303,9 +309,10 @@ impl<'w> Pass<'w> {
             }
             Ok(Target::Present(job)) => job,
             Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
-            Err(reason) => return Ok(self.wait(format!("its job cannot be read: {reason}"))),
+            Err(reason) => return Ok(self.wait_to_read(reason)),
         };
         self.has_job = Some(true);
+        self.status.error.take_if(|error| reason_of(error).as_deref() == Some(STILL_WAITING));
         let readiness = self.readiness(job);
         let is_running = matches!(readiness, Readiness::Running);
         // This follows from the job's status, which may be newer than the end of the snapshot. Flink is therefore asked
@@ -451,6 +458,17 @@ impl<'w> Pass<'w> {
         self.status.error = Some(message.clone());
         self.status.result_timestamp = Some(self.world.now.to_string());
         self.finish(message, None)
+    }
+
+    /// Waits until the job can be read, and says so once that takes long.
+    fn wait_to_read(&mut self, reason: &str) -> Plan {
+        let because = format!("its job cannot be read: {reason}");
+        if self.age() >= UNREAD_MAX {
+            let told = self.status.error.take();
+            let message = format!("{because}. Nothing is known of the snapshot until it can be");
+            self.refuse(STILL_WAITING, &message, told.as_deref());
+        }
+        self.wait(because)
     }
 
     fn wait(&mut self, because: impl Into<String>) -> Plan {

@@ -11,7 +11,7 @@ use super::history::{Limits, expired, expired_savepoints};
 use super::kind::{Kind, Maybe};
 use super::pass::Pass;
 use super::plan::Step;
-use super::plan::{Plan, SnapshotStep, TakeSnapshot};
+use super::plan::{SnapshotStep, TakeSnapshot};
 use super::problem::Halt;
 use super::resource::StatusOfJob;
 use super::snapshot::request::{Request, Wanted};
@@ -20,6 +20,7 @@ use super::trigger::{JobFacts, savepoint_format, upgrade_resource};
 use super::world::Fact;
 use super::world::Trigger;
 use super::{job, legacy};
+use crate::wait::Awaited;
 use api::job::JobSpec;
 use api::reconciled::{Reconciled, StoredSpec};
 use api::state_snapshot::SnapshotState;
@@ -316,9 +317,8 @@ impl<K: Kind> Pass<'_, K> {
         if !is_pending || is_free || self.status.job().state != Some(JobStatusState::Running) {
             return Ok(None);
         }
-        let plan = K::maintain(self, last)?;
-        let because = "the change waits for the savepoint in progress".to_owned();
-        Ok(Some(Plan { because, ..plan }))
+        let because = "the change waits for the savepoint in progress";
+        self.meanwhile(last, Awaited::Savepoint, because).map(Some)
     }
 
     fn clean_up(&mut self, config: &FlinkConfig, known: &[KnownSnapshot]) -> Result<(), Halt> {

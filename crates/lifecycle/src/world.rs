@@ -55,6 +55,8 @@ pub struct Facts {
     /// By vertex id.
     pub resource_requirements: Fact<BTreeMap<String, Bounds>>,
     pub task_manager_pods: Fact<Vec<Pod>>,
+    /// All pods of the cluster, also those whose processes have ended.
+    pub remains: Fact<Vec<Pod>>,
     /// The session jobs that refer to the session cluster.
     pub session_jobs: Fact<Vec<SessionJob>>,
     pub snapshots: Fact<Vec<KnownSnapshot>>,
@@ -119,6 +121,8 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub validators: Validators,
     /// When periodic snapshots were requested.
     pub periodic: Memory,
+    /// What the last plan waited for, as far as this process made it.
+    pub waits: Option<crate::wait::Waiting>,
     /// Set if the API server's store went back, and the record of the job with it.
     pub went_back: Option<WentBack>,
     /// Time zone of cron expressions.
@@ -141,6 +145,24 @@ macro_rules! questions {
                 }
             )*
         }
+
+        impl Facts {
+            /// Notes that the fact that answers the question could not be read, for this reason.
+            pub fn note_unknown(&mut self, question: &Question, reason: String) {
+                match question {
+                    $(Question::$question => self.$name = Fact::Unknown(reason),)*
+                    Question::Refusal(_) => self.refusal = Fact::Unknown(reason),
+                    Question::Preflight(_) => self.preflight = Fact::Unknown(reason),
+                    Question::Verdict => self.verdict = Fact::Unknown(reason),
+                    Question::Files(paths) => {
+                        for path in paths {
+                            let file = OperatorFile::Unusable(reason.clone());
+                            self.files.insert(path.clone(), file);
+                        }
+                    }
+                }
+            }
+        }
     };
 }
 
@@ -160,6 +182,7 @@ questions! {
     job_metrics: JobMetrics => JobMetrics;
     resource_requirements: BTreeMap<String, Bounds> => ResourceRequirements;
     task_manager_pods: Vec<Pod> => TaskManagerPods;
+    remains: Vec<Pod> => Remains;
     session_jobs: Vec<SessionJob> => SessionJobs;
     snapshots: Vec<KnownSnapshot> => Snapshots;
     savepoint: Trigger => Savepoint;
@@ -193,6 +216,7 @@ impl<'a, K: JobResource> World<'a, K> {
             is_target: false,
             fresh: Fresh::default(),
             told_exceptions: None,
+            waits: None,
             validators: Validators::default(),
             periodic: Memory::default(),
             went_back: None,

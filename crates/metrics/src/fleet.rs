@@ -48,6 +48,8 @@ struct Resource {
     pass: Option<Pass>,
     /// Whether the last pass failed.
     has_failed: bool,
+    /// Whether it waits for something for longer than is normal.
+    is_late: bool,
     /// Set for a job that has an autoscaler.
     scaling: Option<Box<Scaling>>,
 }
@@ -212,6 +214,7 @@ impl Fleet {
             counts,
             pass: None,
             has_failed: false,
+            is_late: false,
             scaling: None,
         };
         self.resources.insert((*uid).into(), resource);
@@ -305,6 +308,12 @@ impl Fleet {
         if let Some(pass) = self.resources.get_mut(uid).and_then(|known| known.pass.as_mut()) {
             pass.wrote_metadata = true;
             pass.let_go |= lets_go;
+        }
+    }
+
+    pub(super) fn note_wait(&mut self, uid: &str, is_late: bool) {
+        if let Some(known) = self.resources.get_mut(uid) {
+            known.is_late = is_late;
         }
     }
 

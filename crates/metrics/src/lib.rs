@@ -241,6 +241,11 @@ impl Metrics {
         self.change(|fleet| fleet.metadata_written(uid, lets_go));
     }
 
+    /// Notes whether the resource waits for something for longer than is normal.
+    pub fn note_wait(&self, uid: &str, is_late: bool) {
+        self.change(|fleet| fleet.note_wait(uid, is_late));
+    }
+
     pub fn pass_begins(&self, uid: &str, is_cleanup: bool, now: Now) {
         self.change(|fleet| fleet.pass_begins(uid, is_cleanup, now));
     }

@@ -39,6 +39,7 @@ use lifecycle::plan::TakeSnapshot;
 use lifecycle::session_job::world::{FailedSubmission, Tried};
 use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::trigger::memory::Memory;
+use lifecycle::wait::Waiting;
 use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
 use metrics::{Metrics, Now};
 
@@ -93,6 +94,8 @@ pub struct Context {
     /// Slots for passes that wait for Flink, so that they hold up no others.
     pub(super) request_slots: RequestSlots,
     told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
+    /// What the last plan of each resource waits for, by its uid.
+    waits: Mutex<HashMap<String, Waiting>>,
     /// The newest state that this process knows of JobManagers besides their watch, by the resource's uid.
     sightings: Mutex<HashMap<String, Sighting>>,
     /// The health of the API server.
@@ -145,6 +148,7 @@ impl Context {
             nodes: Nodes::default(),
             request_slots: RequestSlots::default(),
             told_exceptions: Mutex::default(),
+            waits: Mutex::default(),
             sightings: Mutex::default(),
             api_server_health: ApiServerHealth::default(),
             etcd_restores: Arc::default(),
@@ -246,6 +250,21 @@ impl Context {
         lock(&self.told_exceptions).get(uid).cloned()
     }
 
+    /// Returns what the resource's last plan waits for.
+    pub(super) fn wait_of(&self, uid: &str) -> Option<Waiting> {
+        lock(&self.waits).get(uid).copied()
+    }
+
+    pub(super) fn note_wait(&self, uid: &str, waits: Option<Waiting>) {
+        let is_late = waits.is_some_and(|waits| waits.is_late(Timestamp::now()));
+        self.metrics.note_wait(uid, is_late);
+        let mut all = lock(&self.waits);
+        match waits {
+            Some(waits) => drop(all.insert(uid.to_owned(), waits)),
+            None => drop(all.remove(uid)),
+        }
+    }
+
     /// Notes the exceptions that a pass has reported, so that this process does not report them
     /// again.
     pub(super) fn note_told_exceptions(
@@ -313,6 +332,7 @@ impl Context {
         self.forget_tried(uid);
         self.forget_periodic(uid);
         self.forget_exceptions(uid);
+        self.note_wait(uid, None);
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
         self.forget_stop(uid);

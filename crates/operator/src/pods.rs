@@ -108,12 +108,15 @@ pub fn task_managers(deployment: &Workload) -> world::TaskManagers {
     }
 }
 
-/// Returns a JobManager pod as a fact; `None` for one that has ended.
+/// Returns a pod as a fact; `None` for one that has ended.
 pub fn pod(pod: &Pod) -> Option<world::Pod> {
+    Some(of_any_phase(pod)).filter(|pod| !pod.has_ended)
+}
+
+/// Returns a pod as a fact, whether it has ended or not.
+pub(super) fn of_any_phase(pod: &Pod) -> world::Pod {
     let status = pod.status.clone().unwrap_or_default();
-    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        return None;
-    }
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     let containers = status.container_statuses.unwrap_or_default();
     let has_started =
         containers.iter().filter(|container| container.name == MAIN_CONTAINER).any(|container| {
@@ -129,19 +132,22 @@ pub fn pod(pod: &Pod) -> Option<world::Pod> {
         .filter_map(last_started)
         .max();
     let init_containers = status.init_container_statuses.unwrap_or_default();
-    Some(world::Pod {
+    world::Pod {
         name: pod.metadata.name.clone().unwrap_or_default(),
         created: pod.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
         ending_since: pod.metadata.deletion_timestamp.as_ref().map(|Time(at)| *at),
         has_started,
         has_restarted,
         last_started,
+        node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        finalizers: pod.metadata.finalizers.clone().unwrap_or_default(),
         problem: init_containers
             .iter()
             .chain(&containers)
             .find_map(container_problem)
             .or_else(|| unschedulable(status.conditions.as_deref().unwrap_or_default())),
-    })
+        has_ended,
+    }
 }
 
 /// Returns when a container last began to run, whether it has ended since or not.

@@ -22,7 +22,7 @@ const BUDGET: &str = "KUBECTL_FLINK_EXPLORATION";
 /// Folder with what searches reach.
 const STORED: &str = "tests/golden/exploration";
 /// Number of passes after which an operator that is left alone must be idle.
-const PASSES_MAX: usize = 60;
+const PASSES_MAX: usize = 150;
 /// Number of passes without a write after which it is idle.
 const RESTING: usize = 3;
 

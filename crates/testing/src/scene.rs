@@ -1,12 +1,14 @@
 //! One resource, everything that can be known of its cluster, and what is decided about it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
 use api::status::{
-    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, ReconciliationState,
+    DeploymentStatus, JobManagerDeploymentStatus, JobStatusState, LifecycleState,
+    ReconciliationState,
 };
 use config::cluster::high_availability_of;
 use config::{FlinkConfig, OperatorConfig};
@@ -19,6 +21,7 @@ use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
 use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::Validators;
+use lifecycle::wait::Waiting;
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, PreflightPods, World,
@@ -39,6 +42,8 @@ pub struct Scene {
     pub operator: OperatorConfig,
     pub validators: Validators,
     pub went_back: Option<WentBack>,
+    /// What the process before this pass waited for.
+    pub waits: Option<Waiting>,
 }
 
 pub fn ago(seconds: i64) -> Timestamp {
@@ -119,6 +124,7 @@ impl Scene {
             exceptions: Fact::Known(vec![]),
             job_metrics: Fact::Known(JobMetrics::default()),
             task_manager_pods: Fact::Known(vec![]),
+            remains: Fact::Known(vec![]),
             snapshots: Fact::Known(vec![]),
             refusal: Fact::Known(None),
             preflight: Fact::Known(PreflightPods::default()),
@@ -132,6 +138,7 @@ impl Scene {
             operator: OperatorConfig::default(),
             validators: Validators::default(),
             went_back: None,
+            waits: None,
         }
     }
 
@@ -310,6 +317,7 @@ impl Scene {
         let plan = decide(&world).unwrap_or_else(|question| panic!("{question:?} is not answered"));
         assert_eq!(decide(&world), Ok(plan.clone()), "the same world, the same plan");
         phases_of(&self.status, &plan);
+        assert_names_its_wait(&self.status, &plan);
         plan
     }
 
@@ -317,6 +325,7 @@ impl Scene {
     pub fn world(&self, facts: Facts) -> World<'_> {
         World {
             went_back: self.went_back.clone(),
+            waits: self.waits,
             fresh: Fresh {
                 job_id: "00000000000000000000000000000002".to_owned(),
                 trigger_id: "000000000000000000000000000000ff".to_owned(),
@@ -351,6 +360,17 @@ pub fn phases_of(before: &DeploymentStatus, plan: &Plan) -> Vec<Phase> {
         last = next;
     }
     through
+}
+
+/// Asserts that a plan that only looks again soon says what it waits for, or why nothing happens.
+pub fn assert_names_its_wait(before: &DeploymentStatus, plan: &Plan) {
+    const SOON: Duration = Duration::from_secs(5);
+    let is_idle = plan.steps.is_empty() && *plan.status == *before;
+    let looks_soon = plan.look_again.is_some_and(|pause| pause < SOON);
+    // A job that runs as it should may be due for a snapshot.
+    let is_idle = is_idle && plan.status.lifecycle_state != Some(LifecycleState::Stable);
+    let says = plan.waits.is_some() || plan.blocker.is_some() || before.error.is_some();
+    assert!(!is_idle || !looks_soon || says, "waits without a name: {}", told(plan));
 }
 
 /// Describes the status in the words of the transition table, the reason, and the steps.

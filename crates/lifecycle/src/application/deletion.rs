@@ -42,7 +42,7 @@ impl DeploymentPass<'_> {
         };
         if job_manager.owner_uid.as_deref() != Some(self.world.uid()) {
             self.steps.push(Step::RemoveFinalizer);
-            return Ok(self.finish("deleted: its Deployment belongs to another resource", None));
+            return Ok(self.rest("deleted: its Deployment belongs to another resource", None));
         }
         if is_under_way {
             if let Some(plan) = self.end_unheard_jobs()? {
@@ -60,7 +60,7 @@ impl DeploymentPass<'_> {
             // Its jobs may be running, and only their HA metadata leads to their state.
             self.delete_cluster_of(UpgradeMode::LastState, Some(job_manager.uid))?;
             let because = "stopping the JobManager, which does not say what jobs it runs";
-            return Ok(self.finish(because, Some(GOING)));
+            return Ok(self.go_on(because, GOING));
         }
         if let Some(plan) = self.save_before_deletion()? {
             return Ok(plan);
@@ -74,7 +74,7 @@ impl DeploymentPass<'_> {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
         self.delete_cluster(Some(job_manager.uid))?;
-        Ok(self.finish("deleting the JobManager", Some(GOING)))
+        Ok(self.go_on("deleting the JobManager", GOING))
     }
 
     /// Waits for the JobManager of a session cluster that was stopped so that its jobs can continue from their HA
@@ -104,9 +104,8 @@ impl DeploymentPass<'_> {
         }
         let blocker =
             Blocker::new(reason, because).until(at, GOES_ALL_THE_SAME).remedy(LOOK_AT_PODS);
-        self.blocker = Some(Box::new(blocker));
         let pause = self.going();
-        Some(self.finish(because, Some(pause)))
+        Some(self.await_blocker(blocker, at, because, pause))
     }
 
     fn delete_remains(&mut self, stands_by: bool) -> End {
@@ -182,7 +181,7 @@ impl DeploymentPass<'_> {
             self.delete_ha_metadata();
         }
         self.steps.push(Step::RemoveFinalizer);
-        Ok(self.finish(because, None))
+        Ok(self.rest(because, None))
     }
 
     /// Returns true if the resource was ever deployed. Otherwise it has no HA metadata: any under its name was left by

@@ -15,6 +15,7 @@ use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use crate::transitions::stop::MOVED;
 use crate::transitions::stop::OTHER_STATE;
+use crate::wait::Awaited;
 use crate::world::{HaMetadata, Job, JobManager, Pod};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
@@ -61,7 +62,7 @@ impl DeploymentPass<'_> {
                 return Ok(plan);
             }
             self.store_suspended(None);
-            return Ok(self.finish("suspended", Some(self.interval())));
+            return Ok(self.rest("suspended", Some(self.interval())));
         }
         let restore = match self.next_restore_point(last) {
             Err(Halt::Problem(problem)) if self.stands_by() => {
@@ -154,8 +155,11 @@ impl DeploymentPass<'_> {
             self.write_intent();
         }
         self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;
+        if is_deleting {
+            self.report_all_pods_left()?;
+        }
         let pause = self.going();
-        Ok(self.finish("waiting for the old JobManager to end", Some(pause)))
+        Ok(self.wait_for(Awaited::JobManagerGone, "waiting for the old JobManager to end", pause))
     }
 
     /// Returns the JobManager's pods that have not ended.
@@ -175,7 +179,11 @@ impl DeploymentPass<'_> {
 
     pub(crate) fn await_old_pods(&mut self) -> Plan {
         let pause = self.going();
-        self.finish("waiting for the old JobManager's pods to end", Some(pause))
+        self.wait_for(
+            Awaited::JobManagerPodsGone,
+            "waiting for the old JobManager's pods to end",
+            pause,
+        )
     }
 
     /// Like [`Self::await_old_pods`], if the Deployment is gone: pods that only a person can end are named.
@@ -184,24 +192,62 @@ impl DeploymentPass<'_> {
         Ok(self.await_old_pods())
     }
 
+    /// Waits for the pods of a lost JobManager, and for TaskManagers that go with it.
+    pub(crate) fn await_lost_pods(&mut self) -> End {
+        if self.has_old_pods()? {
+            self.report_pods_left()?;
+        } else {
+            self.report_all_pods_left()?;
+        }
+        let because = "waiting for the lost JobManager's pods to end";
+        Ok(self.wait_for(Awaited::JobManagerPodsGone, because, SOON))
+    }
+
     /// Names pods that were asked to end and stay, as on a lost node, and those that nothing will end, as those of a
     /// Deployment that was deleted without its dependents.
     pub(crate) fn report_pods_left(&mut self) -> Result<(), Halt> {
+        let left = self.left_of(self.pods()?);
+        self.report_left(&left);
+        Ok(())
+    }
+
+    /// Like [`Self::report_pods_left`], with the TaskManagers. While a Deployment is deleted in the foreground, each of
+    /// its pods keeps it, and in native mode the TaskManagers are among them. They are looked at only once the end takes
+    /// longer than it should.
+    pub(crate) fn report_all_pods_left(&mut self) -> Result<(), Halt> {
+        if !self.has_gone_on_for(OVERDUE_AFTER) {
+            return Ok(());
+        }
+        let remains = self.world.remains()?.map_err(|reason| {
+            Halt::cannot(format!("the cluster's pods cannot be read: {reason}"))
+        })?;
+        let left = self.left_of(remains);
+        self.report_left(&left);
+        Ok(())
+    }
+
+    /// Returns the pods that should have ended by now.
+    fn left_of(&self, pods: &[Pod]) -> Vec<Pod> {
         let is_late = self.is_down_for(OVERDUE_AFTER);
         let is_left = |pod: &&Pod| match pod.ending_since {
             Some(_) => self.is_overdue(pod),
             None => is_late,
         };
-        let left = self.pods()?.iter().filter(is_left);
-        let names = left.map(|pod| pod.name.as_str()).collect::<Vec<_>>().join(", ");
-        if names.is_empty() {
-            return Ok(());
+        pods.iter().filter(is_left).cloned().collect()
+    }
+
+    fn report_left(&mut self, left: &[Pod]) {
+        if left.is_empty() {
+            return;
         }
+        let names = Pod::list(left.iter());
         let message = format!(
-            "pods [{names}] of the previous JobManager do not end, and its Deployment is gone. \
-             No JobManager is started, because together they could run the job twice. Delete the \
-             pods, and their ReplicaSet if there is one. If their node is gone for good, use \
-             `--force --grace-period=0`"
+            "pods [{names}] of the previous cluster do not end. Nothing is started beside them, \
+             because together they could run the job twice. Remove the finalizers whose controller \
+             is gone; delete pods that nothing ends, and their ReplicaSet if there is one. If their \
+             node is gone for good, taint it with `node.kubernetes.io/out-of-service`, or delete \
+             the pods with `--force --grace-period=0`. Make sure first that it is gone: a process \
+             that still runs there goes on working"
         );
         let beside = self.problem.take().map(|problem| problem.message);
         self.problem = Some(Problem {
@@ -210,7 +256,14 @@ impl DeploymentPass<'_> {
             causes: beside.into_iter().collect(),
             ..Problem::upgrade("PodsLeft", message)
         });
-        Ok(())
+    }
+
+    /// Returns the TaskManagers' pods that have not ended.
+    pub(crate) fn task_manager_pods(&self) -> Result<&[Pod], Halt> {
+        let pods = self.world.task_manager_pods()?;
+        Ok(pods.map_err(|reason| {
+            Halt::cannot(format!("the TaskManagers' pods cannot be read: {reason}"))
+        })?)
     }
 
     /// Returns true if the JobManager has been down for this long according to the stored status. A loss that the
@@ -314,7 +367,7 @@ impl DeploymentPass<'_> {
         } else {
             format!("deploying the job from {}", restore.describe())
         };
-        Ok(self.finish(because, Some(SOON)))
+        Ok(self.go_on(because, SOON))
     }
 
     /// Returns the id of the job that a start of `spec` runs, and the objects. Called before anything is recorded: a

@@ -19,8 +19,9 @@ use crate::pass::DeploymentPass;
 use crate::pauses::{HANDOVER, SOON};
 use crate::phase::Phase;
 use crate::plan::{ClusterStep, Plan, Step};
-use crate::problem::{Halt, Problem};
+use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use crate::verdict::outcome::Outcome;
+use crate::wait::Awaited;
 use crate::world::{Leader, StandbyPod};
 use api::job::JobState;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState};
@@ -221,10 +222,14 @@ impl DeploymentPass<'_> {
                  Nothing is started, because they could run the job, too. If their node is gone for \
                  good, delete them with `--force --grace-period=0`"
             );
-            self.problem.get_or_insert(Problem::upgrade("PodsLeft", message));
+            self.problem.get_or_insert(Problem {
+                detail: Some(NOT_CARRIED_OUT.to_owned()),
+                ..Problem::upgrade("PodsLeft", message)
+            });
         }
         let pause = self.going();
-        Ok(Some(self.finish("waiting for the pods that stood by to end", Some(pause))))
+        let because = "waiting for the pods that stood by to end";
+        Ok(Some(self.wait_for(Awaited::StandbyGone, because, pause)))
     }
 
     /// Removes standby pods in a deletion. They are left alone for as long as the JobManager is needed, which leads.
@@ -253,18 +258,17 @@ impl DeploymentPass<'_> {
     /// Ends the old TaskManagers once no JobManager is left that leads them: one that saw them go while it still takes
     /// itself for the leader would fail a job that has used up its restarts, and delete its HA metadata.
     fn await_old_task_managers(&mut self) -> Maybe {
-        let pods = self.world.task_manager_pods()?;
-        let pods = pods.map_err(|reason| {
-            Halt::cannot(format!("the pods of the old TaskManagers cannot be read: {reason}"))
-        })?;
+        let pods = self.task_manager_pods()?;
         if pods.is_empty() {
             return Ok(None);
         }
         if pods.iter().any(|pod| pod.ending_since.is_none()) {
             self.stop_task_managers()?;
         }
+        self.report_all_pods_left()?;
         let pause = self.going();
-        Ok(Some(self.finish("waiting for the old TaskManagers to end", Some(pause))))
+        let because = "waiting for the old TaskManagers to end";
+        Ok(Some(self.wait_for(Awaited::TaskManagerPodsGone, because, pause)))
     }
 
     /// Lets the standby JobManager lead, once the old JobManager has ended and then the old TaskManagers. On these, the
@@ -310,7 +314,7 @@ impl DeploymentPass<'_> {
     fn discard_standby(&mut self, because: impl Into<String>) -> Plan {
         PREFLIGHT.set(&mut self.status.cluster_info, &Trial::LeftOver);
         self.remove_standby_pods(None);
-        self.finish(because, Some(SOON))
+        self.go_on(because, SOON)
     }
 
     /// Has the standby pods take over, which [`Self::let_standby_lead`] may have begun: nothing of the old cluster is
@@ -334,7 +338,7 @@ impl DeploymentPass<'_> {
         if !self.has_new_leader(&standby)? {
             self.release_leadership();
             let because = "waiting for the new JobManager to lead";
-            return Ok(Some(self.finish(because, Some(HANDOVER))));
+            return Ok(Some(self.wait_for(Awaited::Lead, because, HANDOVER)));
         }
         HANDED_OVER.set(&mut self.status.cluster_info, &run);
         // Whether all of them could be handed over is seen afterwards.

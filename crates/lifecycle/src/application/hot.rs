@@ -15,11 +15,12 @@ use crate::legacy;
 use crate::notes::{COLD_UPGRADE, PREFLIGHT, Standby, Trial, standing_by};
 use crate::pass::DeploymentPass;
 use crate::pauses::GOING;
-use crate::plan::{Plan, SnapshotStep, TakeSnapshot};
+use crate::plan::{SnapshotStep, TakeSnapshot};
 use crate::problem::{Halt, Problem};
 use crate::snapshot::OVERDUE;
 use crate::snapshot::request::{Request, Wanted};
 use crate::trigger::known::{Cause, SnapshotKind};
+use crate::wait::Awaited;
 use crate::world::Trigger;
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -132,8 +133,7 @@ impl DeploymentPass<'_> {
             ControlFlow::Break(checkpoint) => checkpoint,
             ControlFlow::Continue(because) => {
                 self.wake_within(GOING);
-                let plan = self.maintain(last)?;
-                return Ok(Some(Plan { because, ..plan }));
+                return self.meanwhile(last, Awaited::Checkpoint, because).map(Some);
             }
         };
         let named = self.world.ha_metadata()?.map_err(Halt::cannot)?.checkpoint;

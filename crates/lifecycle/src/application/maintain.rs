@@ -16,9 +16,10 @@ use crate::plan::Step;
 use crate::problem::{Halt, Problem};
 use crate::transitions::restore::HighAvailability;
 use crate::transitions::rollback::Due;
+use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
-use api::status::{JobManagerDeploymentStatus, JobStatusState};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
 use config::{FlinkConfig, options};
 
 /// Shortest and longest pause between two checks of a starting job.
@@ -79,7 +80,25 @@ impl DeploymentPass<'_> {
             JobManagerDeploymentStatus::Error => Duration::from_secs(10),
             JobManagerDeploymentStatus::Missing => self.interval(),
         };
-        Ok(self.finish(because, Some(next.map_or(look_again, |next| next.min(look_again)))))
+        let pause = next.map_or(look_again, |next| next.min(look_again));
+        let is_deployed = self.status.reconciliation_status.state == ReconciliationState::Deployed;
+        let on = match job_manager {
+            _ if !is_running || is_terminal => None,
+            JobManagerDeploymentStatus::Ready if state != Some(JobStatusState::Running) => {
+                Some(Awaited::JobRunning)
+            }
+            JobManagerDeploymentStatus::Ready if is_deployed && !self.is_stable() => {
+                Some(Awaited::Stable)
+            }
+            JobManagerDeploymentStatus::Ready | JobManagerDeploymentStatus::Missing => None,
+            JobManagerDeploymentStatus::Deploying
+            | JobManagerDeploymentStatus::DeployedNotReady
+            | JobManagerDeploymentStatus::Error => Some(Awaited::JobManagerAnswer),
+        };
+        Ok(match on {
+            Some(on) => self.wait_for(on, because, pause),
+            None => self.rest(because, Some(pause)),
+        })
     }
 
     /// Returns the pause before the next check of a start. A recent start is checked often, because it may be done at
@@ -165,7 +184,7 @@ impl DeploymentPass<'_> {
         let left = ttl.saturating_sub(Duration::from_millis(age));
         if left > Duration::ZERO {
             let because = self.resting_because();
-            return Ok(self.finish(because, Some(left.min(self.interval()))));
+            return Ok(self.rest(because, Some(left.min(self.interval()))));
         }
         if let Some(message) = self.rerun_of_ended_job()? {
             return Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)));
@@ -176,7 +195,7 @@ impl DeploymentPass<'_> {
             self.delete_cluster(Some(uid))?;
         }
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-        Ok(self.finish("the job ended long ago: removing its JobManager", Some(self.interval())))
+        Ok(self.rest("the job ended long ago: removing its JobManager", Some(self.interval())))
     }
 }
 
@@ -187,12 +206,11 @@ impl DeploymentPass<'_> {
             return Ok(plan);
         }
         if self.has_old_pods()? || self.has_ending_task_managers()? {
-            self.report_pods_left()?;
-            return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
+            return self.await_lost_pods();
         }
         if self.is_change_due() {
             let because = "waiting for the change that the JobManager was removed for";
-            return Ok(self.finish(because, Some(SOON)));
+            return Ok(self.wait_for(Awaited::Change, because, SOON));
         }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
@@ -220,7 +238,7 @@ impl DeploymentPass<'_> {
         self.write_intent();
         self.submit(&spec, objects, keeps_job_id, false)?;
         let because = format!("recovering the lost JobManager from {}", restore.describe());
-        Ok(self.finish(because, Some(SOON)))
+        Ok(self.go_on(because, SOON))
     }
 
     /// Returns true if the JobManager was removed, before it ever ran, for a change that has not been carried out yet,

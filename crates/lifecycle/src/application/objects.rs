@@ -158,7 +158,7 @@ impl DeploymentPass<'_> {
         // A start that is only now found to have happened left no record of it.
         self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
-        Ok((!was_refused).then(|| self.finish("the JobManager was already created", Some(SOON))))
+        Ok((!was_refused).then(|| self.go_on("the JobManager was already created", SOON)))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::pass::{DeploymentPass, PROBLEM_INTERVAL_MAX};
 use crate::pauses::{GOING, SOON};
 use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem};
+use crate::wait::Awaited;
 use crate::world::{
     PodProblem, PreflightPod, PreflightPods, PreflightState, UNSCHEDULABLE, UNTRIABLE,
 };
@@ -216,8 +217,7 @@ impl DeploymentPass<'_> {
         };
         PREFLIGHT.set(&mut self.status.cluster_info, &under_way);
         self.wake_within(pause);
-        let plan = self.maintain(last)?;
-        Ok(Ok(Some(Plan { because, ..plan })))
+        Ok(Ok(Some(self.meanwhile(last, Awaited::Trial, because)?)))
     }
 
     /// Tries the desired spec; `None` once it has passed. If it does not pass, reports that and maintains what runs.

@@ -22,6 +22,7 @@ use crate::pass::PROBLEM_INTERVAL_MAX;
 use crate::pauses::{GOING, SOON};
 use crate::plan::Step;
 use crate::problem::{Halt, foreign_deployment};
+use crate::wait::Awaited;
 use crate::world::JobManager;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
@@ -75,7 +76,7 @@ impl DeploymentPass<'_> {
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         self.write_intent();
         self.delete_cluster_of(self.last_mode(), job_manager)?;
-        Ok(self.finish("replacing the session cluster and keeping HA metadata", Some(GOING)))
+        Ok(self.go_on("replacing the session cluster and keeping HA metadata", GOING))
     }
 
     /// Starts the desired cluster after the old one was recorded as stopped, once nothing is left of it.
@@ -117,15 +118,23 @@ impl DeploymentPass<'_> {
             JobManagerDeploymentStatus::Error => Duration::from_secs(10),
         };
         let because = self.resting_because();
-        Ok(self.finish(because, Some(look_again)))
+        Ok(match job_manager {
+            JobManagerDeploymentStatus::Ready | JobManagerDeploymentStatus::Missing => {
+                self.rest(because, Some(look_again))
+            }
+            JobManagerDeploymentStatus::Deploying
+            | JobManagerDeploymentStatus::DeployedNotReady
+            | JobManagerDeploymentStatus::Error => {
+                self.wait_for(Awaited::JobManagerAnswer, because, look_again)
+            }
+        })
     }
 
     /// Recovers from an unexpected loss of the JobManager. A cluster without high availability comes back empty: its
     /// jobs ended with the JobManager.
     fn recover_session(&mut self, last: &ReconciledSpec) -> End {
         if self.has_old_pods()? || self.has_ending_task_managers()? {
-            self.report_pods_left()?;
-            return Ok(self.finish("waiting for the lost JobManager's pods to end", Some(SOON)));
+            return self.await_lost_pods();
         }
         let spec = self.deployed_spec(last);
         refuse_old_version(&spec)?;
@@ -140,7 +149,7 @@ impl DeploymentPass<'_> {
         )));
         self.write_intent();
         self.submit(&spec, objects, true, false)?;
-        Ok(self.finish("recovering the lost JobManager of the session cluster", Some(SOON)))
+        Ok(self.go_on("recovering the lost JobManager of the session cluster", SOON))
     }
 
     /// Refuses the deletion of a session cluster that is still needed.

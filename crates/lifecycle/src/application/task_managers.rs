@@ -10,6 +10,7 @@ use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
 use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, foreign_deployment};
+use crate::wait::Awaited;
 use crate::world::{JobManager, TaskManagers};
 use api::deployment::{DeploymentMode, FlinkDeploymentSpec};
 use api::job::{JobState, UpgradeMode};
@@ -117,7 +118,7 @@ impl DeploymentPass<'_> {
                 // being stopped.
                 self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: None }));
             }
-            return Ok(Some(self.await_old_pods()));
+            return self.await_pods_left().map(Some);
         }
         if is_stopped_unstarted {
             let removed = Removed { at: self.world.now, start: Some(self.last_start()) };
@@ -128,7 +129,7 @@ impl DeploymentPass<'_> {
             return Ok(Some(plan));
         }
         self.delete_cluster(Some(uid))?;
-        Ok(Some(self.finish("the JobManager has ended: removing the rest", Some(GOING))))
+        Ok(Some(self.go_on("the JobManager has ended: removing the rest", GOING)))
     }
 
     /// Returns true if the TaskManagers of a JobManager that is gone still exist, after asking them to go.
@@ -142,9 +143,13 @@ impl DeploymentPass<'_> {
 
     /// Like [`Self::has_old_task_managers`], as the plan that waits for them.
     pub(crate) fn wait_for_old_task_managers(&mut self) -> Maybe {
-        let is_waiting = self.has_old_task_managers()?;
+        if !self.has_old_task_managers()? {
+            return Ok(None);
+        }
+        self.report_all_pods_left()?;
         let pause = self.going();
-        Ok(is_waiting.then(|| self.finish("waiting for the old TaskManagers to end", Some(pause))))
+        let because = "waiting for the old TaskManagers to end";
+        Ok(Some(self.wait_for(Awaited::TaskManagersGone, because, pause)))
     }
 
     /// Returns true if TaskManagers are being deleted, so that a new JobManager should wait.
@@ -181,7 +186,7 @@ impl DeploymentPass<'_> {
             Component::JobManagerDeployment,
             "Recovered lost TaskManager deployment",
         )));
-        Ok(Some(self.finish("recreating the lost TaskManagers", Some(SOON))))
+        Ok(Some(self.go_on("recreating the lost TaskManagers", SOON)))
     }
 
     /// Scales the TaskManagers. In reactive mode, a job uses all available slots, so that a change of scale only takes
@@ -216,7 +221,7 @@ impl DeploymentPass<'_> {
         }
         self.store_deployed(scaled, ReconciliationState::Deployed);
         self.status.task_manager = self.task_manager_info();
-        Ok(Some(self.finish(format!("scaling to {replicas} TaskManagers"), Some(SOON))))
+        Ok(Some(self.go_on(format!("scaling to {replicas} TaskManagers"), SOON)))
     }
 
     /// Returns the replicas of the TaskManagers' Deployment that the spec requests.

@@ -5,9 +5,9 @@ use crate::event::{Component, Event};
 use crate::kind::Maybe;
 use crate::notes::PREFLIGHT;
 use crate::pass::DeploymentPass;
-use crate::plan::Plan;
 use crate::problem::Halt;
 use crate::upgrade_budget::{Told, Turn};
+use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::Condition;
@@ -42,8 +42,7 @@ impl DeploymentPass<'_> {
             self.tell(event(reason, Component::Operator, message.clone()));
         }
         self.own.waits_for_turn = Some((reason, message.clone()));
-        let plan = self.maintain(last)?;
-        Ok(Some(Plan { because: message, ..plan }))
+        self.meanwhile(last, Awaited::Turn, message).map(Some)
     }
 
     /// Returns the condition of an upgrade that waits.

@@ -25,6 +25,7 @@ use crate::transitions::stop::{
     LOST, Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop,
     is_cancellable, may_have_ha_metadata,
 };
+use crate::wait::Awaited;
 use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
@@ -42,7 +43,7 @@ impl DeploymentPass<'_> {
             return self.maintain_as_it_is(last, halt);
         }
         let decision = self.ask_table(self.stop_facts(last)?)?;
-        let stops = !matches!(decision, StopDecision::Wait(_) | StopDecision::Refuse(_));
+        let stops = !matches!(decision, StopDecision::Wait(..) | StopDecision::Refuse(_));
         if stops && let Err(halt) = self.refuse_what_is_refused() {
             // No watch reports that it is accepted.
             self.wake_within(PROBLEM_INTERVAL_MAX);
@@ -56,14 +57,13 @@ impl DeploymentPass<'_> {
             self.tell_if_cold(is_last_state)?;
         }
         match decision {
-            StopDecision::Wait(reason) if reason == MOVED => {
+            StopDecision::Wait(_, reason) if reason == MOVED => {
                 // It ends only by someone's decision.
                 let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
                 self.maintain_as_it_is(last, moved)
             }
-            StopDecision::Wait(reason) => {
-                let plan = self.maintain(last)?;
-                Ok(Plan { because: format!("the change waits: {reason}"), ..plan })
+            StopDecision::Wait(on, reason) => {
+                self.meanwhile(last, on, format!("the change waits: {reason}"))
             }
             StopDecision::Refuse(message) => {
                 Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
@@ -128,7 +128,7 @@ impl DeploymentPass<'_> {
             && self.keeps_ended_job_manager()?
         {
             self.store_suspended(Some(mode));
-            return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+            return Ok(self.rest("suspended: the job had ended", Some(self.interval())));
         }
         self.take_down(mode, false)
     }
@@ -225,7 +225,8 @@ impl DeploymentPass<'_> {
     /// again by itself: it has ended unobserved, for example with the requested savepoint, and waiting for it would
     /// never end.
     fn unless_vanished(&self, decision: StopDecision, facts: &StopFacts) -> StopDecision {
-        let is_waiting = decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+        let is_waiting =
+            decision == StopDecision::Wait(Awaited::JobRunning, NOT_RUNNING.to_owned());
         let is_ready = facts.job_manager == JobManagerDeploymentStatus::Ready;
         if is_waiting
             && is_ready
@@ -254,7 +255,7 @@ impl DeploymentPass<'_> {
         // The completion of its start may not be stored yet, and a stopped one is not recognised as such.
         self.write_intent();
         self.steps.push(Step::Own(ClusterStep::StopJobManager { uid, unstarted: Some(version) }));
-        Ok(Some(self.finish("removing the JobManager, which never ran", Some(GOING))))
+        Ok(Some(self.go_on("removing the JobManager, which never ran", GOING)))
     }
 
     /// Returns when the missing JobManager was removed, if it never ran.
@@ -326,7 +327,7 @@ impl DeploymentPass<'_> {
     pub(crate) fn take_down_stopped(&mut self) -> End {
         if self.desired_state() == JobState::Suspended && self.keeps_ended_job_manager()? {
             self.store_suspended(Some(UpgradeMode::Savepoint));
-            return Ok(self.finish("suspended with a savepoint", Some(self.interval())));
+            return Ok(self.rest("suspended with a savepoint", Some(self.interval())));
         }
         self.take_down(UpgradeMode::Savepoint, false)
     }
@@ -339,7 +340,7 @@ impl DeploymentPass<'_> {
             let job_id = self.job_id()?;
             self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         }
-        Ok(self.finish("waiting for the job to be cancelled", Some(SOON)))
+        Ok(self.wait_for(Awaited::JobEnded, "waiting for the job to be cancelled", SOON))
     }
 
     /// Continues if the JobManager that was asked to stop or cancel the job does not answer: with another state named
@@ -428,7 +429,7 @@ impl DeploymentPass<'_> {
             self.set_job_state(JobStatusState::Reconciling);
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
-        Ok(self.finish("the JobManager does not answer: deciding again", Some(Duration::ZERO)))
+        Ok(self.go_on("the JobManager does not answer: deciding again", Duration::ZERO))
     }
 
     /// Records that the state the job started from is no longer its newest: a start that finds no checkpoint in HA
@@ -480,7 +481,7 @@ impl DeploymentPass<'_> {
         }
         self.store_cancelling(last, UpgradeMode::Savepoint);
         self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-        Ok(self.finish("cancelling the job and keeping its checkpoint", Some(SOON)))
+        Ok(self.go_on("cancelling the job and keeping its checkpoint", SOON))
     }
 
     pub(crate) fn redeploy_from_savepoint(
@@ -556,7 +557,7 @@ impl DeploymentPass<'_> {
             UpgradeMode::LastState => "removing the JobManager and keeping HA metadata",
         };
         let pause = self.going();
-        Ok(self.finish(because, Some(pause)))
+        Ok(self.go_on(because, pause))
     }
 }
 

@@ -94,6 +94,7 @@ fn answer(question: Question, facts: &mut Facts) {
         Question::Pods => facts.pods = Fact::Known(vec![]),
         Question::TaskManagers => facts.task_managers = Fact::Known(None),
         Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+        Question::Remains => facts.remains = Fact::Known(vec![]),
         Question::Exceptions => facts.exceptions = Fact::Known(vec![]),
         Question::JobMetrics => facts.job_metrics = Fact::Known(world::JobMetrics::default()),
         Question::Cluster => facts.cluster = Fact::Unknown("not told".to_owned()),

@@ -152,8 +152,7 @@ impl Pass<'_> {
         let then = "the resource is deleted: its job ends with the cluster, or is already lost";
         let blocker = blocker.until(at, then);
         let because = blocker.message.clone();
-        self.blocker = Some(Box::new(blocker));
-        Ok(self.finish(because, Some(AWAY)))
+        Ok(self.await_blocker(blocker, at, because, AWAY))
     }
 
     /// Returns when this process began to wait for the cluster: while no one asked, the cluster was not silent.
@@ -224,7 +223,7 @@ impl Pass<'_> {
         self.set_job_state(JobStatusState::Cancelling);
         self.write_intent();
         self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-        Ok(self.finish("cancelling the job", Some(GOING)))
+        Ok(self.go_on("cancelling the job", GOING))
     }
 
     /// Waits for a job that may still appear when the resource, which would end it, is gone.
@@ -232,8 +231,12 @@ impl Pass<'_> {
         let message = "deletion waits for the job: it is unknown whether it was submitted, and \
                        Flink may still start it";
         let then = "the resource is deleted: the submission started no job";
-        self.blocker = Some(Box::new(Blocker::new(Reason::Submission, message).until(until, then)));
-        self.finish(message, Some(SOON))
+        self.await_blocker(
+            Blocker::new(Reason::Submission, message).until(until, then),
+            until,
+            message,
+            SOON,
+        )
     }
 
     /// Carries out `job.savepoint-on-deletion`: the job is deleted only once its state is saved.
@@ -306,7 +309,7 @@ impl Pass<'_> {
     fn end(&mut self, because: &str) -> Plan {
         self.problem = None;
         self.steps.push(Step::RemoveFinalizer);
-        self.finish(because, None)
+        self.rest(because, None)
     }
 }
 

@@ -175,6 +175,6 @@ impl Pass<'_> {
             "job {id} runs in the session cluster but is not on record: the deletion ends this one"
         );
         self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
-        self.finish(because, Some(Duration::ZERO))
+        self.go_on(because, Duration::ZERO)
     }
 }

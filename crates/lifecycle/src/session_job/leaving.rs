@@ -16,6 +16,7 @@ use crate::kind::Kind;
 use crate::notes::AWAITS_JOBS;
 use crate::phase::Phase;
 use crate::transitions::stop::StopDecision;
+use crate::wait::Awaited;
 use crate::world::SessionJob;
 use api::deployment::FlinkDeployment;
 use api::job::JobState;
@@ -74,7 +75,7 @@ impl Pass<'_> {
             return Ok(None);
         }
         let decision = self.decide_stop(self.job().upgrade_mode)?;
-        if matches!(decision, StopDecision::Wait(_)) {
+        if matches!(decision, StopDecision::Wait(..)) {
             return Ok(None);
         }
         let message = format!(
@@ -94,7 +95,7 @@ impl Pass<'_> {
         waits.then(|| {
             let because =
                 format!("waiting until the session cluster `{}` is replaced", self.cluster_name());
-            self.finish(because, Some(self.interval()))
+            self.wait_for(Awaited::SessionCluster, because, self.interval())
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
 use crate::transitions::rollback::Due;
 use crate::transitions::stop::StopDecision;
+use crate::wait::Awaited;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::{ReconciledJob, deployed};
 use api::status::{JobStatusState, ReconciliationState};
@@ -48,7 +49,20 @@ impl Pass<'_> {
             Some(_) | None if self.own.is_lost() => self.interval(),
             Some(_) | None => STARTING,
         };
-        Ok(self.finish(because, Some(look_again.min(due))))
+        let look_again = look_again.min(due);
+        Ok(match state {
+            _ if self.unreachable.is_some() => {
+                self.wait_for(Awaited::SessionCluster, because, look_again)
+            }
+            Some(state)
+                if is_running
+                    && !state.is_globally_terminal()
+                    && state != JobStatusState::Running =>
+            {
+                self.wait_for(Awaited::JobRunning, because, look_again)
+            }
+            Some(_) | None => self.rest(because, Some(look_again)),
+        })
     }
 
     fn resting_because(&self, is_running: bool) -> String {
@@ -76,7 +90,7 @@ impl Pass<'_> {
             StopDecision::Refuse(message) => {
                 return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
             }
-            StopDecision::Wait(_)
+            StopDecision::Wait(..)
             | StopDecision::Stateless
             | StopDecision::Savepoint
             | StopDecision::Cancel

@@ -34,7 +34,7 @@ impl Pass<'_> {
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => {
                 self.begin_rollback(last, mode, false).map(Some)
             }
-            StopDecision::Wait(reason) | StopDecision::Refuse(reason) => {
+            StopDecision::Wait(_, reason) | StopDecision::Refuse(reason) => {
                 self.refuse_rollback(&reason);
                 Ok(None)
             }
@@ -92,7 +92,7 @@ impl Pass<'_> {
         if cancels {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
         }
-        Ok(self.finish("rolling back: stopping the job of the failed spec", Some(STOPPING)))
+        Ok(self.go_on("rolling back: stopping the job of the failed spec", STOPPING))
     }
 
     /// Replaces the failed job by the last stable spec. An edit of the user meanwhile takes precedence.

@@ -11,6 +11,7 @@ use crate::event::{Component, Event};
 use crate::job;
 use crate::pauses::pause_after;
 use crate::problem::{Halt, Problem};
+use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJobSpec;
@@ -26,7 +27,7 @@ impl Pass<'_> {
         if self.desired_state() == JobState::Suspended {
             self.status.reconciliation_status.last_reconciled_spec = None;
             let because = "created suspended: waiting to be resumed";
-            return Ok(self.finish(because, Some(self.interval())));
+            return Ok(self.rest(because, Some(self.interval())));
         }
         self.start(self.first_restore_point(), true)
     }
@@ -35,7 +36,7 @@ impl Pass<'_> {
     pub(super) fn start_again(&mut self, last: &ReconciledJob) -> End {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(None);
-            return Ok(self.finish("suspended", Some(self.interval())));
+            return Ok(self.rest("suspended", Some(self.interval())));
         }
         let restore = self.next_restore_point(last)?;
         self.start(restore, false)
@@ -54,7 +55,7 @@ impl Pass<'_> {
         self.submit(submission);
         self.store_running(mode, is_first);
         let because = format!("submitting the job from {}", restore.describe());
-        Ok(self.finish(because, Some(STARTING)))
+        Ok(self.go_on(because, STARTING))
     }
 
     /// Submits the stable spec from `restore`; the failed one remains the stored one.
@@ -83,7 +84,7 @@ impl Pass<'_> {
         self.store_last(stored(JobState::Running));
         self.status.reconciliation_status.state = ReconciliationState::RolledBack;
         let because = format!("rolled back, starting from {}", restore.describe());
-        Ok(self.finish(because, Some(STARTING)))
+        Ok(self.go_on(because, STARTING))
     }
 
     /// Prepares the submission of `spec`, and records its id and what it restores in the status.
@@ -169,7 +170,7 @@ impl Pass<'_> {
         }
         let detail = may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned());
         self.problem = Some(Problem { detail, ..Problem::of_job(message.clone()) });
-        Some(self.finish(format!("the job was not submitted: {message}"), Some(left)))
+        Some(self.wait_for(Awaited::Retry, format!("the job was not submitted: {message}"), left))
     }
 
     /// Checks the jar before a job is stopped for it: a running job continues if its successor could not start.

@@ -12,6 +12,7 @@ use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
 use crate::transitions::stop::lazy;
 use crate::transitions::stop::{Need, StopDecision, StopFacts, decide_stop};
+use crate::wait::Awaited;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
@@ -21,9 +22,8 @@ use state::restore_point::RestorePoint;
 impl Pass<'_> {
     pub(super) fn stop(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         let decision = self.decide_stop(self.job().upgrade_mode)?;
-        if let StopDecision::Wait(reason) = &decision {
-            let plan = self.maintain(last)?;
-            return Ok(Plan { because: format!("the change waits: {reason}"), ..plan });
+        if let StopDecision::Wait(on, reason) = &decision {
+            return self.meanwhile(last, *on, format!("the change waits: {reason}"));
         }
         self.stop_as(decision, last, diff)
     }
@@ -36,7 +36,7 @@ impl Pass<'_> {
         diff: &SpecDiff,
     ) -> End {
         match decision {
-            StopDecision::Wait(reason) => {
+            StopDecision::Wait(_, reason) => {
                 Err(Halt::cannot(format!("the job is not stopped: {reason}")))
             }
             StopDecision::Refuse(message) => {
@@ -96,7 +96,7 @@ impl Pass<'_> {
     pub(super) fn succeed(&mut self, mode: UpgradeMode) -> End {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
-            return Ok(self.finish("suspended: the job had ended", Some(self.interval())));
+            return Ok(self.rest("suspended: the job had ended", Some(self.interval())));
         }
         self.store_before_deploy(mode, false);
         // If the id were kept, the Java operator would take the ended job for the new one.
@@ -133,10 +133,10 @@ impl Pass<'_> {
     pub(super) fn succeed_later(&mut self, mode: UpgradeMode) -> Plan {
         if self.desired_state() == JobState::Suspended {
             self.store_suspended(Some(mode));
-            return self.finish("suspended with a savepoint", Some(self.interval()));
+            return self.rest("suspended with a savepoint", Some(self.interval()));
         }
         self.store_before_deploy(mode, false);
-        self.finish("the job's state is saved", Some(Duration::ZERO))
+        self.go_on("the job's state is saved", Duration::ZERO)
     }
 
     /// Records what is known of the state before the job ends, so that statistics without state after its end are not
@@ -167,7 +167,7 @@ impl Pass<'_> {
                 "cancelling the job and keeping its checkpoint"
             }
         };
-        Ok(self.finish(because, Some(STOPPING)))
+        Ok(self.go_on(because, STOPPING))
     }
 
     pub(super) fn continue_cancel(&mut self) -> End {
@@ -179,7 +179,7 @@ impl Pass<'_> {
             || "waiting for the job to be cancelled".to_owned(),
             |reason| format!("waiting for the job to be cancelled; the cluster: {reason}"),
         );
-        Ok(self.finish(because, Some(SOON)))
+        Ok(self.wait_for(Awaited::JobEnded, because, SOON))
     }
 
     /// Drops the state, and starts the job from the path that the user named.
@@ -203,7 +203,7 @@ impl Pass<'_> {
             self.set_job_state(JobStatusState::Cancelling);
             self.write_intent();
             self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-            return Ok(self.finish("cancelling the job without keeping its state", Some(STOPPING)));
+            return Ok(self.go_on("cancelling the job without keeping its state", STOPPING));
         }
         self.status.job_status.job_id = None;
         let Some(stored) = self.last.clone() else { return Err(Halt::cannot("nothing is stored")) };

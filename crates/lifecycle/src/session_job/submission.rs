@@ -17,6 +17,7 @@ use crate::error_document::reason_of;
 use crate::job;
 use crate::pauses::SOON;
 use crate::problem::Halt;
+use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
@@ -135,7 +136,7 @@ impl Pass<'_> {
              session cluster lists it, but not longer than {until}",
             self.job_id()?
         );
-        Ok(Some(self.finish(because, Some(SOON))))
+        Ok(Some(self.wait_for(Awaited::Submission, because, SOON)))
     }
 
     /// Returns true if the next start would repeat the submission on record.

@@ -311,6 +311,7 @@ impl Case {
             | Question::HaMetadata
             | Question::Cluster
             | Question::TaskManagerPods
+            | Question::Remains
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)

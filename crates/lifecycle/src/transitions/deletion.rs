@@ -41,11 +41,11 @@ impl<K: Lifecycle> Pass<'_, K> {
     /// Waits as long as it takes, and reports that in the status from `told_at` on.
     pub(crate) fn wait(&mut self, blocker: Blocker, told_at: Timestamp, pause: Duration) -> End<K> {
         let problem = blocker.problem();
-        self.blocker = Some(Box::new(blocker));
         if self.world.now >= told_at {
+            self.blocker = Some(Box::new(blocker));
             return Err(Halt::problem(problem));
         }
-        Ok(self.finish(problem.message, Some(pause)))
+        Ok(self.await_blocker(blocker, told_at, problem.message, pause))
     }
 
     /// Continues the stop whose savepoint the deletion waits for: with `wait` while it is being taken, which is
@@ -74,7 +74,7 @@ impl<K: Lifecycle> Pass<'_, K> {
             StopOutcome::Failed(message) => Err(self.refuse_deletion(&message)),
             StopOutcome::Lost => {
                 job::forget_stop(self.status.job_mut());
-                Ok(Some(self.finish("the stop-with-savepoint was lost", Some(GOING))))
+                Ok(Some(self.go_on("the stop-with-savepoint was lost", GOING)))
             }
         }
     }

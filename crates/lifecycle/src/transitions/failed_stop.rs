@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::attempts::Attempts;
 use crate::blocker::WITHOUT_SAVEPOINT;
 use crate::blocker::{Blocker, Reason};
@@ -13,10 +15,10 @@ use crate::error_document::{ErrorNote, Part, StoredError};
 use crate::job;
 use crate::kind::{Kind, Maybe};
 use crate::pass::Pass;
-use crate::plan::Plan;
 use crate::plan::PlanOf;
 use crate::problem::{Halt, Problem};
 use crate::resource::StatusOfJob;
+use crate::wait::Awaited;
 use api::reconciled::Reconciled;
 
 impl<K: Kind> Pass<'_, K> {
@@ -43,18 +45,17 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn pause_before_stop(&mut self, last: &Reconciled<K::Spec>) -> Maybe<K> {
         let Some(wait) = self.pause_after_failed_stop() else { return Ok(None) };
         self.wake_within(wait);
-        let plan = K::maintain(self, last)?;
         let because = "the change waits: the stop-with-savepoint failed and will be retried";
-        Ok(Some(Plan { because: because.to_owned(), ..plan }))
+        self.meanwhile(last, Awaited::Retry, because).map(Some)
     }
 
     /// Like [`Self::pause_before_stop`], for a deletion.
     pub(crate) fn pause_before_saving(&mut self) -> Option<PlanOf<K>> {
         let wait = self.pause_after_failed_stop()?;
+        let until = self.world.now.checked_add(wait).unwrap_or(Timestamp::MAX);
         let because = "the deletion waits: its savepoint failed and will be retried";
         let blocker = Blocker::new(Reason::Savepoint, because).remedy(WITHOUT_SAVEPOINT);
-        self.blocker = Some(Box::new(blocker));
-        Some(self.finish(because, Some(wait)))
+        Some(self.await_blocker(blocker, until, because, wait))
     }
 
     /// Returns the halt of a deletion that cannot continue because its savepoint failed.

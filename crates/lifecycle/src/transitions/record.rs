@@ -15,8 +15,7 @@ use crate::event::{Component, Event};
 use crate::job;
 use crate::kind::{End, Kind};
 use crate::pass::Pass;
-use crate::plan::{Plan, Superseded};
-use crate::plan::{PlanOf, Step};
+use crate::plan::{Step, Superseded};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use crate::resource::StatusOfJob;
 use crate::world::{Checkpoints, Job};
@@ -304,7 +303,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Updates the derived fields.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let rollback = self.rollback_on_record();
         let failed_stop = self.failed_stop_on_record();
         let stopped_at = self.world.stopped_at().filter(|_| self.has_room());
@@ -358,7 +357,7 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Stores the status with the error at which the last plan stopped. This plan may stop there, too, and its final
     /// status would not be stored.
-    fn report_first(&mut self) {
+    pub(crate) fn report_first(&mut self) {
         if self.problem.is_some() || self.world.stopped_at().is_none() {
             return;
         }
@@ -395,45 +394,6 @@ impl<K: Kind> Pass<'_, K> {
             return None;
         }
         StoredError::read(self.world.status.error()).went_back().map(Part::from)
-    }
-
-    /// Returns the plan as it is, with its reason.
-    pub(crate) fn finish(
-        &mut self,
-        because: impl Into<String>,
-        look_again: Option<Duration>,
-    ) -> PlanOf<K> {
-        K::tidy(self);
-        self.settle();
-        self.report_first();
-        let look_again = match (look_again, self.wake) {
-            (Some(pause), Some(wake)) => Some(pause.min(wake)),
-            (pause, wake) => pause.or(wake),
-        };
-        if let Some(problem) = &self.problem
-            && self.status.error() != self.world.status.error()
-        {
-            let event = job::problem_event(problem);
-            self.tell(event);
-        }
-        Plan {
-            steps: std::mem::take(&mut self.steps),
-            status: Box::new(self.status.clone()),
-            because: because.into(),
-            look_again,
-            blocker: self.blocker.take(),
-        }
-    }
-
-    /// Returns a plan that changes nothing, not even the status.
-    pub(crate) fn untouched(&self, because: impl Into<String>) -> PlanOf<K> {
-        Plan {
-            steps: vec![],
-            status: Box::new(self.world.status.clone()),
-            because: because.into(),
-            look_again: None,
-            blocker: None,
-        }
     }
 
     pub(crate) fn is_marked_deleting(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::pass::{DeploymentPass, Pass};
 use crate::pauses::SOON;
 use crate::plan::Plan;
 use crate::problem::Halt;
+use crate::wait::Awaited;
 use api::deployment::FlinkDeployment;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
@@ -79,7 +80,7 @@ impl DeploymentPass<'_> {
                     "the redeploy waits up to a minute for the checkpoints of the job that it \
                      replaces: {reason}"
                 );
-                return Ok(ControlFlow::Break(self.finish(because, Some(SOON))));
+                return Ok(ControlFlow::Break(self.wait_for(Awaited::Statistics, because, SOON)));
             }
             Err(_) => RestorePoint::HaMetadata,
         };

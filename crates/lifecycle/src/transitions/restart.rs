@@ -84,7 +84,7 @@ impl DeploymentPass<'_> {
             StopDecision::Refuse(reason) => {
                 return Err(Halt::problem(Problem::upgrade("RestoreFailed", reason)));
             }
-            StopDecision::Wait(reason) => return Err(Halt::Cannot(reason)),
+            StopDecision::Wait(_, reason) => return Err(Halt::Cannot(reason)),
             StopDecision::Savepoint | StopDecision::Cancel => return Ok(None),
         };
         let count = match self.take_attempt() {
@@ -166,6 +166,6 @@ impl DeploymentPass<'_> {
         self.note_checkpoint_in_metadata()?;
         self.write_intent();
         self.delete_cluster_of(UpgradeMode::LastState, uid)?;
-        Ok(Some(self.finish("the job is unhealthy: replacing its JobManager", Some(GOING))))
+        Ok(Some(self.go_on("the job is unhealthy: replacing its JobManager", GOING)))
     }
 }

@@ -215,7 +215,7 @@ impl DeploymentPass<'_> {
             StopDecision::Stateless => UpgradeMode::Stateless,
             StopDecision::LastState => UpgradeMode::LastState,
             StopDecision::AlreadyStopped(mode) | StopDecision::NeverStarted(mode) => mode,
-            StopDecision::Wait(reason) | StopDecision::Refuse(reason) => return Ok(Err(reason)),
+            StopDecision::Wait(_, reason) | StopDecision::Refuse(reason) => return Ok(Err(reason)),
             StopDecision::Savepoint | StopDecision::Cancel => {
                 return Ok(Err("the running job has no HA metadata".to_owned()));
             }
@@ -266,7 +266,7 @@ impl DeploymentPass<'_> {
             self.steps.push(Step::CancelJob { job_id, is_best_effort: true });
         }
         self.delete_cluster_of(mode, job_manager.map(|job_manager| job_manager.uid))?;
-        Ok(self.finish(because, Some(GOING)))
+        Ok(self.go_on(because, GOING))
     }
 
     fn note_how_it_was_stopped(&mut self, last: &ReconciledSpec, mode: UpgradeMode) {
@@ -302,7 +302,7 @@ impl DeploymentPass<'_> {
         {
             self.note_rollback_made(&stable.spec);
             let because = "the JobManager created by the rollback is lost";
-            return Ok(self.finish(because, Some(Duration::ZERO)));
+            return Ok(self.go_on(because, Duration::ZERO));
         }
         if diff.class() != ChangeClass::Ignore {
             match self.refuse_edit_without_metadata(last, diff) {
@@ -412,7 +412,7 @@ impl DeploymentPass<'_> {
         self.submit(stable, objects, keeps_ha_metadata, false)?;
         self.store_rolled_back(stable);
         let because = format!("rolled back, starting from {}", restore.describe());
-        Ok(self.finish(because, Some(SOON)))
+        Ok(self.go_on(because, SOON))
     }
 
     /// Returns true if the existing JobManager is that of the rollback.
@@ -433,7 +433,7 @@ impl DeploymentPass<'_> {
         self.note_rollback_made(stable);
         self.put_on_record_how_it_was_started()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
-        Ok(self.finish("the JobManager was already created", Some(SOON)))
+        Ok(self.go_on("the JobManager was already created", SOON))
     }
 
     fn store_rolled_back(&mut self, stable: &FlinkDeploymentSpec) {

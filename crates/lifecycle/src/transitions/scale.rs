@@ -72,7 +72,7 @@ impl<K: Kind> Pass<'_, K> {
         }
         K::note_scaling(self, None);
         self.store_running(self.last_mode(), last.is_first_deployment());
-        Ok(Some(self.finish("scaled in place", Some(SOON))))
+        Ok(Some(self.go_on("scaled in place", SOON)))
     }
 
     fn may_scale_in_place(&self) -> Result<bool, Halt> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::wait::Awaited;
 use crate::world::{Answer, Checkpoints, HaMetadata};
 use api::job::UpgradeMode;
 use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
@@ -57,7 +58,7 @@ pub enum StopDecision {
     /// The JobManager never ran: remove it and start as the failed start would have.
     NeverStarted(UpgradeMode),
     /// Not now, for this reason.
-    Wait(String),
+    Wait(Awaited, String),
     /// A person has to choose the state.
     Refuse(String),
 }
@@ -67,7 +68,7 @@ impl StopDecision {
     pub(crate) fn ends_what_runs(&self) -> bool {
         match self {
             Self::Stateless | Self::Savepoint | Self::Cancel | Self::LastState => true,
-            Self::AlreadyStopped(_) | Self::NeverStarted(_) | Self::Wait(_) | Self::Refuse(_) => {
+            Self::AlreadyStopped(_) | Self::NeverStarted(_) | Self::Wait(..) | Self::Refuse(_) => {
                 false
             }
         }
@@ -151,7 +152,7 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
         return terminal_beside_metadata(facts);
     }
     if state == Some(JobStatusState::Cancelling) {
-        return Ok(StopDecision::Wait("the job is being cancelled".to_owned()));
+        return Ok(StopDecision::Wait(Awaited::JobEnded, "the job is being cancelled".to_owned()));
     }
     let is_running = state == Some(JobStatusState::Running)
         && facts.job_manager == JobManagerDeploymentStatus::Ready;
@@ -182,7 +183,7 @@ fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
         let decision = last_resort(facts, !facts.is_version_changed)?;
         let waits_for_nothing = facts.job_manager == JobManagerDeploymentStatus::Missing
             && matches!(facts.ha_metadata, Lazy::Known(_))
-            && decision == StopDecision::Wait(NOT_RUNNING.to_owned());
+            && decision == StopDecision::Wait(Awaited::JobRunning, NOT_RUNNING.to_owned());
         return Ok(if waits_for_nothing {
             StopDecision::Refuse(format!(
                 "the job has ended, and only HA metadata leads to its state, which another \
@@ -271,14 +272,17 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
             return Ok(decision);
         }
         if facts.moves_metadata && !facts.has_savepoint_directory {
-            return Ok(StopDecision::Wait(MOVED.to_owned()));
+            return Ok(StopDecision::Wait(Awaited::Change, MOVED.to_owned()));
         }
         // Metadata is used only as the desired spec reads it: without high availability, it reads none.
         if facts.is_high_availability_on && !facts.moves_metadata {
             match &facts.ha_metadata {
                 Lazy::NotAsked => return Err(Need::HaMetadata),
                 Lazy::Unknown(reason) => {
-                    return Ok(StopDecision::Wait(format!("HA metadata cannot be read: {reason}")));
+                    return Ok(StopDecision::Wait(
+                        Awaited::Fact,
+                        format!("HA metadata cannot be read: {reason}"),
+                    ));
                 }
                 Lazy::Known(HaMetadata { has_job: true, .. }) => {
                     return Ok(StopDecision::LastState);
@@ -310,15 +314,19 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
     }
     match &facts.checkpoints {
         Lazy::NotAsked => Err(Need::Checkpoints),
-        Lazy::Unknown(reason) => {
-            Ok(StopDecision::Wait(format!("the checkpoint statistics cannot be read: {reason}")))
-        }
+        Lazy::Unknown(reason) => Ok(StopDecision::Wait(
+            Awaited::Fact,
+            format!("the checkpoint statistics cannot be read: {reason}"),
+        )),
         Lazy::Known(checkpoints) => {
             let latest = checkpoints.latest.as_ref().and_then(|latest| latest.at);
             if is_recent(latest) {
                 default(facts)
             } else if is_recent(checkpoints.pending_since) {
-                Ok(StopDecision::Wait("a checkpoint is about to complete".to_owned()))
+                Ok(StopDecision::Wait(
+                    Awaited::Checkpoint,
+                    "a checkpoint is about to complete".to_owned(),
+                ))
             } else {
                 Ok(StopDecision::Savepoint)
             }
@@ -330,10 +338,10 @@ fn by_checkpoint_age(facts: &StopFacts) -> Result<StopDecision, Need> {
 /// checkpoint is unusable.
 fn not_cancelled(facts: &StopFacts, not_retained: &str) -> StopDecision {
     if matches!(facts.checkpoints, Lazy::Known(Checkpoints { is_blank: true, .. })) {
-        return StopDecision::Wait(NOT_RUNNING.to_owned());
+        return StopDecision::Wait(Awaited::JobRunning, NOT_RUNNING.to_owned());
     }
     let Lazy::Known(Checkpoints { unusable: Some(reason), .. }) = &facts.checkpoints else {
-        return StopDecision::Wait(not_retained.to_owned());
+        return StopDecision::Wait(Awaited::Change, not_retained.to_owned());
     };
     StopDecision::Refuse(format!(
         "the job is not cancelled, because nothing could start from what it leaves: {reason}. \
@@ -351,7 +359,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
     if may_use_ha_metadata && has_metadata {
         return Ok(match &facts.ha_metadata {
             Lazy::Unknown(reason) => {
-                StopDecision::Wait(format!("HA metadata cannot be read: {reason}"))
+                StopDecision::Wait(Awaited::Fact, format!("HA metadata cannot be read: {reason}"))
             }
             Lazy::Known(_) | Lazy::NotAsked => StopDecision::LastState,
         });
@@ -367,7 +375,7 @@ fn last_resort(facts: &StopFacts, may_use_ha_metadata: bool) -> Result<StopDecis
         let message = if facts.moves_metadata { MOVED } else { LOST };
         return Ok(StopDecision::Refuse(message.to_owned()));
     }
-    Ok(StopDecision::Wait(NOT_RUNNING.to_owned()))
+    Ok(StopDecision::Wait(Awaited::JobRunning, NOT_RUNNING.to_owned()))
 }
 
 /// Returns true if HA metadata of the job exists, or might.
@@ -419,10 +427,13 @@ fn cancel(facts: &StopFacts) -> Result<Option<StopDecision>, Need> {
             // The remaining state is read again before the next start.
             Lazy::Known(_) | Lazy::Unknown(_) => Ok(Some(StopDecision::Cancel)),
         },
-        Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(format!(
-            "could not determine whether the job's checkpoints are retained when it is \
+        Lazy::Unknown(reason) => Ok(Some(StopDecision::Wait(
+            Awaited::Fact,
+            format!(
+                "could not determine whether the job's checkpoints are retained when it is \
              cancelled: {reason}"
-        )))),
+            ),
+        ))),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::pauses::GOING;
 use crate::plan::{PlanOf, Step};
 use crate::problem::{Halt, Problem, SAVEPOINT_OVERDUE};
 use crate::resource::StatusOfJob;
+use crate::wait::Awaited;
 use crate::world::{Answer, HaMetadata, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
@@ -68,7 +69,7 @@ impl<K: Kind> Pass<'_, K> {
         job::note_stop(self.status.job_mut(), &trigger_id, format, now);
         self.write_intent();
         self.trigger_stop(&config, trigger_id, format)?;
-        Ok(self.finish("stopping the job with a savepoint", Some(GOING)))
+        Ok(self.go_on("stopping the job with a savepoint", GOING))
     }
 
     fn trigger_stop(
@@ -158,7 +159,11 @@ impl<K: Kind> Pass<'_, K> {
                 Ok(ControlFlow::Break(self.lose_stop()))
             }
             StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
-                Ok(ControlFlow::Break(self.finish("waiting for the savepoint", Some(GOING))))
+                Ok(ControlFlow::Break(self.wait_for(
+                    Awaited::Savepoint,
+                    "waiting for the savepoint",
+                    GOING,
+                )))
             }
             StopOutcome::Lost => Ok(ControlFlow::Break(self.lose_stop())),
             StopOutcome::Failed(message) => {
@@ -208,7 +213,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Has the table decide again, from what became of the job.
     fn lose_stop(&mut self) -> PlanOf<K> {
         job::forget_stop(self.status.job_mut());
-        self.finish("the stop-with-savepoint was lost", Some(Duration::ZERO))
+        self.go_on("the stop-with-savepoint was lost", Duration::ZERO)
     }
 
     /// Returns true if the stop in progress was requested at least this option's time ago.

@@ -60,7 +60,7 @@ impl DeploymentPass<'_> {
             StopDecision::AlreadyStopped(_)
             | StopDecision::Stateless
             | StopDecision::Savepoint
-            | StopDecision::Wait(_)
+            | StopDecision::Wait(..)
             | StopDecision::Refuse(_) => true,
         };
         Ok(if is_settled { decision } else { StopDecision::Refuse(message) })

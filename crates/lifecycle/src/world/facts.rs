@@ -62,6 +62,9 @@ pub enum Question {
     ResourceRequirements,
     /// The TaskManagers' pods.
     TaskManagerPods,
+    /// All pods of the cluster, also those whose processes have ended: each keeps a Deployment that is deleted in the
+    /// foreground.
+    Remains,
     /// The `FlinkSessionJob`s that refer to the session cluster.
     SessionJobs,
     /// The `FlinkStateSnapshot`s of the job, as last seen by the watch.
@@ -173,6 +176,29 @@ pub struct Pod {
     pub last_started: Option<Timestamp>,
     /// Problem that keeps it from running.
     pub problem: Option<PodProblem>,
+    pub node: Option<String>,
+    /// What has to be removed from it before it can go.
+    pub finalizers: Vec<String>,
+    /// Its processes have ended.
+    pub has_ended: bool,
+}
+
+impl Pod {
+    /// Returns the pod with what may hold it.
+    fn describe(&self) -> String {
+        let node = self.node.iter().map(|node| format!("on node `{node}`"));
+        let finalizers = (!self.finalizers.is_empty())
+            .then(|| format!("with finalizers [{}]", self.finalizers.join(", ")));
+        let ended = self.has_ended.then(|| "has ended".to_owned());
+        let held = ended.into_iter().chain(node).chain(finalizers).collect::<Vec<_>>().join(", ");
+        let name = &self.name;
+        if held.is_empty() { name.clone() } else { format!("{name} ({held})") }
+    }
+
+    /// Returns the pods as a list for a message.
+    pub(crate) fn list<'a>(pods: impl Iterator<Item = &'a Self>) -> String {
+        pods.map(Self::describe).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Reason of a pod that does not fit on any node.

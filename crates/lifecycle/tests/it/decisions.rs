@@ -28,6 +28,7 @@ mod turns;
 mod unfinished;
 mod unstarted;
 mod validators;
+mod waits;
 
 use std::collections::BTreeMap;
 

@@ -48,6 +48,7 @@ use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
+use testing::scene::assert_names_its_wait;
 
 mod care;
 mod exploration;
@@ -101,6 +102,8 @@ pub(super) struct Sim {
     pub(super) starts: usize,
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
+    /// When they were asked to end.
+    pods_ending_since: Timestamp,
     /// Seconds until the JobManager answers.
     starts_in: u64,
     /// When its process last started.
@@ -255,6 +258,7 @@ impl Sim {
             fails_in: None,
             starts: 0,
             pods_linger: 0,
+            pods_ending_since: Timestamp::UNIX_EPOCH,
             starts_in: 0,
             came_up: None,
             haze: Haze::default(),

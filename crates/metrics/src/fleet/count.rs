@@ -61,6 +61,7 @@ const OF_RESOURCE: [(&str, CountOf); 9] = [
 #[derive(Default)]
 struct Tally {
     all: u64,
+    late: u64,
     lifecycle: [u64; STATES.len()],
     job_manager: [u64; JOB_MANAGER.len()],
     versions: BTreeMap<Box<str>, u64>,
@@ -82,8 +83,9 @@ type StatesOf = fn(&Tally) -> &[u64; SNAPSHOT.len()];
 type Tallies<'t> = Vec<(&'t Arc<str>, &'t Tally)>;
 
 impl Tally {
-    fn add(&mut self, facts: &Facts) {
+    fn add(&mut self, facts: &Facts, is_late: bool) {
         self.all += 1;
+        self.late += u64::from(is_late);
         if let Some(state) = facts.lifecycle() {
             count(&mut self.lifecycle, STATES.iter().position(|known| *known == state));
         }
@@ -143,7 +145,7 @@ impl Fleet {
             self.groups.keys().map(|key| (key.clone(), Tally::default())).collect();
         for resource in self.resources.values() {
             let key = (resource.id.kind, Arc::clone(&resource.id.namespace));
-            tallies.entry(key).or_default().add(&resource.facts);
+            tallies.entry(key).or_default().add(&resource.facts, resource.is_late);
         }
         let kinds = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
         let kinds = kinds.map(|kind| (kind, of_kind(&tallies, kind)));
@@ -159,6 +161,7 @@ impl Fleet {
             families.push(Family::new(Scope::Namespace, name, points));
         };
         tell("Count".to_owned(), counted);
+        tell("Waiting.Late.Count".to_owned(), of_both(&|tally| tally.late));
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));

@@ -10,6 +10,7 @@ use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::Plan;
 use crate::problem::{Halt, Problem};
+use crate::wait::Awaited;
 use crate::world::{Job, SessionJob};
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, ReconciliationState, ReconciliationStatus};
@@ -39,7 +40,7 @@ impl DeploymentPass<'_> {
             let stopping = named(&session_jobs, |job| job.is_stopping);
             return Ok(stopping.map(|names| {
                 let because = format!("the change waits: session jobs [{names}] are being stopped");
-                self.finish(because, Some(SOON))
+                self.wait_for(Awaited::SessionJobs, because, SOON)
             }));
         }
         let jobs = match self.world.jobs()? {
@@ -83,7 +84,7 @@ impl DeploymentPass<'_> {
         }
         let Some(running) = running else {
             let because = "the change waits until it is known that no job runs";
-            return Some(self.finish(because, Some(Duration::ZERO)));
+            return Some(self.go_on(because, Duration::ZERO));
         };
         let because = format!("the change waits until the session jobs [{running}] are stopped");
         if !is_known {
@@ -91,7 +92,7 @@ impl DeploymentPass<'_> {
             let message = format!("{because}: {ENDS_JOBS}");
             self.tell(Event::normal("AwaitingJobs", component, message));
         }
-        Some(self.finish(because, Some(SOON)))
+        Some(self.wait_for(Awaited::SessionJobs, because, SOON))
     }
 
     /// Refuses a change after which the next JobManager would look for the HA metadata of unfinished jobs in another

@@ -55,7 +55,7 @@ fn metadata_that_would_not_be_found_again_are_not_gone_by() {
     let discards = StopFacts { retains_checkpoints: false, ..moves.clone() };
     check(&discards, expect!["Ok(Savepoint)"]);
     let wait = decide_stop(&StopFacts { has_savepoint_directory: false, ..discards });
-    assert_eq!(wait, Ok(StopDecision::Wait(MOVED.to_owned())));
+    assert_eq!(wait, Ok(StopDecision::Wait(Awaited::Change, MOVED.to_owned())));
     for mode in [UpgradeMode::LastState, UpgradeMode::Savepoint] {
         let lost = StopFacts {
             mode,
@@ -67,7 +67,9 @@ fn metadata_that_would_not_be_found_again_are_not_gone_by() {
         let starting = StopFacts { job_manager: JobManagerDeploymentStatus::Deploying, ..lost };
         check(
             &starting,
-            expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
+            expect![[
+                r#"Ok(Wait(JobRunning, "the job is not running, so its state cannot be saved yet"))"#
+            ]],
         );
     }
 }
@@ -98,7 +100,9 @@ fn savepoint_falls_back_to_ha_metadata_when_the_job_does_not_run() {
     check(&facts, expect!["Ok(LastState)"]);
     check(
         &StopFacts { may_fall_back: false, ..facts },
-        expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
+        expect![[
+            r#"Ok(Wait(JobRunning, "the job is not running, so its state cannot be saved yet"))"#
+        ]],
     );
 }
 
@@ -141,13 +145,13 @@ fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
     check(
         &StopFacts { retention: Lazy::Unknown("timeout".to_owned()), ..facts.clone() },
         expect![[
-            r#"Ok(Wait("could not determine whether the job's checkpoints are retained when it is cancelled: timeout"))"#
+            r#"Ok(Wait(Fact, "could not determine whether the job's checkpoints are retained when it is cancelled: timeout"))"#
         ]],
     );
     check(
         &StopFacts { retains_checkpoints: false, has_savepoint_directory: false, ..facts },
         expect![[
-            r#"Ok(Wait("the job has no HA metadata, and its checkpoints are not retained when it is cancelled: set `execution.checkpointing.savepoint-dir`"))"#
+            r#"Ok(Wait(Change, "the job has no HA metadata, and its checkpoints are not retained when it is cancelled: set `execution.checkpointing.savepoint-dir`"))"#
         ]],
     );
 }
@@ -175,7 +179,9 @@ fn a_job_is_not_cancelled_for_a_checkpoint_that_is_of_no_use() {
     let restarting = StopFacts { state: Some(JobStatusState::Restarting), ..alone };
     check(
         &unusable(restarting),
-        expect![[r#"Ok(Wait("the job is not running, so its state cannot be saved yet"))"#]],
+        expect![[
+            r#"Ok(Wait(JobRunning, "the job is not running, so its state cannot be saved yet"))"#
+        ]],
     );
 }
 
@@ -196,7 +202,7 @@ fn an_old_checkpoint_asks_for_a_savepoint() {
     };
     check(
         &StopFacts { checkpoints: pending(30), ..facts.clone() },
-        expect![[r#"Ok(Wait("a checkpoint is about to complete"))"#]],
+        expect![[r#"Ok(Wait(Checkpoint, "a checkpoint is about to complete"))"#]],
     );
     check(&StopFacts { checkpoints: pending(61), ..facts }, expect!["Ok(Savepoint)"]);
 }
@@ -213,7 +219,7 @@ fn a_version_change_never_uses_ha_metadata() {
         job_manager: JobManagerDeploymentStatus::Deploying,
         ..facts
     };
-    assert!(matches!(decide_stop(&lost), Ok(StopDecision::Wait(_))));
+    assert!(matches!(decide_stop(&lost), Ok(StopDecision::Wait(..))));
 }
 
 #[test]
@@ -356,7 +362,7 @@ proptest! {
                     UpgradeMode::LastState => prop_assert!(false, "nothing runs to be kept"),
                 }
             }
-            StopDecision::Stateless | StopDecision::Wait(_) | StopDecision::Refuse(_) => {}
+            StopDecision::Stateless | StopDecision::Wait(..) | StopDecision::Refuse(_) => {}
         }
     }
 }

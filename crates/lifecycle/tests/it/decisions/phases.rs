@@ -5,6 +5,7 @@ use expect_test::expect_file;
 use lifecycle::phase::Phase;
 use lifecycle::reads;
 use lifecycle::rules::{Rule, Wish};
+use lifecycle::wait::{Awaited, Limit};
 use lifecycle::world::{Facts, Question};
 
 use super::rollback::{failing, rolled_back, taken_down};
@@ -128,6 +129,14 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         let texts: Vec<&str> = phase.reads().iter().map(|read| read.text()).collect();
         format!("| {phase:?} | {} |\n", texts.join("; "))
     });
+    let waits = Awaited::ALL.iter().map(|on| {
+        let limit = match on.limit() {
+            Limit::After(limit) => format!("{} s", limit.as_secs()),
+            Limit::Of(option) => format!("`{}`", option.key()),
+            Limit::AtOnce(place) => format!("told from the beginning: {place}"),
+        };
+        format!("| {} | {limit} | {} |\n", on.text(), on.remedy())
+    });
     let head = Wish::ALL.map(Wish::text).join(" | ");
     let line = "---|".repeat(Wish::ALL.len() + 1);
     let rows = Phase::ALL.iter().map(|phase| {
@@ -138,7 +147,7 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         "\
 # The phases of a job
 
-<!-- Made by a test from crates/lifecycle/src/phase.rs, rules.rs and reads.rs:
+<!-- Made by a test from crates/lifecycle/src/phase.rs, rules.rs, reads.rs and wait.rs:
      UPDATE_EXPECT=1 cargo test -p kubectl-flink-lifecycle --test it page_of_the_lifecycle -->
 
 The phase of an application, a session cluster or a session job follows from its status alone, whoever stored it. A pass observes the cluster, and then
@@ -165,6 +174,15 @@ list. Everything else is read when a rule asks for it, once per pass.
 | phase | facts |
 |---|---|
 {}
+## What a plan may wait for
+
+A plan that only waits says for what. After the limit, `status.error` and an event say so, with what a person can do; both end with the wait. A limit only
+tells: nothing is ended and nothing is started because it has passed. Where no earlier time is on record, a wait begins with the first pass of the
+operator's process that waits for the same thing.
+
+| until | normal for | then |
+|---|---|---|
+{}
 ## The effect of a change
 
 This is for an application that is upgraded with savepoints, with its cluster in a normal state. The arrows show the phases that follow.
@@ -176,6 +194,7 @@ This is for an application that is upgraded with savepoints, with its cluster in
         arrows.collect::<String>(),
         rules.collect::<String>(),
         reads.collect::<String>(),
+        waits.collect::<String>(),
         rows.collect::<String>(),
     );
     expect_file!["../../../../../docs/lifecycle.md"].assert_eq(&page);

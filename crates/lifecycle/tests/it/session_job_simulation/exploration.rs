@@ -10,6 +10,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::*;
 use crate::simulation::upheaval::Change;
+use crate::support::worlds::WAITS_FOR;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -114,6 +115,8 @@ struct State {
     /// Whether passes may see what was stored before the last change.
     may_be_stale: bool,
     left: Budget,
+    /// Passes left alone in which it only waited.
+    quiet: u8,
 }
 
 impl State {
@@ -274,6 +277,23 @@ impl State {
     }
 }
 
+impl State {
+    /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
+    /// for something that it does not report yet.
+    fn wait_out(&mut self, plan: &Plan) -> bool {
+        let now = self.sim.operator_now();
+        let told_at = plan.waits.and_then(|waits| waits.told_at).filter(|at| *at > now);
+        let Some(told_at) = told_at else { return false };
+        assert!(told_at.duration_since(now) <= WAITS_FOR, "a wait without a limit: {plan:?}");
+        self.quiet += 1;
+        if self.quiet > 5 {
+            self.quiet = 0;
+            self.sim.now += told_at.duration_since(now);
+        }
+        true
+    }
+}
+
 impl Explored for State {
     type Action = Action;
     const START: Action = Action::World;
@@ -389,8 +409,9 @@ impl Explored for State {
         self.hurry();
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         let is_quiet = steps.is_empty() && self.sim.status == before;
+        let is_pending = is_quiet && self.wait_out(&plan);
         Rested {
-            is_quiet: is_refused || !waits && is_quiet,
+            is_quiet: is_refused || !waits && is_quiet && !is_pending,
             is_gone: self.sim.is_gone(),
             told: format!("{}: {steps:?}", plan.because),
         }
@@ -479,7 +500,8 @@ fn explore_from(
 ) {
     let first = Rc::new((sim.resource.clone(), sim.status.clone()));
     let earlier = Rc::clone(&first);
-    let mut start = State { sim, earlier, first, edits, faults, may_be_stale: false, left };
+    let mut start =
+        State { sim, earlier, first, edits, faults, may_be_stale: false, left, quiet: 0 };
     start.hurry();
     exploration::explore(name, start);
 }
@@ -496,7 +518,8 @@ fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
         sim.checkpoint();
         let first = Rc::new((sim.resource.clone(), sim.status.clone()));
         let (earlier, left) = (Rc::clone(&first), Budget::read_or("1,1,1"));
-        let mut start = State { sim, earlier, first, edits, faults, may_be_stale: true, left };
+        let mut start =
+            State { sim, earlier, first, edits, faults, may_be_stale: true, left, quiet: 0 };
         start.hurry();
         exploration::explore(&format!("session job, {mode}, stale passes"), start);
     }

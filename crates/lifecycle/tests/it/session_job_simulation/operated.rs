@@ -136,6 +136,7 @@ impl Sim {
             let world = World {
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
+                waits: self.upheaval.waits,
                 periodic: self.periodic.clone(),
                 went_back: self.went_back.clone(),
                 validators: self.validators.clone(),
@@ -159,6 +160,7 @@ impl Sim {
                     if are_held(&facts.references) {
                         self.periodic.held = Some(self.operator_now());
                     }
+                    self.upheaval.waits = plan.waits;
                     return plan;
                 }
                 Err(question) => self.answer(question, &mut facts),
@@ -168,6 +170,9 @@ impl Sim {
     }
 
     pub(super) fn answer(&self, question: Question, facts: &mut Facts) {
+        if self.upheaval.leaves_unknown(&question, facts) {
+            return;
+        }
         let is_up = self.hears();
         let is_told = is_up && self.haze.unread == 0;
         match question {
@@ -213,6 +218,7 @@ impl Sim {
             | Question::HaMetadata
             | Question::Cluster
             | Question::TaskManagerPods
+            | Question::Remains
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)

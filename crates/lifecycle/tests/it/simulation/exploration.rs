@@ -9,8 +9,9 @@ use std::time::Duration;
 use api::status::ReconciliationState;
 use testing::exploration::{self, Budget, Explored, Rested};
 
-use super::upheaval::{Change, HIGHLY_AVAILABLE};
+use super::upheaval::{Change, HIGHLY_AVAILABLE, Untold};
 use super::*;
+use crate::support::worlds::WAITS_FOR;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -100,6 +101,8 @@ struct State {
     /// Seconds after which elapsed time makes no more difference; zero if it never does.
     counts_to: i64,
     left: Budget,
+    /// Passes left alone in which it only waited.
+    quiet: u8,
 }
 
 impl State {
@@ -260,6 +263,23 @@ impl State {
     }
 }
 
+impl State {
+    /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
+    /// for something that it does not report yet.
+    fn wait_out(&mut self, plan: &Plan) -> bool {
+        let now = self.sim.now + self.sim.upheaval.skew;
+        let told_at = plan.waits.and_then(|waits| waits.told_at).filter(|at| *at > now);
+        let Some(told_at) = told_at else { return false };
+        assert!(told_at.duration_since(now) <= WAITS_FOR, "a wait without a limit: {plan:?}");
+        self.quiet += 1;
+        if self.quiet > 5 {
+            self.quiet = 0;
+            self.sim.now += told_at.duration_since(now);
+        }
+        true
+    }
+}
+
 impl Explored for State {
     type Action = Action;
     const START: Action = Action::World;
@@ -329,8 +349,9 @@ impl Explored for State {
         let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
         let is_quiet = plan.steps.is_empty() && self.sim.status == before;
         self.hurry();
+        let is_pending = is_quiet && self.wait_out(&plan);
         Rested {
-            is_quiet: is_refused || !waits && is_quiet,
+            is_quiet: is_refused || !waits && is_quiet && !is_pending,
             is_gone: self.sim.is_gone(),
             told: format!("{}: {:?}", plan.because, names(&plan.steps)),
         }
@@ -407,7 +428,10 @@ impl Sim {
     /// When idle, the request is fulfilled or the status says why not.
     fn assert_done(&self) {
         if self.is_gone() {
-            assert!(self.job_manager.is_none() && self.workers.is_none(), "left behind");
+            // A Deployment that is being deleted goes when its pods do; nothing waits for them for ever.
+            let is_going = |of: &JobManager| of.deleting_since.is_some();
+            let is_left = self.job_manager.as_ref().is_some_and(|of| !is_going(of));
+            assert!(!is_left && self.workers.is_none(), "left behind");
             return;
         }
         let DeploymentStatus { lifecycle_state, observed_generation, error, .. } = &self.status;
@@ -451,7 +475,7 @@ fn explore_within(
     let mut sim = sim.without_trial();
     sim.settle();
     sim.checkpoint();
-    let mut start = State { sim, stale: None, edits, faults, counts_to: 0, left };
+    let mut start = State { sim, stale: None, edits, faults, counts_to: 0, left, quiet: 0 };
     start.hurry();
     exploration::explore(name, start);
 }
@@ -471,7 +495,7 @@ fn every_way_through_a_rollback_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or(budget);
-        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left };
+        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left, quiet: 0 };
         start.hurry();
         exploration::explore(&format!("rollback, {mode}"), start);
     }
@@ -490,7 +514,7 @@ fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or("1,1,0");
-        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left };
+        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left, quiet: 0 };
         start.hurry();
         exploration::explore(&format!("rollback beside Java, {name}"), start);
     }
@@ -577,6 +601,11 @@ const UPHEAVALS: &[Fault] = &[
     Fault::Change(Change::Boldness(false)),
     Fault::Change(Change::Clock(120)),
     Fault::Change(Change::Clock(-120)),
+    Fault::Change(Change::Untold(Untold::JobManager)),
+    Fault::Change(Change::Untold(Untold::Pods)),
+    Fault::Change(Change::Untold(Untold::HaMetadata)),
+    Fault::Change(Change::Untold(Untold::Refusal)),
+    Fault::Change(Change::PodsStay),
     Fault::Java(1),
     Fault::Java(3),
 ];

@@ -10,12 +10,18 @@ impl Sim {
         self.haze.tick();
         self.upheaval.tick();
         self.trial.tick();
-        self.pods_linger = self.pods_linger.saturating_sub(1);
+        if !self.upheaval.keeps_pods() {
+            self.pods_linger = self.pods_linger.saturating_sub(1);
+        }
+        if self.pods_linger == 0 {
+            // Deleted in the foreground, a Deployment goes after its pods.
+            self.job_manager.take_if(|job_manager| job_manager.deleting_since.is_some());
+        }
         if let Some(trigger_id) = self.stopping.take() {
             self.finish_stop(&trigger_id);
         }
         self.finish_cancel();
-        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_deleting);
         if runs && !self.is_image_broken && !self.is_up() {
             self.starts_in = self.starts_in.saturating_sub(1);
             if self.starts_in == 0 {

@@ -167,7 +167,7 @@ impl Sim {
         }
         if choices.below(2) == 0 {
             // Early versions replace unknown fields, including how a removed JobManager was started or removed.
-            if self.job_manager.as_ref().is_none_or(|jm| jm.is_stopped) {
+            if self.job_manager.as_ref().is_none_or(|jm| jm.is_deleting) {
                 self.doubt.last();
             }
             self.status.cluster_info = [("flink-version".to_owned(), "1.20.1".to_owned())].into();

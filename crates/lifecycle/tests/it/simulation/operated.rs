@@ -38,6 +38,9 @@ impl Sim {
             return;
         }
         store_deployment(&mut self.status, end);
+        if self.upheaval.hides_metadata() {
+            self.doubt.hide();
+        }
         self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
         self.doubt.end_if(self.has_seen_all());
     }
@@ -51,6 +54,7 @@ impl Sim {
             let world = World {
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
+                waits: self.upheaval.waits,
                 validators: self.validators.clone(),
                 periodic: self.periodic.clone(),
                 facts: facts.clone(),
@@ -69,6 +73,8 @@ impl Sim {
                     if are_held(&facts.references) {
                         self.periodic.held = Some(self.now);
                     }
+                    assert_names_its_wait(&self.status, &plan);
+                    self.upheaval.waits = plan.waits;
                     return plan;
                 }
                 Err(question) => self.answer(question, &mut facts),
@@ -96,6 +102,9 @@ impl Sim {
     }
 
     pub(super) fn answer(&self, question: Question, facts: &mut Facts) {
+        if self.upheaval.leaves_unknown(&question, facts) {
+            return;
+        }
         let is_up = self.answers();
         match question {
             Question::JobManager => facts.job_manager = Fact::Known(self.seen_job_manager()),
@@ -120,6 +129,7 @@ impl Sim {
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
             Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::Remains => facts.remains = Fact::Known(self.pods()),
             Question::ResourceRequirements => {
                 let upper = self.job.as_ref().map_or(1, |job| job.parallelism);
                 let bounds = [(VERTEX.to_owned(), Bounds { lower: 1, upper })].into();
@@ -156,7 +166,7 @@ impl Sim {
     }
 
     pub(super) fn pods(&self) -> Vec<Pod> {
-        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_deleting);
         let is_there = runs || self.pods_linger > 0;
         let has_started = self.job_manager.as_ref().is_none_or(|jm| !jm.was_never_available);
         let problem = self.is_image_broken.then(|| PodProblem {
@@ -174,7 +184,14 @@ impl Sim {
                 has_restarted: up_after.is_some_and(|after| after.as_secs() > 6),
                 last_started: self.came_up,
                 problem,
-                ending_since: (!runs).then_some(self.now),
+                ending_since: (!runs).then_some(self.pods_ending_since),
+                finalizers: self
+                    .upheaval
+                    .keeps_pods()
+                    .then(|| "lab/hold".to_owned())
+                    .into_iter()
+                    .collect(),
+                ..Pod::default()
             })
             .into_iter()
             .collect()
@@ -471,6 +488,7 @@ impl Sim {
         self.stopping = None;
         self.triggers.clear();
         self.pods_linger = 3;
+        self.pods_ending_since = self.now;
     }
 
     pub(super) fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&DeploymentVersion>) {
@@ -488,14 +506,14 @@ impl Sim {
 
     /// Kubernetes may end TaskManagers before the JobManager, whose job then exhausts its restarts.
     pub(super) fn delete_job_manager(&mut self) {
-        let was_stopped = self.job_manager.as_ref().is_some_and(|jm| jm.is_stopped);
-        let lingers = self.pods_linger;
+        let Some(job_manager) = &mut self.job_manager else { return };
+        let was_stopped = std::mem::take(&mut job_manager.is_stopped);
+        job_manager.is_deleting = true;
+        job_manager.available_replicas = 0;
+        job_manager.deleting_since = Some(self.now);
         if !was_stopped {
             self.fail_job();
-        }
-        self.lose_job_manager();
-        if was_stopped {
-            self.pods_linger = lingers;
+            self.end_process();
         }
     }
 

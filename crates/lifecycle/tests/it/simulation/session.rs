@@ -25,6 +25,7 @@ use lifecycle::world::{
 use render::Objects;
 use serde_json::json;
 use testing::choices::{Choices, seeds};
+use testing::scene::assert_names_its_wait;
 
 use super::upheaval::{Refused, Upheaval, Upheaved};
 use super::{BROKEN_IMAGE, names};
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     is_image_broken: bool,
     /// Seconds until the pods of a deleted JobManager are gone.
     pods_linger: u64,
+    /// When they were asked to end.
+    pods_ending_since: Timestamp,
     starts_in: u64,
     /// States of the submitted session jobs.
     pub(crate) jobs: Vec<JobStatusState>,
@@ -101,6 +104,7 @@ impl Session {
             replicas: 1,
             is_image_broken: false,
             pods_linger: 0,
+            pods_ending_since: Timestamp::UNIX_EPOCH,
             starts_in: 0,
             jobs: vec![],
             referring: vec![],
@@ -174,6 +178,7 @@ impl Session {
         for _ in 0..15 {
             let world = World {
                 fresh: fresh.clone(),
+                waits: self.upheaval.waits,
                 facts: facts.clone(),
                 memo: std::mem::take(&mut memo),
                 ..World::new(
@@ -186,7 +191,11 @@ impl Session {
             let decision = decide(&world);
             memo = world.memo;
             match decision {
-                Ok(plan) => return plan,
+                Ok(plan) => {
+                    assert_names_its_wait(&self.status, &plan);
+                    self.upheaval.waits = plan.waits;
+                    return plan;
+                }
                 Err(question) => self.answer(question, &mut facts),
             }
         }
@@ -198,6 +207,9 @@ impl Session {
     }
 
     fn answer(&self, question: Question, facts: &mut Facts) {
+        if self.upheaval.leaves_unknown(&question, facts) {
+            return;
+        }
         let is_up = self.is_up();
         match question {
             Question::JobManager => facts.job_manager = Fact::Known(self.job_manager.clone()),
@@ -206,6 +218,7 @@ impl Session {
             }
             Question::Pods => facts.pods = Fact::Known(self.pods()),
             Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::Remains => facts.remains = Fact::Known(self.pods()),
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::SessionJobs => {
@@ -275,13 +288,13 @@ impl Session {
             message: "[flink-main-container] no such image".to_owned(),
         });
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
-        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_stopped);
+        let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_deleting);
         let is_there = runs || self.pods_linger > 0;
         let pod = Pod {
             name: "lab-0".to_owned(),
             created,
             problem,
-            ending_since: (!runs).then_some(self.now),
+            ending_since: (!runs).then_some(self.pods_ending_since),
             ..Pod::default()
         };
         is_there.then_some(pod).into_iter().collect()
@@ -311,6 +324,7 @@ impl Session {
                     job_manager.is_deleting = true;
                     job_manager.available_replicas = 0;
                     self.pods_linger = 3;
+                    self.pods_ending_since = self.now;
                     self.end_jobs_that_nothing_keeps();
                 }
             }
@@ -408,16 +422,27 @@ impl Session {
 
     /// Jobs fail for good if the JobManager sees its TaskManagers go, and are not run again.
     fn delete_job_manager(&mut self) {
-        if self.job_manager.take_if(|jm| jm.is_stopped).is_none() {
+        let is_up = self.is_up();
+        let Some(job_manager) = &mut self.job_manager else { return };
+        let was_stopped = std::mem::take(&mut job_manager.is_stopped);
+        job_manager.is_deleting = true;
+        job_manager.available_replicas = 0;
+        job_manager.deleting_since = Some(self.now);
+        if !was_stopped {
             self.assert_ends_no_job();
-            self.has_ha_metadata &= !self.is_up();
-            self.lose_job_manager();
+            self.has_ha_metadata &= !is_up;
+            self.end_pods();
         }
     }
 
     pub(crate) fn lose_job_manager(&mut self) {
         self.job_manager = None;
+        self.end_pods();
+    }
+
+    fn end_pods(&mut self) {
         self.pods_linger = 3;
+        self.pods_ending_since = self.now;
         self.end_jobs_that_nothing_keeps();
     }
 
@@ -432,14 +457,20 @@ impl Session {
         self.now += SignedDuration::from_secs(1);
         self.upheaval.tick();
         self.trial.tick();
-        self.pods_linger = self.pods_linger.saturating_sub(1);
+        if !self.upheaval.keeps_pods() {
+            self.pods_linger = self.pods_linger.saturating_sub(1);
+        }
+        if self.pods_linger == 0 {
+            // Deleted in the foreground, a Deployment goes after its pods.
+            self.job_manager.take_if(|job_manager| job_manager.deleting_since.is_some());
+        }
         self.starts_in = self.starts_in.saturating_sub(1);
         if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
             self.workers = None;
         }
         let is_broken = self.is_image_broken;
         if let Some(job_manager) =
-            self.job_manager.as_mut().filter(|jm| !is_broken && !jm.is_stopped)
+            self.job_manager.as_mut().filter(|jm| !is_broken && !jm.is_deleting)
             && self.starts_in == 0
         {
             job_manager.available_replicas = 1;

@@ -3,6 +3,7 @@
 
 use config::FlinkConfig;
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
+use lifecycle::wait::Waiting;
 
 use super::*;
 
@@ -33,8 +34,40 @@ pub(crate) enum Refused {
     Records,
 }
 
+/// What the API server does not tell: it answers these reads, or dry runs, with an error.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Untold {
+    JobManager,
+    Pods,
+    HaMetadata,
+    /// The dry run of the next cluster's objects.
+    Refusal,
+}
+
+impl Untold {
+    const ALL: [Self; 4] = [Self::JobManager, Self::Pods, Self::HaMetadata, Self::Refusal];
+
+    fn is_asked(self, question: &Question) -> bool {
+        match self {
+            Self::JobManager => matches!(question, Question::JobManager | Question::TaskManagers),
+            Self::Pods => {
+                matches!(question, Question::Pods | Question::TaskManagerPods | Question::Remains)
+            }
+            Self::HaMetadata => matches!(question, Question::HaMetadata),
+            Self::Refusal => matches!(question, Question::Refusal(_)),
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 pub(crate) struct Upheaval {
+    /// What the last plan of this process waits for.
+    pub(crate) waits: Option<Waiting>,
+    untold: Option<Untold>,
+    /// Remaining seconds of that.
+    untold_for: u64,
+    /// Remaining seconds in which pods that were asked to end stay, as on a lost node.
+    stay_for: u64,
     refused: Option<Refused>,
     /// Remaining seconds of the rejection.
     refused_for: u64,
@@ -86,21 +119,45 @@ impl Upheaval {
         }
     }
 
+    /// Notes that the answer is unknown. Returns false for a question that the API server answers.
+    pub(crate) fn leaves_unknown(&self, question: &Question, facts: &mut Facts) -> bool {
+        let is_unknown = self.untold.is_some_and(|untold| untold.is_asked(question));
+        if is_unknown {
+            facts.note_unknown(question, "Internal error occurred (500)".to_owned());
+        }
+        is_unknown
+    }
+
+    /// Whether HA metadata cannot be read.
+    pub(crate) fn hides_metadata(&self) -> bool {
+        self.untold == Some(Untold::HaMetadata)
+    }
+
+    /// Whether pods that were asked to end stay.
+    pub(crate) fn keeps_pods(&self) -> bool {
+        self.stay_for > 0
+    }
+
     /// The operator's process dies, and the next one does not know of it.
     pub(crate) fn forget(&mut self) {
-        (self.stopped_at, self.unfinished) = (None, None);
+        (self.stopped_at, self.unfinished, self.waits) = (None, None, None);
     }
 
     /// Serializes it without seconds that make no difference.
     pub(crate) fn text(&self) -> String {
-        let Self { refused, refused_for, is_foretold, stopped_at, unfinished, skew } = self;
+        let Self { refused, refused_for, is_foretold, stopped_at, unfinished, skew, .. } = self;
         let refused = refused.map(|what| (what, *refused_for > 1, is_foretold));
-        format!("{refused:?}{stopped_at:?}{unfinished:?}{}", skew.as_secs())
+        let untold = self.untold.map(|what| (what, self.untold_for > 1));
+        let stays = self.stay_for.min(2);
+        format!("{refused:?}{stopped_at:?}{unfinished:?}{untold:?}{stays}{}", skew.as_secs())
     }
 
     pub(crate) fn tick(&mut self) {
         self.refused_for = self.refused_for.saturating_sub(1);
         self.refused = self.refused.filter(|_| self.refused_for > 0);
+        self.untold_for = self.untold_for.saturating_sub(1);
+        self.untold = self.untold.filter(|_| self.untold_for > 0);
+        self.stay_for = self.stay_for.saturating_sub(1);
     }
 }
 
@@ -117,6 +174,10 @@ pub(crate) enum Change {
     Boldness(bool),
     /// Seconds that the operator's clock is ahead.
     Clock(i64),
+    /// The API server answers this with an error for good.
+    Untold(Untold),
+    /// Pods that are asked to end stay for good.
+    PodsStay,
 }
 
 /// A world around which much changes.
@@ -132,7 +193,7 @@ pub(crate) trait Upheaved {
     fn tell(&mut self, line: String);
 
     fn upheave(&mut self, choices: &mut Choices) {
-        match choices.below(4) {
+        match choices.below(6) {
             0 => {
                 let refusable = Self::REFUSABLE;
                 let refused =
@@ -147,6 +208,16 @@ pub(crate) trait Upheaved {
                 let seconds = i64::try_from(choices.below(240)).unwrap() - 120;
                 self.upheaval().skew = SignedDuration::from_secs(seconds);
                 self.tell(format!("  the operator's clock: {seconds} s"));
+            }
+            2 => {
+                let untold = Untold::ALL[usize::try_from(choices.below(4)).unwrap()];
+                let upheaval = self.upheaval();
+                (upheaval.untold, upheaval.untold_for) = (Some(untold), 1 + choices.below(90));
+                self.tell(format!("  not told: {untold:?}"));
+            }
+            3 => {
+                self.upheaval().stay_for = 1 + choices.below(120);
+                self.tell("  pods stay".to_owned());
             }
             _ => {
                 let mut defaults = FlinkConfig::new();
@@ -178,6 +249,11 @@ pub(crate) trait Upheaved {
                 let value = is_bold.to_string();
                 self.set_defaults(with(&BOLDNESS.map(|option| (option, &*value))));
             }
+            Change::Untold(what) => {
+                let upheaval = self.upheaval();
+                (upheaval.untold, upheaval.untold_for) = (Some(what), u64::MAX);
+            }
+            Change::PodsStay => self.upheaval().stay_for = u64::MAX,
             Change::Clock(seconds) => self.upheaval().skew = SignedDuration::from_secs(seconds),
         }
     }
@@ -185,6 +261,8 @@ pub(crate) trait Upheaved {
     /// Restores the original conditions.
     fn end_upheaval(&mut self) {
         self.upheaval().refused = None;
+        self.upheaval().untold = None;
+        self.upheaval().stay_for = 0;
         self.upheaval().skew = SignedDuration::ZERO;
         self.set_defaults(FlinkConfig::new());
     }

@@ -19,6 +19,8 @@ pub(crate) const REVISIONS_KEPT: usize = 10;
 /// Seconds within which a settled resource becomes idle, and a third of those for which it must stay so.
 pub(crate) const COMES_TO_REST: usize = 20;
 pub(crate) const RESTS_FOR: usize = 7;
+/// Longest wait before the status says so.
+pub(crate) const WAITS_FOR: jiff::SignedDuration = jiff::SignedDuration::from_mins(12);
 pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 /// The one vertex of the job.
 pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";

@@ -19,7 +19,7 @@ use Says::{Refuse, This, Wait};
 
 fn says(facts: &StopFacts) -> Says {
     match decide_stop(facts).unwrap() {
-        StopDecision::Wait(_) => Wait,
+        StopDecision::Wait(..) => Wait,
         StopDecision::Refuse(_) => Refuse,
         decision @ (Stateless | Savepoint | Cancel | LastState | AlreadyStopped(_)
         | NeverStarted(_)) => This(decision),
