@@ -6,12 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::reason_of;
 use serde_json::{Value, json};
-use testing::scene::Scene;
+use testing::scene::{JOB_ID, Scene};
 
 use crate::autoscaler::events;
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::{Operating, error_of};
+use crate::support::operating::{Operating, error_of, with_status};
+use crate::upstream::state_loss::{checkpoint, ha_map};
 
 const QUOTA: &str = "exceeded quota: compute, requested: limits.memory=2Gi";
 
@@ -297,5 +298,51 @@ async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
         })
         .await;
     assert_eq!(operating.cluster.objects("flinkstatesnapshots").len(), 1);
+    operating.stop().await;
+}
+
+/// A webhook that fails, as the API server reports it.
+const FAILED_WEBHOOK: &str = "Internal error occurred: failed calling webhook \"a.example.com\"";
+
+#[tokio::test]
+async fn a_job_beside_whose_job_manager_a_webhook_fails_is_on_record_and_follows_its_user() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(500, FAILED_WEBHOOK.to_owned());
+    cluster.fail(Method::POST, "/services", fault, usize::MAX);
+    cluster.insert(serde_json::to_value(Scene::new("stateless").resource).unwrap());
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating
+        .until("the start is on record", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            let is_deployed = resource["status"]["reconciliationStatus"]["state"] == "DEPLOYED";
+            is_deployed.then_some(())
+        })
+        .await;
+    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    edited["spec"]["job"]["state"] = json!("suspended");
+    edited["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(edited);
+    operating
+        .until("the JobManager goes", |cluster| {
+            cluster.object("deployments", "shop", "orders").is_none().then_some(())
+        })
+        .await;
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_job_manager_is_recovered_while_the_dry_run_of_an_edit_fails() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(500, FAILED_WEBHOOK.to_owned());
+    cluster.fail(Method::POST, "/services", fault, usize::MAX);
+    cluster.insert(ha_map(&format!("orders-{JOB_ID}-config-map"), checkpoint()));
+    let lost = Scene::running("last-state").edit(|spec| spec.image = Some("flink:2".to_owned()));
+    cluster.insert(with_status(&lost.resource, &lost.status));
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    let deployment = operating
+        .until("it is recovered", |cluster| cluster.object("deployments", "shop", "orders"))
+        .await;
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(*image, "flink:1.20", "with the spec that ran");
     operating.stop().await;
 }

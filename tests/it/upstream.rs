@@ -8,6 +8,6 @@ mod hidden_errors;
 mod leaks;
 mod mutations;
 mod spurious_change;
-mod state_loss;
+pub(crate) mod state_loss;
 mod stuck;
 mod table;

@@ -86,8 +86,8 @@ impl Error {
             | Self::Address(_)
             | Self::Serialize(_)
             | Self::File { .. }
-            | Self::Foreign { .. }
-            | Self::Unfinished { .. } => false,
+            | Self::Foreign { .. } => false,
+            Self::Unfinished { source, .. } => source.is_transient(),
         }
     }
 
@@ -130,9 +130,15 @@ impl Error {
         matches!(self, Self::ZooKeeper(zookeeper::Error::InUse { .. }))
     }
 
-    /// Returns `true` if something other than the API server does not answer, which the status shows only if it lasts.
+    /// Returns `true` if something else than the resource itself does not answer, or cannot be made now, which the status shows only if it lasts.
     pub(super) fn is_told_late(&self) -> bool {
-        matches!(self, Self::ZooKeeper(error) if error.is_transient())
+        match self {
+            Self::ZooKeeper(error) => error.is_transient(),
+            // A webhook that fails, or an API server that is overloaded.
+            Self::Cluster(error) => matches!(error, cluster::Error::Unavailable { .. }),
+            Self::Unfinished { source, .. } => source.is_transient(),
+            _ => false,
+        }
     }
 
     /// Returns a stable name for logs.

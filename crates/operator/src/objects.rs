@@ -129,16 +129,8 @@ impl Act<'_, FlinkDeployment> {
             }
         }
         for map in &objects.config_maps {
-            let id = ObjectId::in_manifest(map)?;
-            let owners = &map["metadata"]["ownerReferences"];
-            let patch = json!({"metadata": {"ownerReferences": owners}});
-            match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
-                // Someone deleted it, and the JobManager's pod cannot start without it.
-                Err(cluster::Error::NotFound { .. }) => {
-                    apply::create(client, map, Writer::OPERATOR).await?;
-                }
-                other => drop(other?),
-            }
+            let owned = refused(map, self.own_config_map(map).await)?;
+            refusal = refusal.or(owned);
         }
         for object in &objects.file_objects {
             let owned = refused(&object.manifest, self.own_file_object(object).await)?;
@@ -146,6 +138,22 @@ impl Act<'_, FlinkDeployment> {
         }
         let refusal = self.put_ingress(objects.ingress.as_ref()).await?.or(refusal);
         Ok(refusal.map(|refusal| Unfinished { uid, refusal }))
+    }
+
+    /// Makes the Deployment the owner of a ConfigMap. If someone deleted it, it is created again: the JobManager's pod
+    /// cannot start without it.
+    async fn own_config_map(&self, map: &Value) -> Result<(), Error> {
+        let client = &self.context.client;
+        let id = ObjectId::in_manifest(map)?;
+        let owners = &map["metadata"]["ownerReferences"];
+        let patch = json!({"metadata": {"ownerReferences": owners}});
+        match apply::amend(client, &id, &patch, Writer::OPERATOR).await {
+            Err(cluster::Error::NotFound { .. }) => {
+                apply::create(client, map, Writer::OPERATOR).await?;
+            }
+            other => drop(other?),
+        }
+        Ok(())
     }
 
     /// Makes the Deployment the owner of an object with files; creates the object again if someone deleted it.
@@ -318,15 +326,16 @@ fn is_of_cluster(name: &str, found: &Value) -> bool {
     owners.into_iter().flatten().any(is_owner) || is_flinks && labels["app"] == name
 }
 
-/// Returns the rejection of an object beside a running JobManager; any other error ends the plan.
+/// Returns why an object beside a running JobManager could not be made, whatever the error: the job must be maintained,
+/// and saved, all the same. Only an operator that has lost its leadership ends here.
 fn refused(object: &Value, made: Result<(), Error>) -> Result<Option<Error>, Error> {
     match made {
         Ok(()) => Ok(None),
-        Err(error) if is_refusal(&error) => {
+        Err(error @ Error::Cluster(cluster::Error::Deposed(_))) => Err(error),
+        Err(error) => {
             let ObjectId { kind, name, .. } = ObjectId::in_manifest(object)?;
             Ok(Some(Error::Unfinished { kind, name, source: Box::new(error) }))
         }
-        Err(error) => Err(error),
     }
 }
 
@@ -371,57 +380,66 @@ impl fmt::Display for Refusal {
 /// without it.
 ///
 /// # Errors
-/// If the API server gives no conclusive answer.
+/// If the API server gives no conclusive answer for an object, which one and why.
 pub(super) async fn refusal(
     objects: &Objects,
     context: &Context,
-) -> Result<Option<Refusal>, cluster::Error> {
-    let client = &context.client;
+) -> Result<Option<Refusal>, String> {
     for object in objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref()) {
-        let id = ObjectId::in_manifest(object)?;
-        let filled = match objects.file_objects.iter().find(|it| it.manifest == *object) {
-            Some(of_files) => match context.files.fill(of_files).await {
-                Ok(filled) => Some(filled),
-                Err(because) => return Ok(Some(Refusal { object: id, because })),
-            },
-            None => None,
-        };
-        let object = filled.as_ref().unwrap_or(object);
-        let error = match apply::create(client, object, TRIED).await {
-            Err(cluster::Error::AlreadyExists { .. })
-                if id.kind == "Service" || filled.is_some() =>
-            {
-                let found = match cluster::read::get_value(client, &id).await {
-                    Err(cluster::Error::Forbidden { .. }) => None,
-                    found => found?,
-                };
-                let cluster = objects.deployment["metadata"]["name"].as_str().unwrap_or_default();
-                if found.is_none_or(|found| is_of_cluster(cluster, &found)) {
-                    continue;
-                }
-                Error::Foreign { kind: id.kind.clone(), name: id.name.clone() }
-            }
-            Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => continue,
-            Err(error) if error.is_transient() => return Err(error),
-            Err(error) => Error::from(error),
-        };
-        let text = error.to_string();
-        if !is_refusal(&error) || text.contains(NO_DRY_RUN) {
-            tracing::debug!(
-                error = text,
-                "could not determine whether the object would be rejected"
-            );
-            continue;
+        let id = ObjectId::in_manifest(object).map_err(|error| tell(&error))?;
+        match rejection(objects, object, &id, context).await {
+            Ok(None) => {}
+            Ok(Some(because)) => return Ok(Some(Refusal { object: id, because })),
+            Err(error) => return Err(format!("{} `{}`: {}", id.kind, id.name, tell(&error))),
         }
-        // A new object replaces an old one that is deleted first, so a quota needs room for the difference alone. A dry
-        // run of the object as a change of the old one counts exactly that.
-        let is_quota = text.contains(QUOTA);
-        if is_quota && !is_refused_by_quota(apply::apply(client, object, TRIED).await)? {
-            continue;
-        }
-        return Ok(Some(Refusal { object: id, because: error }));
     }
     Ok(None)
+}
+
+/// Returns why the API server would reject one of the objects.
+async fn rejection(
+    objects: &Objects,
+    object: &Value,
+    id: &ObjectId,
+    context: &Context,
+) -> cluster::Result<Option<Error>> {
+    let client = &context.client;
+    let filled = match objects.file_objects.iter().find(|it| it.manifest == *object) {
+        Some(of_files) => match context.files.fill(of_files).await {
+            Ok(filled) => Some(filled),
+            Err(because) => return Ok(Some(because)),
+        },
+        None => None,
+    };
+    let object = filled.as_ref().unwrap_or(object);
+    let error = match apply::create(client, object, TRIED).await {
+        Err(cluster::Error::AlreadyExists { .. }) if id.kind == "Service" || filled.is_some() => {
+            let found = match cluster::read::get_value(client, id).await {
+                Err(cluster::Error::Forbidden { .. }) => None,
+                found => found?,
+            };
+            let cluster = objects.deployment["metadata"]["name"].as_str().unwrap_or_default();
+            if found.is_none_or(|found| is_of_cluster(cluster, &found)) {
+                return Ok(None);
+            }
+            Error::Foreign { kind: id.kind.clone(), name: id.name.clone() }
+        }
+        Ok(_) | Err(cluster::Error::AlreadyExists { .. }) => return Ok(None),
+        Err(error) if error.is_transient() => return Err(error),
+        Err(error) => Error::from(error),
+    };
+    let text = error.to_string();
+    if !is_refusal(&error) || text.contains(NO_DRY_RUN) {
+        tracing::debug!(error = text, "could not determine whether the object would be rejected");
+        return Ok(None);
+    }
+    // A new object replaces an old one that is deleted first, so a quota needs room for the difference alone. A dry
+    // run of the object as a change of the old one counts exactly that.
+    let is_quota = text.contains(QUOTA);
+    if is_quota && !is_refused_by_quota(apply::apply(client, object, TRIED).await)? {
+        return Ok(None);
+    }
+    Ok(Some(error))
 }
 
 fn is_refused_by_quota(changed: cluster::Result<Value>) -> cluster::Result<bool> {

@@ -1,14 +1,16 @@
 //! Answers the questions of a decision. Each answer is read when the question is asked and not before.
 //!
-//! If Flink does not answer a question, the fact is [`Fact::Unknown`]. If the API server does not answer, the pass
-//! fails and is retried: no decision is made on half of the objects.
+//! If Flink does not answer a question, or the API server answers with an error, the fact is [`Fact::Unknown`], and
+//! holds up only what depends on it. If the API server cannot be reached at all, the pass fails and is retried.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use kube::api::{Api, ListParams};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::autoscaler::Cluster as SessionCluster;
 use super::context::Context;
@@ -49,6 +51,10 @@ use render::names;
 
 /// Maximum number of objects in one list; a JobManager has a handful of pods and ConfigMaps.
 const LIST_MAX: u32 = 500;
+
+/// How long the dry run of all objects may take together, so that a slow webhook does not hold up the rest of a pass.
+/// One webhook may take 30 s.
+const DRY_RUN_MAX: Duration = Duration::from_secs(35);
 
 /// How much of a crashed container's log to read, to find out why it crashed.
 const LAST_WORDS_LINES: i64 = 100;
@@ -232,6 +238,7 @@ pub(super) async fn answer<K: OperatedJob>(
         | Question::HaMetadata
         | Question::Cluster
         | Question::TaskManagerPods
+        | Question::Remains
         | Question::SessionJobs
         | Question::Refusal(_)
         | Question::Preflight(_)
@@ -269,12 +276,20 @@ pub(super) async fn of_cluster(
         Question::Pods => facts.pods = Fact::Known(job_manager_pods(subject, context).await?),
         Question::HaMetadata => facts.ha_metadata = ha_metadata(subject, context).await?,
         Question::Cluster => facts.cluster = fact(cluster_info(subject, context).await),
+        Question::Remains => {
+            let pods = pods_of(subject.namespace(), subject.name(), context).await?;
+            let old = pods.iter().filter(|pod| !standby::takes_over(pod, subject));
+            facts.remains = Fact::Known(old.map(pods::of_any_phase).collect());
+        }
         Question::TaskManagerPods => {
             facts.task_manager_pods = Fact::Known(task_manager_pods(subject, context).await?);
         }
         Question::Refusal(objects) => {
-            let refusal = objects::refusal(&objects, context).await?;
-            facts.refusal = Fact::Known(refusal.map(|refusal| refusal.to_string()));
+            let tried = timeout(DRY_RUN_MAX, objects::refusal(&objects, context)).await;
+            facts.refusal = match tried {
+                Ok(refusal) => fact(refusal.map(|it| it.map(|refusal| refusal.to_string()))),
+                Err(_) => Fact::Unknown(unanswered()),
+            };
         }
         Question::StandbyPods => {
             facts.standby_pods = Fact::Known(standby::known(subject, context).await?);
@@ -282,11 +297,22 @@ pub(super) async fn of_cluster(
         Question::Leader => facts.leader = Fact::Known(standby::leader(subject, context).await?),
         Question::Turn => facts.turn = context.upgrades.turn(subject, context),
         Question::Preflight(wanted) => {
-            facts.preflight = Fact::Known(preflight::known(&wanted, subject, context).await?);
+            let known = timeout(DRY_RUN_MAX, preflight::known(&wanted, subject, context)).await;
+            facts.preflight = match known {
+                Ok(known) => Fact::Known(known?),
+                Err(_) => Fact::Unknown(unanswered()),
+            };
         }
         other => tracing::error!(question = ?other, "no answer to this for a deployment"),
     }
     Ok(())
+}
+
+/// Says that the API server did not finish a dry run.
+fn unanswered() -> String {
+    format!(
+        "the API server did not answer the dry run within {DRY_RUN_MAX:?}: look for a slow admission webhook"
+    )
 }
 
 pub(super) fn fact<T>(answer: Result<T, String>) -> Fact<T> {

@@ -11,7 +11,7 @@ use super::act::{Stopped, Taken};
 use super::autoscaler::{self, Cluster, Scaled};
 use super::context::{Context, Progress, STATUS_DELAY};
 use super::kind::{Guarded, Operated, Sight};
-use super::observe::{self, Subject};
+use super::observe::{self, Subject, tell};
 use super::pass::{Again, Error};
 use super::resource::Act;
 use super::session_job::jar::NotSubmitted;
@@ -22,6 +22,7 @@ use api::reconciled::StoredSpec as _;
 use api::state_snapshot::JobKind;
 use api::status::JobStatusState;
 use clients::cluster;
+use clients::cluster::Error::{Deposed, Unreachable};
 use clients::flink::{Client, Deadlines, new_trigger_id};
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::error_document::WentBack;
@@ -109,7 +110,8 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     let plan = plan(&act.resource, &status, cluster, &operator, context).await?;
     report(&act.resource, &status, &plan, context);
     K::decided(&act.resource, &plan.status, context);
-    let Plan { steps, status: mut end, because: _, look_again, blocker: _ } = plan;
+    let Plan { steps, status: mut end, because: _, look_again, blocker: _, waits } = plan;
+    context.note_wait(&act.uid, waits);
     let starts = steps.iter().any(|step| matches!(step, Step::Own(step) if K::is_start(step)));
     let is_gone = steps.iter().any(|step| matches!(step, Step::RemoveFinalizer));
     let since = pending.as_ref().map(|(_, since)| *since);
@@ -169,6 +171,7 @@ pub(super) async fn plan<K: Scaled>(
         is_target: super::blue_green::is_target(resource.meta(), context),
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
+        waits: context.wait_of(uid),
         validators: context.validators.known(K::SUBJECT, uid),
         periodic: context.periodic(uid),
         went_back: context.etcd_restores.known(uid),
@@ -196,8 +199,21 @@ pub(super) async fn plan<K: Scaled>(
                 return Ok(plan);
             }
             Err(question) => {
+                let asked = question.clone();
                 let answered = observe::answer(question, &subject, context, &mut world.facts);
-                answered.await.map_err(Error::Observe)?;
+                match answered.await {
+                    // Nothing can be written either.
+                    Err(error @ (Unreachable { .. } | Deposed(_))) => {
+                        return Err(Error::Observe(error));
+                    }
+                    Err(error) => {
+                        if error.is_transient() {
+                            context.api_server_health.doubt();
+                        }
+                        world.facts.note_unknown(&asked, tell(&error));
+                    }
+                    Ok(()) => {}
+                }
             }
         }
     }

@@ -94,8 +94,9 @@ async fn of<K: Scaled + Rehearsed>(wanted: K, context: &Context) -> Result<Outco
             Err(Question::Refusal(objects)) => {
                 let refusal = objects::refusal(&objects, context).await;
                 // The caller's rights say nothing about those of the operator.
-                let refusal = refusal.map_err(Error::Observe)?.filter(|it| !it.is_of_rights());
-                rehearsal.facts.refusal = Fact::Known(refusal.map(|it| it.to_string()));
+                let refusal = refusal.map(|found| found.filter(|it| !it.is_of_rights()));
+                let refusal = refusal.map(|found| found.map(|it| it.to_string()));
+                rehearsal.facts.refusal = observe::fact(refusal);
             }
             Err(question) => {
                 let is_about_pods = matches!(question, Question::Preflight(_));

@@ -70,6 +70,31 @@ fn blue_green_transitions_lose_nothing() {
     cluster.assert_doubled_only_in(&[scaled, failed, changed, redeployed]);
 }
 
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn a_suspend_that_waited_for_a_transition_is_carried_out_when_that_is_aborted() {
+    let mut cluster = Cluster::new("blue-green-suspend");
+    cluster.start_operator();
+    cluster.create(&resource(&cluster));
+    cluster.wait_until_serving(Blue);
+    let edit = |spec: Value| {
+        cluster.edit_resource(KIND, NAME, json!({"spec": {"template": {"spec": spec}}}));
+    };
+    edit(json!({"image": "flink:no-such-tag"}));
+    cluster.wait_until_one(KIND, NAME, "on its way", |seen| {
+        seen["status"]["blueGreenState"] == "TRANSITIONING_TO_GREEN"
+    });
+    edit(json!({"job": {"state": "suspended"}}));
+    cluster.flink(&["abort", NAME]);
+    cluster.wait_until_one(CHILD, &Blue.child_of(NAME), "SUSPENDED", |child| {
+        child["status"]["lifecycleState"] == "SUSPENDED"
+    });
+    cluster.delete(KIND, NAME);
+    for colour in Colour::ALL {
+        cluster.wait_until_one(CHILD, &colour.child_of(NAME), "gone", Value::is_null);
+    }
+}
+
 /// Returns `examples/blue-green.yaml` with the job of the tests, short waits, a target that is never given up, and an
 /// Ingress for each child.
 fn resource(cluster: &Cluster) -> Value {

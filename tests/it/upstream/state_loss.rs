@@ -8,7 +8,7 @@ use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, with_status};
 
 /// Returns a ConfigMap as Flink leaves it.
-fn ha_map(name: &str, data: Value) -> Value {
+pub(crate) fn ha_map(name: &str, data: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
@@ -19,7 +19,7 @@ fn ha_map(name: &str, data: Value) -> Value {
     })
 }
 
-fn checkpoint() -> Value {
+pub(crate) fn checkpoint() -> Value {
     json!({"checkpointID-0000000000000000007": "handle", "counter": "8"})
 }
 

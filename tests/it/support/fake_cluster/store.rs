@@ -399,6 +399,7 @@ impl Store {
         let stored = self.put(event, key, after);
         if is_released {
             self.collect(&uid);
+            self.end_foreground();
         }
         Answer::Object(200, stored)
     }
@@ -425,6 +426,9 @@ impl Store {
             }
             return Answer::Object(200, object);
         }
+        if request.body["propagationPolicy"] == "Foreground" {
+            return self.delete_in_foreground(key, object, &uid);
+        }
         self.put("DELETED", key, object);
         if request.body["propagationPolicy"] != "Orphan" {
             self.collect(&uid);
@@ -435,25 +439,76 @@ impl Store {
         )
     }
 
-    /// Garbage collection: deletes what the deleted object owned.
+    /// Deletes what the object owns, and then the object. Dependents that block it and do not go keep it.
+    fn delete_in_foreground(&mut self, key: Key, mut object: Value, uid: &Value) -> Answer {
+        self.collect(uid);
+        if !self.is_kept_by_dependents(uid) {
+            self.put("DELETED", key, object);
+            return Answer::Object(200, json!({"kind": "Status", "status": "Success"}));
+        }
+        object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now());
+        object["metadata"]["finalizers"] = json!([FOREGROUND]);
+        Answer::Object(200, self.put("MODIFIED", key, object))
+    }
+
+    fn is_kept_by_dependents(&self, owner: &Value) -> bool {
+        self.objects.values().any(|object| {
+            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            owners.into_iter().flatten().any(|reference| {
+                reference["uid"] == *owner && reference["blockOwnerDeletion"] == true
+            })
+        })
+    }
+
+    /// Ends what was deleted in the foreground and that nothing keeps any more.
+    fn end_foreground(&mut self) {
+        let ended = self.objects.iter().find(|(_, object)| {
+            let metadata = &object["metadata"];
+            metadata["finalizers"] == json!([FOREGROUND])
+                && !self.is_kept_by_dependents(&metadata["uid"])
+        });
+        let Some((key, object)) = ended.map(|(key, object)| (key.clone(), object.clone())) else {
+            return;
+        };
+        self.put("DELETED", key, object);
+        // What it kept in turn.
+        self.end_foreground();
+    }
+
+    /// Garbage collection: deletes what the deleted object owned and nothing else that exists owns. An object with
+    /// finalizers only learns that it has to go.
     fn collect(&mut self, owner: &Value) {
-        let orphans = self
+        let uid_of = |object: &Value| object["metadata"]["uid"].clone();
+        let uids: Vec<Value> = self.objects.values().map(uid_of).collect();
+        let is_orphan = |object: &Value| {
+            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let owners: Vec<&Value> =
+                owners.into_iter().flatten().map(|owner| &owner["uid"]).collect();
+            owners.contains(&owner) && !owners.iter().any(|it| *it != owner && uids.contains(it))
+        };
+        let orphans: Vec<(Key, Value)> = self
             .objects
             .iter()
-            .filter(|(_, object)| {
-                let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-                owners
-                    .is_some_and(|owners| owners.iter().any(|reference| reference["uid"] == *owner))
-            })
+            .filter(|(_, object)| is_orphan(object))
             .map(|(key, object)| (key.clone(), object.clone()))
-            .collect::<Vec<_>>();
-        for (key, object) in orphans {
-            let uid = object["metadata"]["uid"].clone();
+            .collect();
+        for (key, mut object) in orphans {
+            if has_finalizers(&object) {
+                if object["metadata"]["deletionTimestamp"].is_null() {
+                    object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now());
+                    self.put("MODIFIED", key, object);
+                }
+                continue;
+            }
+            let uid = uid_of(&object);
             self.put("DELETED", key, object);
             self.collect(&uid);
         }
     }
 }
+
+/// The finalizer of an object that is deleted after its dependents.
+const FOREGROUND: &str = "foregroundDeletion";
 
 fn has_finalizers(object: &Value) -> bool {
     object
