@@ -130,7 +130,8 @@ impl Error {
         matches!(self, Self::ZooKeeper(zookeeper::Error::InUse { .. }))
     }
 
-    /// Returns `true` if something else than the resource itself does not answer, or cannot be made now, which the status shows only if it lasts.
+    /// Returns `true` if something may yet be done as it was tried, such as with a webhook that answers again. The
+    /// status shows that only if it lasts.
     pub(super) fn is_told_late(&self) -> bool {
         match self {
             Self::ZooKeeper(error) => error.is_transient(),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -385,15 +386,17 @@ pub(super) async fn refusal(
     objects: &Objects,
     context: &Context,
 ) -> Result<Option<Refusal>, String> {
-    for object in objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref()) {
+    // At the same time: a webhook may take its time for each.
+    let tried = objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref());
+    let tried = tried.map(|object| async move {
         let id = ObjectId::in_manifest(object).map_err(|error| tell(&error))?;
         match rejection(objects, object, &id, context).await {
-            Ok(None) => {}
-            Ok(Some(because)) => return Ok(Some(Refusal { object: id, because })),
-            Err(error) => return Err(format!("{} `{}`: {}", id.kind, id.name, tell(&error))),
+            Ok(because) => Ok(because.map(|because| Refusal { object: id, because })),
+            Err(error) => Err(format!("{} `{}`: {}", id.kind, id.name, tell(&error))),
         }
-    }
-    Ok(None)
+    });
+    let mut outcomes = join_all(tried).await.into_iter();
+    outcomes.find_map(Result::transpose).transpose()
 }
 
 /// Returns why the API server would reject one of the objects.
