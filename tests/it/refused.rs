@@ -346,3 +346,21 @@ async fn a_lost_job_manager_is_recovered_while_the_dry_run_of_an_edit_fails() {
     assert_eq!(*image, "flink:1.20", "with the spec that ran");
     operating.stop().await;
 }
+
+#[tokio::test]
+async fn a_lost_job_manager_is_on_record_while_its_pods_cannot_be_listed() {
+    let cluster = FakeCluster::new();
+    let fault = Fault::Refused(500, "Internal error occurred".to_owned());
+    cluster.fail(Method::GET, "/pods", fault, usize::MAX);
+    let lost = Scene::running("last-state");
+    cluster.insert(with_status(&lost.resource, &lost.status));
+    let operating = Operating::start_on(cluster, FakeFlink::start().await);
+    operating
+        .until("its loss is on record", |cluster| {
+            let resource = cluster.object("flinkdeployments", "shop", "orders")?;
+            (resource["status"]["jobManagerDeploymentStatus"] == "MISSING").then_some(())
+        })
+        .await;
+    assert!(operating.cluster.object("deployments", "shop", "orders").is_none());
+    operating.stop().await;
+}
