@@ -27,6 +27,8 @@ use validation::Violation;
 
 /// Longest pause while something waits for a person.
 pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
+/// The pause before something that cannot be read is asked for again is this fraction of the wait so far.
+const FACT_LOOKS: u32 = 8;
 /// Shortest pause that a rule may request.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
@@ -93,7 +95,10 @@ impl<'w, K: Kind> Pass<'w, K> {
                 if self.problem.is_none() && K::is_held_up(&self) && self.has_room() {
                     self.problem = Some(Problem::not_carried_out(&because));
                 }
-                Ok(self.wait_for(Awaited::Fact, because, SOON))
+                // Many may ask an API server that is overloaded.
+                let pause =
+                    (self.waited(Awaited::Fact) / FACT_LOOKS).clamp(SOON, PROBLEM_INTERVAL_MAX);
+                Ok(self.wait_for(Awaited::Fact, because, pause))
             }
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();

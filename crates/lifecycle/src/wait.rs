@@ -255,6 +255,12 @@ impl<K: Kind> Pass<'_, K> {
         Waiting { on, since, told_at }
     }
 
+    /// Returns how long this has been waited for.
+    pub(crate) fn waited(&self, on: Awaited) -> Duration {
+        let waited = self.world.now.duration_since(self.waiting(on).since);
+        Duration::try_from(waited).unwrap_or_default()
+    }
+
     fn limit(&self, on: Awaited) -> Option<Duration> {
         match on.limit() {
             Limit::After(limit) => Some(limit),
