@@ -44,6 +44,19 @@ async fn until_deployed(operating: &Operating) {
         .await;
 }
 
+/// Suspends the job, and waits until its JobManager goes.
+async fn suspend(operating: &Operating) {
+    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
+    edited["spec"]["job"]["state"] = json!("suspended");
+    edited["metadata"]["generation"] = json!(2);
+    operating.cluster.insert(edited);
+    operating
+        .until("the JobManager goes", |cluster| {
+            cluster.object("deployments", "shop", "orders").is_none().then_some(())
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted() {
     let operating = refused().await;
@@ -100,15 +113,7 @@ async fn an_edit_is_followed_while_a_service_beside_the_job_manager_is_refused()
             (is_deployed && error.contains("orders") && error.contains(QUOTA)).then_some(())
         })
         .await;
-    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
-    edited["spec"]["job"]["state"] = json!("suspended");
-    edited["metadata"]["generation"] = json!(2);
-    operating.cluster.insert(edited);
-    operating
-        .until("the JobManager goes", |cluster| {
-            cluster.object("deployments", "shop", "orders").is_none().then_some(())
-        })
-        .await;
+    suspend(&operating).await;
     operating.stop().await;
 }
 
@@ -318,15 +323,7 @@ async fn a_job_beside_whose_job_manager_a_webhook_fails_is_on_record_and_follows
             is_deployed.then_some(())
         })
         .await;
-    let mut edited = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
-    edited["spec"]["job"]["state"] = json!("suspended");
-    edited["metadata"]["generation"] = json!(2);
-    operating.cluster.insert(edited);
-    operating
-        .until("the JobManager goes", |cluster| {
-            cluster.object("deployments", "shop", "orders").is_none().then_some(())
-        })
-        .await;
+    suspend(&operating).await;
     operating.stop().await;
 }
 
