@@ -20,7 +20,7 @@ use api::reconciled::Reconciled;
 use config::option::ConfigOption;
 use config::options;
 
-/// Reason of the event, and of a metric's label, for a wait past its limit.
+/// Reason of the event for a wait past its limit.
 pub const STILL_WAITING: &str = "StillWaiting";
 
 /// Longest limit that no option sets.

@@ -121,9 +121,7 @@ impl DeploymentPass<'_> {
         }
         let pods = self.pods()?;
         if stands_by {
-            let pods =
-                self.world.standby_pods()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
-            let since = pods.iter().filter_map(|pod| pod.ending_since).max();
+            let since = self.standby_pods()?.iter().filter_map(|pod| pod.ending_since).max();
             let because = "waiting for the pods that stood by to end";
             return match self.await_end(Reason::Pods, because, since) {
                 Some(plan) => Ok(plan),

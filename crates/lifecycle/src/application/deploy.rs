@@ -11,7 +11,7 @@ use crate::kind::End;
 use crate::notes::{OF_ONE_CLUSTER, REPLACED_DEPLOYMENT, STARTING_JOB};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, HANDOVER, OVERDUE_AFTER, SOON};
-use crate::plan::{ClusterStep, Plan, Step};
+use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem, foreign_deployment};
 use crate::transitions::stop::MOVED;
 use crate::transitions::stop::OTHER_STATE;
@@ -177,19 +177,12 @@ impl DeploymentPass<'_> {
         Ok(!self.pods()?.is_empty())
     }
 
-    pub(crate) fn await_old_pods(&mut self) -> Plan {
-        let pause = self.going();
-        self.wait_for(
-            Awaited::JobManagerPodsGone,
-            "waiting for the old JobManager's pods to end",
-            pause,
-        )
-    }
-
-    /// Like [`Self::await_old_pods`], if the Deployment is gone: pods that only a person can end are named.
+    /// Waits for the pods of the old JobManager, and names those that only a person can end.
     pub(crate) fn await_pods_left(&mut self) -> End {
         self.report_pods_left()?;
-        Ok(self.await_old_pods())
+        let pause = self.going();
+        let because = "waiting for the old JobManager's pods to end";
+        Ok(self.wait_for(Awaited::JobManagerPodsGone, because, pause))
     }
 
     /// Waits for the pods of a lost JobManager, and for TaskManagers that go with it.
@@ -206,8 +199,8 @@ impl DeploymentPass<'_> {
     /// Names pods that were asked to end and stay, as on a lost node, and those that nothing will end, as those of a
     /// Deployment that was deleted without its dependents.
     pub(crate) fn report_pods_left(&mut self) -> Result<(), Halt> {
-        let left = self.left_of(self.pods()?);
-        self.report_left(&left);
+        let names = self.names_left(self.pods()?);
+        self.report_left(&names);
         Ok(())
     }
 
@@ -221,26 +214,25 @@ impl DeploymentPass<'_> {
         let remains = self.world.remains()?.map_err(|reason| {
             Halt::cannot(format!("the cluster's pods cannot be read: {reason}"))
         })?;
-        let left = self.left_of(remains);
-        self.report_left(&left);
+        let names = self.names_left(remains);
+        self.report_left(&names);
         Ok(())
     }
 
-    /// Returns the pods that should have ended by now.
-    fn left_of(&self, pods: &[Pod]) -> Vec<Pod> {
+    /// Lists the pods that should have ended by now.
+    fn names_left(&self, pods: &[Pod]) -> String {
         let is_late = self.is_down_for(OVERDUE_AFTER);
         let is_left = |pod: &&Pod| match pod.ending_since {
             Some(_) => self.is_overdue(pod),
             None => is_late,
         };
-        pods.iter().filter(is_left).cloned().collect()
+        Pod::list(pods.iter().filter(is_left))
     }
 
-    fn report_left(&mut self, left: &[Pod]) {
-        if left.is_empty() {
+    fn report_left(&mut self, names: &str) {
+        if names.is_empty() {
             return;
         }
-        let names = Pod::list(left.iter());
         let message = format!(
             "pods [{names}] of the previous cluster do not end. Nothing is started beside them, \
              because together they could run the job twice. Remove the finalizers whose controller \

@@ -152,7 +152,7 @@ impl DeploymentPass<'_> {
         Ok(())
     }
 
-    fn standby_pods(&self) -> Result<&[StandbyPod], Halt> {
+    pub(crate) fn standby_pods(&self) -> Result<&[StandbyPod], Halt> {
         self.world
             .standby_pods()?
             .map(Vec::as_slice)

@@ -40,9 +40,9 @@ use state::restore_point::RestorePoint;
 use super::support::phases::store_deployment;
 use super::support::worlds::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,
-    VERTEX, Workers, asked_again, crashes, fact, image_in, image_of, moody_verdict, newest, oldest,
-    parallelism, phase, recorded, referred_to, show_on_failure, stop_on_record, tell_allocations,
-    tell_pace, without_history,
+    VERTEX, Workers, asked_again, begin_deletion, crashes, fact, image_in, image_of, moody_verdict,
+    newest, oldest, parallelism, phase, recorded, referred_to, show_on_failure, stop_on_record,
+    tell_allocations, tell_pace, without_history,
 };
 use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};

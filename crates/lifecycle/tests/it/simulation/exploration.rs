@@ -11,7 +11,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::upheaval::{Change, HIGHLY_AVAILABLE, Untold};
 use super::*;
-use crate::support::worlds::WAITS_FOR;
+use crate::support::worlds::left_to_tell;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -267,14 +267,13 @@ impl State {
     /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
-        let now = self.sim.now + self.sim.upheaval.skew;
-        let told_at = plan.waits.and_then(|waits| waits.told_at).filter(|at| *at > now);
-        let Some(told_at) = told_at else { return false };
-        assert!(told_at.duration_since(now) <= WAITS_FOR, "a wait without a limit: {plan:?}");
+        let Some(left) = left_to_tell(plan.waits, self.sim.now + self.sim.upheaval.skew) else {
+            return false;
+        };
         self.quiet += 1;
         if self.quiet > 5 {
             self.quiet = 0;
-            self.sim.now += told_at.duration_since(now);
+            self.sim.now += left;
         }
         true
     }

@@ -507,10 +507,7 @@ impl Sim {
     /// Kubernetes may end TaskManagers before the JobManager, whose job then exhausts its restarts.
     pub(super) fn delete_job_manager(&mut self) {
         let Some(job_manager) = &mut self.job_manager else { return };
-        let was_stopped = std::mem::take(&mut job_manager.is_stopped);
-        job_manager.is_deleting = true;
-        job_manager.available_replicas = 0;
-        job_manager.deleting_since = Some(self.now);
+        let was_stopped = begin_deletion(job_manager, self.now);
         if !was_stopped {
             self.fail_job();
             self.end_process();

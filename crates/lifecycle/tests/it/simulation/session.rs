@@ -2,7 +2,8 @@
 
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
-    COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, crashes, fact, image_in, show_on_failure,
+    COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, begin_deletion, crashes, fact, image_in,
+    show_on_failure,
 };
 use api::deployment::{DeploymentMode, FlinkDeployment};
 use api::status::{
@@ -424,10 +425,7 @@ impl Session {
     fn delete_job_manager(&mut self) {
         let is_up = self.is_up();
         let Some(job_manager) = &mut self.job_manager else { return };
-        let was_stopped = std::mem::take(&mut job_manager.is_stopped);
-        job_manager.is_deleting = true;
-        job_manager.available_replicas = 0;
-        job_manager.deleting_since = Some(self.now);
+        let was_stopped = begin_deletion(job_manager, self.now);
         if !was_stopped {
             self.assert_ends_no_job();
             self.has_ha_metadata &= !is_up;

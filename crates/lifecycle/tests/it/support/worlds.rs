@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::status::{JobStatus, ReconciliationStatus};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lifecycle::trigger::known::KnownSnapshot;
 use lifecycle::verdict::{Opinion, Verdict};
+use lifecycle::wait::Waiting;
 use lifecycle::world::{
-    Fact, PodProblem, PreflightPod, PreflightPods, PreflightState, Stop, TaskManagers,
+    Fact, JobManager, PodProblem, PreflightPod, PreflightPods, PreflightState, Stop, TaskManagers,
 };
 use render::Objects;
 use render::preflight::Preflight;
@@ -20,7 +21,22 @@ pub(crate) const REVISIONS_KEPT: usize = 10;
 pub(crate) const COMES_TO_REST: usize = 20;
 pub(crate) const RESTS_FOR: usize = 7;
 /// Longest wait before the status says so.
-pub(crate) const WAITS_FOR: jiff::SignedDuration = jiff::SignedDuration::from_mins(12);
+const WAITS_FOR: SignedDuration = SignedDuration::from_mins(12);
+
+/// Returns how long it takes until the status tells what a plan waits for; `None` if it waits for nothing, or tells it.
+pub(crate) fn left_to_tell(waits: Option<Waiting>, now: Timestamp) -> Option<SignedDuration> {
+    let left = waits?.told_at?.duration_since(now);
+    assert!(left <= WAITS_FOR, "a wait without a limit: {waits:?}");
+    left.is_positive().then_some(left)
+}
+
+/// Begins to delete a JobManager's Deployment in the foreground: it goes after its pods. Returns whether it was stopped.
+pub(crate) fn begin_deletion(job_manager: &mut JobManager, now: Timestamp) -> bool {
+    job_manager.is_deleting = true;
+    job_manager.available_replicas = 0;
+    job_manager.deleting_since = Some(now);
+    std::mem::take(&mut job_manager.is_stopped)
+}
 pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 /// The one vertex of the job.
 pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
