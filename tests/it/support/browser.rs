@@ -16,6 +16,9 @@ use super::program::other;
 
 /// Pause between two looks at a page.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often the driver may start. It takes a free port of IPv4 and needs the same one of IPv6, where a connection of
+/// another test may use it: it ends then.
+const STARTS: usize = 5;
 /// Variable with the folder for pictures, if any are wanted.
 const PICTURES: &str = "KUBECTL_FLINK_TEST_PICTURES";
 
@@ -29,20 +32,15 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) async fn start() -> Self {
-        let mut command = Command::from(other("chromedriver"));
         let folder = tempfile::tempdir().unwrap();
-        command.env("HOME", folder.path()).env("TMPDIR", folder.path());
-        command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut chromedriver =
-            command.spawn().expect("chromedriver is installed: tests/browser.sh");
-        let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
-        let port = loop {
-            let line = timeout(PATIENCE, lines.next_line()).await.expect("it starts").unwrap();
-            let line = line.expect("it tells its port");
-            if let Some((_, port)) = line.split_once("successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
+        let mut started = None;
+        for _ in 0..STARTS {
+            started = start_driver(folder.path()).await;
+            if started.is_some() {
+                break;
             }
-        };
+        }
+        let (chromedriver, port) = started.expect("chromedriver starts");
         let mut wanted = DesiredCapabilities::chrome();
         // Root may not use the browser's own sandbox, and containers have little shared memory. The browser shows
         // nothing but the console.
@@ -149,4 +147,19 @@ impl Browser {
     pub(crate) async fn leave(self) {
         self.driver.quit().await.unwrap();
     }
+}
+
+/// A driver and its port; nothing if it ended before it had one.
+async fn start_driver(folder: &Path) -> Option<(Child, String)> {
+    let mut command = Command::from(other("chromedriver"));
+    command.env("HOME", folder).env("TMPDIR", folder);
+    command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut chromedriver = command.spawn().expect("chromedriver is installed: tests/browser.sh");
+    let mut lines = BufReader::new(chromedriver.stdout.take().unwrap()).lines();
+    while let Some(line) = timeout(PATIENCE, lines.next_line()).await.expect("it starts").unwrap() {
+        if let Some((_, port)) = line.split_once("successfully on port ") {
+            return Some((chromedriver, port.trim_end_matches('.').to_owned()));
+        }
+    }
+    None
 }
