@@ -333,8 +333,7 @@ impl Scaled {
             for _ in 0..50 {
                 self.second(None, None);
             }
-            let asks = |error: &String| error.contains("Manual restore");
-            if self.sim.status.error.as_ref().is_some_and(asks) {
+            if asks(self.sim.status.error.as_deref()) {
                 self.sim.heal();
             }
         }
