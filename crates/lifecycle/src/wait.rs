@@ -172,7 +172,8 @@ const _: () = {
     }
 };
 
-/// What a plan waits for, as its process remembers it from pass to pass.
+/// A plan's wait: its cause, its beginning, and when the status reports it. The operator's process remembers it from pass
+/// to pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waiting {
     pub on: Awaited,

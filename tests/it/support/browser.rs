@@ -149,7 +149,7 @@ impl Browser {
     }
 }
 
-/// A driver and its port; nothing if it ended before it had one.
+/// Starts a driver, and returns it with its port; `None` if it ends before it has one.
 async fn start_driver(folder: &Path) -> Option<(Child, String)> {
     let mut command = Command::from(other("chromedriver"));
     command.env("HOME", folder).env("TMPDIR", folder);

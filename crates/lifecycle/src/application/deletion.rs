@@ -22,10 +22,10 @@ use api::status::{JobStatusState, ReconciliationState};
 use config::option::DeletionPropagation;
 use config::options;
 
-/// What happens if something of the cluster does not end in time.
+/// Outcome of a deletion that waits for too long.
 const GOES_ALL_THE_SAME: &str =
     "the resource is deleted anyway, and Kubernetes continues to remove what is left";
-/// What to do if Kubernetes does not remove something.
+/// Remedy for a Deployment or pods that Kubernetes does not remove.
 const LOOK_AT_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
                             with `kubectl delete pod NAME --force`";
 

@@ -151,7 +151,7 @@ impl DeploymentPass<'_> {
 
     pub(crate) fn remove(&mut self, is_deleting: bool, uid: &str) -> End {
         if !is_deleting {
-            // What was last observed of the job must not be lost with its JobManager.
+            // The status observed in this pass is stored first: it cannot be observed again without the JobManager.
             self.write_intent();
         }
         self.delete_cluster_of(self.last_mode(), (!is_deleting).then(|| uid.to_owned()))?;

@@ -341,7 +341,7 @@ impl DeploymentPass<'_> {
             return Ok(Some(self.wait_for(Awaited::Lead, because, HANDOVER)));
         }
         HANDED_OVER.set(&mut self.status.cluster_info, &run);
-        // Whether all of them could be handed over is seen afterwards.
+        // Some pods may not have been handed over: that is looked up again.
         self.own.standby_is_left = None;
         self.own.run = Some(run);
         Ok(None)

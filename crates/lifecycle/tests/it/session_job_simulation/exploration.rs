@@ -101,7 +101,7 @@ const FAULTS: &[Fault] = &[
     Fault::BackToTheStart,
 ];
 
-/// What the API server has stored: the resource and its status.
+/// The resource and its status, as stored in the API server.
 type Stored = (FlinkSessionJob, SessionJobStatus);
 
 #[derive(Clone)]

@@ -327,7 +327,7 @@ impl Scaled {
         self.assert_history_is_whole();
     }
 
-    /// A person answers if the operator asks, which for an unlisted job happens only after two minutes.
+    /// A person names the newest state whenever the status asks for it, after each of four waits.
     fn mend(&mut self) {
         for _ in 0..4 {
             for _ in 0..50 {

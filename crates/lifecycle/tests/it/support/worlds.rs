@@ -22,6 +22,9 @@ pub(crate) const COMES_TO_REST: usize = 20;
 pub(crate) const RESTS_FOR: usize = 7;
 /// Longest wait before the status says so.
 const WAITS_FOR: SignedDuration = SignedDuration::from_mins(12);
+pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
+/// The one vertex of the job.
+pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 /// Returns how long it takes until the status tells what a plan waits for; `None` if it waits for nothing, or tells it.
 pub(crate) fn left_to_tell(waits: Option<Waiting>, now: Timestamp) -> Option<SignedDuration> {
@@ -37,9 +40,6 @@ pub(crate) fn begin_deletion(job_manager: &mut JobManager, now: Timestamp) -> bo
     job_manager.deleting_since = Some(now);
     std::mem::take(&mut job_manager.is_stopped)
 }
-pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
-/// The one vertex of the job.
-pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 /// Returns the state that statistics name as the last one: the savepoint if both have the same records.
 pub(crate) fn newest<'a>(
